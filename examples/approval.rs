@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use provost::testing::{ScriptedModel, call, text};
-use provost::{Agent, Dep, OnApproval, Outcome, Suspended, ToolError, tool};
+use provost::{Agent, ApprovalMode, Dep, RunOutcome, SuspendedRun, ToolError, tool};
 use serde_json::json;
 
 struct Log(PathBuf);
@@ -35,9 +35,9 @@ fn agent(model: ScriptedModel) -> Result<Agent, Box<dyn std::error::Error>> {
 
 async fn ask(state: &Path, log: Log) -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new().turn(call("delete_customer", json!({ "id": 9 })));
-    let run = agent(model)?.run("Delete customer 9").dep(log).on_approval(OnApproval::Suspend);
+    let run = agent(model)?.run("Delete customer 9").dep(log).on_approval(ApprovalMode::Suspend);
     match run.outcome().await? {
-        Outcome::Suspended(suspended) => {
+        RunOutcome::Suspended(suspended) => {
             for request in suspended.approvals() {
                 println!("waits for approval: {} {}", request.call.name, request.call.arguments);
             }
@@ -49,7 +49,7 @@ async fn ask(state: &Path, log: Log) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn decide(state: &Path, log: Log, yes: bool) -> Result<(), Box<dyn std::error::Error>> {
-    let suspended = Suspended::from_bytes(&std::fs::read(state)?)?;
+    let suspended = SuspendedRun::from_bytes(&std::fs::read(state)?)?;
     let decided = if yes { suspended.approve_all() } else { suspended.deny_all("not today") };
     let model = ScriptedModel::new().turn(text("The customer's case is closed."));
     let result = agent(model)?.resume(decided).dep(log).await?;

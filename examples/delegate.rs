@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 use provost::testing::{ScriptedModel, call, text};
-use provost::{Agent, Delegate, EventKind};
+use provost::{Agent, EventKind, Subagent};
 use serde_json::json;
 
 #[tokio::main]
@@ -20,17 +20,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .turn(call("get_task_result", json!({"task_id": "task-1", "wait": true})))
         .turn(text("Oslo is large and Bergen is wet."));
     let lead = Agent::builder("lead", lead_model)
-        .subagent(&researcher, Delegate::new("Finds one fact"))
+        .subagent(&researcher, Subagent::new("Finds one fact"))
         .build()?;
 
     // What the researcher does is in the lead's own stream, one level down.
     let mut run = lead.run("Tell me about Norway.").stream();
     while let Some(event) = run.next().await {
-        let indent = "  ".repeat(event.level() as usize);
+        let indent = "  ".repeat(event.depth() as usize);
         match &event.innermost().kind {
             EventKind::TextDelta { text } => println!("{indent}{} says: {text}", event.agent),
             EventKind::ToolStarted { name, .. } => println!("{indent}{} calls {name}", event.agent),
-            EventKind::Finished { summary } if event.level() == 0 => {
+            EventKind::Finished { summary } if event.depth() == 0 => {
                 for used in &summary.agents {
                     println!("{} made {} model calls", used.agent, used.turns);
                 }

@@ -1,8 +1,8 @@
 //! Hooks: see everything, change a message, forbid a call, rescue a failure.
 
-use provost::hook::{Gate, Hook, HookError, Observe, ToolFailure};
+use provost::hook::{Hook, HookDecision, HookError, ObserverHook, ToolFailure};
 use provost::testing::{ScriptedModel, calls, text};
-use provost::{Agent, Part, RunContext, ToolCall, ToolError, ToolOutput, tool};
+use provost::{Agent, ContentPart, RunContext, ToolCall, ToolError, ToolOutput, tool};
 use serde_json::json;
 
 /// Reads a file.
@@ -21,21 +21,25 @@ impl Hook for House {
     async fn on_user_message(
         &self,
         _cx: &RunContext,
-        parts: &mut Vec<Part>,
-    ) -> Result<Gate, HookError> {
+        parts: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
         for part in parts.iter_mut() {
-            if let Part::Text { text } = part {
+            if let ContentPart::Text { text } = part {
                 *text = text.replace("4711", "****");
             }
         }
-        Ok(Gate::Allow)
+        Ok(HookDecision::Allow)
     }
 
-    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn before_tool_call(
+        &self,
+        _cx: &RunContext,
+        call: &mut ToolCall,
+    ) -> Result<HookDecision, HookError> {
         if call.arguments.contains("/etc/") {
-            return Ok(Gate::Deny("system files are private".into()));
+            return Ok(HookDecision::Deny("system files are private".into()));
         }
-        Ok(Gate::Allow)
+        Ok(HookDecision::Allow)
     }
 
     async fn on_tool_error(
@@ -58,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = Agent::builder("reader", model.clone())
         .tool(read_file)
         .hook(House)
-        .hook(Observe::new(|event| {
+        .hook(ObserverHook::new(|event| {
             println!("{:?} {}", event.point, event.tool.as_deref().unwrap_or(""))
         }))
         .build()?;

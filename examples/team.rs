@@ -38,10 +38,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     });
     let team = Team::new("studio")
-        .member(&painter, "Paints")
-        .member(&framer, "Builds frames")
+        .template(&painter, "Paints")
+        .template(&framer, "Builds frames")
         .max_size(2)
-        .coordinator();
+        .coordinator_only();
     let lead = Agent::builder("lead", lead_model).team(team).build()?;
 
     let mut run = lead.run("We need a picture on the wall.").stream();
@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 done += 1;
                 println!("{} is done: {}", member.member, member.result.as_deref().unwrap_or(""));
             }
-            EventKind::Finished { summary } if event.level() == 0 => println!("{}", summary.text),
+            EventKind::Finished { summary } if event.depth() == 0 => println!("{}", summary.text),
             _ => {}
         }
     }

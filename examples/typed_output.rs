@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("sent back ({retries_left} more): {reason}");
         }
     }
-    if let provost::Outcome::Done(result) = run.outcome().await? {
+    if let provost::RunOutcome::Completed(result) = run.outcome().await? {
         println!("{:?} after {} turns", result.output, result.turns);
         assert_eq!(result.output.risk, Risk::Low);
     }

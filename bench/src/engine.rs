@@ -4,11 +4,11 @@ use provost_store::query;
 use std::path::Path;
 
 use provost_agent::Agent;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{
-    AgentConfig, AgentProfile, Agents, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
+    AgentConfig, AgentProfile, AgentProvider, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
     EngineOptions, Lease,
 };
 use provost_store::table::work::run::RunRow;
@@ -21,7 +21,11 @@ use crate::Result;
 const CLASSES_MAX: u64 = 1000;
 
 /// Opens an engine that carries so many runs at once.
-pub(crate) async fn open(dir: &Path, capacity: usize, agents: impl Agents) -> Result<Engine> {
+pub(crate) async fn open(
+    dir: &Path,
+    capacity: usize,
+    agents: impl AgentProvider,
+) -> Result<Engine> {
     let store = Store::open(StoreOptions::in_dir(dir))?;
     let env = provost_core::Env::system();
     let options = EngineOptions { capacity, ..EngineOptions::default() };
@@ -34,12 +38,12 @@ pub(crate) async fn open(dir: &Path, capacity: usize, agents: impl Agents) -> Re
 }
 
 /// The same agent for every run.
-pub(crate) fn always(agent: Agent) -> impl Agents {
+pub(crate) fn always(agent: Agent) -> impl AgentProvider {
     move |_: &AgentProfile, _: &Lease| Ok::<_, EngineError>(agent.clone())
 }
 
 /// The classes of the runs that were accepted so far.
-pub(crate) async fn classes(engine: &Engine) -> Result<Vec<ClassKey>> {
+pub(crate) async fn classes(engine: &Engine) -> Result<Vec<ExecutionClassKey>> {
     let rows = query::execution_class::list(engine.store(), &Namespace::default(), "", CLASSES_MAX)
         .await?;
     Ok(rows.iter().map(|row| row.key.parse()).collect::<Result<_, _>>()?)
@@ -54,7 +58,7 @@ pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
 }
 
 /// Hands a command in and waits for the end of its run, which must be a good one.
-pub(crate) async fn done(engine: &Engine, command: AgentCommand) -> Result<RunRow> {
+pub(crate) async fn done(engine: &Engine, command: TaskRequest) -> Result<RunRow> {
     let namespace = Namespace::default();
     let accepted = engine.submit(&namespace, command).await?;
     let run = engine.runs().wait(&namespace, accepted.run).await?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_core::Usage;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::Engine;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step;
@@ -142,14 +142,14 @@ fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<()> {
         let engine = engine::open(Path::new(dir), ROOM, engine::always(agent)).await?;
         let worker = engine.start().await?;
         // The class is there once it has a run.
-        let first = engine::done(&engine, AgentCommand::text(ours::PROMPT)).await?;
+        let first = engine::done(&engine, TaskRequest::text(ours::PROMPT)).await?;
         check_steps(&engine, &first).await?;
         engine::widen(&engine, ROOM as u64).await?;
         Ok::<_, crate::Error>((engine, worker))
     })?;
     let work = || {
         let engine = engine.clone();
-        async move { tokens(&engine::done(&engine, AgentCommand::text(ours::PROMPT)).await?) }
+        async move { tokens(&engine::done(&engine, TaskRequest::text(ours::PROMPT)).await?) }
     };
     waves(runtime, work, || engine.store().stats().commits)?;
     runtime.block_on(worker.stop(Duration::ZERO));

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use provost_agent::Agent;
 use provost_agent::context::Truncate;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::{Limits, Role};
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::{FnTool, ToolError, tool_fn};
@@ -97,7 +97,7 @@ fn long_run(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Res
     runtime.block_on(async {
         let engine = engine::open(dir.path(), 1, engine::always(agent)).await?;
         let worker = engine.start().await?;
-        let command = AgentCommand { timeout_ms: Some(0), ..AgentCommand::text(PROMPT) };
+        let command = TaskRequest { timeout_ms: Some(0), ..TaskRequest::text(PROMPT) };
         engine::done(&engine, command).await?;
         worker.stop(std::time::Duration::ZERO).await;
         engine.store().close().await;
@@ -149,9 +149,9 @@ fn conversation(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) ->
         let engine = engine::open(dir.path(), 1, engine::always(agent)).await?;
         let worker = engine.start().await?;
         for turn in 0..turns {
-            let command = AgentCommand {
+            let command = TaskRequest {
                 session_id: Some("conversation".parse()?),
-                ..AgentCommand::text(format!("What is one and two, for the {turn}th time?"))
+                ..TaskRequest::text(format!("What is one and two, for the {turn}th time?"))
             };
             engine::done(&engine, command).await?;
         }

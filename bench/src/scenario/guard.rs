@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::policy::{Governance, GovernanceParts, Subject, ToolFacts};
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject, ToolAttributes};
 use provost_core::recovery::EffectKey;
 use provost_core::resource::{
     AgentRole, OperationClass, OperationRule, OperationVerdict, ToolPermission,
@@ -42,7 +42,7 @@ const DECISION_SECONDS_MAX: f64 = 10e-6;
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let (batches, uses) = (plan.pick(15, 5), plan.pick(2000, 300));
     let governance = Arc::new(governance()?);
-    let facts = ToolFacts::new("tool-500", &[OperationClass::Write]);
+    let facts = ToolAttributes::new("tool-500", &[OperationClass::Write]);
     let decision = time_each(batches, uses, || {
         black_box(governance.decide(black_box(&facts), "invoke"));
         Ok(())
@@ -64,8 +64,8 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
 }
 
 /// What governs: the agent has every role, and each tool needs a permission of one of them.
-fn governance() -> Result<Governance> {
-    let mut parts = GovernanceParts::new("1", Subject::new("default", "bench"));
+fn governance() -> Result<CompiledPolicy> {
+    let mut parts = PolicySources::new("1", PolicySubject::new("default", "bench"));
     for number in 0..ROLES {
         let grants = (0..PERMISSIONS / ROLES).map(|grant| format!("tool:{number}:{grant}"));
         parts.roles.push(AgentRole::new("default", format!("role-{number}"), grants));
@@ -84,7 +84,7 @@ fn governance() -> Result<Governance> {
             ..ToolPermission::new("default", format!("rule-{number}"), tool)
         });
     }
-    Ok(Governance::compile(parts)?)
+    Ok(CompiledPolicy::compile(parts)?)
 }
 
 /// With everything around a call but a journal: secrets that are looked for, and records that nobody keeps.

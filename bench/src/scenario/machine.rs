@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use provost_agent::Agent;
-use provost_agent::run::{AtLimit, Feed, OutputPlan, Run, RunConfig, RunInput, RunStarted, Step};
+use provost_agent::run::{
+    JournalEntry, OnLimit, OutputMode, Run, RunConfig, RunInput, RunStarted, Step,
+};
 use provost_core::{
-    Env, Limits, Message, Part, Role, StopReason, Timestamp, ToolCall, ToolResult, Usage,
+    ContentPart, Env, Limits, Message, Role, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::{ModelResponse, ScriptedModel, Turn, call, text};
 use serde_json::{Map, json};
@@ -180,15 +182,15 @@ fn fresh(history: Vec<Arc<Message>>) -> Result<Run> {
         agent: "adder".into(),
         config: RunConfig {
             limits: Limits::default(),
-            at_limit: AtLimit::Stop,
+            on_limit: OnLimit::Stop,
             execute_tools: true,
-            output: OutputPlan::Text,
+            output: OutputMode::Text,
             output_retries: 0,
             depth: 0,
-            hand_offs_max: 0,
-            transfers: Vec::new(),
+            max_handoffs: 0,
+            handoff_targets: Vec::new(),
         },
-        mirrors_session: false,
+        context_matches_session: false,
         state: Map::new(),
         shared: Vec::new(),
         input: RunInput::Message { message: Arc::new(Message::user(PROMPT)) },
@@ -202,7 +204,7 @@ fn said(round: usize) -> (ModelResponse, ToolResult) {
     let call = ToolCall::new(format!("call_{round}"), "add", &json!({ "a": 1, "b": 2 }));
     let result = ToolResult::text(&call, "3");
     let mut response = ModelResponse::text("");
-    response.message.parts = vec![Part::ToolCall(call)];
+    response.message.parts = vec![ContentPart::ToolCall(call)];
     response.stop = StopReason::ToolUse;
     response.usage = Usage::new(100, 10);
     (response, result)
@@ -211,10 +213,14 @@ fn said(round: usize) -> (ModelResponse, ToolResult) {
 fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<()> {
     let now = Timestamp::default();
     let asks = run.next_step(now);
-    run.apply(Feed::ModelAnswered { response: Box::new(response), cost: None, at: now })?;
+    run.apply(JournalEntry::ModelResponded { response: Box::new(response), cost: None, at: now })?;
     let calls = run.next_step(now);
-    run.apply(Feed::ToolFinished { result: Box::new(result), fault: false, at: now })?;
-    run.apply(Feed::Saved)?;
+    run.apply(JournalEntry::ToolFinished {
+        result: Box::new(result),
+        invalid_arguments: false,
+        at: now,
+    })?;
+    run.apply(JournalEntry::Saved)?;
     match (asks, calls) {
         (Step::CallModel { .. }, Step::CallTools(_)) => Ok(()),
         other => Err(format!("the machine took other steps: {other:?}").into()),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_engine::Engine;
 use provost_store::Store;
@@ -77,7 +77,7 @@ async fn opened(dir: &Path, agent: Agent) -> Result<Engine> {
 /// Hands in one command and gives what is stored of its run once that is in a phase.
 async fn original(engine: &Engine, phase: &str) -> Result<Original> {
     let namespace = Namespace::default();
-    let accepted = engine.submit(&namespace, AgentCommand::text(ours::PROMPT)).await?;
+    let accepted = engine.submit(&namespace, TaskRequest::text(ours::PROMPT)).await?;
     for _ in 0..1000 {
         if query::run::get(engine.store(), &namespace, accepted.run).await?.phase == phase {
             return Original::of(engine.store(), accepted.run).await;

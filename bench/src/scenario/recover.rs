@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId, Timestamp};
 use provost_engine::Engine;
@@ -146,7 +146,7 @@ pub(crate) fn run(part: &str, url: &str, dir: &str) -> Result<()> {
 async fn begin(engine: &Engine) -> Result<()> {
     let namespace = Namespace::default();
     for _ in 0..RUNS {
-        engine.submit(&namespace, AgentCommand::text(ours::PROMPT)).await?;
+        engine.submit(&namespace, TaskRequest::text(ours::PROMPT)).await?;
     }
     engine::widen(engine, RUNS as u64).await?;
     let worker = engine.start().await?;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_agent::{Agent, FanOut};
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::{Part, RunId};
+use provost_core::{ContentPart, RunId};
 use provost_engine::Engine;
 use provost_model::{ScriptedModel, call, text};
 use serde_json::{Value, json};
@@ -111,16 +111,16 @@ async fn split() -> Result<f64> {
     Ok(took)
 }
 
-fn said(text: String) -> AgentCommand {
-    AgentCommand { message: vec![Part::text(text)], new_task: true, ..AgentCommand::default() }
+fn said(text: String) -> TaskRequest {
+    TaskRequest { message: vec![ContentPart::text(text)], new_task: true, ..TaskRequest::default() }
 }
 
-fn commands() -> Vec<AgentCommand> {
+fn commands() -> Vec<TaskRequest> {
     tasks(CHILDREN).into_iter().map(said).collect()
 }
 
 /// The time from the first command to the end of the last run, and that of the processors.
-async fn durably(dir: &Path, commands: Vec<AgentCommand>) -> Result<(Duration, Duration)> {
+async fn durably(dir: &Path, commands: Vec<TaskRequest>) -> Result<(Duration, Duration)> {
     let dir = fresh(dir)?;
     let engine = engine::open(dir.path(), CAPACITY, engine::always(lead()?)).await?;
     let worker = engine.start().await?;
@@ -134,7 +134,7 @@ async fn durably(dir: &Path, commands: Vec<AgentCommand>) -> Result<(Duration, D
     Ok((took, cpu))
 }
 
-async fn run_all(engine: &Engine, commands: Vec<AgentCommand>) -> Result<Duration> {
+async fn run_all(engine: &Engine, commands: Vec<TaskRequest>) -> Result<Duration> {
     let namespace = Namespace::default();
     let began = Instant::now();
     let mut accepting = Vec::with_capacity(commands.len());

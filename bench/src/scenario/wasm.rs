@@ -92,7 +92,7 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
             vec![Module { name: "from WAT", bytes: wat::parse_str(answering("", ""))? }];
         match built() {
             Some(bytes) => modules.push(Module { name: "from C, 160 KB", bytes }),
-            None => table.unmeasured("a module from C", "scripts/wasm-modules has not built it"),
+            None => table.unmeasured("a module from C", "scripts/setup wasm has not built it"),
         }
         for module in &modules {
             calls(plan, module, dir.path(), table).await?;

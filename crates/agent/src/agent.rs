@@ -1,4 +1,4 @@
-//! An agent: a definition, immutable and cheap to clone.
+//! Agents: immutable definitions that are cheap to clone.
 
 pub(crate) mod builder;
 pub(crate) mod output;
@@ -15,31 +15,31 @@ use provost_tool::{Guard, Tool, Toolset};
 
 use crate::agent::builder::AgentBuilder;
 use crate::agent::output::OutputSpec;
-use crate::approval::OnApproval;
+use crate::approval::ApprovalMode;
 use crate::context::ContextStrategy;
 use crate::control::UserInput;
 use crate::hook::Hook;
 use crate::instructions::Instructions;
-use crate::outcome::Suspended;
-use crate::run::AtLimit;
+use crate::outcome::SuspendedRun;
+use crate::run::OnLimit;
 use crate::run::{Run, RunInput};
 use crate::run_builder::limit::AskLimit;
 use crate::run_builder::{Restored, RunBuilder, RunSource};
-use crate::subagent::{Family, Hop};
-use crate::team::TeamBook;
+use crate::subagent::{AgentPathSegment, Collaborators};
+use crate::team::TeamState;
 
-/// A definition of an agent: instructions, model, tools, limits.
+/// The definition of an agent: instructions, model, tools and limits.
 ///
-/// It is immutable and shared; everything that changes belongs to a run, so any number of runs can use one agent at once.
-/// `O` is the type of its answers.
+/// It is immutable and shared. All changing state belongs to a run, so many runs can use one agent at the same time.
+/// `O` is the output type of its runs.
 pub struct Agent<O = String> {
-    pub(crate) core: Arc<AgentCore>,
+    pub(crate) core: Arc<AgentDefinition>,
     pub(crate) decode: fn(&str) -> Result<O, String>,
 }
 
-/// What all runs of an agent share.
+/// The part of a definition that all runs of an agent share.
 #[derive(Clone)]
-pub(crate) struct AgentCore {
+pub(crate) struct AgentDefinition {
     pub(crate) name: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) instructions: Instructions,
@@ -49,82 +49,86 @@ pub(crate) struct AgentCore {
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
-    pub(crate) at_limit: AtLimit,
+    pub(crate) at_limit: OnLimit,
     pub(crate) ask_limit: Option<AskLimit>,
     pub(crate) parallel_tools: usize,
     pub(crate) execute_tools: bool,
-    /// Who answers; whoever answers for the run above, if it says nothing.
-    pub(crate) on_approval: Option<OnApproval>,
-    pub(crate) context: Option<ContextPolicy>,
+    /// The approval mode. `None` means the mode of the parent run.
+    pub(crate) on_approval: Option<ApprovalMode>,
+    pub(crate) context: Option<ContextConfig>,
     pub(crate) output: Option<OutputSpec>,
     pub(crate) output_retries: u32,
     pub(crate) state: serde_json::Map<String, serde_json::Value>,
-    pub(crate) family: Arc<Family>,
-    pub(crate) hand_offs_max: u32,
+    pub(crate) family: Arc<Collaborators>,
+    pub(crate) max_handoffs: u32,
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
     pub(crate) state_store: Option<Arc<dyn StateStore>>,
     pub(crate) env: Env,
 }
 
-/// How an agent keeps its conversations within the model's context.
+/// How an agent fits its conversations into the context window of the model.
 #[derive(Clone)]
-pub(crate) struct ContextPolicy {
+pub(crate) struct ContextConfig {
     pub(crate) strategy: Arc<dyn ContextStrategy>,
-    /// The most tokens of a request; the model's window less the reserve if not set.
+    /// Maximum tokens of a request. `None` means the model's context window minus `reserve`.
     pub(crate) tokens_max: Option<u64>,
-    /// Tokens kept free for the answer.
+    /// Tokens reserved for the response.
     pub(crate) reserve: u64,
 }
 
 impl Agent {
-    /// Begins a definition.
+    /// Starts a definition.
     pub fn builder(name: impl Into<String>, model: impl ChatModel) -> AgentBuilder {
         AgentBuilder::new(name.into(), Arc::new(model))
     }
 }
 
 impl<O: Send + 'static> Agent<O> {
-    /// Its name.
+    /// The agent's name.
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// Its model.
+    /// The agent's model.
     pub fn model(&self) -> &Arc<dyn ChatModel> {
         &self.core.model
     }
 
-    /// The tools it always has.
+    /// The agent's fixed tools, without those of its toolsets.
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.core.tools
     }
 
-    /// The same agent on another model: for tests and for trying models out.
+    /// Returns the same agent with another model, for tests and for comparing models.
     #[must_use]
     pub fn with_model(&self, model: impl ChatModel) -> Self {
-        let core = AgentCore { model: Arc::new(model), ..AgentCore::clone(&self.core) };
+        let core = AgentDefinition { model: Arc::new(model), ..AgentDefinition::clone(&self.core) };
         Self { core: Arc::new(core), decode: self.decode }
     }
 
-    /// The book of its team as a new run of it begins, if it leads one; for programs that keep runs themselves.
-    pub fn team_book(&self) -> Option<TeamBook> {
+    /// Returns the initial state of the team that this agent leads, or `None` if it leads none. For engines that
+    /// store runs themselves.
+    pub fn initial_team_state(&self) -> Option<TeamState> {
         let team = self.core.family.team.as_ref()?;
-        Some(TeamBook::new(team.name.as_str(), team.max_size))
+        Some(TeamState::new(team.name.as_str(), team.max_size))
     }
 
-    /// The agent at a place below this one, for programs that keep the runs of children themselves. An error says what is
-    /// missing.
-    pub fn below(&self, place: &[Hop]) -> Result<Agent, String> {
-        let core = self.core.hooked_below(place)?;
+    /// Resolves the agent at a path below this one, with the hooks and the guard that it has there. For engines that
+    /// store child runs themselves.
+    ///
+    /// An error names the agent, tool or template that is missing.
+    pub fn resolve_path(&self, place: &[AgentPathSegment]) -> Result<Agent, String> {
+        let core = self.core.resolve_with_hooks(place)?;
         Ok(Agent { core, decode: |text| Ok(text.to_owned()) })
     }
 
-    /// Prepares a run that answers a message. Await it, stream it, or ask for its outcome.
+    /// Prepares a run for a message. Await the builder, stream it, or call [`outcome`](RunBuilder::outcome).
     pub fn run(&self, input: impl Into<UserInput>) -> RunBuilder<O> {
         RunBuilder::new(self, RunSource::message(input.into()))
     }
 
-    /// Prepares a run that goes on with results of calls that were left to the caller. It needs the session they are in.
+    /// Prepares a run that continues with the results of tool calls that were left to the caller. It needs the
+    /// session that contains the calls.
     pub fn continue_with(&self, results: impl IntoIterator<Item = ToolResult>) -> RunBuilder<O> {
         RunBuilder::new(
             self,
@@ -132,18 +136,19 @@ impl<O: Send + 'static> Agent<O> {
         )
     }
 
-    /// Prepares a run that goes on where a conversation stopped, without a new message: after a failure in a later turn, or after
-    /// a limit. It needs the conversation: a session or a history.
+    /// Prepares a run that continues a conversation without a new message, for example after a failure in a later
+    /// turn or after a limit. It needs a session or a history.
     pub fn proceed(&self) -> RunBuilder<O> {
         RunBuilder::new(self, RunSource::New(RunInput::Continue))
     }
 
-    /// Prepares to go on with a suspended run.
-    pub fn resume(&self, suspended: Suspended) -> RunBuilder<O> {
+    /// Prepares a run that resumes a suspended run.
+    pub fn resume(&self, suspended: SuspendedRun) -> RunBuilder<O> {
         RunBuilder::new(self, RunSource::Resume(Box::new(suspended)))
     }
 
-    /// Prepares to go on with a run that was folded from its journal, whose session stands at this revision.
+    /// Prepares a run that continues one restored from its journal. `revision` is the current revision of its
+    /// session.
     pub fn restore(&self, run: Run, revision: u64) -> RunBuilder<O> {
         RunBuilder::new(self, RunSource::Restore(Box::new(Restored { run, revision })))
     }

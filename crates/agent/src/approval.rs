@@ -1,4 +1,4 @@
-//! Who answers when a tool needs a person's decision.
+//! Approval modes: how a run decides about tool calls that require an approval.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,40 +9,40 @@ use provost_core::{ApprovalDecision, ApprovalRequest};
 type Provider =
     dyn Fn(ApprovalRequest) -> BoxFuture<'static, Result<ApprovalDecision, String>> + Send + Sync;
 
-/// Who answers when a tool needs a person's decision.
+/// How a run decides about tool calls that require an approval.
 #[derive(Clone, Default)]
-pub enum OnApproval {
-    /// Nobody: such calls do not run, and the model is told.
+pub enum ApprovalMode {
+    /// Denies the call. The model receives the denial.
     #[default]
     Deny,
-    /// Everything is approved. For programs that have decided elsewhere.
-    Approve,
-    /// A function of the program, while the run waits.
-    Ask(Arc<Provider>),
-    /// Whoever reads the events and has a [`RunHandle`](crate::RunHandle), while the run waits.
-    Events,
-    /// Nobody now: the run ends as [`Suspended`](crate::Outcome::Suspended) and is resumed later, here or elsewhere.
+    /// Approves every call, for programs that have decided elsewhere.
+    AutoApprove,
+    /// Calls a function of the program while the run waits.
+    Callback(Arc<Provider>),
+    /// Emits an event and waits for a decision through the [`RunHandle`](crate::RunHandle).
+    Interactive,
+    /// Ends the run as [`Suspended`](crate::Outcome::Suspended). It can be resumed later, in any process.
     Suspend,
 }
 
-impl OnApproval {
-    /// Asks an async function. If the function fails, the call does not run.
-    pub fn ask<F, Fut>(provider: F) -> Self
+impl ApprovalMode {
+    /// Calls an async function for each approval. If the function fails, the call is denied.
+    pub fn callback<F, Fut>(provider: F) -> Self
     where
         F: Fn(ApprovalRequest) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ApprovalDecision, String>> + Send + 'static,
     {
-        Self::Ask(Arc::new(move |request| Box::pin(provider(request))))
+        Self::Callback(Arc::new(move |request| Box::pin(provider(request))))
     }
 }
 
-impl fmt::Debug for OnApproval {
+impl fmt::Debug for ApprovalMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Deny => "Deny",
-            Self::Approve => "Approve",
-            Self::Ask(_) => "Ask(..)",
-            Self::Events => "Events",
+            Self::AutoApprove => "Approve",
+            Self::Callback(_) => "Ask(..)",
+            Self::Interactive => "Events",
             Self::Suspend => "Suspend",
         })
     }

@@ -1,7 +1,7 @@
-//! What a run and everything below it have used, while they run.
+//! The usage of a run and its descendants while they are running.
 //!
-//! The machine counts what has ended; this counts what is under way, so that children that work at the same time cannot
-//! together use more than the run above them may.
+//! The state machine counts the usage of finished work. This budget also counts work in progress, so that parallel
+//! children cannot together exceed a limit of an ancestor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,56 +11,56 @@ use provost_core::{LimitReached, Limits, Money, Usage};
 
 use crate::run::UsageTotals;
 
-/// The use of one run and of those below it.
+/// The usage budget of one run and its descendants.
 #[derive(Debug)]
-pub(crate) struct Pot {
-    above: Option<Arc<Pot>>,
+pub(crate) struct UsageBudget {
+    parent: Option<Arc<UsageBudget>>,
     limits: Limits,
-    /// Tokens that a policy gives all of it. Nobody extends that.
-    bound: AtomicU64,
+    /// Token cap of a policy for the whole budget. Extending the limits does not raise it.
+    token_cap: AtomicU64,
     used: Mutex<Used>,
 }
 
 #[derive(Debug, Default)]
 struct Used {
     all: UsageTotals,
-    /// The part of it before the limits were extended: it no longer counts for them.
+    /// Usage before the limits were last extended. It does not count against the limits.
     before: UsageTotals,
 }
 
-/// The number of tokens without a policy.
+/// Value of the token cap without a policy.
 const UNBOUND: u64 = u64::MAX;
 
-impl Pot {
+impl UsageBudget {
     pub(crate) fn new(limits: Limits, above: Option<Arc<Self>>) -> Self {
-        Self { above, limits, bound: AtomicU64::new(UNBOUND), used: Mutex::default() }
+        Self { parent: above, limits, token_cap: AtomicU64::new(UNBOUND), used: Mutex::default() }
     }
 
-    /// Adds one model call, here and in all runs above.
+    /// Adds one model call to this budget and those of all ancestors.
     pub(crate) fn add(&self, usage: Usage, cost: Option<Money>) {
-        self.add_all(&UsageTotals::of_call(usage, cost));
+        self.add_all(&UsageTotals::from_call(usage, cost));
     }
 
-    /// Goes on with a run that had used something before, here and in all runs above.
-    pub(crate) fn go_on(&self, all: &UsageTotals, before: UsageTotals) {
+    /// Restores the usage of a resumed run in this budget and those of all ancestors.
+    pub(crate) fn restore(&self, all: &UsageTotals, before: UsageTotals) {
         self.add_all(all);
         self.lock().before = before;
     }
 
-    /// The limits start again: the same amount of everything once more.
+    /// Grants the full limits again.
     pub(crate) fn extend(&self) {
         let mut used = self.lock();
         used.before = used.all.clone();
     }
 
-    /// A policy gives all of it so many tokens; of several the fewest count.
-    pub(crate) fn bound(&self, tokens: u64) {
-        self.bound.fetch_min(tokens, Ordering::AcqRel);
+    /// Lowers the token cap to `tokens`. A higher value has no effect.
+    pub(crate) fn cap_tokens(&self, tokens: u64) {
+        self.token_cap.fetch_min(tokens, Ordering::AcqRel);
     }
 
-    /// What a policy gives is used up.
-    pub(crate) fn used_up(&self) -> Option<LimitReached> {
-        let allowed = self.bound.load(Ordering::Acquire);
+    /// Returns the policy's token cap if it is exceeded.
+    pub(crate) fn exceeded_token_cap(&self) -> Option<LimitReached> {
+        let allowed = self.token_cap.load(Ordering::Acquire);
         if allowed == UNBOUND {
             return None;
         }
@@ -71,33 +71,33 @@ impl Pot {
         let mut pot = Some(self);
         while let Some(this) = pot {
             this.lock().all.add(more);
-            pot = this.above.as_deref();
+            pot = this.parent.as_deref();
         }
     }
 
-    /// The limit of a run above that is used up.
-    pub(crate) fn spent_above(&self) -> Option<LimitReached> {
-        let mut pot = self.above.as_deref();
+    /// Returns the first exceeded limit of an ancestor.
+    pub(crate) fn exhausted_parent(&self) -> Option<LimitReached> {
+        let mut pot = self.parent.as_deref();
         while let Some(this) = pot {
-            if let Some(reached) = this.used_up().or_else(|| this.spent()) {
+            if let Some(reached) = this.exceeded_token_cap().or_else(|| this.exceeded_limit()) {
                 return Some(reached);
             }
-            pot = this.above.as_deref();
+            pot = this.parent.as_deref();
         }
         None
     }
 
-    /// All of it.
+    /// The total usage.
     pub(crate) fn used(&self) -> UsageTotals {
         self.lock().all.clone()
     }
 
-    fn spent(&self) -> Option<LimitReached> {
+    fn exceeded_limit(&self) -> Option<LimitReached> {
         let used = self.lock();
-        let since = used.all.minus(&used.before);
+        let since = used.all.saturating_sub(&used.before);
         drop(used);
         let limit = self.limits.cost.map(|limit| limit.currency);
-        // Calls without a price are judged by the run itself, and money of another currency by the run that spent it.
+        // The run itself handles calls without a price, and the run that spent it handles money of another currency.
         let cost = since.cost.filter(|cost| Some(cost.currency) == limit);
         UsageTotals { cost, unpriced_calls: 0, usage_unknown: false, ..since }
             .exceeded(&self.limits)

@@ -1,9 +1,9 @@
-//! Keeping a conversation within a model's context.
+//! Context management: keeps a conversation within a model's context window.
 //!
-//! A strategy is asked before every model call whose estimated size exceeds the budget. Whatever it does, a tool call is never
-//! separated from its result, and the newest user message stays.
+//! A strategy runs before every model call whose estimated size exceeds the budget. No strategy separates a tool call
+//! from its result or removes the newest user message.
 //!
-//! Strategies expect a history that [`repair`] finds nothing wrong with, and leave one.
+//! Strategies expect a history that [`repair`] would not change, and return one.
 
 mod chain;
 mod group;
@@ -25,17 +25,18 @@ pub use provost_model::tokens::{
     count_tools,
 };
 
-pub use self::chain::Chain;
+pub use self::chain::StrategyChain;
 pub use self::repair::repair;
-pub use self::sliding::Sliding;
+pub use self::sliding::SlidingWindow;
 pub use self::summarize::Summarize;
-pub use self::tool_results::ShortenToolResults;
+pub use self::tool_results::ClearToolResults;
 pub use self::truncate::Truncate;
 
-/// What a run starts from: a stored conversation from its last summary on, made valid; and how much had to be repaired.
-/// Calls at the very end are not broken if their results are what the run brings.
-pub fn opening(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<Message>>, usize) {
-    let mut active = active(stored).to_vec();
+/// Returns the initial context of a run: the stored conversation from its last summary on, repaired, and the number
+/// of repairs. With `brings_results`, calls at the very end are valid without results, because the run's input
+/// contains them.
+pub fn load_context(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<Message>>, usize) {
+    let mut active = since_last_summary(stored).to_vec();
     let owed = match active.last() {
         Some(last) if brings_results && last.role == Role::Assistant => active.pop(),
         _ => None,
@@ -45,82 +46,82 @@ pub fn opening(stored: &[Arc<Message>], brings_results: bool) -> (Vec<Arc<Messag
     (messages, repairs)
 }
 
-/// What a strategy is given.
+/// The input of a strategy.
 #[derive(Debug, Clone, Copy)]
-pub struct FitInput<'a> {
-    /// The conversation as it would be sent; no system message is among it.
+pub struct CompactionInput<'a> {
+    /// The conversation that would be sent, without system messages.
     pub messages: &'a [Arc<Message>],
     /// Estimated tokens of each message, in the same order.
     pub tokens: &'a [u64],
-    /// Estimated tokens of what is sent besides: instructions and tools.
+    /// Estimated tokens of the instructions and tools.
     pub fixed_tokens: u64,
-    /// What all together may have.
+    /// Maximum tokens of the whole request.
     pub budget: u64,
-    /// For the time of messages the strategy writes.
+    /// The time for messages that the strategy creates.
     pub now: Timestamp,
 }
 
-impl FitInput<'_> {
-    /// Estimated tokens of everything together.
+impl CompactionInput<'_> {
+    /// Estimated tokens of the whole request.
     pub fn total(&self) -> u64 {
         self.tokens.iter().fold(self.fixed_tokens, |sum, tokens| sum.saturating_add(*tokens))
     }
 
-    /// True if nothing needs to be done.
+    /// True if the request is within the budget.
     pub fn fits(&self) -> bool {
         self.total() <= self.budget
     }
 
-    /// Where a strategy stops once it has to shorten: some room below the budget, so that the next turns need no shortening
-    /// again and the provider's prompt cache stays good for them.
+    /// The size that a strategy compacts to: below the budget, so that the next turns need no compaction and the
+    /// provider's prompt cache stays valid.
     fn target(&self) -> u64 {
         self.budget - self.budget / 5
     }
 }
 
-/// What a strategy made of it.
+/// The result of a strategy.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fitted {
-    /// The conversation to send from now on.
+pub struct CompactionResult {
+    /// The new context.
     pub messages: Vec<Arc<Message>>,
-    /// How the stored session changes with it; `None` leaves it as it is. Removed messages are counted from the end of the
-    /// conversation that the strategy was given: messages that are not stored yet count, too.
+    /// The change of the stored session. `None` leaves it unchanged. Removed messages are counted from the end of the
+    /// conversation that the strategy received, including messages that are not stored yet.
     pub session: Option<SessionChange>,
-    /// What the strategy's own model calls used.
+    /// Token usage of the strategy's own model calls.
     pub usage: Usage,
-    /// What that cost, if its price is known.
+    /// Their cost. `None` if the price is unknown.
     pub cost: Option<Money>,
-    /// How many of those calls did not say what they used.
-    pub unmetered_calls: u32,
+    /// Number of model calls whose usage was not reported.
+    pub calls_without_usage: u32,
 }
 
-impl Fitted {
-    /// These messages, and nothing else changes.
+impl CompactionResult {
+    /// A result that replaces the context and changes nothing else.
     pub fn messages(messages: impl Into<Vec<Arc<Message>>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
 }
 
-/// Why a conversation could not be made to fit.
+/// Error of a context strategy.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    /// Even the least that must stay is too large.
+    /// Even the messages that must stay exceed the budget.
     #[error(
         "the conversation does not fit: {needed} tokens are needed and {budget} allowed, and no more can be left out"
     )]
     TooLarge {
-        /// Estimated tokens of the least.
+        /// Estimated tokens of the messages that must stay.
         needed: u64,
-        /// What is allowed.
+        /// Maximum tokens of the whole request.
         budget: u64,
     },
-    /// The model that summarizes failed.
+    /// The summarizing model failed.
     #[error("summarizing failed: {0}")]
     Model(#[from] ModelError),
 }
 
 impl ContextError {
-    /// The shared kind.
+    /// The category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLarge { .. } => ErrorKind::Exhausted,
@@ -129,26 +130,29 @@ impl ContextError {
     }
 }
 
-/// A way to make a conversation fit.
+/// A strategy that compacts a conversation.
 pub trait ContextStrategy: Send + Sync + 'static {
-    /// For events and messages to people.
+    /// Name of the strategy in events and messages.
     fn name(&self) -> &str;
 
-    /// Makes the conversation fit, or as small as it can.
+    /// Compacts the conversation to its budget, or as far as possible.
     ///
-    /// A conversation that fits comes back as it is. [`ContextError::TooLarge`] means that not even the newest user message
-    /// and the newest step fit.
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>>;
+    /// A conversation within the budget is returned unchanged. [`ContextError::TooLarge`] means that not even the
+    /// newest user message and the newest step fit.
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>>;
 
-    /// The models that it may ask. A policy that does not allow one of them ends the run before it is asked, so a strategy that
-    /// asks any must name it.
+    /// The models that the strategy may call. A strategy must list each of them: if a policy denies one, the run ends
+    /// before the call.
     fn models(&self) -> Vec<&ModelInfo> {
         Vec::new()
     }
 }
 
 /// The part of a stored conversation that is sent to a model: everything from the last summary on.
-pub fn active(messages: &[Arc<Message>]) -> &[Arc<Message>] {
+pub fn since_last_summary(messages: &[Arc<Message>]) -> &[Arc<Message>] {
     let start = messages.iter().rposition(|message| message.role == Role::Summary);
     &messages[start.unwrap_or(0)..]
 }

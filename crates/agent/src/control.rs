@@ -1,33 +1,33 @@
-//! Steering a live run.
+//! Control of a live run: messages, decisions, pause and cancel.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use provost_core::usage::limits::INBOX_MESSAGES_MAX;
-use provost_core::{ApprovalDecision, ApprovalId, Document, Image, Part, RunId};
+use provost_core::{ApprovalDecision, ApprovalId, ContentPart, Document, Image, RunId};
 use tokio_util::sync::CancellationToken;
 
 use crate::watched::Watched;
 
-/// Why a live run did not take something.
+/// A request that a live run rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HandleError {
-    /// It is over.
+pub enum RunHandleError {
+    /// The run has ended.
     #[error("the run is over")]
-    Ended,
-    /// It does not wait for this decision.
+    RunEnded,
+    /// The run does not wait for this approval.
     #[error("the run does not wait for this decision")]
-    NotAsked,
-    /// Too much waits already.
+    NoSuchApproval,
+    /// The input queue is full.
     #[error("the run already has {INBOX_MESSAGES_MAX} messages waiting: send fewer, or wait")]
-    Full,
+    QueueFull,
 }
 
-/// What a user says: text, or any parts.
+/// A user's input: text, or any parts of a message.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct UserInput(pub Vec<Part>);
+pub struct UserInput(pub Vec<ContentPart>);
 
-/// Everything that is one part is a whole input.
+/// Converts a value that is one part into an input.
 macro_rules! one_part {
     ($($from:ty),+) => {$(
         impl From<$from> for UserInput {
@@ -38,104 +38,104 @@ macro_rules! one_part {
     )+};
 }
 
-one_part!(&str, String, Part, Image, Document);
+one_part!(&str, String, ContentPart, Image, Document);
 
 impl From<&String> for UserInput {
     fn from(text: &String) -> Self {
-        Self(vec![Part::text(text)])
+        Self(vec![ContentPart::text(text)])
     }
 }
 
-impl From<Vec<Part>> for UserInput {
-    fn from(parts: Vec<Part>) -> Self {
+impl From<Vec<ContentPart>> for UserInput {
+    fn from(parts: Vec<ContentPart>) -> Self {
         Self(parts)
     }
 }
 
 impl UserInput {
-    /// The text in it.
+    /// The text of all parts.
     pub fn text(&self) -> String {
-        self.0.iter().filter_map(Part::as_text).collect()
+        self.0.iter().filter_map(ContentPart::as_text).collect()
     }
 }
 
-/// A way to a live run, from anywhere. Clones reach the same run.
+/// A handle to a live run. It can be used from any task. Clones refer to the same run.
 #[derive(Clone)]
 pub struct RunHandle {
     run_id: RunId,
-    control: Arc<Control>,
+    control: Arc<RunControl>,
 }
 
 impl RunHandle {
-    pub(crate) fn new(run_id: RunId, control: Arc<Control>) -> Self {
+    pub(crate) fn new(run_id: RunId, control: Arc<RunControl>) -> Self {
         Self { run_id, control }
     }
 
-    /// The run.
+    /// The id of the run.
     pub fn run_id(&self) -> RunId {
         self.run_id
     }
 
-    /// Says something that the model sees before its next call.
-    pub fn steer(&self, input: impl Into<UserInput>) -> Result<(), HandleError> {
+    /// Adds a message that the model receives before its next call.
+    pub fn steer(&self, input: impl Into<UserInput>) -> Result<(), RunHandleError> {
         self.control.put(input.into(), |inbox| &mut inbox.steer)
     }
 
-    /// Says something that the model sees once it is done with what it does now.
-    pub fn follow_up(&self, input: impl Into<UserInput>) -> Result<(), HandleError> {
+    /// Adds a message that the model receives once it has finished its current work.
+    pub fn follow_up(&self, input: impl Into<UserInput>) -> Result<(), RunHandleError> {
         self.control.put(input.into(), |inbox| &mut inbox.follow_up)
     }
 
-    /// Makes the run wait at its next safe point: between model calls and rounds of tools.
+    /// Pauses the run at its next safe point: between model calls and tool rounds.
     pub fn pause(&self) {
         self.control.inbox.update(|inbox| inbox.paused = true);
     }
 
-    /// Lets a paused run go on.
-    pub fn unpause(&self) {
+    /// Resumes a paused run.
+    pub fn resume(&self) {
         self.control.inbox.update(|inbox| inbox.paused = false);
     }
 
-    /// Answers a question of the run. The first answer counts.
-    pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), HandleError> {
+    /// Decides an approval that the run waits for. Later decisions about the same approval are ignored.
+    pub fn decide(&self, id: ApprovalId, decision: ApprovalDecision) -> Result<(), RunHandleError> {
         self.control.inbox.update(|inbox| {
-            // A run that accepts no more messages may still wait for children that wait for a decision.
+            // A run that accepts no more messages may still wait for children that need an approval.
             if inbox.over {
-                return Err(HandleError::Ended);
+                return Err(RunHandleError::RunEnded);
             }
-            let answer = inbox.questions.get_mut(&id).ok_or(HandleError::NotAsked)?;
+            let answer = inbox.questions.get_mut(&id).ok_or(RunHandleError::NoSuchApproval)?;
             answer.get_or_insert(decision);
             Ok(())
         })
     }
 
-    /// Stops the run: the model call and all tools end, and the conversation stays valid.
+    /// Cancels the run: the model call and all tool calls end, and the conversation stays valid.
     pub fn cancel(&self) {
         self.control.cancel.cancel();
     }
 }
 
-/// The driver's side of a handle.
+/// The driver's side of a [`RunHandle`].
 #[derive(Default)]
-pub(crate) struct Control {
-    inbox: Watched<Inbox>,
+pub(crate) struct RunControl {
+    inbox: Watched<InputQueues>,
     pub(crate) cancel: CancellationToken,
 }
 
 #[derive(Default)]
-struct Inbox {
+struct InputQueues {
     steer: VecDeque<UserInput>,
     follow_up: VecDeque<UserInput>,
-    /// Questions that were asked, with their first answer.
+    /// Requested approvals and their first decisions.
     questions: HashMap<ApprovalId, Option<ApprovalDecision>>,
     paused: bool,
-    /// No more messages are taken.
+    /// No more messages are accepted.
     closed: bool,
-    /// Nobody reads the events any more.
+    /// The run has ended, and its events have no reader.
     over: bool,
 }
 
-impl Control {
+impl RunControl {
     pub(crate) fn new(cancel: CancellationToken) -> Self {
         Self { cancel, ..Self::default() }
     }
@@ -143,28 +143,29 @@ impl Control {
     fn put(
         &self,
         input: UserInput,
-        queue: impl FnOnce(&mut Inbox) -> &mut VecDeque<UserInput>,
-    ) -> Result<(), HandleError> {
+        queue: impl FnOnce(&mut InputQueues) -> &mut VecDeque<UserInput>,
+    ) -> Result<(), RunHandleError> {
         let mut inbox = self.inbox.lock();
-        // A run that was told to stop answers nobody any more.
+        // A cancelled run does not respond to messages.
         if inbox.closed || self.cancel.is_cancelled() {
-            return Err(HandleError::Ended);
+            return Err(RunHandleError::RunEnded);
         }
         let queue = queue(&mut inbox);
         if queue.len() >= INBOX_MESSAGES_MAX {
-            return Err(HandleError::Full);
+            return Err(RunHandleError::QueueFull);
         }
         queue.push_back(input);
         Ok(())
     }
 
-    /// The next thing said for the next model call.
+    /// Takes the next message for the next model call.
     pub(crate) fn take_steering(&self) -> Option<UserInput> {
         self.inbox.lock().steer.pop_front()
     }
 
-    /// What comes after the run's own end: what was said too late to steer, then follow-ups, one at a time.
-    /// With nothing left the inbox closes, so that no message can be accepted and then lost.
+    /// Takes the next message for after the run's own end: late steering messages first, then follow-ups, one at a
+    /// time.
+    /// If there is none, the queue closes, so that no message is accepted and then lost.
     pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
         let mut inbox = self.inbox.lock();
         let next = inbox.steer.pop_front().or_else(|| inbox.follow_up.pop_front());
@@ -172,7 +173,7 @@ impl Control {
         next
     }
 
-    /// Takes nothing more; tells how many accepted messages nobody will answer.
+    /// Closes the queue. Returns the number of accepted messages that get no response.
     pub(crate) fn close(&self) -> usize {
         self.inbox.update(|inbox| {
             inbox.closed = true;
@@ -190,15 +191,15 @@ impl Control {
         self.inbox.wait(|inbox| (!inbox.paused).then_some(())).await;
     }
 
-    /// Lets a question be answered; to be called before anybody is told of it.
+    /// Registers an approval. Must be called before the request is emitted.
     pub(crate) fn expect_decision(&self, id: ApprovalId) {
         self.inbox.lock().questions.insert(id, None);
     }
 
-    /// Waits for the answer to a question; it is no, where the run whose events tell of it ended first.
+    /// Waits for the decision about an approval. If the run ends first, the result is a denial.
     pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
         let unasked = || ApprovalDecision::Deny { reason: "nobody was left to ask".to_owned() };
-        let answer = |inbox: &mut Inbox| {
+        let answer = |inbox: &mut InputQueues| {
             let answer = inbox.questions.get(&id).cloned().flatten();
             answer.or_else(|| inbox.over.then(unasked))
         };

@@ -1,7 +1,7 @@
-//! The one driver: asks the machine for the next step and performs it.
+//! The driver of a run: takes the next step from the state machine and executes it.
 //!
-//! Everything a run does to the world happens here: model calls, tools through the guard, hooks, session commits, events.
-//! What to do is never decided here; that is [`Run`](crate::run::Run)'s part.
+//! All side effects of a run happen here: model calls, tool calls through the guard, hooks, session commits and
+//! events. The driver decides nothing; [`Run`](crate::run::Run) does.
 
 mod ask;
 mod authorize;
@@ -37,38 +37,39 @@ use provost_model::Fold;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use self::session::BoundSession;
-pub(crate) use self::setup::Cx;
-use crate::agent::AgentCore;
-use crate::budget::Pot;
-use crate::control::{Control, UserInput};
+use self::session::RunSession;
+pub(crate) use self::setup::DriverContext;
+use crate::agent::AgentDefinition;
+use crate::budget::UsageBudget;
+use crate::control::{RunControl, UserInput};
 use crate::driver::cancel::run_until;
-use crate::driver::compaction::TokenLedger;
+use crate::driver::compaction::ContextTokens;
 use crate::driver::finish::{empty_summary, summary_of, terminal_event};
-use crate::driver::offered_tools::Toolbox;
+use crate::driver::offered_tools::OfferedTools;
 use crate::driver::start::{Entered, enter};
 use crate::error::Error;
 use crate::hook::RunEnd;
-use crate::outcome::{Outcome, RunResult, Suspended};
-use crate::run::{Fed, Feed, Run, Step};
+use crate::outcome::{RunOutcome, RunResult, SuspendedRun};
+use crate::run::{ApplyResult, JournalEntry, Run, Step};
 use crate::run_builder::{ContextPreview, RunOptions, RunSource};
 use crate::stream::{EventQueue, EventReader};
 
-/// Everything that is known before a run starts.
+/// The inputs of a run before it starts.
 pub(crate) struct Prepared {
-    pub(crate) core: Arc<AgentCore>,
+    pub(crate) core: Arc<AgentDefinition>,
     pub(crate) run_id: RunId,
     pub(crate) source: RunSource,
     pub(crate) options: RunOptions,
     pub(crate) queue: Arc<EventQueue>,
-    /// None if the events are discarded, or read with those of the parent run.
+    /// `None` if the events are discarded or sent to the parent run.
     pub(crate) reader: Option<EventReader>,
-    pub(crate) control: Arc<Control>,
-    pub(crate) pot: Arc<Pot>,
+    pub(crate) control: Arc<RunControl>,
+    pub(crate) pot: Arc<UsageBudget>,
 }
 
-/// Drives a run to its end. Ends with exactly one terminal event and, if it began, exactly one `after_run`.
-pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
+/// Drives a run until it ends. Emits exactly one terminal event and, if the run started, calls `after_run` exactly
+/// once.
+pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<RunOutcome, Error> {
     let span = crate::driver::telemetry::invoke_agent(&prepared);
     async move {
         let (source, cx) = setup::split(prepared);
@@ -76,7 +77,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
         let outcome = AssertUnwindSafe(live(&cx, source, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
-        // However it ended: nothing that it started is left behind.
+        // Releases everything that the run started, whatever its outcome.
         cx.close_below().await;
         cx.close_team(&outcome).await;
         let unanswered = cx.control.close();
@@ -95,8 +96,8 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
             cx.queue.emit(EventKind::Warning { message });
         }
         crate::driver::telemetry::close_run(&outcome);
-        if let Ok(Outcome::Suspended(suspended)) = &mut outcome {
-            // The terminal event of this life comes before the first of the next.
+        if let Ok(RunOutcome::Suspended(suspended)) = &mut outcome {
+            // The terminal event takes one number; a resumed run continues with the number after it.
             suspended.next_seq = cx.queue.next_seq() + 1;
         }
         cx.queue.emit_with(|| terminal_event(&outcome));
@@ -106,7 +107,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<Outcome, Error> {
     .await
 }
 
-/// The context of the first model call; commits the user's message only if asked to.
+/// Returns the context of the first model call. Commits the user's message to the session only if `commit` is true.
 pub(crate) async fn preview(
     prepared: Box<Prepared>,
     commit: bool,
@@ -120,22 +121,26 @@ pub(crate) async fn preview(
     Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
-async fn live(cx: &Arc<Cx>, source: RunSource, input: &str) -> Result<Outcome, Error> {
+async fn live(
+    cx: &Arc<DriverContext>,
+    source: RunSource,
+    input: &str,
+) -> Result<RunOutcome, Error> {
     let goes_on = source.existing().is_some();
     cx.queue.emit(EventKind::RunStarted { resumed: goes_on });
-    // A suspended run has its own deadline, which is known once it is open.
+    // The deadline of a resumed run is known only after its state is opened.
     let wall = if goes_on { None } else { cx.limits().wall };
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
     let entering = Box::pin(async {
         cx.hooks.before_run(input).await;
         enter(cx, source, input).await
     });
-    // If a hook, a store or an instruction provider hangs, nothing has happened yet that must be kept.
+    // If a hook, store or instruction provider hangs, stopping here loses nothing: no step has run yet.
     match run_until(&cx.control.cancel, deadline, entering).await {
         Ok(entered) => match entered? {
             Entered::Ready(mut driver) => {
                 let outcome = driver.run().await;
-                // Another agent had the conversation last: the team that it leads ends with the run, too.
+                // After a handoff, the active agent may lead a team of its own, which also ends with the run.
                 if !Arc::ptr_eq(cx, &driver.cx) && cx.relations.seat.is_none() {
                     driver.cx.close_below().await;
                     driver.cx.close_team(&outcome).await;
@@ -145,19 +150,20 @@ async fn live(cx: &Arc<Cx>, source: RunSource, input: &str) -> Result<Outcome, E
             Entered::Over(outcome) => Ok(*outcome),
         },
         Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
-        Err(_) => {
-            Ok(Outcome::Cancelled(RunSummary { stop: StopReason::Cancelled, ..empty_summary(cx) }))
-        }
+        Err(_) => Ok(RunOutcome::Cancelled(RunSummary {
+            stop: StopReason::Cancelled,
+            ..empty_summary(cx)
+        })),
     }
 }
 
-/// The time was over where a run has nothing to show.
+/// Returns the error of a run that reached its time limit without a result.
 fn no_time(wall: Option<Duration>, used: &str) -> Error {
     let allowed = format!("{}s", wall.unwrap_or_default().as_secs_f64());
     Error::Limit(LimitReached { limit: LimitKind::Wall, allowed, used: used.to_owned() })
 }
 
-/// What a panic says, for whoever finds the defect.
+/// Returns the message of a panic, for the bug report.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -168,42 +174,43 @@ pub(crate) fn hook_error(point: &'static str) -> impl FnOnce(crate::hook::HookEr
     move |error| Error::Hook { point, error }
 }
 
-/// One run being driven.
+/// The state of one run while it is driven.
 struct Driver {
-    cx: Arc<Cx>,
+    cx: Arc<DriverContext>,
     run: Run,
     system: Option<Arc<str>>,
-    session: Option<BoundSession>,
-    /// The tools of the current turn: what was offered is what can run.
-    toolbox: Toolbox,
-    ledger: TokenLedger,
-    /// The answer that is arriving: here, so that an interruption finds what had come.
+    session: Option<RunSession>,
+    /// The tools of the current turn. Only a tool that was offered can run.
+    toolbox: OfferedTools,
+    ledger: ContextTokens,
+    /// Accumulates the response that is streaming in, so that an interruption can keep the part that arrived.
     fold: Option<Fold>,
-    /// What a complete answer used that hooks have not let pass yet; the inner `None` if the provider does not say.
+    /// Usage of a complete response that hooks have not accepted yet. The inner `None` means that the provider did
+    /// not report usage.
     unseen: Option<Option<Usage>>,
-    /// True while hooks look at something that was said to the run.
+    /// True while hooks check a message to the run.
     hears: bool,
     limit_told: bool,
-    /// What is stored of what outlives the run, as far as it knows.
-    shared_base: crate::driver::shared_state::SharedBase,
+    /// The last known stored values of the shared state.
+    shared_base: crate::driver::shared_state::SharedStateSnapshot,
 }
 
-/// What follows a step.
+/// Result of one step.
 enum Next {
     GoOn,
     Suspend,
     Finish,
 }
 
-/// Ways that few steps take are boxed: the common step is a small future.
+/// Rare branches are boxed to keep the future of a common step small.
 impl Driver {
-    async fn run(&mut self) -> Result<Outcome, Error> {
+    async fn run(&mut self) -> Result<RunOutcome, Error> {
         let cancel = self.cx.control.cancel.clone();
         loop {
             if cancel.is_cancelled() {
                 return Box::pin(self.cancel()).await;
             }
-            // What ends by itself needs no time limit; and the clock must not end it twice.
+            // A finished run needs no deadline; without this check the timeout could end it a second time.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
             match run_until(&cancel, deadline, self.perform()).await {
                 Ok(next) => match next? {
@@ -217,18 +224,18 @@ impl Driver {
                 },
                 Err(reason) => self.interrupt(reason)?,
             }
-            if self.run.is_settled() {
+            if self.run.is_checkpointable() {
                 self.save().await?;
             }
         }
     }
 
-    /// Performs the next step. It may be dropped at any await: what it had achieved by then is in the run.
+    /// Executes the next step. The future may be dropped at any await: completed work is already recorded in the run.
     async fn perform(&mut self) -> Result<Next, Error> {
         self.safe_point().await?;
         match self.next_step()? {
             Step::CallModel { turn, without_tools } => {
-                let mut spent = self.cx.pot.spent_above();
+                let mut spent = self.cx.pot.exhausted_parent();
                 if spent.is_none() && self.cx.shared_guard.is_governed() {
                     spent = Box::pin(self.spent_by_policy()).await?;
                 }
@@ -241,10 +248,10 @@ impl Driver {
                 self.call_tools(tickets).await?;
                 self.keep_shared().await?;
             }
-            Step::HandOff { to } => Box::pin(self.hand_off(&to)).await?,
+            Step::Handoff { to } => Box::pin(self.handoff(&to)).await?,
             Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
-            Step::Wait(_) => return Ok(Next::Suspend),
+            Step::AwaitApprovals(_) => return Ok(Next::Suspend),
             Step::Done => match self.follow_up() {
                 Some(input) => Box::pin(self.hear(input)).await?,
                 None => return Ok(Next::Finish),
@@ -253,7 +260,7 @@ impl Driver {
         Ok(Next::GoOn)
     }
 
-    /// Where a run may be paused and where steering enters: never between a call and its result.
+    /// Handles pause and steering. Runs between steps only, never between a call and its result.
     async fn safe_point(&mut self) -> Result<(), Error> {
         self.cx.queue.taken().await;
         if self.cx.control.is_paused() && !self.run.is_done() {
@@ -261,14 +268,14 @@ impl Driver {
             self.cx.control.unpaused().await;
             self.cx.queue.emit(EventKind::Unpaused);
         }
-        if !self.run.can_hear() {
+        if !self.run.accepts_input() {
             return Ok(());
         }
         self.hear_all().await?;
         self.hear_team().await
     }
 
-    /// Takes in what was said, wherever that is kept.
+    /// Adds all pending messages to the run: from the handle and from the journal.
     async fn hear_all(&mut self) -> Result<(), Error> {
         while let Some(input) = self.cx.control.take_steering() {
             Box::pin(self.hear(input)).await?;
@@ -276,7 +283,8 @@ impl Driver {
         self.hear_journal().await
     }
 
-    /// Takes in what the user's side says while the run lives. Hooks see it like any message; a refused one is left out.
+    /// Adds a user message to an active run. Hooks check it like any message; a rejected message is dropped with a
+    /// warning.
     async fn hear(&mut self, mut input: UserInput) -> Result<(), Error> {
         self.hears = true;
         let checked = self.cx.check_message(&mut input).await;
@@ -288,7 +296,7 @@ impl Driver {
         }
         let message = Arc::new(Message::new(Role::User, input.0, self.now()));
         self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-        self.feed(Feed::UserSaid { message })?;
+        self.feed(JournalEntry::UserMessage { message })?;
         Ok(())
     }
 
@@ -296,8 +304,8 @@ impl Driver {
         let spec = self.cx.core.output.as_ref();
         let check = spec.map_or(Ok(()), |spec| spec.check(raw));
         let problem = check.as_ref().err().cloned();
-        let feed = Feed::OutputChecked { problem: check.err(), at: self.now() };
-        let again = self.feed(feed)? == Fed::SentBack(true);
+        let feed = JournalEntry::OutputChecked { problem: check.err(), at: self.now() };
+        let again = self.feed(feed)? == ApplyResult::OutputRejected(true);
         if let (Some(reason), true) = (problem, again) {
             let retries_left = self.run.output_retries_left();
             self.cx.queue.emit(EventKind::OutputRejected { reason, retries_left });
@@ -305,13 +313,13 @@ impl Driver {
         Ok(())
     }
 
-    /// What was said meanwhile to a run that ended by itself, so that it goes on.
+    /// Takes a message that arrived for a run that ended normally, so that the run continues.
     fn follow_up(&self) -> Option<UserInput> {
-        let ended = self.run.ended_by_itself();
+        let ended = self.run.ended_normally();
         ended.then(|| self.cx.control.take_follow_up_or_close()).flatten()
     }
 
-    async fn finish(&mut self) -> Result<Outcome, Error> {
+    async fn finish(&mut self) -> Result<RunOutcome, Error> {
         if let Some(outcome) = Box::pin(self.leave_team()).await? {
             return Ok(outcome);
         }
@@ -320,7 +328,8 @@ impl Driver {
         if let Some(reached) = &summary.limit {
             self.tell_limit(reached.clone());
         }
-        // A run whose time was over is still shown to the hooks; others share the time that is left.
+        // After the deadline, hooks still see the run, without a time limit. Before it, hooks share the remaining
+        // time.
         let deadline = self.deadline().filter(|deadline| *deadline > Instant::now());
         let hooks = &self.cx.hooks;
         let cancel = &self.cx.control.cancel;
@@ -331,34 +340,38 @@ impl Driver {
             }
             Err(_) => return self.cancel().await,
         }
-        let outcome = self.cx.check_answer(Outcome::Done(RunResult {
+        let outcome = self.cx.check_answer(RunOutcome::Completed(RunResult {
             output: summary.text.clone(),
             run_id: self.cx.run_id,
             summary,
-            messages: self.run.produced().to_vec(),
+            messages: self.run.new_messages().to_vec(),
             state: self.cx.state.snapshot(),
         }))?;
         self.note_state()?;
         self.keep_shared().await?;
-        // Last, so that a turn that failed after all leaves no trace in the session.
+        // Saved last, so that a run whose last step fails leaves the session unchanged.
         self.save().await?;
         Ok(outcome)
     }
 
-    /// Tells about a limit, once.
+    /// Emits the limit event, once.
     fn tell_limit(&mut self, reached: LimitReached) {
         if !std::mem::replace(&mut self.limit_told, true) {
             self.cx.queue.emit(EventKind::LimitReached(Box::new(reached)));
         }
     }
 
-    async fn suspend(&mut self) -> Result<Outcome, Error> {
+    async fn suspend(&mut self) -> Result<RunOutcome, Error> {
         self.note_state()?;
         self.keep_shared().await?;
-        self.feed(Feed::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
-        let session = self.session.as_ref().map(BoundSession::point);
+        self.feed(JournalEntry::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
+        let session = self.session.as_ref().map(RunSession::point);
         let next_seq = self.cx.queue.next_seq();
-        Ok(Outcome::Suspended(Suspended { run: Box::new(self.run.clone()), session, next_seq }))
+        Ok(RunOutcome::Suspended(SuspendedRun {
+            run: Box::new(self.run.clone()),
+            session,
+            next_seq,
+        }))
     }
 
     fn now(&self) -> Timestamp {

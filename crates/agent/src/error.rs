@@ -1,4 +1,4 @@
-//! Why an agent could not be built, or a run did not end well.
+//! Errors of building and running agents.
 
 use std::fmt;
 
@@ -13,116 +13,116 @@ use crate::context::ContextError;
 use crate::hook::HookError;
 use crate::instructions::PromptError;
 use crate::journal::JournalError;
-use crate::outcome::Suspended;
-use crate::run::{ContinueError, FeedError};
+use crate::outcome::SuspendedRun;
+use crate::run::{ContinueError, TransitionError};
 
-/// Why an agent cannot be built like this.
+/// An invalid agent definition.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// A name that cannot be used in paths and tool names.
+    /// The agent's name is not valid in paths and tool names.
     #[error("`{0}` is not an agent name: use 1 to 64 letters, digits, `_`, `-` or `.`")]
     Name(String),
-    /// Two tools with one name.
+    /// Two tools have the same name.
     #[error("two tools are called `{0}`: rename one of them")]
     DuplicateTool(String),
-    /// A tool that cannot be offered.
+    /// A tool has an invalid specification.
     #[error(transparent)]
     Tool(#[from] SpecError),
-    /// Instructions that are no template.
+    /// The instructions are not a valid template.
     #[error("the instructions are not a valid template: {0}")]
     Template(String),
-    /// A number that makes no sense.
+    /// A setting is invalid or missing.
     #[error("{0}")]
     Setting(String),
 }
 
 impl BuildError {
-    /// The shared kind.
+    /// The shared error kind.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
 }
 
-/// Why a run did not end with an answer.
+/// The reason why a run ended without an output.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The run cannot start like this.
+    /// The run cannot start with these options.
     #[error("{0}")]
     Start(String),
-    /// The instructions could not be made.
+    /// The instructions could not be rendered.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The model failed.
+    /// The model call failed.
     #[error("model: {0}")]
     Model(#[from] ModelError),
-    /// A tool said that the run cannot go on.
+    /// A tool failed in a way that ends the run.
     #[error("tool `{tool}`: {error}")]
     Tool {
-        /// Which tool.
+        /// The name of the tool.
         tool: String,
-        /// What it said.
+        /// The tool's error.
         error: ErrorInfo,
     },
-    /// A hook refused or failed.
+    /// A hook denied the run or failed.
     #[error("hook {point}: {error}")]
     Hook {
-        /// At which point.
+        /// The hook point.
         point: &'static str,
-        /// What it said.
+        /// The hook's error.
         error: HookError,
     },
-    /// A hook refused the run before its first model call.
+    /// A hook denied the run before its first model call.
     #[error("the run was refused: {reason}")]
     Denied {
-        /// Why.
+        /// The hook's reason.
         reason: String,
     },
-    /// A policy does not let the model be asked.
+    /// A policy denied the model call.
     #[error(transparent)]
     Policy(#[from] ModelDenied),
     /// The session could not be read or written.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Values that outlive the run could not be read or written.
+    /// The shared state could not be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The conversation could not be made to fit.
+    /// The conversation does not fit into the context window.
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// The given tool results do not fit.
+    /// The given tool results do not match the pending calls.
     #[error(transparent)]
     Continue(#[from] ContinueError),
-    /// A limit ended the run without any result.
+    /// A limit ended the run without any output.
     #[error("the limit of {} {} is reached: {} is too many", .0.allowed, .0.limit.as_str(), .0.used)]
     Limit(LimitReached),
-    /// The answer never became the wanted type.
+    /// The output never matched the requested type.
     #[error("the answer is not the wanted type: {problem}")]
     Output {
-        /// What is wrong with it.
+        /// The mismatch of the last output.
         problem: String,
-        /// The last answer as it came.
+        /// The last output, unparsed.
         raw: String,
     },
-    /// The run waits for decisions; ask for the [`outcome`](crate::RunBuilder::outcome) to get its state.
+    /// The run waits for approvals. Call [`outcome`](crate::RunBuilder::outcome) to get its state.
     #[error("the run waits for {} approval(s)", .0.approvals().len())]
-    Suspended(Box<Suspended>),
-    /// The journal did not take what happened.
+    Suspended(Box<SuspendedRun>),
+    /// The journal could not record a step.
     #[error("journal: {0}")]
     Journal(#[from] JournalError),
-    /// The run was stopped from outside.
+    /// The run was cancelled by its caller.
     #[error("the run was cancelled")]
     Cancelled {
-        /// What it had come to.
+        /// The result up to that point.
         partial: Box<RunSummary>,
     },
-    /// A defect of Provost itself.
+    /// A defect in Provost itself.
     #[error("defect: {0}")]
     Bug(String),
 }
 
 impl Error {
-    /// The shared kind: decides retry, HTTP status and exit code.
+    /// The shared error kind: it determines the retry, the HTTP status and the exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Start(_) | Self::Prompt(_) | Self::Continue(_) => ErrorKind::Invalid,
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// The stable code.
+    /// The stable error code.
     pub fn code(&self) -> &str {
         match self {
             Self::Start(_) => "start",
@@ -164,19 +164,19 @@ impl Error {
         }
     }
 
-    /// The error as data.
+    /// The error as serializable data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }
 }
 
-impl From<FeedError> for Error {
-    fn from(error: FeedError) -> Self {
+impl From<TransitionError> for Error {
+    fn from(error: TransitionError) -> Self {
         Self::Bug(error.to_string())
     }
 }
 
-/// A program that ends with an error shows its `Debug` form; a sentence helps more there than the shape of a value.
+/// Uses the `Display` text as the `Debug` text, because a program whose `main` returns an error prints `Debug`.
 macro_rules! debug_as_sentence {
     ($($error:ty),+) => {$(
         impl fmt::Debug for $error {

@@ -1,57 +1,58 @@
-//! Giving a conversation to another agent.
+//! Handoffs: another agent continues the conversation.
 
 use std::fmt;
 use std::sync::Arc;
 
 use provost_core::recovery::EffectClass;
-use provost_core::{HandOff, Message, Timestamp};
+use provost_core::{AgentHandoff, Message, Timestamp};
 use provost_model::{ChatModel, ModelInfo};
 use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::context::{
-    ContextError, ContextStrategy, Estimate, FitInput, Fitted, Sliding, Summarize, count_message,
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate, SlidingWindow,
+    Summarize, count_message,
 };
 use crate::error::BuildError;
-use crate::hook::Gate;
-use crate::run::{TRANSFER_PREFIX, tool_part};
-use crate::subagent::{AgentRef, HooksFor, made};
+use crate::hook::HookDecision;
+use crate::run::{TRANSFER_PREFIX, tool_name_part};
+use crate::subagent::{AgentRef, HookInheritance, erase_tool};
 
-/// How often a conversation may change hands in one run unless the agent says otherwise.
-pub(crate) const HAND_OFFS_DEFAULT: u32 = 10;
+/// Default maximum of handoffs in one run.
+pub(crate) const MAX_HANDOFFS_DEFAULT: u32 = 10;
 
 type Filter = dyn Fn(&[Arc<Message>]) -> Vec<Arc<Message>> + Send + Sync;
-type Check = dyn Fn(&HandOff) -> Gate + Send + Sync;
+type Check = dyn Fn(&AgentHandoff) -> HookDecision + Send + Sync;
 
-/// What the next agent sees of the conversation. The stored session keeps all of it.
+/// The part of the conversation that the next agent sees. The stored session stays complete.
 #[derive(Clone, Default)]
 pub enum HistoryPolicy {
-    /// All of it.
+    /// The whole conversation.
     #[default]
     Full,
-    /// The newest messages; calls and their results stay together.
+    /// The newest messages, at most this many. Tool calls and their results stay together.
     LastN(usize),
-    /// A summary by this model, then the newest messages.
+    /// A summary by this model, followed by the newest messages.
     Summary(Arc<dyn ChatModel>),
-    /// What a function leaves of it. What does not belong together any more is repaired.
+    /// The result of a function. Tool calls and results that lost their counterpart are repaired.
     Filter(Arc<Filter>),
 }
 
 impl HistoryPolicy {
-    /// A summary by this model.
+    /// Creates [`Summary`](Self::Summary) with this model.
     pub fn summary(model: impl ChatModel) -> Self {
         Self::Summary(Arc::new(model))
     }
 
-    /// What a function leaves.
+    /// Creates [`Filter`](Self::Filter) with this function.
     pub fn filter(
         filter: impl Fn(&[Arc<Message>]) -> Vec<Arc<Message>> + Send + Sync + 'static,
     ) -> Self {
         Self::Filter(Arc::new(filter))
     }
 
-    /// The model that has to be asked, if one has.
+    /// The model that the policy calls, if any.
     pub(crate) fn model(&self) -> Option<&ModelInfo> {
         match self {
             Self::Summary(model) => Some(model.info()),
@@ -63,33 +64,35 @@ impl HistoryPolicy {
         &self,
         messages: &[Arc<Message>],
         now: Timestamp,
-    ) -> Result<Fitted, ContextError> {
+    ) -> Result<CompactionResult, ContextError> {
         let fitted = match self {
-            Self::Full => return Ok(Fitted::messages(messages)),
-            Self::LastN(count) => shortened(&Sliding::keep_last(*count), messages, now).await?,
+            Self::Full => return Ok(CompactionResult::messages(messages)),
+            Self::LastN(count) => {
+                shortened(&SlidingWindow::keep_last(*count), messages, now).await?
+            }
             Self::Summary(model) => {
                 shortened(&Summarize::new(Arc::clone(model)), messages, now).await?
             }
-            Self::Filter(filter) => Fitted::messages(filter(messages)),
+            Self::Filter(filter) => CompactionResult::messages(filter(messages)),
         };
         let (repaired, _) = crate::context::repair(fitted.messages);
-        Ok(Fitted { messages: repaired, ..fitted })
+        Ok(CompactionResult { messages: repaired, ..fitted })
     }
 }
 
-/// What a strategy makes of a conversation that is one token too long.
+/// Compacts a conversation as if it were one token too long.
 async fn shortened(
     strategy: &dyn ContextStrategy,
     messages: &[Arc<Message>],
     now: Timestamp,
-) -> Result<Fitted, ContextError> {
+) -> Result<CompactionResult, ContextError> {
     let tokens: Vec<u64> =
         messages.iter().map(|message| count_message(&Estimate, message)).collect();
     let budget = tokens.iter().sum::<u64>().saturating_sub(1);
-    let input = FitInput { messages, tokens: &tokens, fixed_tokens: 0, budget, now };
-    match strategy.fit(input).await {
-        // There is nothing that could be left out.
-        Err(ContextError::TooLarge { .. }) => Ok(Fitted::messages(messages)),
+    let input = CompactionInput { messages, tokens: &tokens, fixed_tokens: 0, budget, now };
+    match strategy.compact(input).await {
+        // No message can be removed.
+        Err(ContextError::TooLarge { .. }) => Ok(CompactionResult::messages(messages)),
         other => other,
     }
 }
@@ -105,69 +108,72 @@ impl fmt::Debug for HistoryPolicy {
     }
 }
 
-/// How an agent may give its conversation to another one.
+/// A possible handoff to another agent.
 #[derive(Clone)]
-pub struct HandOffTo {
+pub struct Handoff {
     pub(crate) description: String,
     pub(crate) history: HistoryPolicy,
-    pub(crate) hooks: HooksFor,
+    pub(crate) hooks: HookInheritance,
     pub(crate) check: Option<Arc<Check>>,
 }
 
-impl HandOffTo {
-    /// What the model is told that the other agent is for.
+impl Handoff {
+    /// Creates a handoff. The description tells the model when to hand off to the agent.
     pub fn new(description: impl Into<String>) -> Self {
         Self {
             description: description.into(),
             history: HistoryPolicy::Full,
-            hooks: HooksFor::Inherit,
+            hooks: HookInheritance::Inherit,
             check: None,
         }
     }
 
-    /// Sets what the other agent sees of the conversation.
+    /// Sets the part of the conversation that the next agent sees.
     #[must_use]
     pub fn history(mut self, history: HistoryPolicy) -> Self {
         self.history = history;
         self
     }
 
-    /// Asks a function before the conversation changes hands; it may refuse.
+    /// Sets a function that can deny a handoff before it happens.
     #[must_use]
-    pub fn on(mut self, check: impl Fn(&HandOff) -> Gate + Send + Sync + 'static) -> Self {
+    pub fn guard(
+        mut self,
+        check: impl Fn(&AgentHandoff) -> HookDecision + Send + Sync + 'static,
+    ) -> Self {
         self.check = Some(Arc::new(check));
         self
     }
 
-    /// Sets whose hooks see what the other agent does.
+    /// Sets which hooks observe the next agent.
     #[must_use]
-    pub fn hooks(mut self, hooks: HooksFor) -> Self {
+    pub fn hooks(mut self, hooks: HookInheritance) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// The tool by which the model gives the conversation away. What follows is the machine's part.
+    /// Creates the tool that requests the handoff. The state machine performs it.
     pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
-        let name = format!("{TRANSFER_PREFIX}{}", tool_part(agent.name()));
+        let name = format!("{TRANSFER_PREFIX}{}", tool_name_part(agent.name()));
         let said = format!("{} goes on with the conversation.", agent.name());
-        let tool = tool_fn(name, &self.description, move |_cx: ToolCx, _args: Transfer| {
+        let tool = tool_fn(name, &self.description, move |_cx: ToolCx, _args: HandoffArgs| {
             let said = said.clone();
             async move { Ok::<_, ToolError>(said) }
         });
-        made(tool.map(|tool| tool.with_spec(|spec| spec.effect(EffectClass::Pure))))
+        erase_tool(tool.map(|tool| tool.with_spec(|spec| spec.effect(EffectClass::Pure))))
     }
 }
 
-impl fmt::Debug for HandOffTo {
+impl fmt::Debug for Handoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HandOffTo").field("history", &self.history).finish_non_exhaustive()
     }
 }
 
-/// Why the conversation is given away.
+/// The arguments of the handoff tool.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Transfer {
-    /// Why, in one sentence; people see it.
+struct HandoffArgs {
+    /// The reason for the handoff in one sentence, for people who read the conversation.
     #[serde(default)]
     #[expect(dead_code, reason = "the machine reads it from the call")]
     reason: Option<String>,

@@ -1,7 +1,8 @@
-//! Hooks: code of the program that sees, changes, stops or rescues what a run does.
+//! Hooks: code of the program that observes, changes or stops what a run does, or recovers from its failures.
 //!
-//! All methods have a default that changes nothing, so a hook implements only the points it cares for.
-//! Hooks run in the order they were added. A value handed over as `&mut` may be changed; the next hook sees the change.
+//! Every method has a default that changes nothing, so a hook implements only the points that it needs.
+//! Hooks run in the order in which they were added. A hook may change a value that it receives as `&mut`; later hooks
+//! see the change.
 
 mod chain;
 mod event;
@@ -10,158 +11,164 @@ mod observe;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_core::{Compaction, ErrorInfo, HandOff, Part, RunSummary, ToolCall};
+use provost_core::{AgentHandoff, Compaction, ContentPart, ErrorInfo, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
 use provost_tool::{RunContext, ToolOutput};
 
-pub(crate) use chain::Hooks;
+pub(crate) use chain::HookChain;
 pub use event::{HookEvent, HookPoint};
-pub use observe::Observe;
+pub use observe::ObserverHook;
 
-/// A hook's own failure. What follows depends on the point; see each method.
+/// An error of a hook. Its effect depends on the point; see each method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct HookError(pub String);
 
 impl HookError {
-    /// From anything that can be shown.
+    /// Creates an error from any value that implements `Display`.
     pub fn new(message: impl ToString) -> Self {
         Self(message.to_string())
     }
 }
 
-/// Whether something may happen.
+/// Allows or denies an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Gate {
-    /// It may.
+pub enum HookDecision {
+    /// Allows the operation.
     #[default]
     Allow,
-    /// It may not; no later hook is asked.
+    /// Denies the operation for this reason. Later hooks are not called.
     Deny(String),
 }
 
-/// What happens to a run before its first model call.
+/// Decides about a run before its first model call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Entry {
-    /// It goes on.
+pub enum StartDecision {
+    /// Continues the run.
     #[default]
-    Go,
-    /// It ends without an answer.
+    Continue,
+    /// Ends the run without an output, for this reason.
     Deny(String),
-    /// It ends with this answer, and no model is asked.
-    Answer(String),
+    /// Ends the run with this output, without a model call.
+    Respond(String),
 }
 
-/// A failed tool call, for hooks that may rescue it.
+/// A failed tool call, for hooks that may recover from the failure.
 #[derive(Debug, Clone)]
 pub struct ToolFailure<'a> {
-    /// The call as it ran.
+    /// The executed call.
     pub call: &'a ToolCall,
-    /// What the model would be told.
+    /// The error text that the model would receive.
     pub error: &'a str,
-    /// How long it ran.
+    /// Duration of the execution.
     pub duration: Duration,
 }
 
-/// A finished tool call, for hooks that may change what the model is told.
+/// A finished tool call, for hooks that may change the output before the model receives it.
 #[derive(Debug)]
-pub struct ToolEnd<'a> {
-    /// The call as it ran.
+pub struct ToolCallEnd<'a> {
+    /// The executed call.
     pub call: &'a ToolCall,
-    /// What it gave.
+    /// The output of the tool.
     pub output: &'a mut ToolOutput,
-    /// How long it ran.
+    /// Duration of the execution.
     pub duration: Duration,
 }
 
-/// A finished model call, for hooks that may change it.
+/// A finished model call, for hooks that may change its response.
 #[derive(Debug)]
-pub struct ModelEnd<'a> {
-    /// What it gave. Putting an answer in place of an error rescues the call.
+pub struct ModelCallEnd<'a> {
+    /// The result of the call. A hook that replaces an error with a response recovers the call.
     pub outcome: &'a mut Result<ModelResponse, ModelError>,
-    /// How long it took.
+    /// Duration of the call.
     pub duration: Duration,
 }
 
 /// A finished run.
 #[derive(Debug, Clone)]
 pub struct RunEnd<'a> {
-    /// What the user's side had said.
+    /// The text of the input.
     pub input: &'a str,
-    /// What it came to, if it ended well.
+    /// The summary, if the run succeeded.
     pub summary: Option<&'a RunSummary>,
-    /// What went wrong, if it did not.
+    /// The error, if the run failed.
     pub error: Option<&'a ErrorInfo>,
-    /// How long it took.
+    /// Duration of the run.
     pub duration: Duration,
 }
 
-/// A child agent that works in the background.
+/// A subagent that runs in the background.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubagentInfo {
-    /// The task: `task-1`.
+    /// Id of the background task, for example `task-1`.
     pub task_id: String,
-    /// The child.
+    /// Name of the agent.
     pub agent: String,
-    /// What it was asked.
+    /// The task.
     pub task: String,
-    /// What it gave, once it is over.
+    /// The output or the error text, once the subagent has ended.
     pub result: Option<Result<String, String>>,
-    /// How long it took.
+    /// Duration of the run.
     pub duration: Duration,
 }
 
-/// A member of a team.
+/// A teammate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeammateInfo {
-    /// The team.
+    /// Name of the team.
     pub team: String,
-    /// The member.
+    /// Name of the teammate.
     pub member: String,
-    /// What it was asked.
+    /// The task.
     pub task: String,
-    /// What it gave, once it is over.
+    /// The output or the error text, once the teammate has ended.
     pub result: Option<Result<String, String>>,
-    /// How long it took.
+    /// Duration of the run.
     pub duration: Duration,
 }
 
 /// A message between members of a team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamMessageInfo {
-    /// The team.
+    /// Name of the team.
     pub team: String,
     /// The sender.
     pub from: String,
-    /// The recipient.
+    /// The recipient; `*` for all others.
     pub to: String,
-    /// What was said.
+    /// The text of the message.
     pub content: String,
 }
 
-/// Code of the program at the points of a run.
+/// A set of callbacks at the points of a run.
 #[async_trait]
 pub trait Hook: Send + Sync + 'static {
-    /// A run begins.
+    /// Called when a run starts.
     async fn before_run(&self, _cx: &RunContext, _input: &str) {}
 
-    /// A user's message came in. May change or refuse it; refusing and failing end the run with an error.
+    /// Called for each user message. May change or deny it. A denial or an error ends the run with an error.
     async fn on_user_message(
         &self,
         _cx: &RunContext,
-        _parts: &mut Vec<Part>,
-    ) -> Result<Gate, HookError> {
-        Ok(Gate::Allow)
+        _parts: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
+        Ok(HookDecision::Allow)
     }
 
-    /// Before the first model call. May refuse, or answer in the model's place; failing ends the run with an error.
-    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
-        Ok(Entry::Go)
+    /// Called before the first model call. May deny the run or respond in place of the model. An error ends the run
+    /// with an error.
+    async fn before_agent(
+        &self,
+        _cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
+        Ok(StartDecision::Continue)
     }
 
-    /// Before each model call. Changed messages stay for the following calls, other changes are for this call only.
-    /// Failing ends the run with an error.
-    async fn pre_model_call(
+    /// Called before each model call. Changes to the messages also apply to later calls; other changes apply to this
+    /// call only.
+    /// An error ends the run with an error.
+    async fn before_model_call(
         &self,
         _cx: &RunContext,
         _request: &mut ChatRequest,
@@ -169,17 +176,17 @@ pub trait Hook: Send + Sync + 'static {
         Ok(())
     }
 
-    /// After each model call, failed or not. Failing ends the run with an error.
-    async fn post_model_call(
+    /// Called after each model call, successful or not. An error ends the run with an error.
+    async fn after_model_call(
         &self,
         _cx: &RunContext,
-        _end: &mut ModelEnd<'_>,
+        _end: &mut ModelCallEnd<'_>,
     ) -> Result<(), HookError> {
         Ok(())
     }
 
-    /// A model call failed. The first answer that a hook gives is taken in its place; if a hook fails itself, the model's own
-    /// error stands.
+    /// Called when a model call failed. The first response of any hook replaces the error. If a hook fails, the
+    /// model's error remains.
     async fn on_model_error(
         &self,
         _cx: &RunContext,
@@ -189,16 +196,17 @@ pub trait Hook: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Before each tool call. May change the arguments or refuse; failing counts as refusing.
-    async fn pre_tool_use(
+    /// Called before each tool call. May change the arguments or deny the call. An error denies the call.
+    async fn before_tool_call(
         &self,
         _cx: &RunContext,
         _call: &mut ToolCall,
-    ) -> Result<Gate, HookError> {
-        Ok(Gate::Allow)
+    ) -> Result<HookDecision, HookError> {
+        Ok(HookDecision::Allow)
     }
 
-    /// A tool call failed. The first output that a hook gives is taken in its place; failing is ignored.
+    /// Called when a tool call failed. The first output of any hook replaces the error. An error of the hook is
+    /// ignored.
     async fn on_tool_error(
         &self,
         _cx: &RunContext,
@@ -207,16 +215,16 @@ pub trait Hook: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// After each tool call that ran. Failing is ignored.
-    async fn post_tool_use(
+    /// Called after each executed tool call. An error is ignored.
+    async fn after_tool_call(
         &self,
         _cx: &RunContext,
-        _end: &mut ToolEnd<'_>,
+        _end: &mut ToolCallEnd<'_>,
     ) -> Result<(), HookError> {
         Ok(())
     }
 
-    /// The agent has its answer. May change it; failing ends the run with an error.
+    /// Called when the agent has its output. May change the summary. An error ends the run with an error.
     async fn after_agent(
         &self,
         _cx: &RunContext,
@@ -225,38 +233,42 @@ pub trait Hook: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The run is over, well or not. Called exactly once for each run that began.
+    /// Called when the run has ended, successfully or not. Called exactly once for each run that started.
     async fn after_run(&self, _cx: &RunContext, _end: &RunEnd<'_>) {}
 
-    /// The conversation is about to go to another agent. May refuse; failing counts as refusing.
-    async fn on_hand_off(&self, _cx: &RunContext, _hand_off: &HandOff) -> Result<Gate, HookError> {
-        Ok(Gate::Allow)
+    /// Called before the conversation is handed off to another agent. May deny it. An error denies the handoff.
+    async fn on_handoff(
+        &self,
+        _cx: &RunContext,
+        _hand_off: &AgentHandoff,
+    ) -> Result<HookDecision, HookError> {
+        Ok(HookDecision::Allow)
     }
 
-    /// The conversation was shortened.
+    /// Called after the context was compacted.
     async fn on_compaction(&self, _cx: &RunContext, _compaction: &Compaction) {}
 
-    /// A child agent begins in the background.
+    /// Called when a subagent starts in the background.
     async fn on_subagent_start(&self, _cx: &RunContext, _subagent: &SubagentInfo) {}
 
-    /// A child agent in the background is over.
+    /// Called when a background subagent has ended.
     async fn on_subagent_stop(&self, _cx: &RunContext, _subagent: &SubagentInfo) {}
 
-    /// A member joined a team.
+    /// Called when a teammate joins a team.
     async fn on_teammate_join(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
-    /// A member was stopped.
-    async fn on_teammate_leave(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
+    /// Called when a teammate was stopped.
+    async fn on_teammate_stopped(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
-    /// A member is done.
+    /// Called when a teammate has completed its task.
     async fn on_teammate_complete(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
-    /// A member failed.
+    /// Called when a teammate failed.
     async fn on_teammate_error(&self, _cx: &RunContext, _teammate: &TeammateInfo) {}
 
-    /// A message went from one member to another.
+    /// Called for each message between members of a team.
     async fn on_team_message(&self, _cx: &RunContext, _message: &TeamMessageInfo) {}
 
-    /// Every point above, after its hooks were through: one place to watch everything.
+    /// Called after the hooks of each point above, for a hook that observes all points.
     async fn on_event(&self, _cx: &RunContext, _event: &HookEvent) {}
 }

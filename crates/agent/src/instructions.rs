@@ -1,4 +1,4 @@
-//! Instructions: fixed text, a template over the run's notes, or a function.
+//! Instructions: fixed text, a template rendered with the run's state, or a function.
 
 mod template;
 
@@ -12,22 +12,22 @@ pub use template::{PromptError, Template};
 
 type Provider = dyn Fn(RunContext) -> BoxFuture<'static, Result<String, PromptError>> + Send + Sync;
 
-/// Where an agent's instructions come from.
+/// The source of an agent's instructions.
 #[derive(Clone, Default)]
 pub enum Instructions {
-    /// There are none.
+    /// No instructions.
     #[default]
     None,
-    /// Always the same text.
+    /// A fixed text.
     Text(Arc<str>),
-    /// A template, filled with the run's notes.
+    /// A template, rendered with the run's state.
     Template(Arc<Template>),
-    /// A function, asked when the run starts. Its text is taken as it is.
+    /// A function that is called when the run starts. Its text is not treated as a template.
     Provider(Arc<Provider>),
 }
 
 impl Instructions {
-    /// Text that is a template if it has template marks in it.
+    /// Parses a text. It becomes a template if it contains template marks (`{{`, `{%` or `{#`).
     pub fn parse(text: &str) -> Result<Self, PromptError> {
         if text.is_empty() {
             return Ok(Self::None);
@@ -38,7 +38,7 @@ impl Instructions {
         Ok(Self::Template(Arc::new(Template::new(text)?)))
     }
 
-    /// The instructions for one run.
+    /// Renders the instructions for one run. `None` means no instructions.
     pub async fn resolve(&self, cx: RunContext) -> Result<Option<Arc<str>>, PromptError> {
         match self {
             Self::None => Ok(None),

@@ -1,8 +1,8 @@
-//! Where the driver writes down what it is about to do and what came of it.
+//! The journal of a run: effects before they happen, and state changes in order.
 //!
-//! In memory there is no journal and the driver just acts. Under an engine every effect is begun in the journal before it
-//! happens and every feed is recorded when it is taken in, so that after a crash the run can be folded again and goes on at
-//! the first thing that is not recorded.
+//! Without a journal the driver executes effects directly. With a journal it writes each effect before it happens and
+//! each state change when it is applied. After a crash the run is rebuilt from the journal and continues at the first
+//! effect without a recorded outcome.
 
 use std::sync::Arc;
 
@@ -11,98 +11,100 @@ use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{ApprovalRequest, ErrorInfo, Message, Money, ToolCall, ToolResult};
 use serde_json::Value;
 
-use crate::run::{Feed, Run, RunStarted};
+use crate::run::{JournalEntry, Run, RunStarted};
 
-/// An effect that is about to happen.
+/// A side effect that is about to happen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The model is asked.
+    /// A model call.
     Model {
         /// 1 for the first call of the run.
         turn: u32,
-        /// Whose model.
+        /// Provider of the model.
         provider: String,
-        /// Which model.
+        /// Name of the model.
         model: String,
-        /// The most this call can cost, if its price is known and its length is bounded.
+        /// The maximum cost of this call. `None` if the price is unknown or the response length is not bounded.
         cost_max: Option<Money>,
     },
-    /// The conversation is made to fit, which may ask a model.
+    /// Compaction of the conversation, which may call a model.
     Compact {
-        /// Before this model call.
+        /// The turn of the next model call.
         turn: u32,
     },
-    /// A permitted tool runs.
+    /// An authorized tool call.
     Tool(Box<ToolEffect>),
 }
 
 /// A tool call that is about to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolEffect {
-    /// The call as hooks left it.
+    /// The call after hooks changed it.
     pub call: ToolCall,
-    /// Its checked arguments.
+    /// The validated arguments.
     pub arguments: Value,
-    /// What is the same whenever this very call is made again.
+    /// Idempotency key: the same whenever this exact call is repeated.
     pub key: EffectKey,
-    /// What a repetition would do.
+    /// Effect class: the consequence of repeating the call.
     pub class: EffectClass,
-    /// True if the tool was asked whether it had happened and could not say.
-    pub unsure: bool,
-    /// The revision of the policy that lets it run.
+    /// True if a probe of the tool could not determine whether an earlier attempt took effect.
+    pub outcome_unknown: bool,
+    /// Revision of the policy that allows the call.
     pub policy_revision: Option<Box<str>>,
-    /// Every question a person has answered about it.
+    /// The approvals that people decided for this call.
     pub approvals: Vec<provost_core::ApprovalId>,
 }
 
-/// What the journal says about an effect.
+/// The journal's answer to an effect that is about to happen.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begun {
-    /// It is written down: do it.
-    Go,
-    /// It was begun before and nobody knows what came of it: ask the tool, then do it if it did not happen.
+pub enum EffectStart {
+    /// Recorded: execute the effect.
+    Proceed,
+    /// An earlier attempt has an unknown outcome: probe the tool, then execute the effect only if it did not happen.
     Probe,
-    /// Do not do it; this is its result.
-    Settled(ToolResult),
-    /// A person must say first what came of it.
-    Ask(ApprovalRequest),
+    /// Already executed: use this result and do not execute it again.
+    AlreadyCommitted(ToolResult),
+    /// An earlier attempt has an unknown outcome and a person must decide about it first.
+    NeedsApproval(ApprovalRequest),
 }
 
-/// Why the journal did not take something; the run cannot go on here.
+/// A failed journal write. The run cannot continue in this process.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct JournalError(pub ErrorInfo);
 
-/// What a journal's call gives.
+/// The future of a journal call.
 pub type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
-/// Keeps what happens in one run. See the module for when it is called.
+/// Records the steps of one run.
 pub trait Journal: Send + Sync + 'static {
-    /// A fresh run begins. It ends before the first effect.
-    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()>;
+    /// Called when a new run starts, before its first effect.
+    fn run_started<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()>;
 
-    /// An effect is about to happen. Nothing happens before this has returned, and nothing at all if it fails.
-    fn begin(&self, effect: Effect) -> JournalFuture<'_, Begun>;
+    /// Called before an effect. The effect starts only after this returns, and not at all if it fails.
+    fn begin_effect(&self, effect: Effect) -> JournalFuture<'_, EffectStart>;
 
-    /// The machine takes this in. Called in order and must not wait: what is recorded need only be safe before the next
+    /// Records one state change. Called in order and must not block: an entry need be durable only before the next
     /// [`begin`](Self::begin) returns.
-    fn record(&self, feed: &Feed) -> Result<(), JournalError>;
+    fn record(&self, feed: &JournalEntry) -> Result<(), JournalError>;
 
-    /// True if somebody pays attention to what model calls can cost: estimating it reads the whole conversation.
+    /// True if [`Effect::Model`] should carry a cost estimate. The default is false, because estimating reads the
+    /// whole conversation.
     fn is_budgeted(&self) -> bool {
         false
     }
 
-    /// Everything that was fed so far is recorded, and the session has all of it. A journal may keep the run as it stands, so
-    /// that it need not be folded from its beginning.
-    fn settled(&self, _run: &Run) {}
+    /// Called when every entry so far is recorded and the session is saved. A journal may store the run as a
+    /// checkpoint, so that a restore need not start at the first entry.
+    fn checkpoint(&self, _run: &Run) {}
 
-    /// A call has found that files of its conversation are lost. It does nothing before this has returned, and nothing at all
-    /// if it fails.
+    /// Called when a tool call finds that files of its conversation are lost. The tool call continues only after this
+    /// returns, and fails if this fails.
     fn workspace_reset<'a>(&'a self, _reason: &'a str) -> JournalFuture<'a, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// What was said to the run since it was last asked; the run takes it in with [`Feed::UserSaid`], in this order.
-    fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>>;
+    /// Returns the user messages that arrived since the last call. The run adds them with [`Feed::UserSaid`], in this
+    /// order.
+    fn take_inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>>;
 }

@@ -1,8 +1,9 @@
-//! Agents: a pure machine that decides, one driver that acts.
+//! Agents: a deterministic state machine that decides, and a driver that performs its steps.
 //!
-//! - [`run`] is the machine: a value that says what to do next.
-//! - The driver performs its steps: model calls, tools through the guard, hooks, session commits, events.
-//! - [`Agent`] is a definition, [`RunBuilder`] one use of it, [`RunStream`] that use while it lives.
+//! - [`run`] is the state machine: a value that returns the next step.
+//! - The driver performs the steps: model calls, tool calls through the guard, hooks, session commits and events.
+//! - [`Agent`] is a definition, [`RunBuilder`] prepares one run of it, and [`RunStream`] yields the events of that
+//!   run.
 
 mod agent;
 mod approval;
@@ -26,14 +27,14 @@ mod watched;
 
 pub use agent::Agent;
 pub use agent::builder::AgentBuilder;
-pub use approval::OnApproval;
-pub use control::{HandleError, RunHandle, UserInput};
+pub use approval::ApprovalMode;
+pub use control::{RunHandle, RunHandleError, UserInput};
 pub use error::{BuildError, Error};
-pub use handoff::{HandOffTo, HistoryPolicy};
-pub use outcome::{Outcome, RunResult, Suspended, SuspendedError};
+pub use handoff::{Handoff, HistoryPolicy};
+pub use outcome::{RunOutcome, RunResult, SuspendedRun, SuspendedRunError};
 pub use provost_tool::trace;
-pub use run::{AtLimit, LimitDecision, LimitQuestion};
+pub use run::{LimitContext, LimitDecision, OnLimit};
 pub use run_builder::{ContextPreview, RunBuilder};
 pub use stream::RunStream;
-pub use subagent::{AgentRef, AgentSlot, Delegate, FanOut, HooksFor};
+pub use subagent::{AgentRef, DeferredAgent, FanOut, HookInheritance, Subagent};
 pub use team::Team;

@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! Results of a run.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::run::{Feed, FeedError, Run};
+use crate::run::{JournalEntry, Run, TransitionError};
 
-/// The result of a run that ended by itself or at a limit.
+/// The result of a run that completed, either normally or at a limit.
 ///
-/// Reads like its [`RunSummary`]: `result.turns`, `result.usage`, `result.stop`.
+/// Dereferences to its [`RunSummary`]: `result.turns`, `result.usage`, `result.stop`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunResult<O = String> {
-    /// The answer.
+    /// The final response of the model.
     pub output: O,
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// Numbers and details.
+    /// Usage, limits and other details.
     pub summary: RunSummary,
-    /// Every message the run added to the conversation.
+    /// Every message that the run added to the conversation.
     pub messages: Vec<Arc<Message>>,
-    /// The run's own notes at the end.
+    /// The run's state at its end.
     pub state: Map<String, Value>,
 }
 
@@ -34,27 +34,27 @@ impl<O> Deref for RunResult<O> {
     }
 }
 
-/// How a run ended, where each way is worth a case.
+/// Outcome of a run. Only the first variant carries an output.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome<O = String> {
-    /// With an answer, or at a limit with what it had.
-    Done(RunResult<O>),
-    /// It waits for decisions; store it and resume it later, here or elsewhere.
-    Suspended(Suspended),
-    /// A hook refused it before the first model call.
+pub enum RunOutcome<O = String> {
+    /// The run completed, or stopped at a limit with a partial result.
+    Completed(RunResult<O>),
+    /// The run waits for decisions. Store it and resume it later, in this process or another one.
+    Suspended(SuspendedRun),
+    /// A hook denied the run before the first model call.
     Denied {
-        /// Why.
+        /// Reason for the model or the user.
         reason: String,
     },
-    /// It was stopped from outside.
+    /// The run was cancelled from outside.
     Cancelled(RunSummary),
 }
 
-impl<O> Outcome<O> {
-    /// The result; every other way to end is an error.
+impl<O> RunOutcome<O> {
+    /// Returns the result of a completed run; every other variant becomes an error.
     pub fn into_result(self) -> Result<RunResult<O>, Error> {
         match self {
-            Self::Done(result) => Ok(result),
+            Self::Completed(result) => Ok(result),
             Self::Suspended(suspended) => Err(Error::Suspended(Box::new(suspended))),
             Self::Denied { reason } => Err(Error::Denied { reason }),
             Self::Cancelled(partial) => Err(Error::Cancelled { partial: Box::new(partial) }),
@@ -62,84 +62,84 @@ impl<O> Outcome<O> {
     }
 }
 
-impl Outcome<String> {
-    /// The same with the answer as its type.
+impl RunOutcome<String> {
+    /// Decodes the output into its type.
     pub(crate) fn decode<O>(
         self,
         decode: fn(&str) -> Result<O, String>,
-    ) -> Result<Outcome<O>, Error> {
+    ) -> Result<RunOutcome<O>, Error> {
         Ok(match self {
-            Self::Done(result) => {
+            Self::Completed(result) => {
                 let output = decode(&result.output)
                     .map_err(|problem| Error::Output { problem, raw: result.output.clone() })?;
                 let RunResult { run_id, summary, messages, state, .. } = result;
-                Outcome::Done(RunResult { output, run_id, summary, messages, state })
+                RunOutcome::Completed(RunResult { output, run_id, summary, messages, state })
             }
-            Self::Suspended(suspended) => Outcome::Suspended(suspended),
-            Self::Denied { reason } => Outcome::Denied { reason },
-            Self::Cancelled(partial) => Outcome::Cancelled(partial),
+            Self::Suspended(suspended) => RunOutcome::Suspended(suspended),
+            Self::Denied { reason } => RunOutcome::Denied { reason },
+            Self::Cancelled(partial) => RunOutcome::Cancelled(partial),
         })
     }
 }
 
-/// Why stored bytes are not a suspended run.
+/// Error of loading, storing or deciding a suspended run.
 #[derive(Debug, thiserror::Error)]
-pub enum SuspendedError {
-    /// Not the form this version writes.
+pub enum SuspendedRunError {
+    /// The bytes are not a suspended run of this version.
     #[error("not a suspended run: {0}")]
     Format(#[from] serde_json::Error),
-    /// Written by another version.
+    /// The run was stored by another version.
     #[error("the run was stored by another version of Provost; resume it with that version")]
     Version,
-    /// There is no such question.
+    /// No pending approval has this id.
     #[error(transparent)]
-    Decision(#[from] FeedError),
+    Decision(#[from] TransitionError),
 }
 
-/// A run that waits, as a value: give it to [`Agent::resume`](crate::Agent::resume) once its questions are answered.
+/// A suspended run as a value: pass it to [`Agent::resume`](crate::Agent::resume) after its approvals are decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Suspended {
+pub struct SuspendedRun {
     pub(crate) run: Box<Run>,
-    pub(crate) session: Option<SessionPoint>,
-    /// The number of the first event after resuming.
+    pub(crate) session: Option<SessionRevision>,
+    /// Number of the first event after the run is resumed.
     pub(crate) next_seq: u64,
 }
 
-/// Where the run's session stood.
+/// The session of a run and the revision that the run has seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SessionPoint {
+pub(crate) struct SessionRevision {
     pub(crate) id: String,
     pub(crate) revision: u64,
 }
 
-impl Suspended {
-    /// The run.
+impl SuspendedRun {
+    /// Id of the run.
     pub fn run_id(&self) -> RunId {
         self.run.id()
     }
 
-    /// The questions it waits for.
+    /// The pending approvals.
     pub fn approvals(&self) -> Vec<&ApprovalRequest> {
-        self.run.open_approvals()
+        self.run.pending_approvals()
     }
 
-    /// Answers one question.
+    /// Decides one pending approval.
     pub fn decide(
         mut self,
         id: ApprovalId,
         decision: ApprovalDecision,
-    ) -> Result<Self, SuspendedError> {
-        self.run.apply(Feed::ApprovalDecided { id, decision })?;
+    ) -> Result<Self, SuspendedRunError> {
+        self.run.apply(JournalEntry::ApprovalDecided { id, decision })?;
         Ok(self)
     }
 
-    /// Says yes to every open question.
+    /// Approves every pending approval.
     #[must_use]
     pub fn approve_all(self) -> Self {
         self.decide_all(&ApprovalDecision::Approve)
     }
 
-    /// Says no to every open question.
+    /// Denies every pending approval.
     #[must_use]
     pub fn deny_all(self, reason: impl Into<String>) -> Self {
         self.decide_all(&ApprovalDecision::Deny { reason: reason.into() })
@@ -148,20 +148,21 @@ impl Suspended {
     fn decide_all(mut self, decision: &ApprovalDecision) -> Self {
         let ids: Vec<ApprovalId> = self.approvals().iter().map(|request| request.id).collect();
         for id in ids {
-            // An id that was listed as open a line above is open.
-            let decided = self.run.apply(Feed::ApprovalDecided { id, decision: decision.clone() });
+            // The id comes from the list of pending approvals, so the decision cannot fail.
+            let decided =
+                self.run.apply(JournalEntry::ApprovalDecided { id, decision: decision.clone() });
             debug_assert!(decided.is_ok());
         }
         self
     }
 
-    /// The stored form.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, SuspendedError> {
+    /// Serializes the run for storage.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, SuspendedRunError> {
         Ok(serde_json::to_vec(self)?)
     }
 
-    /// Back from the stored form.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SuspendedError> {
+    /// Deserializes a stored run. Fails if another version stored it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, SuspendedRunError> {
         #[derive(Deserialize)]
         struct Probe {
             run: Version,
@@ -172,7 +173,7 @@ impl Suspended {
         }
         let probe: Probe = serde_json::from_slice(bytes)?;
         if probe.run.version != crate::run::RUN_VERSION {
-            return Err(SuspendedError::Version);
+            return Err(SuspendedRunError::Version);
         }
         Ok(serde_json::from_slice(bytes)?)
     }

@@ -1,13 +1,13 @@
-//! The run machine: decides what happens next, and does nothing itself.
+//! The state machine of a run: decides the next step and executes nothing itself.
 //!
-//! A [`Run`] is a value. [`Run::next_step`] says what to do, its driver does that and applies the
-//! result with [`Run::apply`], which is the only way to change a run.
-//! Blocking, streaming, continuing, suspending and every kind of child are folds over this one machine.
+//! A [`Run`] is a value. [`Run::next_step`] returns the next step; the driver executes it and applies the result with
+//! [`Run::apply`], the only way to change a run. Blocking, streaming, continued, suspended and child runs all use
+//! this one machine.
 //!
 //! Invariants:
-//! - no I/O, no clock, no lock, no handle in here: time comes in as an argument;
-//! - the conversation is valid after every feed: each tool call of a finished turn has its result, in call order;
-//! - serializing and deserializing at any point gives an equal run.
+//! - No I/O, clock, lock or handle: time is an argument.
+//! - The conversation is valid after every entry: each tool call of a finished turn has its result, in call order.
+//! - Serializing and deserializing a run at any point gives an equal run.
 
 mod apply;
 mod at_limit;
@@ -28,67 +28,70 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use provost_core::{
-    AgentUsed, LimitReached, Limits, Message, Money, RunId, RunSummary, StopReason, Timestamp,
+    AgentUsage, LimitReached, Limits, Message, Money, RunId, RunSummary, StopReason, Timestamp,
     ToolCall, Usage,
 };
 use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use crate::run::handoff::tool_part;
-pub use crate::run::handoff::{HandedOff, TRANSFER_PREFIX};
-pub use crate::run::next_step::{CallTicket, Step};
-pub(crate) use crate::run::next_step::{answer_to, has_waited};
-use call::CallIds;
-pub use call::{Answer, CallState};
-pub use data::{Fed, Feed, Piece, RunInput, RunStarted};
-pub use feed::FeedError;
-pub use limit::{AtLimit, LimitDecision, LimitQuestion};
+pub(crate) use crate::run::handoff::tool_name_part;
+pub use crate::run::handoff::{HandoffApplied, TRANSFER_PREFIX};
+pub use crate::run::next_step::{Step, ToolCallRequest};
+pub(crate) use crate::run::next_step::{decision_for, has_waited};
+use call::SeenCallIds;
+pub use call::{ApprovalAnswer, CallState};
+pub use data::{ApplyResult, ContextEdit, JournalEntry, RunInput, RunStarted};
+pub use feed::TransitionError;
+pub use limit::{LimitContext, LimitDecision, OnLimit};
 pub use start::ContinueError;
 pub(crate) use usage::UsageTotals;
 
-/// The version of the stored form. Another version is refused, not guessed.
+/// Version of the stored form. A run of another version is rejected.
 pub const RUN_VERSION: u16 = 1;
 
-/// What stays the same for the whole run.
+/// The configuration of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// What it may use.
+    /// Limits of the run.
     pub limits: Limits,
-    /// What happens when that is used up.
-    pub at_limit: AtLimit,
-    /// False leaves tool calls to the caller.
+    /// The action at a limit.
+    #[serde(rename = "at_limit")]
+    pub on_limit: OnLimit,
+    /// False returns tool calls to the caller instead of executing them.
     pub execute_tools: bool,
-    /// How a typed answer is asked for.
-    pub output: OutputPlan,
-    /// How often an answer of the wrong type is sent back.
+    /// The method that makes the model return the output type.
+    pub output: OutputMode,
+    /// Maximum number of invalid outputs that are returned to the model for correction.
     pub output_retries: u32,
-    /// Agents above this one.
+    /// Number of ancestor agents.
     pub depth: u32,
-    /// How often the conversation may go from one agent to another.
+    /// Maximum number of handoffs in the run.
     #[serde(default)]
-    pub hand_offs_max: u32,
-    /// The agents that the first one may give it to.
+    #[serde(rename = "hand_offs_max")]
+    pub max_handoffs: u32,
+    /// The agents that the root agent may hand off to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transfers: Vec<Arc<str>>,
+    #[serde(rename = "transfers")]
+    pub handoff_targets: Vec<Arc<str>>,
 }
 
-/// How the final answer is obtained.
+/// The method that makes the model return the final output.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OutputPlan {
-    /// Any text will do.
+pub enum OutputMode {
+    /// Any text is a valid output.
     #[default]
     Text,
-    /// The provider holds the model to a schema.
+    /// The provider enforces a JSON schema.
     Native,
-    /// The model calls this tool with the answer as its arguments.
+    /// The model calls this tool with the output as its arguments.
     Tool(String),
-    /// The instructions ask for JSON and the text is checked.
+    /// The instructions ask for JSON, and the text is validated.
     Prompted,
 }
 
-/// One life of a task: everything needed to go on, and nothing else.
+/// The complete state of a run: everything needed to continue it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     version: u16,
@@ -96,55 +99,67 @@ pub struct Run {
     agent: Arc<str>,
     started_at: Timestamp,
     config: RunConfig,
-    /// What the model sees, without the instructions.
+    /// The messages of the next model call, without the instructions.
     context: Vec<Arc<Message>>,
-    /// Everything this run added to the conversation, whatever compaction did to the context.
-    produced: Vec<Arc<Message>>,
-    /// What the stored session does not have yet.
+    /// Every message that the run added to the conversation, including those that compaction removed from the
+    /// context.
+    #[serde(rename = "produced")]
+    new_messages: Vec<Arc<Message>>,
+    /// The change that the stored session does not have yet.
     unsaved: SessionChange,
-    /// True while the context is what the end of the session will be.
-    mirrors_session: bool,
-    /// Since when it waits for decisions.
+    /// True while the context equals the end of the session that the next commit produces.
+    #[serde(rename = "mirrors_session")]
+    context_matches_session: bool,
+    /// The time of the suspension. `None` while the run is not suspended.
     #[serde(default)]
     suspended_at: Option<Timestamp>,
-    /// True once a model call did not say what it used.
+    /// True if a provider did not report the usage of a model call.
     #[serde(default)]
-    unmetered: bool,
+    #[serde(rename = "unmetered")]
+    usage_unknown: bool,
     phase: Phase,
-    /// What the user's side said while calls were running; it follows their results.
-    after_results: Vec<Arc<Message>>,
+    /// User messages that arrived during a tool round. They follow its results.
+    #[serde(rename = "after_results")]
+    queued_messages: Vec<Arc<Message>>,
     usage: Usage,
     cost: Option<Money>,
     unpriced_calls: u32,
     turns: u32,
-    rounds: u32,
+    #[serde(rename = "rounds")]
+    tool_rounds: u32,
     tool_calls: u32,
-    /// Where the counting for the limits starts; moves when a limit is extended.
-    baseline: Baseline,
-    /// Wrong arguments so far, by tool.
+    /// The counts that limits are measured from. Extending a limit moves them.
+    baseline: LimitBaseline,
+    /// Number of calls with invalid arguments, by tool.
     argument_faults: BTreeMap<String, u32>,
     output_faults: u32,
     state: Map<String, Value>,
-    last: LastAnswer,
+    #[serde(rename = "last")]
+    last_response: LastResponse,
     #[serde(skip)]
-    call_ids: CallIds,
-    /// The limit after which the model has only a last word.
-    last_word: Option<LimitReached>,
-    /// What runs below used, by run; it is part of `usage` and `cost`.
+    call_ids: SeenCallIds,
+    /// The limit that permits only one more model call, without tools.
+    #[serde(rename = "last_word")]
+    final_answer_limit: Option<LimitReached>,
+    /// Usage of child runs, by run. It is included in `usage` and `cost`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    below: BTreeMap<RunId, Vec<AgentUsed>>,
-    /// The agents that the conversation was given to, in order.
+    #[serde(rename = "below")]
+    child_usage: BTreeMap<RunId, Vec<AgentUsage>>,
+    /// The targets of all handoffs so far, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    handed_to: Vec<Arc<str>>,
-    /// The agents that the one that has it now may give it to.
+    #[serde(rename = "handed_to")]
+    handoffs: Vec<Arc<str>>,
+    /// The agents that the active agent may hand off to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    transfers: Vec<Arc<str>>,
+    #[serde(rename = "transfers")]
+    handoff_targets: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct Baseline {
+struct LimitBaseline {
     unpriced_calls: u32,
-    rounds: u32,
+    #[serde(rename = "rounds")]
+    tool_rounds: u32,
     tool_calls: u32,
     usage: Usage,
     cost: Option<Money>,
@@ -152,152 +167,158 @@ struct Baseline {
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct LastAnswer {
+struct LastResponse {
     text: String,
     reasoning: String,
     stop: Option<StopReason>,
     response_id: Option<String>,
 }
 
-/// Where the run stands.
+/// The phase of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Phase {
-    /// The model is to be asked; at the very end of a limit, without tools.
+    /// Ready for a model call. It has no tools if it is the final response at a limit.
     Model { without_tools: bool },
-    /// Calls are to run.
+    /// Tool calls are unfinished.
     Tools { calls: Vec<CallState> },
-    /// Another agent is to go on.
-    HandOff { to: Arc<str>, reason: Option<String> },
-    /// Somebody must say what happens at a limit.
-    AtLimit { question: LimitQuestion },
-    /// The answer must be checked; `calls` are the calls of the same answer, if the answer came as a call.
+    /// A handoff is requested.
+    #[serde(rename = "hand_off")]
+    Handoff { to: Arc<str>, reason: Option<String> },
+    /// The program must decide how to continue at a limit.
+    AtLimit {
+        #[serde(rename = "question")]
+        context: LimitContext,
+    },
+    /// The output must be validated. If it came as a call of the output tool, `calls` holds all calls of that
+    /// response.
     Output { raw: String, call_id: Option<String>, calls: Vec<ToolCall> },
-    /// Over.
-    Done(Ending),
+    /// Ended.
+    Done(Completion),
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Ending {
+struct Completion {
     stop: StopReason,
     limit: Option<LimitReached>,
     pending_calls: Vec<ToolCall>,
-    /// The checked answer, where it is not the last text.
+    /// The validated output, if it is not the text of the last response.
     output: Option<String>,
     at: Timestamp,
 }
 
 impl Run {
-    /// Its id.
+    /// Id of the run.
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// The agent, with the agents above it.
+    /// Path of the root agent: the names of its ancestors and its own name.
     pub fn agent(&self) -> &Arc<str> {
         &self.agent
     }
 
-    /// What stays the same for the whole run.
+    /// The configuration of the run.
     pub fn config(&self) -> &RunConfig {
         &self.config
     }
 
-    /// What the model sees, without the instructions.
+    /// The messages of the next model call, without the instructions.
     pub fn context(&self) -> &[Arc<Message>] {
         &self.context
     }
 
-    /// Everything this run added to the conversation so far.
-    pub fn produced(&self) -> &[Arc<Message>] {
-        &self.produced
+    /// Every message that the run added to the conversation so far.
+    pub fn new_messages(&self) -> &[Arc<Message>] {
+        &self.new_messages
     }
 
-    /// Model calls so far.
+    /// Number of model calls so far.
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Tokens so far.
+    /// Token usage so far.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The run's own notes.
+    /// The run's state.
     pub fn state(&self) -> &Map<String, Value> {
         &self.state
     }
 
-    /// When it must be over, if its time is limited.
+    /// The deadline of the run. `None` if it has no time limit.
     pub fn must_end_at(&self) -> Option<Timestamp> {
         let wall = self.config.limits.wall?;
         let wall_ms = i64::try_from(wall.as_millis()).unwrap_or(i64::MAX);
         Some(Timestamp::from_millis(self.baseline.at.as_millis().saturating_add(wall_ms)))
     }
 
-    /// True if the model has used up its retries for this tool, so it is no longer offered.
+    /// True if the model has used up its retries for this tool. The tool is then no longer offered.
     pub fn is_withdrawn(&self, tool: &str, retries: u32) -> bool {
         self.argument_faults.get(tool).copied().unwrap_or(0) > retries
     }
 
-    /// True if the conversation can be stored as it stands: every call has its result, and no answer is being corrected.
-    /// What is over is stored by whoever accepts the answer.
-    pub fn is_settled(&self) -> bool {
+    /// True if the conversation can be stored now: every call has its result and no output is being corrected. A
+    /// finished run is not checkpointable here: its end is stored with the accepted output.
+    pub fn is_checkpointable(&self) -> bool {
         matches!(self.phase, Phase::Model { .. }) && self.output_faults == 0
     }
 
-    /// True if a message from the user's side has a place now: not between a call and its result.
-    pub fn can_hear(&self) -> bool {
+    /// True if the run can take a user message now: never between a call and its result.
+    pub fn accepts_input(&self) -> bool {
         matches!(self.phase, Phase::Model { .. } | Phase::Tools { .. })
     }
 
-    /// True if the model is to be asked next, unless a limit is found to be used up.
-    pub fn is_at_model(&self) -> bool {
+    /// True if the next step is a model call, unless a limit is reached.
+    pub fn awaits_model(&self) -> bool {
         matches!(self.phase, Phase::Model { .. })
     }
 
-    /// True if it is over.
+    /// True if the run has ended.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done(_))
     }
 
-    /// True if it is over because the model had said everything, so that more can be said to it.
-    pub fn ended_by_itself(&self) -> bool {
+    /// True if the model completed its response, so that another message can continue the run. False after a limit, a
+    /// cancellation or with pending calls.
+    pub fn ended_normally(&self) -> bool {
         matches!(&self.phase, Phase::Done(ending)
             if ending.limit.is_none()
                 && ending.pending_calls.is_empty()
                 && !matches!(ending.stop, StopReason::Cancelled | StopReason::Limit))
     }
 
-    /// What the stored session does not have yet.
+    /// The change that the stored session does not have yet.
     pub fn unsaved(&self) -> &SessionChange {
         &self.unsaved
     }
 
-    /// True if there is something to commit.
+    /// True if the session has uncommitted changes.
     pub fn has_unsaved(&self) -> bool {
         self.unsaved.pop > 0 || !self.unsaved.add.is_empty()
     }
 
-    /// The checked answer: the arguments of the output tool, or the final text.
-    pub fn answer(&self) -> &str {
+    /// The final output: the arguments of the output tool, or the text of the last response.
+    pub fn output(&self) -> &str {
         match &self.phase {
-            Phase::Done(Ending { output: Some(output), .. }) => output,
-            _ => &self.last.text,
+            Phase::Done(Completion { output: Some(output), .. }) => output,
+            _ => &self.last_response.text,
         }
     }
 
-    /// What it came to so far; complete once [`Step::Done`] is reached.
+    /// Summarizes the run so far. Complete once [`Step::Done`] is reached.
     pub fn summary(&self, now: Timestamp) -> RunSummary {
         let ending = match &self.phase {
             Phase::Done(ending) => Some(ending),
             _ => None,
         };
-        let results = self.produced.iter().flat_map(|message| message.tool_results());
+        let results = self.new_messages.iter().flat_map(|message| message.tool_results());
         RunSummary {
-            text: self.answer().to_owned(),
-            reasoning: self.last.reasoning.clone(),
+            text: self.output().to_owned(),
+            reasoning: self.last_response.reasoning.clone(),
             stop: ending.map_or(StopReason::Cancelled, |ending| ending.stop),
             limit: ending.and_then(|ending| ending.limit.clone()),
             pending_calls: ending.map(|ending| ending.pending_calls.clone()).unwrap_or_default(),
@@ -309,15 +330,15 @@ impl Run {
             tool_calls: self.tool_calls,
             duration: ending.map_or(now, |ending| ending.at).since(self.started_at),
             agent: self.active_agent().to_owned(),
-            response_id: self.last.response_id.clone(),
-            agents: self.used_by_agent(),
+            response_id: self.last_response.response_id.clone(),
+            agents: self.usage_by_agent(),
         }
     }
 
-    /// Adds a message to the conversation that the session gets with the next commit.
+    /// Adds a message to the conversation and to the next session commit.
     fn push(&mut self, message: Arc<Message>) {
         self.context.push(Arc::clone(&message));
-        self.produced.push(Arc::clone(&message));
+        self.new_messages.push(Arc::clone(&message));
         self.unsaved.add.push(message);
     }
 }

@@ -1,4 +1,4 @@
-//! Preparing one run.
+//! Configures and starts one run.
 
 mod child;
 pub(crate) mod limit;
@@ -17,37 +17,37 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::approval::OnApproval;
-use crate::budget::Pot;
-use crate::control::{Control, UserInput};
+use crate::approval::ApprovalMode;
+use crate::budget::UsageBudget;
+use crate::control::{RunControl, UserInput};
 use crate::driver::{self, Prepared};
 use crate::error::Error;
 use crate::hook::Hook;
 use crate::journal::Journal;
-use crate::outcome::{Outcome, RunResult, Suspended};
+use crate::outcome::{RunOutcome, RunResult, SuspendedRun};
 use crate::run::{Run, RunInput};
 pub(crate) use crate::run_builder::child::{ChildRunOptions, InheritedContext};
-use crate::shared_state::SharedOptions;
+use crate::shared_state::SharedStateOptions;
 use crate::stream::{EventQueue, EventSource, LiveRun, ParentEvents, RunStream};
-use crate::subagent::Children;
-use crate::team::Seat;
+use crate::subagent::ChildSpawner;
+use crate::team::TeamMembership;
 
-/// Where a run comes from.
+/// The source of a run.
 #[derive(Debug, Clone)]
 pub(crate) enum RunSource {
     New(RunInput),
-    Resume(Box<Suspended>),
+    Resume(Box<SuspendedRun>),
     Restore(Box<Restored>),
 }
 
 impl RunSource {
-    /// A new run with this message. Its time is set when the run starts.
+    /// A new run with this message. The time of the message is set when the run starts.
     pub(crate) fn message(input: UserInput) -> Self {
         let message = Arc::new(Message::new(Role::User, input.0, Timestamp::default()));
         Self::New(RunInput::Message { message })
     }
 
-    /// The existing run that continues, if there is one.
+    /// The existing run to continue, if any.
     pub(crate) fn existing(&self) -> Option<&Run> {
         match self {
             Self::Resume(suspended) => Some(&suspended.run),
@@ -56,7 +56,7 @@ impl RunSource {
         }
     }
 
-    /// The text of the user's message; empty if there is none.
+    /// The text of the user's message. Empty if there is none.
     pub(crate) fn input_text(&self) -> String {
         match self {
             Self::New(RunInput::Message { message }) => message.text(),
@@ -65,15 +65,15 @@ impl RunSource {
     }
 }
 
-/// A run that was folded from its journal.
+/// A run that was rebuilt from its journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Restored {
     pub(crate) run: Run,
-    /// Where its session stands.
+    /// The session revision that the run has seen.
     pub(crate) revision: u64,
 }
 
-/// What one run has of its own, besides what its agent gives.
+/// The options of one run, which extend or override those of its agent.
 #[derive(Clone, Default)]
 pub(crate) struct RunOptions {
     pub(crate) session: Option<(Arc<dyn SessionStore>, String)>,
@@ -86,24 +86,24 @@ pub(crate) struct RunOptions {
     pub(crate) settings: Option<Settings>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) on_approval: Option<OnApproval>,
+    pub(crate) on_approval: Option<ApprovalMode>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) parent: Option<Parent>,
     pub(crate) problem: Option<String>,
     pub(crate) run_id: Option<RunId>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) said_at: Option<Timestamp>,
-    pub(crate) children: Option<Arc<dyn Children>>,
+    pub(crate) children: Option<Arc<dyn ChildSpawner>>,
     pub(crate) inherited: Option<Arc<InheritedContext>>,
-    /// What the model above calls it.
+    /// The id that the model of the parent run uses for this child.
     pub(crate) label: Option<Arc<str>>,
-    pub(crate) pot: Option<Arc<Pot>>,
-    pub(crate) seat: Option<Seat>,
+    pub(crate) pot: Option<Arc<UsageBudget>>,
+    pub(crate) seat: Option<TeamMembership>,
     pub(crate) origin: Origin,
-    pub(crate) shared: SharedOptions,
+    pub(crate) shared: SharedStateOptions,
 }
 
-/// The call a child run is started in.
+/// The agent of the call that starts a child run.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent {
     pub(crate) agent: Arc<str>,
@@ -118,7 +118,7 @@ impl Parent {
 }
 
 impl RunOptions {
-    /// The agent with the agents above it.
+    /// Path of the agent: the names of its ancestors and its own name.
     pub(crate) fn path(&self, name: &Arc<str>) -> Arc<str> {
         match &self.parent {
             Some(parent) => format!("{}/{name}", parent.agent).into(),
@@ -127,8 +127,8 @@ impl RunOptions {
     }
 }
 
-/// A run in the making: `.await` it for the answer, [`stream`](Self::stream) it for the events, or ask for its
-/// [`outcome`](Self::outcome) where it may also be suspended.
+/// Configures one run. `.await` it for the result, call [`stream`](Self::stream) for the events, or
+/// [`outcome`](Self::outcome) if the run may be suspended.
 #[must_use = "a run does nothing unless it is awaited or streamed"]
 pub struct RunBuilder<O: Send + 'static = String> {
     agent: Agent<O>,
@@ -141,49 +141,51 @@ impl<O: Send + 'static> RunBuilder<O> {
         Self { agent: agent.clone(), source, options: RunOptions::default() }
     }
 
-    /// Starts and ends the run's children in place of tasks of this process; for programs that keep runs themselves.
-    pub fn children(mut self, children: Arc<dyn Children>) -> Self {
+    /// Sets the spawner of the run's children, which replaces tasks of this process. For host programs that execute
+    /// runs themselves.
+    pub fn children(mut self, children: Arc<dyn ChildSpawner>) -> Self {
         self.options.children = Some(children);
         self
     }
 
-    /// Sets the run's place in a team whose book is kept elsewhere; for programs that keep runs themselves.
-    pub fn seat(mut self, seat: Seat) -> Self {
+    /// Sets the run's membership in a team whose state is stored elsewhere. For host programs that execute runs
+    /// themselves.
+    pub fn seat(mut self, seat: TeamMembership) -> Self {
         self.options.seat = Some(seat);
         self
     }
 
-    /// Continues the conversation of this id in a store, or begins it.
+    /// Continues the conversation with this id in `store`. Creates it if it does not exist.
     pub fn session(mut self, store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
         self.options.session = Some((store, id.into()));
         self
     }
 
-    /// Continues the conversation of this id in the agent's own store, or begins it.
+    /// Continues the conversation with this id in the agent's session store. Creates it if it does not exist.
     pub fn session_id(mut self, id: impl Into<String>) -> Self {
         self.options.session_id = Some(id.into());
         self
     }
 
-    /// Sets the conversation so far, for programs that keep it themselves; not together with a session.
+    /// Sets the conversation so far, for programs that store it themselves. Cannot be combined with a session.
     pub fn history(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
         self.options.history = messages.into_iter().collect();
         self
     }
 
-    /// Gives a value to the run's tools, hooks and instructions.
+    /// Adds a value that the run's tools, hooks and instructions can read by its type.
     pub fn dep<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.options.deps = self.options.deps.with(value);
         self
     }
 
-    /// Gives many values at once, in place of those given before.
+    /// Replaces all values added with [`dep`](Self::dep).
     pub fn deps(mut self, deps: Deps) -> Self {
         self.options.deps = deps;
         self
     }
 
-    /// Sets a value of the run's own notes, or, with a scope in its name, one that outlives the run: `user:language`.
+    /// Sets a state value. A name with a scope, such as `user:language`, sets a shared value that outlives the run.
     pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
         let name = name.into();
         match serde_json::to_value(value) {
@@ -200,20 +202,20 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Sets what this run may use, in place of the agent's limits.
+    /// Sets the limits of this run, which replace the agent's limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options.limits = Some(limits);
         self
     }
 
-    /// Sets the rounds of tool calls of this run.
+    /// Sets the maximum number of tool rounds of this run.
     pub fn max_turns(mut self, turns: u32) -> Self {
         let limits = self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
         self.options.limits = Some(limits.turns(turns));
         self
     }
 
-    /// Lowers the rounds of tool calls of this run; what its agent allows is never raised.
+    /// Lowers the maximum number of tool rounds. Never raises the agent's limit.
     pub fn at_most_turns(mut self, turns: u32) -> Self {
         let mut limits =
             self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
@@ -222,13 +224,13 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Uses another model for this run.
+    /// Replaces the model for this run.
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.options.model = Some(Arc::new(model));
         self
     }
 
-    /// Uses other settings for this run.
+    /// Replaces the model settings for this run.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.options.settings = Some(settings);
         self
@@ -240,39 +242,41 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Adds a hook for this run, behind the agent's own.
+    /// Adds a hook for this run. It runs after the agent's hooks.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.options.hooks.push(Arc::new(hook));
         self
     }
 
-    /// Sets who answers when a tool needs a person's decision, in this run.
-    pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
+    /// Sets the handling of approval requests in this run.
+    pub fn on_approval(mut self, on_approval: ApprovalMode) -> Self {
         self.options.on_approval = Some(on_approval);
         self
     }
 
-    /// Stops the run when this token is cancelled.
+    /// Cancels the run when this token is cancelled.
     pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
         self.options.cancel = Some(token);
         self
     }
 
-    /// Makes the run a child of the call it is started in: it stops with it, its events name both agents, and the depth limit
-    /// counts it.
+    /// Makes the run a child of the current tool call: it is cancelled with the call, its events carry the path of
+    /// both agents, and it counts towards the depth limit.
     pub fn within(mut self, cx: &ToolCx) -> Self {
         self.options.cancel = Some(cx.cancelled().clone());
         self.options.parent = Some(Parent::of_call(cx));
         self
     }
 
-    /// Says where the run comes from: what policies look at and what audit tells. The agent and the run are filled in.
+    /// Sets the origin of the run, which policies check and the audit log records. The agent and run id are filled
+    /// in.
     pub fn origin(mut self, origin: Origin) -> Self {
         self.options.origin = origin;
         self
     }
 
-    /// Makes the run one below the agent of this path, so many agents deep, for programs that keep runs themselves.
+    /// Makes the run a child of the agent with this path. `depth` is the number of ancestors. For host programs that
+    /// execute runs themselves.
     pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
         let depth = depth.saturating_sub(1);
         let agent = agent.into().into();
@@ -280,40 +284,41 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Sets the run's id, for programs that gave it out before.
+    /// Sets the run id, for programs that assigned it before.
     pub fn run_id(mut self, id: RunId) -> Self {
         self.options.run_id = Some(id);
         self
     }
 
-    /// Sets when the message was said, for programs that took it in before.
+    /// Sets the time of the message, for programs that received it before the run started.
     pub fn said_at(mut self, at: Timestamp) -> Self {
         self.options.said_at = Some(at);
         self
     }
 
-    /// Writes everything down as it happens, so that the run can go on after a crash.
+    /// Sets the journal that records every step, so that the run can continue after a crash.
     pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
         self.options.journal = Some(journal);
         self
     }
 
-    /// Starts the run as a stream of events. Nothing happens before it is polled; dropping it cancels the run.
+    /// Starts the run as a stream of events. Nothing happens before the stream is polled; dropping it cancels the
+    /// run.
     pub fn stream(self) -> RunStream<O> {
         self.start(EventMode::Stream)
     }
 
-    /// Runs to the end; suspension, refusal and cancellation are outcomes, not errors.
-    pub async fn outcome(self) -> Result<Outcome<O>, Error> {
+    /// Drives the run to its end. Suspension, denial and cancellation are outcomes, not errors.
+    pub async fn outcome(self) -> Result<RunOutcome<O>, Error> {
         self.unwatched().outcome().await
     }
 
-    /// The run of somebody who wants only what it comes to.
+    /// Starts a run whose events are discarded.
     fn unwatched(mut self) -> RunStream<O> {
         let own = self.agent.core.on_approval.as_ref();
-        // Nobody reads the events of this run, so nobody can answer them.
-        if matches!(self.options.on_approval.as_ref().or(own), Some(OnApproval::Events)) {
-            self.options.on_approval = Some(OnApproval::Deny);
+        // Interactive approvals need a reader of the events; without one they are denied.
+        if matches!(self.options.on_approval.as_ref().or(own), Some(ApprovalMode::Interactive)) {
+            self.options.on_approval = Some(ApprovalMode::Deny);
         }
         self.start(EventMode::Discard)
     }
@@ -330,18 +335,18 @@ impl<O: Send + 'static> RunBuilder<O> {
         RunStream::new(live, decode)
     }
 
-    /// The conversation and instructions the run would start from, without touching session, hooks or model.
-    /// It is not made to fit the model's context: that may need a model.
+    /// Returns the conversation and instructions that the run would start with. Changes no session and calls neither
+    /// hooks nor a model. The context is not compacted, because that may need a model.
     pub async fn peek(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ false).await
     }
 
-    /// Like [`peek`](Self::peek), and adds the user's message to the session.
+    /// Does the same as [`peek`](Self::peek) and commits the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ true).await
     }
 
-    /// Boxed, because it is large and goes through many hands.
+    /// Boxed, because the value is large and is moved several times.
     fn prepare(mut self, mode: EventMode) -> Box<Prepared> {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.source {
@@ -350,16 +355,16 @@ impl<O: Send + 'static> RunBuilder<O> {
             RunSource::New(_) => (self.options.run_id.unwrap_or_else(|| env.id()), 0),
         };
         let cancel = match (self.options.cancel.take(), &self.options.inherited) {
-            // Made for this run alone.
+            // An inherited token was created for this run alone.
             (Some(cancel), Some(_)) => cancel,
             (Some(cancel), None) => cancel.child_token(),
             (None, _) => CancellationToken::new(),
         };
-        let control = Arc::new(Control::new(cancel));
+        let control = Arc::new(RunControl::new(cancel));
         let agent = self.options.path(&self.agent.core.name);
         let source = EventSource { run_id, agent, env, next_seq };
         let (queue, reader) = match (&self.options.inherited, mode) {
-            // The events of the parent run are discarded, and so are those of its children.
+            // If the parent's events are discarded, so are those of its children.
             (Some(inherited), _) if inherited.queue.is_unread() => {
                 (EventQueue::discard(source), None)
             }
@@ -376,7 +381,7 @@ impl<O: Send + 'static> RunBuilder<O> {
         };
         let pot = self.options.pot.clone().unwrap_or_else(|| {
             let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
-            Arc::new(Pot::new(limits.clone(), None))
+            Arc::new(UsageBudget::new(limits.clone(), None))
         });
         Box::new(Prepared {
             core: self.agent.core,
@@ -391,14 +396,14 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 }
 
-/// What happens to the events of a run.
+/// The delivery of a run's events.
 #[derive(Debug, Clone, Copy)]
 enum EventMode {
     Stream,
     Discard,
 }
 
-/// What the first model call of a run would see.
+/// The context of the first model call of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextPreview {
     /// The instructions.
@@ -414,7 +419,7 @@ impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
     fn into_future(self) -> Self::IntoFuture {
         let mut run = self.unwatched();
         Box::pin(std::future::poll_fn(move |cx| {
-            run.poll_outcome(cx).map(|outcome| outcome.and_then(Outcome::into_result))
+            run.poll_outcome(cx).map(|outcome| outcome.and_then(RunOutcome::into_result))
         }))
     }
 }

@@ -6,57 +6,60 @@ use provost_session::shared_state::{StateOwners, StateStore};
 use provost_tool::Scopes;
 use serde_json::{Map, Value};
 
-/// The shared values of one run.
+/// The shared state of one run.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) owners: StateOwners,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: SharedStateBackend,
 }
 
-/// Who keeps the shared values of a run.
+/// The backend that stores the shared values of a run.
 #[derive(Clone)]
-pub(crate) enum Keeper {
-    /// A store, which is asked and told by the driver.
+pub(crate) enum SharedStateBackend {
+    /// A store, which the driver reads and writes.
     Store(Arc<dyn StateStore>),
-    /// The run's journal: it writes them with the steps that change them. These were there when the run began.
+    /// The run's journal, which stores changes together with the steps that make them. The map holds the values at
+    /// the start of the run.
     Journal(Arc<Map<String, Value>>),
 }
 
-/// What a run is told about shared values.
+/// The shared state options of a run.
 #[derive(Clone, Default)]
-pub(crate) struct SharedOptions {
-    /// For whom it runs.
+pub(crate) struct SharedStateOptions {
+    /// The user whose `user:` values the run reads and writes.
     pub(crate) user: Option<String>,
-    /// Where they are kept, in place of the agent's own store.
+    /// The store of the shared values. `None` uses the agent's store.
     pub(crate) store: Option<Arc<dyn StateStore>>,
-    /// The shared values that were given to the run: they win over those that are stored.
+    /// Names of the shared values that the caller set for the run: they override stored values.
     pub(crate) given: Vec<String>,
-    /// What came of it, once the run is put together.
+    /// The resolved shared state. `None` until the run is prepared, and if it has no store.
     pub(crate) bound: Option<Box<Shared>>,
 }
 
-impl SharedOptions {
-    /// Puts together what the run and its agent say; `session` is the conversation that is stored.
+impl SharedStateOptions {
+    /// Resolves the store from the options of the run and its agent. `session` is the id of the stored conversation.
     pub(crate) fn bind(&mut self, own: Option<&Arc<dyn StateStore>>, session: Option<&str>) {
         let store = self.store.as_ref().or(own);
         if let (None, Some(store)) = (&self.bound, store) {
             let (session, user) = (session.map(ToOwned::to_owned), self.user.clone());
             let owners = StateOwners { session, user };
-            let keeper = Keeper::Store(Arc::clone(store));
+            let keeper = SharedStateBackend::Store(Arc::clone(store));
             self.bound = Some(Box::new(Shared { owners, keeper }));
         }
     }
 
-    /// The same for a run below: for the same user, in no conversation that is stored.
+    /// The options of a child run: the same user and store, without a session.
     pub(crate) fn for_child(&self) -> Self {
         let store = match self.bound.as_deref() {
-            Some(Shared { keeper: Keeper::Store(store), .. }) => Some(Arc::clone(store)),
+            Some(Shared { keeper: SharedStateBackend::Store(store), .. }) => {
+                Some(Arc::clone(store))
+            }
             _ => None,
         };
         Self { user: self.user.clone(), store, ..Self::default() }
     }
 
-    /// The scopes in which the run can leave values.
+    /// The scopes that the run can write to.
     pub(crate) fn scopes(&self) -> Scopes {
         let Some(Shared { owners, .. }) = self.bound.as_deref() else { return Scopes::default() };
         Scopes { session: owners.session.is_some(), user: owners.user.is_some(), app: true }

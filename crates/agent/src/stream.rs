@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 use provost_core::{EVENT_VERSION, Env, Event, EventKind, RunId};
 use tokio::sync::{mpsc, watch};
 
-use crate::control::{Control, RunHandle};
+use crate::control::{RunControl, RunHandle};
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 
-/// Maximum number of waiting events before progress events are dropped. No event that matters is ever dropped.
+/// Maximum number of unread events before progress events are dropped. Events that carry a result are never dropped.
 const PROGRESS_WAITING_MAX: usize = 1024;
 
-/// Maximum number of waiting events before the driver stops reading a model's answer.
+/// Maximum number of unread events before the driver stops reading the model's response.
 const DELTAS_WAITING_MAX: usize = 64;
 
 /// Numbers the events of a run and sends them to their reader.
@@ -30,11 +30,11 @@ pub(crate) struct EventQueue {
 
 struct Numbering {
     next_seq: u64,
-    /// The agent that has the conversation.
+    /// The active agent.
     agent: Arc<str>,
 }
 
-/// Where the events of a run go.
+/// The destination of a run's events.
 enum EventSink {
     Discard,
     /// To the parent run's events, under the call that started this run.
@@ -48,15 +48,15 @@ pub(crate) struct ParentEvents {
     pub(crate) call_id: Arc<str>,
 }
 
-/// The way to the reader of a [`RunStream`]. Unbounded, because events are emitted where nothing can wait; the driver waits at
-/// its safe points instead.
+/// The channel to the reader of a [`RunStream`]. Unbounded, because events are emitted from code that cannot wait.
+/// The driver waits between steps instead.
 struct ReaderChannel {
     events: mpsc::UnboundedSender<Event>,
-    /// Number of events that the reader has not taken yet.
+    /// Number of unread events.
     waiting: watch::Sender<usize>,
 }
 
-/// The reader's end of the events.
+/// The receiving end of a run's events.
 pub(crate) struct EventReader {
     events: mpsc::UnboundedReceiver<Event>,
     waiting: watch::Sender<usize>,
@@ -67,7 +67,7 @@ pub(crate) struct EventSource {
     pub(crate) run_id: RunId,
     pub(crate) agent: Arc<str>,
     pub(crate) env: Env,
-    /// The number of the first event; a resumed run continues counting.
+    /// Sequence number of the first event. A resumed run continues the numbering.
     pub(crate) next_seq: u64,
 }
 
@@ -90,22 +90,22 @@ impl EventQueue {
         Self::new(source, EventSink::Discard)
     }
 
-    /// Creates the queue of a child run.
+    /// Creates the queue of a child run, which sends its events to the parent's queue.
     pub(crate) fn below(source: EventSource, parent: ParentEvents) -> Self {
         Self::new(source, EventSink::Parent(parent))
     }
 
-    /// Sets the agent that has the conversation now.
+    /// Sets the active agent.
     pub(crate) fn set_agent(&self, agent: &Arc<str>) {
         self.numbering.lock().agent = Arc::clone(agent);
     }
 
-    /// True if no event will ever be read.
+    /// True if every event is discarded.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self.sink, EventSink::Discard)
     }
 
-    /// The number of the next event.
+    /// The sequence number of the next event.
     pub(crate) fn next_seq(&self) -> u64 {
         self.numbering.lock().next_seq
     }
@@ -114,17 +114,18 @@ impl EventQueue {
         self.emit_with(|| kind);
     }
 
-    /// Emits an event that is only built if somebody may read it.
+    /// Emits an event. Does not build it if it would be discarded.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
         if !self.is_unread() {
             self.put(make(), /*child*/ None);
         }
     }
 
-    /// Sends an event of this run, or of the child agent that it comes from.
+    /// Sends an event of this run, or of the child agent `child`.
     fn put(&self, kind: EventKind, child: Option<Arc<str>>) {
         let at = self.env.now();
-        // Locked until the event is sent: events of several tasks arrive in the order of their numbers.
+        // The lock is held until the event is sent, so that events of several tasks arrive in the order of their
+        // numbers.
         let mut numbering = self.numbering.lock();
         if !self.sink.accepts(&kind) {
             return;
@@ -149,8 +150,8 @@ impl EventQueue {
         }
     }
 
-    /// Waits until the reader has taken every event: a run never gets ahead of the reader that steers it. A child run does not
-    /// wait for the reader of its parent.
+    /// Waits until the reader has received every event: the run must not get ahead of a reader that steers it. A
+    /// child run does not wait for the reader of its parent.
     pub(crate) async fn taken(&self) {
         let EventSink::Reader(reader) = &self.sink else { return };
         let mut waiting = reader.waiting.subscribe();
@@ -161,7 +162,7 @@ impl EventQueue {
         }
     }
 
-    /// True if the reader is far behind.
+    /// True if the reader has too many unread events.
     pub(crate) fn is_backed_up(&self) -> bool {
         match &self.sink {
             EventSink::Reader(reader) => *reader.waiting.borrow() >= DELTAS_WAITING_MAX,
@@ -171,7 +172,7 @@ impl EventQueue {
 }
 
 impl EventSink {
-    /// False for an event that is left out: the reader is gone, or so far behind that it only gets what matters.
+    /// False if the event is dropped: the reader is gone, or it is too far behind and the event is optional.
     fn accepts(&self, kind: &EventKind) -> bool {
         match self {
             Self::Discard => false,
@@ -183,7 +184,8 @@ impl EventSink {
     }
 }
 
-/// True for events that a reader this far behind does not get: progress, and deltas of child runs, whose whole text follows.
+/// True for events that a reader with this many unread events does not get: progress, and deltas of child runs, whose
+/// complete message follows.
 fn may_be_dropped(kind: &EventKind, behind: usize) -> bool {
     match kind {
         EventKind::ToolProgress { .. } => behind >= PROGRESS_WAITING_MAX,
@@ -217,31 +219,31 @@ impl EventReader {
     }
 }
 
-type Driving = BoxFuture<'static, Result<Outcome, Error>>;
+type RunFuture = BoxFuture<'static, Result<RunOutcome, Error>>;
 
-/// The events of a live run, ending with one that [`is_terminal`](EventKind::is_terminal).
+/// The events of an active run. The last event [is terminal](EventKind::is_terminal).
 ///
-/// The run goes on only while the stream is polled. Dropping the stream cancels the run: the model call and all tools end, and
-/// the session is left with a valid history.
+/// The run makes progress only while the stream is polled. Dropping the stream cancels the run: the model call and
+/// all tools stop, and the session keeps a valid history.
 #[must_use = "a run does nothing unless its stream is polled"]
 pub struct RunStream<O: Send + 'static = String> {
-    driving: Option<Driving>,
-    /// Parses the answer's text.
+    driving: Option<RunFuture>,
+    /// Decodes the text of the final response.
     decode: fn(&str) -> Result<O, String>,
-    /// None if the events are discarded.
+    /// `None` if the events are discarded.
     reader: Option<EventReader>,
     run_id: RunId,
-    control: Arc<Control>,
-    outcome: Option<Result<Outcome<O>, Error>>,
+    control: Arc<RunControl>,
+    outcome: Option<Result<RunOutcome<O>, Error>>,
     started: bool,
 }
 
-/// A run that is ready to be driven.
+/// A prepared run.
 pub(crate) struct LiveRun {
-    pub(crate) driving: Driving,
+    pub(crate) driving: RunFuture,
     pub(crate) run_id: RunId,
     pub(crate) reader: Option<EventReader>,
-    pub(crate) control: Arc<Control>,
+    pub(crate) control: Arc<RunControl>,
 }
 
 impl<O: Send + 'static> RunStream<O> {
@@ -251,12 +253,12 @@ impl<O: Send + 'static> RunStream<O> {
         Self { driving, decode, reader, run_id, control, outcome: None, started: false }
     }
 
-    /// A way to steer the run.
+    /// Returns a handle to steer, pause or cancel the run.
     pub fn handle(&self) -> RunHandle {
         RunHandle::new(self.run_id, Arc::clone(&self.control))
     }
 
-    /// Only the pieces of the answer, as they come; an error, or any other end without an answer, comes last.
+    /// Streams only the text deltas of the response. If the run does not complete, the last item is its error.
     pub fn text(self) -> impl Stream<Item = Result<String, Error>> + Send {
         futures::stream::unfold(Some(self), |stream| async move {
             let mut stream = stream?;
@@ -265,23 +267,26 @@ impl<O: Send + 'static> RunStream<O> {
                     return Some((Ok(text), Some(stream)));
                 }
             }
-            let error = stream.outcome().await.and_then(Outcome::into_result).err()?;
+            let error = stream.outcome().await.and_then(RunOutcome::into_result).err()?;
             Some((Err(error), None))
         })
     }
 
-    /// Lets the run go on to its end and gives what it came to; events not yet taken are dropped.
-    pub async fn outcome(mut self) -> Result<Outcome<O>, Error> {
+    /// Drives the run to its end and returns the outcome. Unread events are dropped.
+    pub async fn outcome(mut self) -> Result<RunOutcome<O>, Error> {
         std::future::poll_fn(|cx| self.poll_outcome(cx)).await
     }
 
-    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome<O>, Error>> {
+    pub(crate) fn poll_outcome(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<RunOutcome<O>, Error>> {
         while ready!(self.poll_next_unpin(cx)).is_some() {}
         let ended_twice = || Err(Error::Bug("the run ended twice".to_owned()));
         Poll::Ready(self.outcome.take().unwrap_or_else(ended_twice))
     }
 
-    /// Drives the run; ready once it has ended.
+    /// Drives the run. Ready when it has ended.
     fn poll_driving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(driving) = &mut self.driving else { return Poll::Ready(()) };
         self.started = true;
@@ -303,7 +308,7 @@ impl<O: Send + 'static> Stream for RunStream<O> {
             return Poll::Ready(event);
         }
         let driven = self.poll_driving(cx);
-        // Events that other tasks send from here on wake this task: the reader was polled before.
+        // Events that other tasks send after this point wake this task, because the reader was polled before.
         match self.reader.as_mut().and_then(EventReader::try_next) {
             Some(event) => Poll::Ready(Some(event)),
             None => driven.map(|()| None),
@@ -318,7 +323,7 @@ impl<O: Send + 'static> Drop for RunStream<O> {
         if !self.started {
             return;
         }
-        // The driver sees the cancellation at once, closes the conversation and commits it; that needs a runtime.
+        // The driver then sees the cancellation, completes the conversation and commits it, which needs a runtime.
         if let (Some(driving), Ok(runtime)) =
             (self.driving.take(), tokio::runtime::Handle::try_current())
         {

@@ -16,43 +16,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use provost_core::{AgentUsed, LimitReached, RunId};
+use provost_core::{AgentUsage, LimitReached, RunId};
 use provost_tool::{Tool, ToolCx, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::agent::reference::{AgentRef, AgentSlot, SlotError};
-pub(crate) use crate::subagent::path::Family;
-pub use crate::subagent::path::{ChildPlace, Hop};
-pub(crate) use crate::subagent::spawner::ChildHost;
-pub use crate::subagent::tool::Delegate;
+pub use crate::agent::reference::{AgentRef, DeferredAgent, DeferredAgentError};
+pub(crate) use crate::subagent::path::Collaborators;
+pub use crate::subagent::path::{AgentPath, AgentPathSegment};
+pub(crate) use crate::subagent::spawner::ChildSpawnerHandle;
+pub use crate::subagent::tool::Subagent;
 pub use fan_out::FanOut;
 
 use crate::error::BuildError;
 
 /// How a child that may outlive its call is told from others: `task-1`.
-pub(crate) const LABEL_PREFIX: &str = "task-";
+pub(crate) const TASK_ID_PREFIX: &str = "task-";
 
 /// The text of the request with which a call waits for children.
-pub(crate) const WAIT_HINT: &str = "waits for tasks that it started";
+pub(crate) const WAITING_FOR_CHILDREN: &str = "waits for tasks that it started";
 
 /// Whose hooks see what a child does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HooksFor {
+pub enum HookInheritance {
     /// Those of the run above, then the child's own.
     #[default]
     Inherit,
     /// Only the child's own.
-    Own,
+    OwnOnly,
     /// None.
     None,
 }
 
 /// What is asked of one child.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChildAsk {
+pub struct SpawnRequest {
     /// Where its definition is.
-    pub place: ChildPlace,
+    pub path: AgentPath,
     /// Which of the children of its call it is, from 0.
     pub index: u32,
     /// What it is to do.
@@ -62,13 +62,13 @@ pub struct ChildAsk {
     /// The time it may take.
     pub timeout: Option<Duration>,
     /// How long it lives.
-    pub life: ChildLife,
+    pub lifetime: ChildLifetime,
 }
 
 /// How long a child lives at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChildLife {
+pub enum ChildLifetime {
     /// As long as the call that started it.
     #[default]
     Call,
@@ -94,18 +94,18 @@ pub enum ChildStatus {
 
 impl ChildStatus {
     /// True if nothing more comes of it.
-    pub fn is_over(self) -> bool {
+    pub fn is_finished(self) -> bool {
         self != Self::Running
     }
 }
 
 /// A child as the call that started it knows it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChildStarted {
+pub struct SpawnedChild {
     /// Its run.
     pub run: RunId,
     /// What the model calls it, if it may outlive its call: `task-1`.
-    pub label: Option<String>,
+    pub task_id: Option<String>,
     /// The agent.
     pub agent: Arc<str>,
 }
@@ -116,7 +116,8 @@ pub struct ChildReport {
     /// Its run.
     pub run: RunId,
     /// What the model calls it, if it may outlive its call: `task-1`.
-    pub label: Option<String>,
+    #[serde(rename = "label")]
+    pub task_id: Option<String>,
     /// The agent.
     pub agent: Arc<str>,
     /// Where it stands.
@@ -128,18 +129,18 @@ pub struct ChildReport {
     /// The limit it stopped at.
     pub limit: Option<LimitReached>,
     /// What it and those below it used, once it is over; nothing, where the run above has counted it already.
-    pub used: Vec<AgentUsed>,
+    pub used: Vec<AgentUsage>,
 }
 
 impl ChildReport {
     /// The same as the call that started it knows it.
-    pub fn started(&self) -> ChildStarted {
-        let Self { run, label, agent, .. } = self;
-        ChildStarted { run: *run, label: label.clone(), agent: Arc::clone(agent) }
+    pub fn started(&self) -> SpawnedChild {
+        let Self { run, task_id: label, agent, .. } = self;
+        SpawnedChild { run: *run, task_id: label.clone(), agent: Arc::clone(agent) }
     }
 
     /// What the parent's model is told: the answer and, if it is not whole, why.
-    pub fn told(&self) -> String {
+    pub fn to_model_text(&self) -> String {
         match &self.limit {
             Some(reached) => format!(
                 "[{} stopped at its limit of {} {}; what follows is unfinished]\n{}",
@@ -153,7 +154,7 @@ impl ChildReport {
     }
 
     /// What the parent's model is told of a child that gave no answer.
-    pub fn problem(&self) -> String {
+    pub fn failure_text(&self) -> String {
         match (self.status, &self.error) {
             (ChildStatus::Cancelled, None) => format!("{} was stopped", self.agent),
             (ChildStatus::Cancelled, Some(error)) => {
@@ -167,7 +168,7 @@ impl ChildReport {
 
 /// Until when children are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Until {
+pub struct WaitOptions {
     /// One of them is enough.
     pub any: bool,
     /// At most so long; what has not ended by then goes on.
@@ -181,37 +182,37 @@ pub type ChildFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 ///
 /// Implementations may end a call that waits with [`ToolError::WaitsForRuns`]: the tool is then started again once the wait
 /// is over, and everything it asks for again is what it had before.
-pub trait Children: Send + Sync + 'static {
+pub trait ChildSpawner: Send + Sync + 'static {
     /// Starts children of this call, at most `at_once` of them at work at the same time. One that was started before is not
     /// started again.
     fn start<'a>(
         &'a self,
         cx: &'a ToolCx,
-        asks: Vec<ChildAsk>,
+        asks: Vec<SpawnRequest>,
         at_once: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildStarted>>;
+    ) -> ChildFuture<'a, Vec<SpawnedChild>>;
 
     /// Waits for children of this run, and gives what came of them, in this order.
     fn wait<'a>(
         &'a self,
         cx: &'a ToolCx,
         runs: Vec<RunId>,
-        until: Until,
+        until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>>;
 
     /// The children of this run that have a label, in the order they were started.
-    fn labelled<'a>(&'a self, cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>>;
+    fn background_tasks<'a>(&'a self, cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>>;
 
     /// Stops a child of this run; gives it as it stands then.
     fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport>;
 }
 
 /// What the tools of this module ask of the run they are called in.
-pub(crate) fn host(cx: &ToolCx) -> Result<ChildHost, ToolError> {
+pub(crate) fn host(cx: &ToolCx) -> Result<ChildSpawnerHandle, ToolError> {
     let not_driven = |_none| {
         ToolError::failed("this run cannot start other agents: it was not started by a driver")
     };
-    cx.dep::<ChildHost>().map(|host| ChildHost::clone(&host)).map_err(not_driven)
+    cx.dep::<ChildSpawnerHandle>().map(|host| ChildSpawnerHandle::clone(&host)).map_err(not_driven)
 }
 
 /// The arguments of a tool without arguments.
@@ -219,7 +220,7 @@ pub(crate) fn host(cx: &ToolCx) -> Result<ChildHost, ToolError> {
 pub(crate) struct NoArgs {}
 
 /// A tool of ours whose specification is known to be good, or why it is not.
-pub(crate) fn made<T: Tool>(
+pub(crate) fn erase_tool<T: Tool>(
     tool: Result<T, provost_tool::SpecError>,
 ) -> Result<Arc<dyn Tool>, BuildError> {
     match tool {

@@ -1,7 +1,7 @@
 //! Teams: an agent that leads others, which work at the same time, write to each other and share a board.
 //!
 //! - [`Team`] is the definition, given to the lead with [`AgentBuilder::team`](crate::AgentBuilder::team).
-//! - [`TeamBook`] is everything a team knows in one run of its lead, a pure value; [`TeamDesk`] keeps it.
+//! - [`TeamState`] is everything a team knows in one run of its lead, a pure value; [`TeamStore`] keeps it.
 //! - [`Seat`] says who a run is in its team. Members are runs below the lead's run.
 
 mod board;
@@ -23,23 +23,23 @@ use std::time::Duration;
 use provost_core::{Env, RunId};
 use provost_tool::{State, Tool};
 
-pub use crate::team::command::{TeamAction, TeamError, TeamReply};
+pub use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 pub use crate::team::inbox::{
-    EVERYBODY, INBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, Mail, MailError, READ_BYTES_MAX,
+    BROADCAST, INBOX_MESSAGES_MAX, Inboxes, MESSAGE_BYTES_MAX, MailError, READ_BYTES_MAX,
 };
-pub use crate::team::membership::Seat;
-pub use crate::team::state::{LEAD, MEMBERS_MAX, TASK_BYTES_MAX, TeamBook};
-pub use crate::team::store::{DeskFuture, MemoryDesk, TeamDesk, TeamWait};
+pub use crate::team::membership::TeamMembership;
+pub use crate::team::state::{LEAD, MEMBERS_MAX, TASK_BYTES_MAX, TeamState};
+pub use crate::team::store::{InMemoryTeamStore, TeamFuture, TeamStore, TeamWait};
 pub use board::{
-    BOARD_TASKS_MAX, Board, BoardError, BoardTask, NewTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX,
-    TaskStatus,
+    BOARD_TASKS_MAX, BoardError, BoardTask, NewBoardTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX,
+    TaskBoard, TaskStatus,
 };
 pub use mailbox::{MailFuture, Mailbox, MemoryMailbox};
-pub use member::{Member, MemberEnd, MemberStatus};
+pub use member::{Member, MemberOutcome, MemberStatus};
 pub(crate) use message_tools::injected;
 
 use crate::error::BuildError;
-use crate::subagent::{AgentRef, HooksFor};
+use crate::subagent::{AgentRef, HookInheritance};
 
 /// Members that may be active at once unless the team says otherwise.
 pub const SIZE_DEFAULT: usize = 16;
@@ -76,9 +76,9 @@ pub struct Team {
     pub(crate) templates: Vec<(AgentRef, String)>,
     pub(crate) max_size: usize,
     pub(crate) default_timeout: Option<Duration>,
-    pub(crate) coordinator: bool,
-    pub(crate) inject: bool,
-    pub(crate) hooks: HooksFor,
+    pub(crate) coordinator_only: bool,
+    pub(crate) push_messages: bool,
+    pub(crate) hooks: HookInheritance,
 }
 
 impl Team {
@@ -89,15 +89,15 @@ impl Team {
             templates: Vec::new(),
             max_size: SIZE_DEFAULT,
             default_timeout: None,
-            coordinator: false,
-            inject: false,
-            hooks: HooksFor::Inherit,
+            coordinator_only: false,
+            push_messages: false,
+            hooks: HookInheritance::Inherit,
         }
     }
 
     /// Lets the lead make members after this agent, by its name; the model is told what it is good for.
     #[must_use]
-    pub fn member(mut self, agent: impl Into<AgentRef>, description: impl Into<String>) -> Self {
+    pub fn template(mut self, agent: impl Into<AgentRef>, description: impl Into<String>) -> Self {
         self.templates.push((agent.into(), description.into()));
         self
     }
@@ -118,26 +118,26 @@ impl Team {
 
     /// Lets the lead do nothing but lead: of all its tools only those of the team are offered and can run.
     #[must_use]
-    pub fn coordinator(mut self) -> Self {
-        self.coordinator = true;
+    pub fn coordinator_only(mut self) -> Self {
+        self.coordinator_only = true;
         self
     }
 
     /// Shows unread messages to the lead and the members before their next model call, without being asked.
     #[must_use]
-    pub fn inject_messages(mut self) -> Self {
-        self.inject = true;
+    pub fn push_messages(mut self) -> Self {
+        self.push_messages = true;
         self
     }
 
     /// Sets whose hooks see what the members do.
     #[must_use]
-    pub fn hooks(mut self, hooks: HooksFor) -> Self {
+    pub fn hooks(mut self, hooks: HookInheritance) -> Self {
         self.hooks = hooks;
         self
     }
 
-    pub(crate) fn template(&self, name: &str) -> Option<&AgentRef> {
+    pub(crate) fn find_template(&self, name: &str) -> Option<&AgentRef> {
         self.templates.iter().map(|(agent, _)| agent).find(|agent| &**agent.name() == name)
     }
 
@@ -158,7 +158,7 @@ impl Team {
             }
             let Some(core) = agent.core() else { continue };
             if core.family.team.is_some() {
-                return Err(BuildError::Setting(leads_itself(name)));
+                return Err(BuildError::Setting(nested_team_message(name)));
             }
             let taken = core.tools.iter().find(|tool| is_team_tool(tool.spec().name()));
             if let Some(tool) = taken {
@@ -175,22 +175,22 @@ impl Team {
         mailbox: Option<&Arc<dyn Mailbox>>,
         state: &State,
         env: &Env,
-    ) -> Seat {
-        let kept = state.get::<TeamBook>(BOOK_NOTE);
-        let book = kept.unwrap_or_else(|| TeamBook::new(self.name.as_str(), self.max_size));
-        let desk = MemoryDesk::new(run, book, env.clone());
+    ) -> TeamMembership {
+        let kept = state.get::<TeamState>(BOOK_NOTE);
+        let book = kept.unwrap_or_else(|| TeamState::new(self.name.as_str(), self.max_size));
+        let desk = InMemoryTeamStore::new(run, book, env.clone());
         let desk = match mailbox {
             Some(mailbox) => desk.with_mailbox(Arc::clone(mailbox)),
             None => desk,
         };
-        Seat::lead(self.name.as_str(), Arc::new(desk))
+        TeamMembership::lead(self.name.as_str(), Arc::new(desk))
     }
 }
 
-impl Seat {
+impl TeamMembership {
     /// Keeps the book with a run that is suspended, where it would end with it.
-    pub(crate) fn keep(&self, state: &State) -> Result<(), serde_json::Error> {
-        match self.desk().snapshot() {
+    pub(crate) fn save(&self, state: &State) -> Result<(), serde_json::Error> {
+        match self.store().snapshot() {
             Some(book) => state.set(BOOK_NOTE, book),
             None => Ok(()),
         }
@@ -207,7 +207,7 @@ impl fmt::Debug for Team {
 }
 
 /// Why an agent cannot be a member.
-pub(crate) fn leads_itself(agent: &str) -> String {
+pub(crate) fn nested_team_message(agent: &str) -> String {
     format!(
         "agent `{agent}` leads a team, so it cannot be a member of one: make it a sub-agent of a member"
     )

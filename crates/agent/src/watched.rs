@@ -1,9 +1,9 @@
-//! A value that tasks can wait on.
+//! A value whose changes tasks can await.
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-/// A shared value whose changes wake the tasks that wait for one.
+/// A shared value. An update wakes all tasks that wait for a change.
 #[derive(Debug)]
 pub(crate) struct Watched<T> {
     value: Mutex<T>,
@@ -15,7 +15,7 @@ impl<T> Watched<T> {
         Self { value: Mutex::new(value), changed: watch::Sender::new(()) }
     }
 
-    /// Locks the value. A change made here wakes no task; see [`update`](Self::update).
+    /// Locks the value. A change through the lock wakes no task; see [`update`](Self::update).
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.value.lock()
     }
@@ -31,9 +31,9 @@ impl<T> Watched<T> {
         result
     }
 
-    /// Waits until `ready` returns a value. It is called at once, and again after each update.
+    /// Waits until `ready` returns a value. It is called immediately and after each update.
     pub(crate) async fn wait<R>(&self, mut ready: impl FnMut(&mut T) -> Option<R>) -> R {
-        // Subscribed before the first look, so that no update is missed.
+        // Subscribe before the first check, so that no update is missed.
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(result) = ready(&mut self.lock()) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use provost_core::Part;
+use provost_core::ContentPart;
 use schemars::JsonSchema;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Serialize, de};
@@ -14,7 +14,7 @@ pub enum Said {
     /// Plain text.
     Text(String),
     /// Parts, in order.
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
 impl Default for Said {
@@ -25,9 +25,9 @@ impl Default for Said {
 
 impl Said {
     /// As parts.
-    pub fn into_parts(self) -> Vec<Part> {
+    pub fn into_parts(self) -> Vec<ContentPart> {
         match self {
-            Self::Text(text) => vec![Part::text(text)],
+            Self::Text(text) => vec![ContentPart::text(text)],
             Self::Parts(parts) => parts,
         }
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
 use provost_core::text::first_chars;
 use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile};
@@ -147,7 +147,10 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
             // The guard has asked: without a yes nobody comes here.
             Decision::Ask { .. } => arguments.command.clone(),
             Decision::Deny { why } => {
-                return Err(ToolError::Fault(ToolFault::new(ToolCode::PermissionDenied, why)));
+                return Err(ToolError::Fault(ToolContractError::new(
+                    ToolErrorCode::PermissionDenied,
+                    why,
+                )));
             }
         };
         let mut profile = options.profile.clone();
@@ -241,8 +244,8 @@ fn told(ended: &Ended, mut text: String) -> Result<ToolOutput, ToolError> {
         Cause::TimedOut => "[its time was over and it was ended]".to_owned(),
         Cause::Flooded => "[it wrote more than it may and was ended]".to_owned(),
         Cause::Stopped => {
-            return Err(ToolError::Fault(ToolFault::new(
-                ToolCode::Canceled,
+            return Err(ToolError::Fault(ToolContractError::new(
+                ToolErrorCode::Canceled,
                 "the call was stopped",
             )));
         }

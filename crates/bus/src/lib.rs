@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-pub use self::live::{LiveEvent, LivePlace};
+pub use self::live::{LiveEvent, RunAddress};
 pub use self::local::LocalBus;
 pub use self::notice::{DELIVERY_SETTLED, Notice, PublishError, RUN_ENDED};
 pub use self::subscription::{Lagged, Subscription};

@@ -8,7 +8,7 @@ use provost_core::{Event, RunId, TaskId};
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
     /// The run and its ancestors.
-    pub place: Arc<LivePlace>,
+    pub place: Arc<RunAddress>,
     /// The number of the event in its attempt, from zero.
     pub number: u64,
     /// The event.
@@ -17,7 +17,7 @@ pub struct LiveEvent {
 
 /// The run of a live event, with its task, session and ancestors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LivePlace {
+pub struct RunAddress {
     /// The namespace.
     pub namespace: String,
     /// The task.

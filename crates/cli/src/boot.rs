@@ -65,12 +65,14 @@ impl Work {
     fn options(&self, focus: &Focus) -> EngineOptions {
         let usual = EngineOptions::default();
         match self {
-            Self::Focused => {
-                EngineOptions { focus: Some(focus.clone()), capacity: LOCAL_CAPACITY, ..usual }
-            }
+            Self::Focused => EngineOptions {
+                served_sessions: Some(focus.clone()),
+                capacity: LOCAL_CAPACITY,
+                ..usual
+            },
             Self::Service { capacity } => EngineOptions {
                 capacity: *capacity,
-                boot_guard: Some(BootGuard::default()),
+                crash_loop_guard: Some(BootGuard::default()),
                 ..usual
             },
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use provost_core::ErrorKind;
-use provost_core::resource::Span;
+use provost_core::resource::HumanDuration;
 use serde::de::DeserializeOwned;
 
 use self::api::{
@@ -117,7 +117,6 @@ enum Command {
 /// Runs the command; the number is the exit code.
 pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
     let data = cli.data.as_deref();
-    models::install_catalog()?;
     match cli.command {
         Command::Chat(args) => chat::run(&args, data, output),
         Command::Run(args) => ask::run(&args, data, output),
@@ -168,7 +167,11 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // A number alone is in seconds.
-    let time = if is_number { Span::read(&format!("{text}s")) } else { Span::read(text) }?;
+    let time = if is_number {
+        HumanDuration::parse_duration(&format!("{text}s"))
+    } else {
+        HumanDuration::parse_duration(text)
+    }?;
     if time.is_zero() {
         return Err("it must be more than nothing".to_owned());
     }

@@ -10,6 +10,7 @@ mod command;
 mod data;
 mod follow;
 mod interrupt;
+mod model_catalog;
 mod problem;
 mod remote;
 mod render;

@@ -8,7 +8,7 @@ use provost_api::{
     AgentConfig, ApiError, Client, HttpOptions, HttpTransport, NewAgent, TransportError,
 };
 use provost_core::ErrorKind;
-use provost_core::execution_policy::PolicyPatch;
+use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::Namespace;
 use provost_host::agent::HostDefaults;
 use provost_host::model::{ModelRequest, Models};
@@ -16,6 +16,7 @@ use provost_host::model::{ModelRequest, Models};
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
 use crate::command::LEAVE_PATIENCE;
 use crate::data;
+use crate::model_catalog::user_catalog;
 use crate::problem::Problem;
 use crate::render::output::Output;
 use crate::render::show::{Format, Show};
@@ -176,7 +177,7 @@ async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, 
             "name a server with --server or {SERVER_VARIABLE}, a database with --data, or begin with `provost task submit`"
         )));
     }
-    let models = Arc::new(Models::new(Duration::ZERO));
+    let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
     let defaults = HostDefaults {
         wanted: ModelRequest::default(),
         notes_dir: dir.join("notes"),
@@ -227,7 +228,8 @@ pub(crate) async fn ensure_agent(client: &Client) -> Result<(), Problem> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         found => return found.map(drop).map_err(Problem::from),
     }
-    let policy = PolicyPatch { interactive: Some(true), ..PolicyPatch::default() };
+    let policy =
+        ExecutionPolicyPatch { interactive: Some(true), ..ExecutionPolicyPatch::default() };
     let config = AgentConfig { policy: Some(policy), ..AgentConfig::default() };
     let agent = NewAgent { name: DEFAULT_AGENT.to_owned(), title: None, config };
     match client.create_agent(&agent).await {

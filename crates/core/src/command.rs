@@ -5,20 +5,20 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::execution_policy::PolicyPatch;
+use crate::execution_policy::ExecutionPolicyPatch;
 use crate::hash::body_hash;
 use crate::id::name::SessionName;
-use crate::lifecycle::WorkError;
-use crate::scheduling::QueueMode;
-use crate::text::string_enum::words;
+use crate::lifecycle::RequestError;
+use crate::scheduling::InputMode;
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::RUN_TIMEOUT_DEFAULT;
-use crate::{Money, Part, RunId, TaskId, Timestamp};
+use crate::{ContentPart, Money, RunId, TaskId, Timestamp};
 
 mod check;
 
 pub use self::check::check_session_key;
 
-words! {
+string_enum! {
     /// Who speaks in a message that came in.
     #[derive(Default)]
     ProvenanceKind, "a kind of provenance" {
@@ -131,9 +131,9 @@ impl RoutingContext {
 /// A piece of work that is handed in.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct AgentCommand {
+pub struct TaskRequest {
     /// What is said: text, pictures, documents.
-    pub message: Vec<Part>,
+    pub message: Vec<ContentPart>,
     /// Which agent; the namespace's own if none is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -157,7 +157,7 @@ pub struct AgentCommand {
     pub timeout_ms: Option<u64>,
     /// How commands may run, as far as it is tighter than what the agent may do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyPatch>,
+    pub policy: Option<ExecutionPolicyPatch>,
     /// A label that splits or joins budgets of concurrency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
@@ -171,7 +171,7 @@ pub struct AgentCommand {
     pub routing: RoutingContext,
     /// Pictures and documents that come with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Part>,
+    pub attachments: Vec<ContentPart>,
     /// Makes a repeat of this command harmless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -192,7 +192,7 @@ pub struct AgentCommand {
     pub user: Option<String>,
     /// What to do if the session is busy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_mode: Option<QueueMode>,
+    pub queue_mode: Option<InputMode>,
     /// Who goes first: one step counts like one minute of waiting.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
@@ -217,10 +217,10 @@ fn is_zero(number: &i32) -> bool {
     *number == 0
 }
 
-impl AgentCommand {
+impl TaskRequest {
     /// A command that says some text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { message: vec![Part::text(text)], ..Self::default() }
+        Self { message: vec![ContentPart::text(text)], ..Self::default() }
     }
 
     /// How long a run of it may take; `None` is without a limit.
@@ -244,16 +244,16 @@ impl AgentCommand {
 
     /// Is it a follow-up of a task of its session? Only of one of the same agent that was not put away, and never if it came
     /// from a hook or asks for a task of its own.
-    pub fn continues(&self, task_agent: &str, archived: bool) -> bool {
+    pub fn is_follow_up_of(&self, task_agent: &str, archived: bool) -> bool {
         let same_agent = self.agent.as_deref().is_none_or(|agent| agent == task_agent);
         same_agent && !archived && !self.new_task && self.hook_id.is_none()
     }
 
     /// What a repeat under the same idempotency key must have in common with this: everything but the key and who sends it.
-    pub fn body_hash(&self) -> Result<String, WorkError> {
+    pub fn body_hash(&self) -> Result<String, RequestError> {
         let body = Self { idempotency_key: None, requested_by: None, ..self.clone() };
         body_hash(&body).map_err(|error| {
-            WorkError::invalid("command", error.to_string(), "send what JSON can hold")
+            RequestError::invalid("command", error.to_string(), "send what JSON can hold")
         })
     }
 }

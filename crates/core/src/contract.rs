@@ -8,7 +8,7 @@ mod request;
 pub(crate) use request::labels;
 mod response;
 
-pub use fault::{ToolCode, ToolFault, ToolReason};
+pub use fault::{ToolContractError, ToolErrorCode, ToolErrorReason};
 pub use request::{RequestAuth, RequestRuntime, RequestTool, ToolRequest, TraceIds};
 pub use response::{ResponseError, ResponseOutput, ResponseUsage, ToolResponse, ToolStatus};
 
@@ -20,14 +20,14 @@ pub const OPERATION_INVOKE: &str = "invoke";
 pub const CONTRACT_HEADER: &str = "X-Tool-Contract-Version";
 
 /// Trims a version and lowers its case; empty means the one there is.
-fn check_version(text: &str) -> Result<(), ToolFault> {
+fn check_version(text: &str) -> Result<(), ToolContractError> {
     let version = text.trim();
     if version.is_empty() || version.eq_ignore_ascii_case(CONTRACT_VERSION) {
         return Ok(());
     }
     let shown = crate::text::first_chars(version, 32);
-    Err(ToolFault::new(
-        ToolCode::InvalidInput,
+    Err(ToolContractError::new(
+        ToolErrorCode::InvalidInput,
         format!("tool contract version `{shown}` is not spoken here: use `{CONTRACT_VERSION}`"),
     )
     .detail("field", "tool_contract_version")

@@ -1,7 +1,7 @@
-//! Time and chance, as a value that is passed in.
+//! Clock, ids and randomness as one injected value.
 //!
-//! Everything that needs a clock reading, a fresh id or a random number takes an [`Env`], so a test or a simulation can
-//! replay it exactly. Sleeping is not here: that belongs to the async runtime, whose clock tests pause.
+//! Every part that needs the time, a new id or a random number takes an [`Env`], so that a test or simulation can
+//! replay it exactly. Sleeping is not part of it: the async runtime does that, and tests pause its clock.
 
 pub(crate) mod time;
 
@@ -12,11 +12,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Timestamp, TypedId};
 
-/// The source of time, ids and randomness.
+/// Source of time, ids and randomness. The default is [`Env::system`].
 #[derive(Clone, Default)]
 pub struct Env {
     simulated: Option<Arc<Simulated>>,
-    shift_ms: i64,
+    clock_offset_ms: i64,
 }
 
 struct Simulated {
@@ -25,27 +25,27 @@ struct Simulated {
 }
 
 impl Env {
-    /// The machine's clock and the operating system's random source.
+    /// Uses the system clock and the random source of the operating system.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// The machine's clock, wrong by so many milliseconds: for tests of what a wrong clock may not do.
-    pub fn shifted(shift_ms: i64) -> Self {
-        Self { simulated: None, shift_ms }
+    /// Uses the system clock with a fixed offset in milliseconds, to test the effects of a wrong clock.
+    pub fn with_clock_offset(shift_ms: i64) -> Self {
+        Self { simulated: None, clock_offset_ms: shift_ms }
     }
 
-    /// A clock that moves only by [`Env::advance`] and a random source that a seed decides.
+    /// Uses a clock that moves only by [`Env::advance`] and a random source with the given seed.
     pub fn simulated(seed: u64) -> Self {
         let start_ms = 1_700_000_000_000;
         let simulated = Simulated {
             now_ms: AtomicI64::new(start_ms),
             random: AtomicU64::new(seed ^ 0x9e37_79b9_7f4a_7c15),
         };
-        Self { simulated: Some(Arc::new(simulated)), shift_ms: 0 }
+        Self { simulated: Some(Arc::new(simulated)), clock_offset_ms: 0 }
     }
 
-    /// The time now, in UTC milliseconds.
+    /// Current time.
     pub fn now(&self) -> Timestamp {
         match &self.simulated {
             Some(simulated) => Timestamp::from_millis(simulated.now_ms.load(Ordering::Relaxed)),
@@ -55,10 +55,10 @@ impl Env {
 
     fn at(&self, since: Duration) -> Timestamp {
         let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-        Timestamp::from_millis(millis.saturating_add(self.shift_ms))
+        Timestamp::from_millis(millis.saturating_add(self.clock_offset_ms))
     }
 
-    /// Moves a simulated clock; on the system clock it does nothing.
+    /// Advances a simulated clock. Has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Some(simulated) = &self.simulated {
             let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
@@ -66,11 +66,11 @@ impl Env {
         }
     }
 
-    /// A fresh, time-ordered id. One that is made a microsecond later on this machine comes later: what is made in a row is often
-    /// made within a millisecond, and is listed in that order.
+    /// Creates a time-ordered id (UUID version 7). Ids keep the order of creation within a process to about a quarter
+    /// of a microsecond, because records created in one millisecond are listed by id.
     pub fn id<T: TypedId>(&self) -> T {
         let (now, fraction) = match &self.simulated {
-            // Its clock stands still between two ids.
+            // A simulated clock does not advance between two ids, so the fraction is random.
             Some(_) => (self.now(), self.random()),
             None => {
                 let since = since_epoch();
@@ -79,20 +79,22 @@ impl Env {
         };
         let millis = u64::try_from(now.as_millis()).unwrap_or(0);
         let mut rest = [0u8; 10];
-        // Twelve bits of a millisecond follow it, as RFC 9562 allows (6.2, method 3); the version takes the place of the others.
+        // Twelve bits hold the fraction of the millisecond, as RFC 9562 allows (6.2, method 3); the version
+        // overwrites the other four.
         rest[..2].copy_from_slice(&(fraction as u16 & 0x0fff).to_be_bytes());
         rest[2..].copy_from_slice(&self.random().to_le_bytes());
         T::from_uuid(uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn random(&self) -> u64 {
         match &self.simulated {
             Some(simulated) => {
                 let state = simulated.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
                 split_mix(state)
             }
-            // Without a random source ids could collide; the clock's nanoseconds are the best that is left.
+            // Fallback if the operating system has no random source. The nanoseconds of the clock make collisions
+            // unlikely, not impossible.
             None => getrandom::u64().unwrap_or_else(|_| {
                 let since = since_epoch();
                 split_mix(u64::from(since.subsec_nanos()) ^ since.as_secs())
@@ -100,7 +102,7 @@ impl Env {
         }
     }
 
-    /// A random number in `0.0 ..= 1.0`, for jitter.
+    /// Returns a random number in `0.0 ..= 1.0`, for jitter.
     pub fn random_unit(&self) -> f64 {
         (self.random() >> 11) as f64 / ((1u64 << 53) - 1) as f64
     }
@@ -110,7 +112,7 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
-/// The finaliser of the SplitMix64 generator: turns a counter into well-mixed bits.
+/// Finalizer of the SplitMix64 generator: turns a counter into well-mixed bits.
 fn split_mix(state: u64) -> u64 {
     let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,45 +1,45 @@
-//! The one error taxonomy.
+//! Error taxonomy that all crates share.
 //!
-//! Each crate has its own error enum; each of its variants has an [`ErrorKind`].
-//! Whether to retry, which HTTP status to answer and which exit code to return follow from the kind, here and nowhere else.
+//! Each crate has its own error enum and maps each variant to an [`ErrorKind`]. Retryability, HTTP status and exit
+//! code depend only on the kind and are defined here.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What sort of failure this is, for whoever must react to it.
+/// Category of an error. It determines how a caller can react.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The caller's input is wrong; the same call fails again.
+    /// The input is invalid; the same call fails again.
     Invalid,
-    /// No credential, or one that is not valid.
+    /// The credential is missing or invalid.
     Unauthenticated,
-    /// The caller is known but may not do this.
+    /// The caller is authenticated but not permitted to do this.
     Denied,
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// The state changed meanwhile, or the name is taken.
+    /// The state has changed in the meantime, or the name is already in use.
     Conflict,
     /// A limit, budget or quota is used up.
     Exhausted,
-    /// Too many requests for now; the other side says to come back later.
+    /// Too many requests; the remote side asks to retry later.
     RateLimited,
-    /// The other side is down, overloaded or out of reach.
+    /// The remote side is down, overloaded or unreachable.
     Unavailable,
-    /// A deadline passed.
+    /// A deadline has passed.
     Timeout,
-    /// The other side answered something that is not its own protocol.
+    /// The remote side sent a response that violates its own protocol.
     Malformed,
-    /// Somebody asked to stop.
+    /// The operation was cancelled on request.
     Cancelled,
-    /// A defect of Provost itself.
+    /// A defect in Provost.
     Bug,
 }
 
 impl ErrorKind {
-    /// Every kind, for tables and tests.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [ErrorKind; 12] = [
         Self::Invalid,
         Self::Unauthenticated,
@@ -55,12 +55,12 @@ impl ErrorKind {
         Self::Bug,
     ];
 
-    /// True if the same call may succeed later without any change.
+    /// Returns true if the same call may succeed later without any change.
     pub const fn retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::Unavailable | Self::Timeout)
     }
 
-    /// The HTTP status a server answers.
+    /// Returns the HTTP status of a response with this error.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::Invalid => 400,
@@ -78,7 +78,8 @@ impl ErrorKind {
         }
     }
 
-    /// The exit code of a command. Zero is success, 1 is left for "the answer is no", 2 is what shells expect of bad usage.
+    /// Returns the exit code of a command. 0 is success, 1 is reserved for a negative result, and 2 is the shell
+    /// convention for invalid usage.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Invalid => 2,
@@ -96,7 +97,7 @@ impl ErrorKind {
         }
     }
 
-    /// The stable name: what appears in events, problem documents and logs.
+    /// Returns the stable name, as it appears in events, problem documents and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "invalid",
@@ -121,20 +122,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error as data: what crosses a process boundary or is kept in an event.
+/// An error as data, for process boundaries and stored events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct ErrorInfo {
-    /// What sort of failure.
+    /// The category.
     pub kind: ErrorKind,
-    /// A stable, finer code such as `context_length`.
+    /// Stable code, finer than the kind, such as `context_length`.
     pub code: String,
-    /// A sentence for a person: what happened and, where known, what to do.
+    /// Message for a person: the cause and, if known, the remedy.
     pub message: String,
 }
 
 impl ErrorInfo {
-    /// Builds one from its three parts.
+    /// Creates an error from its kind, code and message.
     pub fn new(kind: ErrorKind, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind, code: code.into(), message: message.into() }
     }

@@ -1,7 +1,8 @@
-//! What happens in a run, as a stream of versioned events.
+//! Live events: the versioned event stream of a run.
 //!
-//! The stream is the one truth about a live run: a blocking call folds it, a terminal prints it, a server sends it on.
-//! Deltas may be lost on the way to a viewer; the events that end something carry the whole of it.
+//! The stream is the only source of truth about a live run: a blocking call folds it, a terminal prints it, and a
+//! server forwards it. Deltas may be dropped before they reach a viewer; the event that completes a message or call
+//! repeats its whole content.
 
 mod approval;
 pub mod durable;
@@ -12,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::approval::{ApprovalDecision, ApprovalRequest, RequestKind};
+pub use self::approval::{ApprovalDecision, ApprovalRequest, ApprovalRequestKind};
 pub use self::part::{
-    AgentUsed, Compaction, HandOff, LimitKind, LimitReached, TeamMessage, Teammate,
+    AgentHandoff, AgentUsage, Compaction, LimitKind, LimitReached, TeamMember, TeamMessage,
 };
 use crate::env::time::millis;
 use crate::{
@@ -22,210 +23,210 @@ use crate::{
     ToolResult, Usage,
 };
 
-/// The version of the event format. A reader that knows an older one may skip kinds it does not know.
+/// Version of the event format. A reader of an older version may skip kinds that it does not know.
 pub const EVENT_VERSION: u16 = 1;
 
-/// One thing that happened in a run.
+/// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Format version.
     pub v: u16,
-    /// Whose event it is.
+    /// Run that emitted the event.
     pub run_id: RunId,
-    /// Position in the run's stream: 0, 1, 2 … without gaps.
+    /// Position in the stream of the run: 0, 1, 2 … without gaps.
     pub seq: u64,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// The agent, with the agents above it: `lead/researcher`.
+    /// Path of the agent, with its ancestors: `lead/researcher`.
     pub agent: Arc<str>,
-    /// What.
+    /// Kind and payload.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind and payload of a live event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventKind {
-    /// The run began, or went on after it was suspended.
+    /// The run started, or resumed after a suspension.
     RunStarted {
-        /// True if it goes on from stored state.
+        /// True if the run resumed from stored state.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         resumed: bool,
     },
-    /// A message from the user's side entered the conversation: the first one, a steering one, a follow-up.
+    /// A user message entered the conversation: the first message, a steering message or a follow-up.
     UserMessage {
-        /// The message as the model will see it.
+        /// The message as the model receives it.
         message: Arc<Message>,
     },
-    /// A model call begins.
+    /// A model call starts.
     TurnStarted {
-        /// 1 for the first call of the run.
+        /// Number of the call in the run, from 1.
         turn: u32,
     },
-    /// A piece of the answer.
+    /// A fragment of the response text.
     TextDelta {
-        /// The piece.
+        /// The fragment.
         text: String,
     },
-    /// A piece of the model's reasoning.
+    /// A fragment of the model's reasoning.
     ReasoningDelta {
-        /// The piece.
+        /// The fragment.
         text: String,
     },
-    /// The model begins to write a tool call.
+    /// The model starts to write a tool call.
     ToolCallStarted {
-        /// Its id.
+        /// Id of the call.
         call_id: String,
-        /// Which tool.
+        /// Name of the tool.
         name: String,
     },
-    /// A piece of a tool call's arguments.
+    /// A fragment of the arguments of a tool call.
     ToolCallDelta {
-        /// Which call.
+        /// Id of the call.
         call_id: String,
-        /// The piece, raw.
+        /// The fragment, as raw text.
         arguments: String,
     },
-    /// A tool call is complete and about to be checked and run.
+    /// A tool call is complete. The guard checks it next.
     ToolCallReady {
         /// The call.
         call: Box<ToolCall>,
     },
-    /// The model call is over.
+    /// A model call finished.
     TurnFinished {
-        /// The same number as in `TurnStarted`.
+        /// Number of the call, as in `TurnStarted`.
         turn: u32,
-        /// The whole answer.
+        /// The complete response.
         message: Arc<Message>,
-        /// Why the model stopped.
+        /// Reason why the model stopped.
         stop: StopReason,
-        /// What this call used.
+        /// Tokens of this call.
         usage: Usage,
     },
-    /// The model call failed before anything of it was shown and is tried again.
+    /// A model call failed before it emitted output, and is retried.
     ModelRetry {
-        /// 1 for the first retry.
+        /// Number of the retry, from 1.
         attempt: u32,
-        /// How long it waits first.
+        /// Wait before the retry.
         #[serde(rename = "delay_ms", with = "millis")]
         delay: Duration,
-        /// Why.
+        /// Error of the failed call.
         error: Box<ErrorInfo>,
     },
-    /// A permitted tool begins to run.
+    /// A permitted tool call starts to execute.
     ToolStarted {
-        /// Which call.
+        /// Id of the call.
         call_id: String,
-        /// Which tool.
+        /// Name of the tool.
         name: String,
     },
-    /// A tool tells how far it is. Not shown to the model.
+    /// A tool reports progress. The model does not receive it.
     ToolProgress {
-        /// Which call.
+        /// Id of the call.
         call_id: String,
-        /// What it says.
+        /// Text of the report.
         message: String,
     },
-    /// A tool call has its result; sent as each call ends, whatever the order of the calls.
+    /// A tool call finished. Emitted as each call finishes, in any order.
     ToolFinished {
         /// The result.
         result: Box<ToolResult>,
-        /// How long it ran; zero if it was not allowed to.
+        /// Execution time. Zero if the call was not allowed to run.
         #[serde(rename = "duration_ms", with = "millis")]
         duration: Duration,
     },
-    /// A person must decide before a call may run.
+    /// A call needs the decision of a person before it may run.
     ApprovalNeeded {
-        /// The question.
+        /// The approval request.
         request: Box<ApprovalRequest>,
     },
-    /// A person, or a rule in a person's place, decided.
+    /// A person, or a rule on behalf of a person, decided about a request.
     ApprovalDecided {
-        /// Which question.
+        /// Id of the request.
         id: ApprovalId,
-        /// The answer.
+        /// The decision.
         decision: ApprovalDecision,
     },
-    /// A limit of the run is reached.
+    /// The run reached one of its limits.
     LimitReached(Box<LimitReached>),
-    /// The conversation was shortened to fit the model's context.
+    /// The conversation was shortened to fit the context of the model.
     Compacted(Box<Compaction>),
-    /// An answer was not of the wanted type and went back to the model.
+    /// A response did not match the output type and was returned to the model.
     OutputRejected {
-        /// What is wrong with it.
+        /// Validation error.
         reason: String,
-        /// How many more tries there are.
+        /// Remaining retries.
         retries_left: u32,
     },
-    /// Values of the state that outlive the run were set or taken away.
+    /// Entries of the shared state, which outlives the run, were set or removed.
     StateChanged {
-        /// Which, and what they are now.
+        /// Changed names with their new values.
         changes: Vec<StateChange>,
     },
-    /// The files that the conversation works on are not what it left: some or all of them are lost.
+    /// Files of the conversation's workspace were lost.
     WorkspaceReset {
-        /// What is lost, and why.
+        /// Description of the loss and its cause.
         reason: String,
     },
-    /// The run waits at a safe point until it is told to go on.
+    /// The run pauses between two steps until it is resumed.
     Paused,
-    /// The run goes on.
+    /// The run resumed after a pause.
     Unpaused,
-    /// Something happened in a run below this one. `agent` says in which.
+    /// A descendant of this run emitted an event. `agent` of the inner event names its agent.
     Child {
-        /// The call of this run that the child was started by.
+        /// Tool call of this run that started the child.
         call_id: String,
-        /// What happened there, as that run tells it.
+        /// Event of the child. It is itself a `Child` event if a deeper descendant emitted it.
         event: Box<Event>,
     },
-    /// Another agent goes on with the conversation.
-    HandedOff(Box<HandOff>),
+    /// Another agent continues the conversation.
+    HandedOff(Box<AgentHandoff>),
     /// A member joined the team of this run.
-    TeammateSpawned(Box<Teammate>),
-    /// A member of the team is done.
-    TeammateComplete(Box<Teammate>),
+    TeammateSpawned(Box<TeamMember>),
+    /// A member of the team completed its work.
+    TeammateComplete(Box<TeamMember>),
     /// A member of the team failed.
-    TeammateError(Box<Teammate>),
+    TeammateError(Box<TeamMember>),
     /// A member of the team was stopped.
-    TeammateStopped(Box<Teammate>),
-    /// A member said something to another one, or to all.
+    TeammateStopped(Box<TeamMember>),
+    /// A member sent a message to another member or to all.
     TeamMessage(Box<TeamMessage>),
-    /// Something the user should know that did not stop the run.
+    /// A problem that the user should know about and that did not stop the run.
     Warning {
-        /// What.
+        /// Text of the warning.
         message: String,
     },
-    /// The run ended well.
+    /// The run succeeded.
     Finished {
-        /// Its result.
+        /// Result and totals of the run.
         summary: Box<RunSummary>,
     },
-    /// The run waits for decisions; its state can be stored.
+    /// The run waits for decisions. Its state can be stored.
     Suspended {
-        /// Decisions it waits for.
+        /// Pending approval requests.
         approvals: Vec<ApprovalRequest>,
     },
-    /// The run ended with an error.
+    /// The run failed.
     Failed {
-        /// What went wrong.
+        /// The error.
         error: Box<ErrorInfo>,
     },
-    /// A hook refused the run before its first model call.
+    /// A hook denied the run before its first model call.
     Denied {
-        /// Why.
+        /// Reason given by the hook.
         reason: String,
     },
-    /// The run was stopped from outside.
+    /// The run was cancelled by the caller.
     Cancelled,
-    /// Something that only a newer version knows.
+    /// A kind of a newer version.
     #[serde(other)]
     Unknown,
 }
 
 impl EventKind {
-    /// True for the event that ends a run's stream.
+    /// True for the last event of a run's stream.
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
@@ -239,66 +240,66 @@ impl EventKind {
 }
 
 impl Event {
-    /// The event itself, out of the runs it was passed up through.
+    /// Unwraps `Child` events and returns the event of the run in which it occurred.
     pub fn innermost(&self) -> &Self {
         let mut event = self;
-        while let EventKind::Child { event: below, .. } = &event.kind {
-            event = below;
+        while let EventKind::Child { event: inner, .. } = &event.kind {
+            event = inner;
         }
         event
     }
 
-    /// How many runs are between the one that tells this and the one it happened in.
-    pub fn level(&self) -> u32 {
+    /// Number of `Child` levels around the innermost event; 0 for an event of this run.
+    pub fn depth(&self) -> u32 {
         match &self.kind {
-            EventKind::Child { event, .. } => 1 + event.level(),
+            EventKind::Child { event, .. } => 1 + event.depth(),
             _ => 0,
         }
     }
 }
 
-/// What a run came to.
+/// Result and totals of a finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// The final text.
+    /// Text of the final response.
     pub text: String,
     /// The model's reasoning in the final turn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// Why it stopped.
+    /// Reason why the run stopped.
     pub stop: StopReason,
-    /// The limit that stopped it, if one did.
+    /// Limit that stopped the run. `None` if no limit did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
-    /// Calls the model asked for that did not run.
+    /// Tool calls that the model requested and that did not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending_calls: Vec<ToolCall>,
-    /// Every tool result of the run, in call order.
+    /// All tool results of the run, in call order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolResult>,
-    /// Tokens of all model calls, those of runs below included.
+    /// Tokens of all model calls, including descendants.
     pub usage: Usage,
-    /// Money of all model calls whose price is known.
+    /// Cost of all model calls with a known price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
-    /// Model calls whose price is not known; they are not in `cost`.
+    /// Number of model calls without a known price. `cost` does not include them.
     #[serde(default)]
     pub unpriced_calls: u32,
-    /// Model calls.
+    /// Number of model calls.
     pub turns: u32,
-    /// Executed tool calls, refused and unknown ones included.
+    /// Number of tool calls, including denied calls and calls of unknown tools.
     pub tool_calls: u32,
     /// Time from start to end.
     #[serde(rename = "duration_ms", with = "millis")]
     pub duration: Duration,
-    /// The agent that gave the answer.
+    /// Agent that gave the final response.
     pub agent: String,
-    /// The provider's id of the last answer.
+    /// The provider's id of the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    /// What each agent used, where there was more than one.
+    /// Usage per agent. Empty if the run had only one agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub agents: Vec<AgentUsed>,
+    pub agents: Vec<AgentUsage>,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scheduling::RetryPolicy;
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::{
     ATTEMPTS_MAX, CPU_MILLICORES_DEFAULT, CPU_MILLICORES_MAX, GPUS_MAX, MEMORY_BYTES_DEFAULT,
     MEMORY_BYTES_MAX,
@@ -18,12 +18,12 @@ use crate::usage::limits::{
 mod layer;
 mod parse;
 
-pub use layer::{PolicyPatch, Supported};
+pub use layer::{ExecutionPolicyPatch, SandboxCapabilities};
 
-words! {
+string_enum! {
     /// Where commands run, from the strictest to the widest.
     #[derive(Default, PartialOrd, Ord)]
-    Host, "a host" {
+    ExecutionHost as "Host", "a host" {
         /// In a sandbox.
         #[default]
         Sandbox = "sandbox",
@@ -34,10 +34,10 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Which commands may run at all, from the strictest to the widest.
     #[derive(Default, PartialOrd, Ord)]
-    Security, "a security" {
+    CommandPolicy as "Security", "a security" {
         /// None.
         Deny = "deny",
         /// Those on the agent's list; of a chain every part must be on it.
@@ -48,10 +48,10 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// When a person is asked, from the least often to the most often.
     #[derive(Default, PartialOrd, Ord)]
-    Ask, "an ask" {
+    CommandApproval as "Ask", "an ask" {
         /// Never: what is not on the list is denied at once.
         #[default]
         Off = "off",
@@ -62,7 +62,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a sandbox is isolated, from the strictest to the widest.
     #[derive(Default, PartialOrd, Ord)]
     RuntimeType, "a runtime type" {
@@ -74,7 +74,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What commands see of the workspace, from the strictest to the widest.
     #[derive(Default, PartialOrd, Ord)]
     WorkspaceAccess, "a workspace access" {
@@ -88,10 +88,10 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What is done with a command, from the strictest to the widest.
     #[derive(PartialOrd, Ord)]
-    Decision, "a decision" {
+    CommandDecision, "a decision" {
         /// It does not run.
         Deny = "deny",
         /// A person decides.
@@ -104,7 +104,8 @@ words! {
 /// What a sandbox may use. What is not said is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Resources {
+#[schemars(rename = "Resources")]
+pub struct SandboxResources {
     /// Thousandths of a processor core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
@@ -116,7 +117,7 @@ pub struct Resources {
     pub gpu: Option<u32>,
 }
 
-impl Resources {
+impl SandboxResources {
     /// The same with every default filled in.
     #[must_use]
     pub fn resolved(self) -> Self {
@@ -149,16 +150,17 @@ impl Resources {
 /// How the commands of one run may be executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct ExecPolicy {
+#[schemars(rename = "ExecPolicy")]
+pub struct ExecutionPolicy {
     /// Where.
-    pub host: Host,
+    pub host: ExecutionHost,
     /// Which commands.
-    pub security: Security,
+    pub security: CommandPolicy,
     /// When a person is asked, per command.
-    pub ask: Ask,
+    pub ask: CommandApproval,
     /// True if a miss is denied though `ask` is always: some layer never asks about a miss.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub deny_misses: bool,
+    #[serde(rename = "deny_misses", skip_serializing_if = "std::ops::Not::not")]
+    pub deny_unlisted: bool,
     /// How a sandbox is isolated.
     pub runtime_type: RuntimeType,
     /// What commands see of the workspace.
@@ -168,38 +170,38 @@ pub struct ExecPolicy {
     /// True if a person is there who can answer.
     pub interactive: bool,
     /// What a sandbox may use.
-    pub resources: Resources,
+    pub resources: SandboxResources,
     /// How a run is tried again.
     pub retry: RetryPolicy,
 }
 
-impl Default for ExecPolicy {
+impl Default for ExecutionPolicy {
     fn default() -> Self {
         Self {
-            host: Host::default(),
-            security: Security::default(),
-            ask: Ask::default(),
-            deny_misses: false,
+            host: ExecutionHost::default(),
+            security: CommandPolicy::default(),
+            ask: CommandApproval::default(),
+            deny_unlisted: false,
             runtime_type: RuntimeType::default(),
             workspace_access: WorkspaceAccess::default(),
             network_enabled: true,
             interactive: false,
-            resources: Resources::default(),
+            resources: SandboxResources::default(),
             retry: RetryPolicy::default(),
         }
     }
 }
 
-impl ExecPolicy {
+impl ExecutionPolicy {
     /// The ceiling that takes nothing away.
-    pub fn widest() -> Self {
+    pub fn unrestricted() -> Self {
         Self {
-            host: Host::Local,
-            security: Security::Full,
-            ask: Ask::Off,
+            host: ExecutionHost::Local,
+            security: CommandPolicy::Full,
+            ask: CommandApproval::Off,
             runtime_type: RuntimeType::Runc,
             interactive: true,
-            resources: Resources {
+            resources: SandboxResources {
                 cpu: Some(CPU_MILLICORES_MAX),
                 memory: Some(MEMORY_BYTES_MAX),
                 gpu: Some(GPUS_MAX),
@@ -217,36 +219,47 @@ impl ExecPolicy {
 
     /// The normal form: what can have no meaning is as it is by default.
     #[must_use]
-    pub fn normalised(mut self) -> Self {
+    pub fn normalized(mut self) -> Self {
         match (self.security, self.ask) {
             // Where no command runs, nothing is asked.
-            (Security::Deny, _) => (self.ask, self.deny_misses) = (Ask::Off, false),
+            (CommandPolicy::Deny, _) => {
+                (self.ask, self.deny_unlisted) = (CommandApproval::Off, false)
+            }
             // Without a list nothing is missed; and to deny every miss is what `off` means.
-            (Security::Full, _) | (_, Ask::Off) => self.deny_misses = false,
-            (_, Ask::OnMiss) if self.deny_misses => {
-                (self.ask, self.deny_misses) = (Ask::Off, false);
+            (CommandPolicy::Full, _) | (_, CommandApproval::Off) => self.deny_unlisted = false,
+            (_, CommandApproval::OnMiss) if self.deny_unlisted => {
+                (self.ask, self.deny_unlisted) = (CommandApproval::Off, false);
             }
             _ => {}
         }
-        self.retry = self.retry.normalised();
+        self.retry = self.retry.normalized();
         self
     }
 
     /// What is done with a command. One that cannot be parsed is a miss.
-    pub fn decide(&self, on_list: bool) -> Decision {
+    pub fn decide(&self, on_list: bool) -> CommandDecision {
         let decision = decide(self.security, self.ask, on_list);
-        let denies = self.security == Security::Allowlist && !on_list && self.deny_misses;
-        if denies { Decision::Deny } else { decision }
+        let denies = self.security == CommandPolicy::Allowlist && !on_list && self.deny_unlisted;
+        if denies { CommandDecision::Deny } else { decision }
     }
 }
 
 /// The table of `security`, `ask` and whether the command is on the agent's list.
-pub const fn decide(security: Security, ask: Ask, on_list: bool) -> Decision {
+pub const fn decide(
+    security: CommandPolicy,
+    ask: CommandApproval,
+    on_list: bool,
+) -> CommandDecision {
     match (security, ask, on_list) {
-        (Security::Deny, _, _) | (Security::Allowlist, Ask::Off, false) => Decision::Deny,
-        (Security::Allowlist, Ask::OnMiss, false) | (_, Ask::Always, _) => Decision::Ask,
-        (Security::Allowlist, Ask::Off | Ask::OnMiss, true)
-        | (Security::Full, Ask::Off | Ask::OnMiss, _) => Decision::Run,
+        (CommandPolicy::Deny, _, _) | (CommandPolicy::Allowlist, CommandApproval::Off, false) => {
+            CommandDecision::Deny
+        }
+        (CommandPolicy::Allowlist, CommandApproval::OnMiss, false)
+        | (_, CommandApproval::Always, _) => CommandDecision::Ask,
+        (CommandPolicy::Allowlist, CommandApproval::Off | CommandApproval::OnMiss, true)
+        | (CommandPolicy::Full, CommandApproval::Off | CommandApproval::OnMiss, _) => {
+            CommandDecision::Run
+        }
     }
 }
 

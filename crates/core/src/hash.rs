@@ -1,13 +1,14 @@
-//! One text for one JSON value, and its hash.
+//! Canonical JSON text and hashes.
 //!
-//! Two bodies that mean the same have the same canonical text: keys sorted, nothing between the tokens.
-//! Numbers keep their form: `1` and `1.0` differ, which at worst asks a person once more.
+//! Two JSON values with the same content have the same canonical text: keys are sorted and there is no whitespace
+//! between tokens. Numbers keep their form, so `1` and `1.0` differ. The worst consequence of that is an unnecessary
+//! approval request.
 
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The canonical text of a JSON value.
+/// Returns the canonical text of a JSON value.
 pub fn canonical_json(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -44,17 +45,18 @@ fn write_canonical(value: &Value, text: &mut String) {
     }
 }
 
-/// SHA-256 in lower-case hexadecimal.
+/// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The hash of a body: SHA-256 of its canonical JSON.
+/// Returns the SHA-256 of the canonical JSON of `body`.
 pub fn body_hash<T: Serialize>(body: &T) -> Result<String, serde_json::Error> {
     Ok(sha256_hex(canonical_json(&serde_json::to_value(body)?).as_bytes()))
 }
 
-/// The hash of some fields of one kind. Each field is preceded by its length, so fields cannot run into each other.
+/// Hashes `fields` under a domain name (`kind`). The length of each field is hashed before the field, so that
+/// different splits of the same bytes have different hashes.
 pub(crate) fn fields_hash(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for field in std::iter::once(kind.as_bytes()).chain(fields.iter().copied()) {
@@ -64,7 +66,7 @@ pub(crate) fn fields_hash(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Lower-case hexadecimal.
+/// Encodes `bytes` in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);

@@ -1,7 +1,7 @@
 //! Prefixed, time-ordered ids.
 //!
-//! An id is a UUIDv7 with a type: `run_01jd…` in text, 16 bytes in memory.
-//! Parsing is strict (right prefix, right length, canonical digits), so an id of one kind can never be used as another.
+//! An id is a typed UUIDv7: `run_01jd…` as text, 16 bytes in memory. Parsing requires the right prefix, the right
+//! length and canonical digits, so an id of one type never passes as another.
 
 pub mod name;
 
@@ -12,44 +12,45 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// Crockford's base 32 in lower case: no `i`, `l`, `o`, `u`, and text order equals byte order.
+/// Alphabet of Crockford's base 32 in lower case. It has no `i`, `l`, `o` or `u`, and its text order equals the byte
+/// order.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Number of base 32 digits that hold 128 bits.
+/// Number of base 32 digits that encode 128 bits.
 const TEXT_LEN: usize = 26;
 
-/// What all ids have in common; implemented by `id_type!` only.
+/// Common interface of all ids. Only `id_type!` implements it.
 pub trait TypedId: Copy + Sized {
-    /// The text before the underscore.
+    /// Prefix of the text form, without the underscore.
     const PREFIX: &'static str;
-    /// Wraps a UUID that was made for this kind.
+    /// Wraps a UUID that was generated for this id type.
     fn from_uuid(uuid: Uuid) -> Self;
-    /// The bare UUID, for storage in a column.
+    /// Returns the UUID, for storage in a column.
     fn uuid(self) -> Uuid;
 }
 
-/// Why a text is not an id.
+/// Reason why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// The prefix is missing or belongs to another kind.
+    /// The prefix is missing or belongs to another id type.
     #[error("`{text}` is not a {prefix} id: it must start with `{prefix}_`")]
     Prefix {
-        /// The text as it was given.
+        /// Start of the rejected text.
         text: String,
-        /// The prefix that was wanted.
+        /// The expected prefix.
         prefix: &'static str,
     },
-    /// The part after the prefix is not 26 canonical digits.
+    /// The part after the prefix does not consist of 26 canonical digits.
     #[error(
         "`{text}` is not an id: 26 digits of 0-9 a-z without i, l, o, u must follow the prefix"
     )]
     Digits {
-        /// The text as it was given.
+        /// Start of the rejected text.
         text: String,
     },
 }
 
-/// Writes the text of an id.
+/// Writes the text form of an id.
 fn write_id(f: &mut fmt::Formatter<'_>, prefix: &str, uuid: Uuid) -> fmt::Result {
     write!(f, "{prefix}_")?;
     for place in (0..TEXT_LEN).rev() {
@@ -79,14 +80,14 @@ pub(crate) fn parse_id(prefix: &'static str, text: &str) -> Result<Uuid, IdError
     decode(digits).ok_or_else(|| IdError::Digits { text: bounded(text) })
 }
 
-/// Error texts never repeat more of a stranger's input than this.
+/// Truncates untrusted input for an error message.
 fn bounded(text: &str) -> String {
     first_chars(text, 64).to_owned()
 }
 
-/// Defines one kind of id.
+/// Defines one id type. `as "…"` sets another name of its JSON schema.
 macro_rules! id_type {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+    ($(#[$doc:meta])* $name:ident $(as $schema:literal)?, $prefix:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Uuid);
@@ -128,7 +129,7 @@ macro_rules! id_type {
 
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
+                [$( $schema, )? stringify!($name)][0].into()
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -149,63 +150,63 @@ macro_rules! id_type {
 }
 
 id_type!(
-    /// One life of a task: the unit that streams, suspends and resumes.
+    /// Id of a run: one execution of an agent, which can be streamed, suspended and resumed.
     RunId, "run"
 );
 id_type!(
-    /// What was asked for: durable, queued, answered by one run or by several.
+    /// Id of a task: a durable request that one or more runs answer.
     TaskId, "task"
 );
 id_type!(
-    /// A conversation that nobody has named.
+    /// Generated id of a session without a name.
     SessionId, "ses"
 );
 id_type!(
-    /// A question to a person: may this exact call run?
+    /// Id of an approval request.
     ApprovalId, "appr"
 );
 id_type!(
-    /// A record of who did what.
+    /// Id of an audit record.
     AuditId, "aud"
 );
 id_type!(
-    /// A record of what was used.
-    MeterId, "met"
+    /// Id of a usage record.
+    UsageRecordId as "MeterId", "met"
 );
 id_type!(
-    /// A message on its way into a task: a follow-up, a steering word, an answer.
+    /// Id of an input: a message for an existing task.
     InputId, "inp"
 );
 id_type!(
-    /// An answer on its way out to a channel.
+    /// Id of a delivery: a response on its way to a channel.
     DeliveryId, "dlv"
 );
 id_type!(
-    /// One stored message.
+    /// Id of a stored message.
     MessageId, "msg"
 );
 id_type!(
-    /// A process that carries out runs.
+    /// Id of a worker: a process that executes runs.
     WorkerId, "wrk"
 );
 id_type!(
-    /// The place where one attempt runs; never used twice.
+    /// Id of the environment in which one attempt executes. It is never reused.
     ExecutionId, "exe"
 );
 id_type!(
-    /// A key to the run API; what it opens is stored beside it.
+    /// Id of an API token. The permissions of the token are stored separately.
     TokenId, "tok"
 );
 id_type!(
-    /// An address that is told what happens in a namespace.
+    /// Id of a webhook: a URL that receives the events of a namespace.
     WebhookId, "whk"
 );
 id_type!(
-    /// One event on its way to such an address.
-    WebhookPostId, "whp"
+    /// Id of the delivery of one event to one webhook.
+    WebhookDeliveryId as "WebhookPostId", "whp"
 );
 id_type!(
-    /// Something that is remembered about somebody.
+    /// Id of a memory: a stored fact.
     MemoryId, "mem"
 );
 

@@ -1,10 +1,10 @@
-//! The words of Provost: what every other crate speaks.
+//! Shared data types and pure rules of Provost; the dependency of every other crate.
 //!
-//! Ids, messages, events, token usage, money, limits, errors and secrets, as plain data with pure rules.
-//! [`lifecycle`] holds the state machines of durable work, [`recovery`] and [`scheduling`] the rules around them.
+//! Defines ids, messages, events, token usage, money, limits, errors and secrets. [`lifecycle`] contains the state
+//! machines of durable work; [`recovery`] and [`scheduling`] contain the rules for crashes, retries and concurrency.
 //!
-//! Invariant: nothing here performs I/O or knows an async runtime.
-//! The only outside things it touches are the clock and the random source, and those only behind [`Env`].
+//! Invariant: this crate does no I/O and does not depend on an async runtime. It reads the clock and the random
+//! source only through [`Env`].
 
 pub mod command;
 pub mod contract;
@@ -30,17 +30,18 @@ pub use env::time::Timestamp;
 pub use error::{ErrorInfo, ErrorKind};
 pub use event::durable::{self, DURABLE_EVENT_VERSION, DurableEvent, DurableEventKind};
 pub use event::{
-    AgentUsed, ApprovalDecision, ApprovalRequest, Compaction, EVENT_VERSION, Event, EventKind,
-    HandOff, LimitKind, LimitReached, RequestKind, RunSummary, TeamMessage, Teammate,
+    AgentHandoff, AgentUsage, ApprovalDecision, ApprovalRequest, ApprovalRequestKind, Compaction,
+    EVENT_VERSION, Event, EventKind, LimitKind, LimitReached, RunSummary, TeamMember, TeamMessage,
 };
 pub use id::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, MeterId,
-    RunId, SessionId, TaskId, TokenId, TypedId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, IdError, InputId, MemoryId, MessageId, RunId,
+    SessionId, TaskId, TokenId, TypedId, UsageRecordId, WebhookDeliveryId, WebhookId, WorkerId,
 };
 pub use message::content::{
-    Document, Image, Opaque, Part, Reasoning, ResultPart, Source, ToolCall, ToolResult,
+    ContentPart, Document, Image, MediaSource, ProviderData, Reasoning, ToolCall, ToolResult,
+    ToolResultPart,
 };
-pub use message::tool_definition::ToolDef;
+pub use message::tool_definition::ToolDefinition;
 pub use message::{Message, Role, StopReason};
 pub use scheduling::backoff::Backoff;
 pub use scope::{SHARED_NAME_BYTES_MAX, SHARED_VALUE_BYTES_MAX, StateChange, StateScope};

@@ -1,9 +1,10 @@
-//! Life cycles of durable work: the states of a task, a run, a step, an input, an approval and a delivery.
+//! State machines of durable work: tasks, runs, steps, inputs, approvals and deliveries.
 //!
-//! Every life cycle is a total function `next(state, event)`: each pair of state and event is either a next state or
-//! [`Illegal`]. A test checks each table without a database.
+//! Each state machine is a total function `apply(state, transition)`: every pair gives either the next state or
+//! [`InvalidTransition`]. Tests check every table without a database.
 //!
-//! Invariant: nothing here performs I/O, reads a clock or draws a random number; time and chance come in as arguments.
+//! Invariant: this module does no I/O, reads no clock and draws no random numbers. Callers pass the time and the
+//! random value as arguments.
 
 mod approval;
 mod attempt;
@@ -17,17 +18,28 @@ mod vote;
 mod webhook_delivery;
 
 pub use approval::{
-    ApprovalEvent, ApprovalKind, ApprovalState, Fallback, Grant, Resolution, check_plan, plan_hash,
+    ApprovalKind, ApprovalResult, ApprovalState, ApprovalTimeoutAction, ApprovalTransition,
+    GrantScope, check_plan, plan_hash,
 };
-pub use attempt::{AttemptStatus, Strategy};
-pub use delivery::{Abilities, DeliveryEvent, DeliveryState, LostSend, give_up_at, next_send};
-pub use error::{Illegal, UnknownWord, WorkError};
-pub use input::{DeliveryOutcome, InputEvent, InputState, Interaction};
-pub use run::{ParkedFor, RunEvent, RunKind, RunPhase, RunState, RunStatus};
-pub use step::{ExpiryAction, Loss, OpenStep, StepKind, StepState, at_expiry};
-pub use task::{EndedRun, TaskEvent, TaskState, settle, task_event};
-pub use vote::{Ballot, CastVote, LOCAL_PRINCIPAL, Poll};
-pub use webhook_delivery::{PostEvent, PostState, RetryWindow, next_post, post_gives_up_at};
+pub use attempt::{AttemptReason, AttemptStatus};
+pub use delivery::{
+    ChannelCapabilities, DeliveryState, DeliveryTransition, UncertainSendAction, delivery_deadline,
+    next_delivery_at,
+};
+pub use error::{InvalidTransition, ParseEnumError, RequestError};
+pub use input::{InputOutcome, InputState, InputTransition, InteractionState};
+pub use run::{RunKind, RunPhase, RunState, RunStatus, RunTransition, WaitReason};
+pub use step::{
+    InFlightStep, LeaseExpiryAction, LostWorkerContext, StepKind, StepState, on_lease_expired,
+};
+pub use task::{
+    FinishedRun, TaskState, TaskTransition, task_state_after_run, task_transition_after_run,
+};
+pub use vote::{ApprovalVotes, LOCAL_PRINCIPAL, Vote, VoteResult};
+pub use webhook_delivery::{
+    RetryWindow, WebhookDeliveryState, WebhookDeliveryTransition, next_webhook_attempt_at,
+    webhook_delivery_deadline,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Messages and the reasons a model stops.
+//! Messages of a conversation, and the reasons why a model stops.
 
 pub(crate) mod content;
 pub(crate) mod tool_definition;
@@ -6,50 +6,50 @@ pub(crate) mod tool_definition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Image, Part, Reasoning, Timestamp, ToolCall, ToolResult};
+use crate::{ContentPart, Image, Reasoning, Timestamp, ToolCall, ToolResult};
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The program's instructions. Never stored in a session.
+    /// Instructions of the program. Never stored in a session.
     System,
-    /// A person, or a program in a person's place.
+    /// A person, or a program acting for a person.
     User,
     /// The model.
     Assistant,
     /// The results of the tool calls of the assistant message before it.
     Tool,
-    /// A summary of what was said before it; a wire shows it as a user message.
+    /// A summary of the earlier messages. Providers receive it as a user message.
     Summary,
 }
 
-/// Why a model, or a run, stopped.
+/// Reason why a model or a run stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It had said everything.
+    /// The response is complete.
     EndTurn,
-    /// It reached its output limit.
+    /// The response reached the output limit of the model.
     MaxTokens,
-    /// It wants tools to run.
+    /// The model requests tool calls.
     ToolUse,
-    /// It wrote one of the stop sequences.
+    /// The model wrote one of the stop sequences.
     StopSequence,
-    /// The provider's filter cut it off.
+    /// The provider's content filter ended the response.
     ContentFilter,
-    /// It declined to answer.
+    /// The model refused to answer.
     Refusal,
-    /// Somebody asked it to stop.
+    /// The caller cancelled the run.
     Cancelled,
-    /// A limit of the run was reached; only a run says this, never a model.
+    /// The run reached a limit. Models never return this reason.
     Limit,
-    /// The provider gave a reason that has no name here.
+    /// The provider returned a reason that this version does not know.
     Unknown,
 }
 
 impl StopReason {
-    /// The name as it is stored and sent.
+    /// Returns the text that is stored and sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",
@@ -68,75 +68,75 @@ impl StopReason {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
-    /// Who speaks.
+    /// Author of the message.
     pub role: Role,
-    /// What is said, in order.
-    pub parts: Vec<Part>,
-    /// The model that wrote it.
+    /// Content, in order.
+    pub parts: Vec<ContentPart>,
+    /// Name of the model that wrote the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// When.
+    /// Time of creation; 0 if unknown.
     #[serde(default)]
     pub created_at: Timestamp,
-    /// True if it was cut off: the text ends where the stream ended.
+    /// True if the response was interrupted: the text ends where the stream broke off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }
 
 impl Message {
-    /// A message of some parts, made now by the caller's clock.
-    pub fn new(role: Role, parts: Vec<Part>, created_at: Timestamp) -> Self {
+    /// Creates a message with a creation time from the caller's clock.
+    pub fn new(role: Role, parts: Vec<ContentPart>, created_at: Timestamp) -> Self {
         Self { role, parts, model: None, created_at, interrupted: false }
     }
 
-    /// A user's text.
+    /// Creates a user message with one text part and no creation time.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::new(Role::User, vec![Part::text(text)], Timestamp::default())
+        Self::new(Role::User, vec![ContentPart::text(text)], Timestamp::default())
     }
 
-    /// An assistant's text.
+    /// Creates an assistant message with one text part and no creation time.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::new(Role::Assistant, vec![Part::text(text)], Timestamp::default())
+        Self::new(Role::Assistant, vec![ContentPart::text(text)], Timestamp::default())
     }
 
     /// A summary of earlier messages.
     pub fn summary(text: impl Into<String>) -> Self {
-        Self::new(Role::Summary, vec![Part::text(text)], Timestamp::default())
+        Self::new(Role::Summary, vec![ContentPart::text(text)], Timestamp::default())
     }
 
-    /// An assistant message that asks for tools.
+    /// Creates an assistant message of tool calls.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
-        let parts = calls.into_iter().map(Part::ToolCall).collect();
+        let parts = calls.into_iter().map(ContentPart::ToolCall).collect();
         Self::new(Role::Assistant, parts, Timestamp::default())
     }
 
-    /// The results of one turn, in call order.
+    /// Creates a message with the results of one turn, in call order.
     pub fn results(results: impl IntoIterator<Item = ToolResult>) -> Self {
-        let parts = results.into_iter().map(Part::ToolResult).collect();
+        let parts = results.into_iter().map(ContentPart::ToolResult).collect();
         Self::new(Role::Tool, parts, Timestamp::default())
     }
 
-    /// The same message at another time.
+    /// Sets the creation time.
     #[must_use]
     pub fn at(mut self, created_at: Timestamp) -> Self {
         self.created_at = created_at;
         self
     }
 
-    /// The first text part, or nothing.
+    /// Text of the first text part. Empty if there is none.
     pub fn first_text(&self) -> &str {
-        self.parts.iter().find_map(Part::as_text).unwrap_or("")
+        self.parts.iter().find_map(ContentPart::as_text).unwrap_or("")
     }
 
-    /// All text parts together.
+    /// Concatenates all text parts.
     pub fn text(&self) -> String {
-        self.parts.iter().filter_map(Part::as_text).collect()
+        self.parts.iter().filter_map(ContentPart::as_text).collect()
     }
 
     /// All reasoning parts.
     pub fn reasoning(&self) -> impl Iterator<Item = &Reasoning> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Reasoning(reasoning) => Some(reasoning),
+            ContentPart::Reasoning(reasoning) => Some(reasoning),
             _ => None,
         })
     }
@@ -144,7 +144,7 @@ impl Message {
     /// All images.
     pub fn images(&self) -> impl Iterator<Item = &Image> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Image(image) => Some(image),
+            ContentPart::Image(image) => Some(image),
             _ => None,
         })
     }
@@ -152,7 +152,7 @@ impl Message {
     /// All tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::ToolCall(call) => Some(call),
+            ContentPart::ToolCall(call) => Some(call),
             _ => None,
         })
     }
@@ -160,29 +160,31 @@ impl Message {
     /// All tool results, in order.
     pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
         self.parts.iter().filter_map(|part| match part {
-            Part::ToolResult(result) => Some(result),
+            ContentPart::ToolResult(result) => Some(result),
             _ => None,
         })
     }
 
-    /// Adds to the first text part, or starts one.
+    /// Appends to the first text part, or adds one.
     pub fn append_text(&mut self, more: &str) {
         let first = self.parts.iter_mut().find_map(|part| match part {
-            Part::Text { text } => Some(text),
+            ContentPart::Text { text } => Some(text),
             _ => None,
         });
         match first {
             Some(text) => text.push_str(more),
-            None => self.parts.push(Part::text(more)),
+            None => self.parts.push(ContentPart::text(more)),
         }
     }
 
-    /// True if there is nothing in it that a provider could be sent.
+    /// True if the message has no content that can be sent to a provider.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| match part {
-            Part::Text { text } => text.is_empty(),
-            Part::Reasoning(reasoning) => reasoning.text.is_empty() && reasoning.opaque.is_none(),
-            Part::Unknown(_) => true,
+            ContentPart::Text { text } => text.is_empty(),
+            ContentPart::Reasoning(reasoning) => {
+                reasoning.text.is_empty() && reasoning.opaque.is_none()
+            }
+            ContentPart::Unknown(_) => true,
             _ => false,
         })
     }

@@ -1,123 +1,125 @@
-//! May this agent make this call? One pure decision over what the operator declared.
+//! Authorisation of tool calls: one pure decision over the rules, roles and policies that an operator declares.
 //!
-//! A [`Governance`] is everything that counts for one run, read once and compiled, so that a decision is a look into a table.
-//! [`Governance::decide`] gives the strictest of all answers: allow, then approval, then deny. What nobody speaks of is denied
-//! where it changes anything.
+//! A [`CompiledPolicy`] holds everything that applies to one run. It is compiled once, so that a decision is a table
+//! lookup. [`CompiledPolicy::decide`] returns the most restrictive verdict: deny over approval, approval over allow.
+//! An operation that no rule covers is denied unless it only reads.
 //!
-//! Invariant: no answer depends on anything outside the snapshot, a rule of another namespace never counts, and no rule is left
-//! out because there are many.
+//! Invariants: a decision depends only on the compiled snapshot, a rule of another namespace never applies, and no
+//! rule is skipped because there are too many.
 //!
 //! ```
-//! use provost_core::policy::{Decision, Governance, GovernanceParts, Subject, ToolFacts};
+//! use provost_core::policy::{CompiledPolicy, PolicyDecision, PolicySources, PolicySubject, ToolAttributes};
 //! use provost_core::resource::OperationClass;
 //!
-//! let subject = Subject::new("default", "clerk");
-//! let governance = Governance::compile(GovernanceParts::new("r1", subject))?;
-//! let read = ToolFacts::new("search", &[OperationClass::Read]);
-//! let write = ToolFacts::new("post", &[OperationClass::Write]);
-//! assert!(matches!(governance.decide(&read, "invoke"), Decision::Allow { .. }));
-//! assert!(matches!(governance.decide(&write, "invoke"), Decision::Deny { .. }));
+//! let subject = PolicySubject::new("default", "clerk");
+//! let governance = CompiledPolicy::compile(PolicySources::new("r1", subject))?;
+//! let read = ToolAttributes::new("search", &[OperationClass::Read]);
+//! let write = ToolAttributes::new("post", &[OperationClass::Write]);
+//! assert!(matches!(governance.decide(&read, "invoke"), PolicyDecision::Allow { .. }));
+//! assert!(matches!(governance.decide(&write, "invoke"), PolicyDecision::Deny { .. }));
 //! # Ok::<_, provost_core::resource::ResourceError>(())
 //! ```
 
 mod compile;
 mod decide;
-mod word;
+mod name;
 
-pub use compile::Governance;
-pub use word::canonical;
+pub use compile::CompiledPolicy;
+pub use name::normalize_name;
 
-use crate::contract::{ToolCode, ToolFault};
-use crate::execution_policy::ExecPolicy;
+use crate::contract::{ToolContractError, ToolErrorCode};
+use crate::execution_policy::ExecutionPolicy;
 use crate::resource::{
     AgentPolicy, AgentRole, Approvers, OperationClass, RiskLevel, ToolPermission, ToolType,
 };
 
-/// Capabilities of tools that run commands: for those the exec policy of the run counts.
+/// Capabilities that mark a tool as one that runs commands. The execution policy of the run applies to such tools.
 pub const COMMAND_CAPABILITIES: [&str; 3] = ["exec", "shell", "command"];
 
-/// Who asks.
+/// Agent that a decision is about, with its context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subject {
-    /// Where the run belongs.
+pub struct PolicySubject {
+    /// Namespace of the run.
     pub namespace: String,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The roles that it was given; one that does not exist denies everything.
+    /// Roles of the agent. A role that does not exist denies every call.
     pub roles: Vec<String>,
-    /// Tools that its author lists. They count where no rule speaks, and never against one.
+    /// Tools that the author of the agent lists. They apply only where no rule matches; a rule always wins.
     pub allowed_tools: Vec<String>,
-    /// The task's name, for policies with a scope.
+    /// Name of the task, for scoped policies.
     pub task: String,
-    /// The system's name, for policies with a scope.
+    /// Name of the system, for scoped policies.
     pub system: String,
 }
 
-impl Subject {
-    /// An agent without roles.
+impl PolicySubject {
+    /// Creates a subject without roles.
     pub fn new(namespace: impl Into<String>, agent: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), agent: agent.into(), ..Self::default() }
     }
 }
 
-/// What a governance is compiled from. It may hold more than what counts for the subject.
+/// Input of [`CompiledPolicy::compile`]. It may contain resources that do not apply to the subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GovernanceParts {
-    /// What changes whenever any part changes; approvals are bound to it.
+pub struct PolicySources {
+    /// Changes whenever any of the sources changes. Approvals are bound to it.
     pub revision: String,
-    /// Who asks.
-    pub subject: Subject,
-    /// Roles.
+    /// Agent that the policy applies to.
+    pub subject: PolicySubject,
+    /// Declared roles.
     pub roles: Vec<AgentRole>,
-    /// Rules about tools.
+    /// Declared tool permissions.
     pub permissions: Vec<ToolPermission>,
-    /// Bounds around agents.
+    /// Declared agent policies.
     pub policies: Vec<AgentPolicy>,
-    /// Which commands run, and when a person is asked.
-    pub exec: ExecPolicy,
+    /// Execution policy of the run.
+    pub exec: ExecutionPolicy,
 }
 
-impl GovernanceParts {
-    /// Nothing is declared.
-    pub fn new(revision: impl Into<String>, subject: Subject) -> Self {
+impl PolicySources {
+    /// Creates sources without roles, permissions and policies.
+    pub fn new(revision: impl Into<String>, subject: PolicySubject) -> Self {
         Self {
             revision: revision.into(),
             subject,
             roles: Vec::new(),
             permissions: Vec::new(),
             policies: Vec::new(),
-            exec: ExecPolicy::default(),
+            exec: ExecutionPolicy::default(),
         }
     }
 }
 
-/// What is known of a tool.
+/// Attributes of a tool that a decision depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolFacts<'a> {
-    /// The name by which it is called.
+pub struct ToolAttributes<'a> {
+    /// Name by which the tool is called.
     pub name: &'a str,
-    /// Another name that it has: rules about that one restrict and never permit, so a new name is no way around a rule.
-    pub also: Option<&'a str>,
-    /// Where it lives; nothing for a function of the program.
+    /// Another name of the same tool. Rules about the alias can deny or require approval but never allow, so renaming
+    /// a tool does
+    /// not bypass a rule.
+    pub alias: Option<&'a str>,
+    /// Runtime of the tool. `None` for a function of the program.
     pub kind: Option<ToolType>,
-    /// Labels.
+    /// Capability labels of the tool.
     pub capabilities: &'a [String],
-    /// What it does to the world; nothing said counts as a write.
+    /// Operations of the tool. An empty list counts as a write.
     pub operations: &'a [OperationClass],
-    /// How much harm it can do.
+    /// Declared risk of the tool.
     pub risk: RiskLevel,
-    /// True if it runs in a sandbox.
+    /// True if the tool runs in a sandbox.
     pub is_isolated: bool,
 }
 
-impl<'a> ToolFacts<'a> {
-    /// A tool of low risk without labels.
+impl<'a> ToolAttributes<'a> {
+    /// Attributes of a low-risk tool without capabilities.
     pub fn new(name: &'a str, operations: &'a [OperationClass]) -> Self {
         let (risk, is_isolated) = (RiskLevel::Low, false);
-        Self { name, also: None, kind: None, capabilities: &[], operations, risk, is_isolated }
+        Self { name, alias: None, kind: None, capabilities: &[], operations, risk, is_isolated }
     }
 
-    /// True if it runs commands.
+    /// True if the tool runs commands: it is a `cli` tool or has one of [`COMMAND_CAPABILITIES`].
     pub fn runs_commands(&self) -> bool {
         let labelled = |label: &String| {
             COMMAND_CAPABILITIES.iter().any(|name| name.eq_ignore_ascii_case(label.trim()))
@@ -126,60 +128,62 @@ impl<'a> ToolFacts<'a> {
     }
 }
 
-/// Why a model may not be asked.
+/// A model call that policy does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.sentence())]
+#[error("{}", self.message())]
 pub struct ModelDenied {
-    /// The policy that does not allow it; nothing if what governs the run could not be read.
+    /// Name of the policy that denies the model. `None` if the policies of the run could not be read.
     pub policy: Option<String>,
-    /// The model.
+    /// Name of the model.
     pub model: String,
 }
 
 impl ModelDenied {
-    fn sentence(&self) -> String {
+    fn message(&self) -> String {
         match &self.policy {
             Some(policy) => format!("policy `{policy}` does not allow model `{}`", self.model),
             None => {
-                format!("governance could not be read, so model `{}` is not asked", self.model)
+                format!("governance could not be read, so model `{}` is not used", self.model)
             }
         }
     }
 }
 
-/// What is decided, with the rule that decided it.
+/// Decision about one call, with the rule that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It may run.
+pub enum PolicyDecision {
+    /// The call may run.
     Allow {
-        /// What permits it.
-        why: String,
+        /// Reason, which names the rule.
+        reason: String,
     },
-    /// People decide.
+    /// The call needs approval.
     Approval {
-        /// What asks for it.
-        why: String,
-        /// Whose approval counts.
-        needed: Approvers,
+        /// Reason, which names the rule.
+        reason: String,
+        /// Required approvers.
+        approvers: Approvers,
     },
-    /// It may not run, whatever anybody says.
+    /// The call is denied. An approval cannot override it.
     Deny {
-        /// The code for programs.
-        code: ToolCode,
-        /// What denies it.
-        why: String,
+        /// Error code for programs.
+        code: ToolErrorCode,
+        /// Reason, which names the rule.
+        reason: String,
     },
 }
 
-impl Decision {
-    /// What decided it, as a sentence that names the rule.
-    pub fn why(&self) -> &str {
+impl PolicyDecision {
+    /// Reason for the decision, as a sentence that names the rule.
+    pub fn reason(&self) -> &str {
         match self {
-            Self::Allow { why } | Self::Approval { why, .. } | Self::Deny { why, .. } => why,
+            Self::Allow { reason: why }
+            | Self::Approval { reason: why, .. }
+            | Self::Deny { reason: why, .. } => why,
         }
     }
 
-    /// The decision in one word.
+    /// Name of the decision.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Allow { .. } => "allow",
@@ -188,19 +192,19 @@ impl Decision {
         }
     }
 
-    /// The fault of a call that is not simply allowed.
-    pub fn fault(&self) -> Option<ToolFault> {
+    /// Error of a call that must not run now. `None` if the call is allowed.
+    pub fn fault(&self) -> Option<ToolContractError> {
         match self {
             Self::Allow { .. } => None,
-            Self::Approval { why, .. } => {
-                Some(ToolFault::new(ToolCode::ApprovalPending, why.clone()))
+            Self::Approval { reason: why, .. } => {
+                Some(ToolContractError::new(ToolErrorCode::ApprovalPending, why.clone()))
             }
-            Self::Deny { code, why } => Some(ToolFault::new(*code, why.clone())),
+            Self::Deny { code, reason: why } => Some(ToolContractError::new(*code, why.clone())),
         }
     }
 
     pub(crate) fn deny(why: impl Into<String>) -> Self {
-        Self::Deny { code: ToolCode::PermissionDenied, why: why.into() }
+        Self::Deny { code: ToolErrorCode::PermissionDenied, reason: why.into() }
     }
 }
 

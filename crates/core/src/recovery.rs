@@ -4,8 +4,9 @@ mod effect;
 mod key;
 mod outcome;
 
-pub use effect::{EffectClass, OnUnknown, Recovery};
+pub use effect::{EffectClass, EffectRecovery, UnknownEffectPolicy};
 pub use key::{
-    ChildIds, EffectKey, child_ids_of_call, child_run_id, child_task_id, heir_run_id, send_key,
+    ChildIds, EffectKey, child_ids_of_call, child_run_id, child_task_id, delivery_key,
+    follow_up_run_id,
 };
-pub use outcome::{FailureSource, OutcomeCode, RetryClass, Vote};
+pub use outcome::{BreakerSignal, FailureSource, OutcomeCode, RetryClass};

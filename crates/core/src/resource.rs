@@ -12,20 +12,20 @@ mod span;
 mod text;
 mod tool;
 
-pub use agent::{AgentResource, EVERY_TOOL};
+pub use agent::{ALL_TOOLS, AgentResource};
 pub use agent_policy::AgentPolicy;
-pub use manifest::{API_VERSION, DeclaredTool, Resource};
+pub use manifest::{API_VERSION, NamespacedTool, Resource};
 pub use mcp_server::{McpFilter, McpIsolation, McpServerResource, McpTransport, McpVariable};
 pub use permission::{
     ApplyMode, Approvers, MatchMode, OperationMatch, OperationRule, OperationVerdict,
     ToolPermission, is_same_principal,
 };
 pub use role::AgentRole;
-pub use span::Span;
+pub use span::HumanDuration;
 pub use tool::{
-    A2aSpec, AuthProfile, Bounds, CliOutput, CliSpec, CliWorkspace, GrpcEncoding, GrpcSpec,
-    HttpMethod, HttpSpec, IsolationMode, Jitter, McpRef, OperationClass, ResourceError, RetrySpec,
-    RiskLevel, RuntimeSpec, ToolAuth, ToolResource, ToolType, WasmSpec,
+    A2aSpec, AuthProfile, CliOutput, CliSpec, CliWorkspace, GrpcEncoding, GrpcSpec, HttpMethod,
+    HttpSpec, IsolationMode, McpRef, OperationClass, ProcessLimits, ResourceError, RetrySpec,
+    RiskLevel, RuntimeSpec, ToolAuth, ToolResource, ToolRetryJitter, ToolType, WasmSpec,
 };
 
 #[cfg(test)]

@@ -7,8 +7,11 @@ mod input_mode;
 pub(crate) mod retry;
 
 pub use epoch::Epoch;
-pub use execution_class::{Admission, Breaker, CLASS_DESIRED_DEFAULT, ClassKey, Health};
+pub use execution_class::{
+    Admission, CLASS_CONCURRENCY_DEFAULT, ClassBreaker, ClassHealth, ExecutionClassKey,
+};
 pub use input_mode::{
-    DropPolicy, InputAction, Overflow, QueueMode, QueueOverride, QueueSettings, Situation,
+    InputAction, InputMode, InputQueueOverride, InputQueueSettings, InputTargetState,
+    OverflowDecision, OverflowPolicy,
 };
 pub use retry::{Jitter, RetryPolicy};

@@ -1,32 +1,33 @@
-//! How long a value of a run's state lives and who sees it: its name says so.
+//! Scopes of state values. The prefix of a name sets how long its value lives and which runs see it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Bytes of a value that outlives its run, written as JSON.
+/// Maximum size in bytes of a shared value (one that outlives its run), as JSON.
 pub const SHARED_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of the name of a value that outlives its run, its scope included.
+/// Maximum length in bytes of the name of a shared value, including the scope prefix.
 pub const SHARED_NAME_BYTES_MAX: usize = 256;
 
-/// Where a value of the state belongs.
+/// Visibility and lifetime of a state value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateScope {
-    /// To the run alone: a name without a prefix.
+    /// One run. The name has no prefix.
     Run,
-    /// To the conversation: `session:topic`.
+    /// All runs of a session: `session:topic`.
     Session,
-    /// To the user, in all conversations: `user:language`.
+    /// All runs on behalf of a user, in every session: `user:language`.
     User,
-    /// To everybody: `app:notice`.
+    /// All runs of the application: `app:notice`.
     App,
 }
 
 impl StateScope {
-    /// The scopes that outlive a run.
+    /// The scopes whose values outlive a run.
     pub const SHARED: [Self; 3] = [Self::Session, Self::User, Self::App];
 
-    /// The scope that a name is in, and the name inside it.
+    /// Splits a name into its scope and the name without the prefix. A name without a known prefix belongs to the
+    /// run.
     pub fn split(name: &str) -> (Self, &str) {
         let shared = Self::SHARED.into_iter().find_map(|scope| {
             let inner = name.strip_prefix(scope.as_str())?.strip_prefix(':')?;
@@ -35,12 +36,12 @@ impl StateScope {
         shared.unwrap_or((Self::Run, name))
     }
 
-    /// True for a name whose value outlives the run.
+    /// Returns true if the value of this name outlives its run.
     pub fn is_shared(name: &str) -> bool {
         Self::split(name).0 != Self::Run
     }
 
-    /// The name of a value of this scope, as a run writes it.
+    /// Returns the full name of a value in this scope, as a run writes it.
     pub fn name(self, inner: &str) -> String {
         match self {
             Self::Run => inner.to_owned(),
@@ -48,7 +49,7 @@ impl StateScope {
         }
     }
 
-    /// The stable word.
+    /// Returns the stable name of the scope.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -58,28 +59,28 @@ impl StateScope {
         }
     }
 
-    /// The scope of a word.
-    pub fn from_word(word: &str) -> Option<Self> {
+    /// Parses the stable name of a scope.
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Run, Self::Session, Self::User, Self::App]
             .into_iter()
             .find(|scope| scope.as_str() == word)
     }
 }
 
-/// A value that outlives its run and was set or taken away.
+/// Change of a shared value. It sets or removes the value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateChange {
-    /// Its name, with the scope.
+    /// Name with the scope prefix.
     pub name: String,
-    /// The value; nothing if it was taken away.
+    /// The new value; `None` removes it.
     #[serde(default)]
     pub value: Option<Value>,
 }
 
 impl StateChange {
-    /// What has to be set and taken away so that the shared values of `before` become those of `after`.
+    /// Returns the changes that turn the shared values of `before` into those of `after`.
     ///
-    /// Names are told one by one, so that two runs that change different ones both get what they want.
+    /// Each change names one value, so that two runs that change different values do not overwrite each other.
     pub fn between(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<Self> {
         let shared = |name: &&String| StateScope::is_shared(name);
         let set = after
@@ -118,9 +119,9 @@ mod tests {
         for (name, scope, inner) in cases {
             assert_eq!(StateScope::split(name), (scope, inner), "{name}");
             assert_eq!(scope.name(inner), name);
-            assert_eq!(StateScope::from_word(scope.as_str()), Some(scope));
+            assert_eq!(StateScope::parse(scope.as_str()), Some(scope));
         }
-        assert_eq!(StateScope::from_word("world"), None);
+        assert_eq!(StateScope::parse("world"), None);
     }
 
     #[test]

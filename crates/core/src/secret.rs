@@ -4,10 +4,10 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
-/// Holds a key, token or password.
+/// A key, token or password.
 ///
-/// It has no `Display` and no `Serialize`, its `Debug` shows nothing, and its memory is overwritten when it goes.
-/// The one way to the value is [`Secret::expose`], which is easy to find in a review.
+/// It has no `Display` and no `Serialize`, its `Debug` hides the value, and its memory is overwritten on drop.
+/// [`Secret::expose`] is the only access to the value, which makes every use easy to find in a review.
 ///
 /// ```
 /// let key = provost_core::Secret::new("sk-123".to_owned());
@@ -22,12 +22,12 @@ use zeroize::Zeroize;
 pub struct Secret<T: Zeroize>(T);
 
 impl<T: Zeroize> Secret<T> {
-    /// Takes the value in.
+    /// Wraps a value.
     pub fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value itself: for the one place that must send it.
+    /// Returns the value, for the code that sends it.
     pub fn expose(&self) -> &T {
         &self.0
     }

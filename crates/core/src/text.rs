@@ -1,25 +1,25 @@
-//! Cutting texts to a length.
+//! Truncation of text, and text formats.
 
 pub mod sse;
 pub(crate) mod string_enum;
 
-/// The first `bytes_max` bytes of a text, or fewer: a character is never cut in two.
+/// Longest prefix of at most `bytes_max` bytes that ends at a character boundary.
 pub fn first_bytes(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
-/// The first `chars_max` characters of a text.
+/// Prefix of at most `chars_max` characters.
 pub fn first_chars(text: &str, chars_max: usize) -> &str {
     text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Cuts a text after `chars_max` characters and marks the cut with an ellipsis.
+/// Truncates to `chars_max` characters and appends an ellipsis if anything was removed.
 pub fn truncate_chars(text: &str, chars_max: usize) -> String {
     let short = first_chars(text, chars_max);
     if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }
 }
 
-/// Cuts a text after `bytes_max` bytes, between two characters, and marks the cut with an ellipsis.
+/// Truncates to at most `bytes_max` bytes at a character boundary and appends an ellipsis if anything was removed.
 pub fn truncate_bytes(text: &str, bytes_max: usize) -> String {
     let short = first_bytes(text, bytes_max);
     if short.len() == text.len() { text.to_owned() } else { format!("{short}…") }

@@ -8,23 +8,23 @@ use std::ops::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Tokens of one model call, or of many.
+/// Token counts of one or more model calls.
 ///
-/// One meaning for every vendor: `input` is everything that was sent, cached or not; `cache_read` and `cache_write` are
-/// parts of it; `reasoning` is a part of `output`.
+/// The counts mean the same for every vendor: `input` includes cached tokens, of which `cache_read` and `cache_write`
+/// are parts; `reasoning` is a part of `output`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// All input tokens.
     pub input: u64,
     /// All output tokens.
     pub output: u64,
-    /// The part of the input that the vendor's cache answered.
+    /// Input tokens that were read from the vendor's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read: u64,
-    /// The part of the input that was written to the vendor's cache.
+    /// Input tokens that were written to the vendor's cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write: u64,
-    /// The part of the output that was reasoning.
+    /// Output tokens that were reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning: u64,
 }
@@ -35,7 +35,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Usage with only the two main counts.
+    /// Creates a usage with input and output tokens only.
     pub fn new(input: u64, output: u64) -> Self {
         Self { input, output, ..Self::default() }
     }

@@ -1,19 +1,22 @@
-//! Agent profiles: what an agent is called, how it is configured, what it may do. Each change is a new revision, and a run
-//! keeps the one it was started with.
+//! Agent profiles: name, configuration and execution policy. Each change creates a revision, and a run keeps the
+//! revision it was
+//! submitted with.
 
 mod config;
 mod known;
 
-use provost_core::execution_policy::{ExecPolicy, PolicyPatch, Security, Supported};
+use provost_core::execution_policy::{
+    CommandPolicy, ExecutionPolicy, ExecutionPolicyPatch, SandboxCapabilities,
+};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_store::Tx;
 use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
 pub use self::config::{AgentConfig, RUNNER};
 pub(crate) use self::known::{ProfileKey, Profiles};
-use crate::attempt::timeouts::Clocks;
+use crate::attempt::timeouts::AgentTimeouts;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use provost_store::query::page::{PAGE_MAX, Page};
@@ -60,25 +63,25 @@ impl AgentProfile {
     /// The policy of a run: the agent's, then only ever tighter, by each layer of calls and by the run above it.
     pub(crate) fn policy(
         &self,
-        calls: &[Option<&PolicyPatch>],
-        parent: Option<&ExecPolicy>,
-    ) -> Result<ExecPolicy, EngineError> {
+        calls: &[Option<&ExecutionPolicyPatch>],
+        parent: Option<&ExecutionPolicy>,
+    ) -> Result<ExecutionPolicy, EngineError> {
         self.config.policy.validate()?;
-        let nothing = PolicyPatch::default();
-        let ceiling = ExecPolicy::widest();
+        let nothing = ExecutionPolicyPatch::default();
+        let ceiling = ExecutionPolicy::unrestricted();
         // An agent that does not speak of commands runs none: there is no sandbox that it could have meant.
-        let security = self.config.policy.security.or(Some(Security::Deny));
-        let agent = PolicyPatch { security, ..self.config.policy.clone() };
-        let mut policy = ExecPolicy::effective(&ceiling, &agent, &nothing, &nothing);
+        let security = self.config.policy.security.or(Some(CommandPolicy::Deny));
+        let agent = ExecutionPolicyPatch { security, ..self.config.policy.clone() };
+        let mut policy = ExecutionPolicy::effective(&ceiling, &agent, &nothing, &nothing);
         for call in calls.iter().flatten() {
             call.validate()?;
-            policy = policy.narrowed(call);
+            policy = policy.restricted_by(call);
         }
         if let Some(parent) = parent {
-            policy = policy.tighten(parent);
+            policy = policy.intersect(parent);
         }
         policy.validate()?;
-        policy.refuse_unsupported(&Supported::default())?;
+        policy.check_supported(&SandboxCapabilities::default())?;
         Ok(policy)
     }
 }
@@ -94,10 +97,10 @@ impl Engine {
     ) -> Result<AgentProfile, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);
-        let write = self.shared.store.write(move |tx| {
+        let write = self.inner.store.write(move |tx| {
             let known = agent::latest(tx, namespace.as_str(), &name)?;
             if known.is_some_and(|row| row.deleted.is_none()) {
-                return Err(WorkError::exists("agent", &name).into());
+                return Err(RequestError::already_exists("agent", &name).into());
             }
             put(tx, &namespace, &name, title.as_deref(), &config)
         });
@@ -111,7 +114,7 @@ impl Engine {
         name: &str,
     ) -> Result<AgentProfile, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
-        self.shared.store.read(move |tx| resolve(tx, &namespace, Some(&name))).await
+        self.inner.store.read(move |tx| resolve(tx, &namespace, Some(&name))).await
     }
 
     /// The agents of a namespace by name, after the name `after`.
@@ -123,7 +126,7 @@ impl Engine {
     ) -> Result<Page<AgentProfile, String>, EngineError> {
         let (namespace, after) = (namespace.clone(), after.unwrap_or_default().to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
-        let rows = self.shared.store.read(move |tx| {
+        let rows = self.inner.store.read(move |tx| {
             Ok::<_, EngineError>(agent::list(tx, namespace.as_str(), &after, limit)?)
         });
         let items: Result<Vec<_>, _> = rows.await?.into_iter().map(AgentProfile::read).collect();
@@ -138,11 +141,11 @@ impl Engine {
         change: impl Into<AgentChange>,
     ) -> Result<AgentProfile, EngineError> {
         let (namespace, name, change) = (namespace.clone(), name.to_owned(), change.into());
-        let write = self.shared.store.write(move |tx| {
+        let write = self.inner.store.write(move |tx| {
             let known = resolve(tx, &namespace, Some(&name))?;
             if change.revision.is_some_and(|seen| seen != known.revision) {
                 let (id, current) = (name.clone(), known.revision);
-                return Err(WorkError::Stale { what: "agent", id, current }.into());
+                return Err(RequestError::RevisionConflict { what: "agent", id, current }.into());
             }
             let config = known.config.merged(&change.config)?;
             let title = change.title.as_ref().unwrap_or(&known.title);
@@ -154,12 +157,11 @@ impl Engine {
     /// Deletes an agent. Its tasks stay, and runs that were accepted go on with what they were accepted with.
     pub async fn delete_agent(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
-        let write = self.shared.store.write(move |tx| {
-            match agent::delete(tx, namespace.as_str(), &name)? {
+        let write =
+            self.inner.store.write(move |tx| match agent::delete(tx, namespace.as_str(), &name)? {
                 true => Ok(()),
                 false => Err(EngineError::not_found("agent", &name)),
-            }
-        });
+            });
         write.await
     }
 }
@@ -172,7 +174,7 @@ pub(crate) fn resolve(
 ) -> Result<AgentProfile, EngineError> {
     let name = name.unwrap_or(DEFAULT_AGENT);
     let row = agent::latest(tx, namespace.as_str(), name)?.filter(|row| row.deleted.is_none());
-    AgentProfile::read(row.ok_or_else(|| WorkError::not_found("agent", name))?)
+    AgentProfile::read(row.ok_or_else(|| RequestError::not_found("agent", name))?)
 }
 
 /// Stores a new revision; one that says the same as the newest is not stored again.
@@ -185,7 +187,7 @@ pub(crate) fn put(
 ) -> Result<AgentProfile, EngineError> {
     config::check_name(name)?;
     config.validate()?;
-    Clocks::of(config)?;
+    AgentTimeouts::of(config)?;
     let hash = provost_core::hash::body_hash(config)?;
     let newest = agent::latest(tx, namespace.as_str(), name)?;
     if let Some(row) = &newest

@@ -1,7 +1,9 @@
-//! Questions to people: a row each, answered by id, the first answer wins, always settled in the end.
+//! Approvals: each request is a row and is answered by its id; the first answer wins, and every request is settled in
+//! the end.
 //!
-//! Invariant: an answer is good for the exact plan that was shown. A parked run holds no worker and no place; what wakes it
-//! is fed to it in the transaction that records the answer.
+//! Invariant: an answer applies to the exact plan that was shown. A parked run holds no worker and no slot. The
+//! transaction that
+//! records the answer also appends the entry that resumes the run.
 
 pub(crate) mod ask_user;
 mod decide;
@@ -14,7 +16,7 @@ mod vote;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{ApprovalState, Fallback, Grant};
+use provost_core::lifecycle::{ApprovalState, ApprovalTimeoutAction, GrantScope};
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::table::governance::approval_grant::{self};
 
@@ -25,59 +27,59 @@ pub(crate) use crate::approval::request::{ask_for_money, ask_start, asks_start, 
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// The timer that settles a question nobody answered.
+/// The timer that settles an approval that expires without an answer.
 pub(crate) const EXPIRY: &str = "approval_expiry";
 
-/// What became of an answer.
+/// The result of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// The question.
+    /// The approval.
     pub id: ApprovalId,
-    /// How it stands now: still open, if others must say yes, too.
+    /// The state after the answer: still pending if further approvers must vote.
     pub state: ApprovalState,
-    /// False if it was settled before; then the rest is what was recorded.
+    /// False if the approval was settled before. The other fields then describe the recorded decision.
     pub counted: bool,
-    /// Who settled it.
+    /// The principal that settled the approval.
     pub by: Option<String>,
 }
 
-/// How questions are asked.
+/// Settings of the approvals that an engine creates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking {
-    /// The id of a question that the engine itself may have to ask.
+    /// The id of an approval that the engine itself may have to request.
     pub(crate) id: ApprovalId,
-    /// How long a decision is waited for, if it is not the default.
+    /// Time to wait for a decision; `None` for the default of its kind.
     pub(crate) expiry: Option<Duration>,
-    /// What silence means for a tool call or a start.
-    pub(crate) fallback: Fallback,
+    /// The decision about a tool call or a start that expires.
+    pub(crate) fallback: ApprovalTimeoutAction,
 }
 
 impl Asking {
-    /// As it is done unless an engine is told otherwise.
+    /// Returns the default settings.
     pub(crate) fn plain(id: ApprovalId) -> Self {
-        Self { id, expiry: None, fallback: Fallback::default() }
+        Self { id, expiry: None, fallback: ApprovalTimeoutAction::default() }
     }
 }
 
-/// What somebody says to a question.
+/// An answer to an approval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Said {
-    /// Yes, and how far it reaches.
-    Yes(Grant),
-    /// No, and why.
+    /// Approval, and the calls that it covers.
+    Yes(GrantScope),
+    /// Denial with its reason.
     No(String),
-    /// An answer in words.
+    /// A text that answers a question.
     Words(String),
-    /// Nothing, and the time is over.
+    /// No answer before the expiry.
     Nothing,
 }
 
 impl From<&ApprovalDecision> for Said {
     fn from(decision: &ApprovalDecision) -> Self {
         match decision {
-            // Who says it is whoever calls, not a name in what they say.
+            // The authenticated caller is the approver, not a name in the decision.
             ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
-                Self::Yes(Grant::Once)
+                Self::Yes(GrantScope::Once)
             }
             ApprovalDecision::Deny { reason } => Self::No(reason.clone()),
         }
@@ -91,18 +93,18 @@ pub struct Approvals<'a> {
 }
 
 impl Approvals<'_> {
-    /// Answers a question yes, for this call and for the same one as far as the grant reaches. The first answer counts.
+    /// Approves a request, for this call and for equal calls that the grant covers. The first answer counts.
     pub async fn approve(
         self,
         namespace: &Namespace,
         id: ApprovalId,
-        grant: Grant,
+        grant: GrantScope,
         by: &str,
     ) -> Result<Answered, EngineError> {
         self.say(namespace, id, Said::Yes(grant), by).await
     }
 
-    /// Answers a question in words: what the agent asked, or what came of a call whose outcome nobody knew.
+    /// Answers with a text: a question of the agent, or the outcome of a call that is not known.
     pub async fn answer_text(
         self,
         namespace: &Namespace,
@@ -124,7 +126,7 @@ impl Approvals<'_> {
         self.engine.store().write(move |tx| decide::say(tx, &namespace, id, &said, &by)).await
     }
 
-    /// Takes a grant back: the next such call asks again.
+    /// Revokes a standing approval: the next such call requests approval again.
     pub async fn revoke_grant(
         self,
         namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! One attempt: an executor drives the run, then the outcome is settled.
+//! One run attempt: an executor drives the run, then the outcome is settled.
 
 mod agent_executor;
 mod drive;
@@ -22,84 +22,85 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Asking;
-use crate::attempt::executor::{Executed, Written};
-use crate::attempt::follow::Show;
-use crate::attempt::live_events::{Tap, place_of};
-use crate::attempt::outcome::Verdict;
-use crate::engine::Shared;
+use crate::attempt::executor::{ExecutionResult, JournalPosition};
+use crate::attempt::follow::AttemptEventBuffer;
+use crate::attempt::live_events::{LiveEventPublisher, run_address};
+use crate::attempt::outcome::AttemptOutcome;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::RunJournal;
 use crate::run::settle::{self, Settled, Terms};
 use crate::worker::lease::Lease;
 
-/// The first wait before a settlement that the database did not take is tried again.
+/// First delay before a failed settlement is retried.
 const SETTLE_RETRY: Duration = Duration::from_millis(50);
-/// The longest of these waits.
+/// Longest delay between retries of a settlement.
 const SETTLE_RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// What an attempt is told from outside; what is stronger replaces what is weaker, and never the reverse.
+/// Command to a running attempt. A stronger one replaces a weaker one, never the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Signal {
-    /// Go on.
-    Work,
-    /// Give the run back at the next boundary: the worker stops.
+pub(crate) enum AttemptSignal {
+    /// Continue.
+    Continue,
+    /// Requeue the run at the next step boundary, because the worker stops.
     Drain,
-    /// End the run, or make room for a newer message: the reason is in its row.
+    /// End the run or restart it with a newer message. The run row contains the reason.
     Stop,
-    /// The lease is gone or the worker is: write nothing more.
+    /// Write nothing more: the lease is lost or the worker has stopped.
     Abandon,
 }
 
-/// An attempt that is under way in this process, or that is being unwound.
-pub(crate) struct Live {
+/// An attempt that runs in this process or is still unwinding.
+pub(crate) struct RunningAttempt {
     pub(crate) lease: Arc<Lease>,
-    signal: watch::Sender<Signal>,
+    signal: watch::Sender<AttemptSignal>,
     journal: Mutex<Option<Arc<RunJournal>>>,
-    /// Set when the attempt is settled or given up.
-    pub(crate) over: CancellationToken,
-    /// What whoever watches sees of it.
-    pub(crate) show: Show,
+    /// Cancelled when the attempt has been settled or abandoned.
+    pub(crate) finished: CancellationToken,
+    /// Its events, for live viewers.
+    pub(crate) events: AttemptEventBuffer,
 }
 
-impl Live {
-    pub(crate) fn new(lease: Lease, tap: &Arc<Tap>) -> Self {
+impl RunningAttempt {
+    pub(crate) fn new(lease: Lease, tap: &Arc<LiveEventPublisher>) -> Self {
         Self {
-            show: Show::new(place_of(&lease), Arc::clone(tap)),
+            events: AttemptEventBuffer::new(run_address(&lease), Arc::clone(tap)),
             lease: Arc::new(lease),
-            signal: watch::Sender::new(Signal::Work),
+            signal: watch::Sender::new(AttemptSignal::Continue),
             journal: Mutex::default(),
-            over: CancellationToken::new(),
+            finished: CancellationToken::new(),
         }
     }
 
-    /// Waits until the attempt is over and settled.
-    pub(crate) async fn ended(&self) {
-        self.over.cancelled().await;
+    /// Waits until the attempt has been settled or abandoned.
+    pub(crate) async fn wait_until_finished(&self) {
+        self.finished.cancelled().await;
     }
 
-    /// Tells the attempt what to do. Once it is given up nothing of it is written any more, whatever still runs.
-    pub(crate) fn tell(&self, signal: Signal) {
+    /// Sends a command to the attempt. After [`AttemptSignal::Abandon`], the attempt writes nothing more, even if its
+    /// tools still run.
+    pub(crate) fn signal(&self, signal: AttemptSignal) {
         let journal = self.journal();
         self.signal.send_if_modified(|now| {
             let stronger = signal > *now;
             *now = signal.max(*now);
             stronger
         });
-        if let (Signal::Abandon, Some(journal)) = (signal, &*journal) {
+        if let (AttemptSignal::Abandon, Some(journal)) = (signal, &*journal) {
             journal.close();
         }
     }
 
-    /// Looks for inputs at the next boundary.
-    pub(crate) fn hint_input(&self) {
+    /// Makes the run check for inputs at its next step boundary.
+    pub(crate) fn check_inputs_soon(&self) {
         if let Some(journal) = &*self.journal() {
-            journal.hint_input();
+            journal.check_inputs_soon();
         }
     }
 
     fn write_to(&self, journal: &Arc<RunJournal>) {
         let mut slot = self.journal();
-        if *self.signal.borrow() == Signal::Abandon {
+        if *self.signal.borrow() == AttemptSignal::Abandon {
             journal.close();
         }
         *slot = Some(Arc::clone(journal));
@@ -110,18 +111,18 @@ impl Live {
     }
 }
 
-/// Carries an attempt to its end and settles it.
-pub(crate) async fn carry(shared: &Shared, live: &Live) {
+/// Executes an attempt and settles its outcome.
+pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
     let executed = AssertUnwindSafe(execute(shared, live)).catch_unwind().await;
-    let Executed { verdict, written } = match executed {
+    let ExecutionResult { outcome: verdict, position: written } = match executed {
         Ok(Ok(Some(executed))) => executed,
         Ok(Ok(None)) => return,
-        Ok(Err(error)) if error.is_fenced() => return live.show.fenced(),
-        Ok(Err(error)) => Executed::failed(Verdict::of_engine(&error)),
-        // What builds agents is not ours and may panic.
+        Ok(Err(error)) if error.is_fenced() => return live.events.fenced(),
+        Ok(Err(error)) => ExecutionResult::failed(AttemptOutcome::from_engine_error(&error)),
+        // The agent factory is foreign code and can panic.
         Err(_) => {
             let detail = "the attempt panicked";
-            Executed::failed(Verdict::failed(OutcomeCode::Internal, detail))
+            ExecutionResult::failed(AttemptOutcome::failed(OutcomeCode::Internal, detail))
         }
     };
     failpoint!("attempt.before_settle");
@@ -129,12 +130,20 @@ pub(crate) async fn carry(shared: &Shared, live: &Live) {
     failpoint!("attempt.settled");
 }
 
-async fn execute(shared: &Shared, live: &Live) -> Result<Option<Executed>, EngineError> {
+async fn execute(
+    shared: &EngineInner,
+    live: &RunningAttempt,
+) -> Result<Option<ExecutionResult>, EngineError> {
     shared.executors.get(live.lease.kind)?.execute(shared, live).await
 }
 
-/// Settles an attempt, however long the database does not take it: what was done must not be done again.
-async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written: Written) {
+/// Settles an attempt. Retries until the database accepts the outcome, because completed effects must not run again.
+async fn settle(
+    shared: &EngineInner,
+    live: &RunningAttempt,
+    mut verdict: AttemptOutcome,
+    mut written: JournalPosition,
+) {
     let options = &shared.options;
     let (expiry, fallback) = (options.approval_expiry, options.fallback);
     let asking = Asking { id: shared.env.id(), expiry, fallback };
@@ -144,17 +153,18 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
     let journal = live.journal().clone();
     loop {
         let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
-        let Written { after, open_from } = written;
+        let JournalPosition { last_step: after, first_in_flight_step: open_from } = written;
         let terms = Terms { chance, asking, after, open_from };
         let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
         let error = match (settled.await, &journal) {
             (Ok(Settled::WriteLost), Some(journal)) => {
-                written = Written::default();
-                match journal.confirm().await {
-                    Err(error) if error.is_fenced() => return live.show.fenced(),
-                    Err(error) => verdict = Verdict::of_engine(&error),
-                    Ok(()) if matches!(verdict, Verdict::Ok(_)) => {
-                        verdict = Verdict::Unwritten("what it wrote last was lost".to_owned());
+                written = JournalPosition::default();
+                match journal.flush().await {
+                    Err(error) if error.is_fenced() => return live.events.fenced(),
+                    Err(error) => verdict = AttemptOutcome::from_engine_error(&error),
+                    Ok(()) if matches!(verdict, AttemptOutcome::Completed(_)) => {
+                        verdict =
+                            AttemptOutcome::NotPersisted("what it wrote last was lost".to_owned());
                     }
                     Ok(()) => {}
                 }
@@ -164,16 +174,16 @@ async fn settle(shared: &Shared, live: &Live, mut verdict: Verdict, mut written:
             (Err(error), _) => error,
         };
         if error.is_fenced() {
-            return live.show.fenced();
+            return live.events.fenced();
         }
         tracing::warn!(run = %live.lease.run, %error, "an attempt could not be settled");
         if !error.kind().retryable() {
-            // The worker finds that nobody works on it any more and gives it to another attempt.
+            // The heartbeat of the worker detects the orphaned run and requeues it.
             return;
         }
         tokio::select! {
             biased;
-            _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return,
+            _ = signal.wait_for(|signal| *signal == AttemptSignal::Abandon) => return,
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(SETTLE_RETRY_MAX),
         }
     }

@@ -1,7 +1,9 @@
-//! Money: set aside before a model call, settled after it, so that parallel runs never spend what is not there.
+//! Budgets: the cost of a model call is reserved before the call and settled after it, so parallel runs cannot
+//! overspend.
 //!
-//! Invariant: what is spent and what is set aside together never exceed a cap by a reservation. A call whose cost never
-//! becomes known counts with what was set aside for it.
+//! Invariant: no reservation raises the sum of spent and reserved money above a cap. A call of unknown cost counts
+//! with the
+//! reserved amount.
 
 mod ledger;
 mod limits;
@@ -20,15 +22,16 @@ use crate::error::EngineError;
 use crate::run::lifecycle::word;
 use crate::worker::lease::Lease;
 
-/// What a model call may cost at most.
+/// Maximum cost of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reservation<'a> {
     pub(crate) micros: i64,
-    /// The currency it is paid in.
+    /// The currency of the call; `None` if the call has no price.
     pub(crate) currency: Option<&'a str>,
 }
 
-/// Sets money aside in every budget the run is paid from, or in none.
+/// Reserves the amount in every budget of the run, or in none. Fails if a budget is too small or has another
+/// currency.
 pub(crate) fn reserve(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -48,7 +51,7 @@ pub(crate) fn reserve(
     Ok(())
 }
 
-/// Turns what was set aside into what was spent.
+/// Replaces a reservation by the amount that was spent.
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -74,8 +77,10 @@ fn settle_scopes(
     Ok(())
 }
 
-/// An attempt failed while a model call may have been under way. One that the provider refused cost nothing; what came of
-/// another is not known, so it counts with what was set aside. The caller stores the row.
+/// Settles the reservations of a model call that was in flight when its attempt failed. A call that the provider
+/// rejected cost
+/// nothing; the outcome of any other call is unknown, so the reserved amount counts as spent. The caller stores the
+/// row.
 pub(crate) fn drop_try(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
@@ -87,7 +92,7 @@ pub(crate) fn drop_try(
     }
     let refused = code.is_some_and(|code| {
         let asked_later =
-            matches!(code.retry_class(), RetryClass::AfterWait | RetryClass::Failover);
+            matches!(code.retry_class(), RetryClass::RetryAfter | RetryClass::Failover);
         asked_later
             || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
     });
@@ -99,7 +104,7 @@ pub(crate) fn drop_try(
     Ok(())
 }
 
-/// A budget in its current period: one whose period is over starts anew.
+/// Returns a budget in its current period, and starts a new period if the last one has ended.
 fn current(
     tx: &mut Tx<'_>,
     namespace: &str,

@@ -14,7 +14,7 @@ mod wait;
 
 use std::sync::Arc;
 
-use provost_agent::subagent::{ChildLife, Hop};
+use provost_agent::subagent::{AgentPathSegment, ChildLifetime};
 use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{Env, TaskId};
@@ -29,7 +29,7 @@ pub(crate) use self::wait::wait_for_team;
 pub(crate) use crate::child::spawner::EngineChildren;
 pub(crate) use crate::child::subagent::Birth;
 use crate::child::subagent::release_next;
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::input;
 use crate::journal::RunJournal;
@@ -69,7 +69,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    pub(crate) fn new(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Self {
+    pub(crate) fn new(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Self {
         Self {
             store: shared.store.clone(),
             lease: Arc::clone(lease),
@@ -132,10 +132,10 @@ impl<'a> Ties<'a> {
     }
 
     /// The last step of the way to its definition, if it may be that to a member of a team.
-    fn member(&self) -> Result<Option<Hop>, EngineError> {
+    fn member(&self) -> Result<Option<AgentPathSegment>, EngineError> {
         let place = self.birth.as_ref().map(|birth| birth.place.get());
         let Some(place) = place.filter(|place| place.contains("member")) else { return Ok(None) };
-        Ok(serde_json::from_str::<Vec<Hop>>(place)?.pop())
+        Ok(serde_json::from_str::<Vec<AgentPathSegment>>(place)?.pop())
     }
 }
 
@@ -187,8 +187,8 @@ pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), En
     for child in run::live_children(tx, parent.id)? {
         let life = Terms::of(&child)?.birth.map(|birth| birth.life);
         let goes = match life {
-            Some(ChildLife::Detached) => false,
-            Some(ChildLife::Call | ChildLife::Run) => true,
+            Some(ChildLifetime::Detached) => false,
+            Some(ChildLifetime::Call | ChildLifetime::Run) => true,
             None => !ended_well,
         };
         if goes && let Some(child) = run::lock(tx, child.id)? {
@@ -205,7 +205,7 @@ pub(crate) fn cancel_children_of_calls(
 ) -> Result<(), EngineError> {
     for child in run::live_children(tx, parent.id)? {
         let life = Terms::of(&child)?.birth.map(|birth| birth.life);
-        if life == Some(ChildLife::Call)
+        if life == Some(ChildLifetime::Call)
             && let Some(child) = run::lock(tx, child.id)?
         {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;

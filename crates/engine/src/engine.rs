@@ -1,13 +1,13 @@
-//! The engine as its users see it: accept, say, answer, cancel, wait.
+//! [`Engine`]: submits tasks and gives access to the commands for runs, approvals, sessions and the other resources.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use provost_agent::Agent;
 use provost_bus::{Topic, Wakeup};
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, RunStatus};
+use provost_core::lifecycle::{InputOutcome, RunStatus};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_failpoint::failpoint;
@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
 use crate::approval::Approvals;
 use crate::approval::{self, Answered};
-use crate::attempt::Live;
+use crate::attempt::RunningAttempt;
 use crate::attempt::executor::Executors;
-use crate::attempt::live_events::Tap;
-use crate::attempt::workspace::Workspaces;
+use crate::attempt::live_events::LiveEventPublisher;
+use crate::attempt::workspace::WorkspaceProbe;
 use crate::budget::Budgets;
 use crate::error::EngineError;
 use crate::input::Inputs;
@@ -42,13 +42,14 @@ use crate::tasks::Tasks;
 use crate::token::Tokens;
 use crate::worker::lease::Lease;
 
-/// Makes agents from their profiles; the program that embeds the engine knows models and tools.
-pub trait Agents: Send + Sync + 'static {
-    /// The agent of a run.
+/// Builds agents from their stored profiles. The embedding program implements it, because it knows the models and
+/// tools.
+pub trait AgentProvider: Send + Sync + 'static {
+    /// Builds the agent of one run attempt.
     fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError>;
 }
 
-impl<F> Agents for F
+impl<F> AgentProvider for F
 where
     F: Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static,
 {
@@ -57,99 +58,100 @@ where
     }
 }
 
-/// Durable tasks and runs on one database. Clones share it.
+/// Durable tasks and runs on one database. Clones share all state.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: Arc<EngineInner>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct EngineInner {
     pub(crate) store: Store,
-    pub(crate) agents: Arc<dyn Agents>,
+    pub(crate) agents: Arc<dyn AgentProvider>,
     pub(crate) options: EngineOptions,
     pub(crate) env: Env,
-    /// The channels that answers are sent over, by name.
+    /// Delivery channels by the name that a routing uses.
     pub(crate) channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
-    pub(crate) workspaces: Option<Arc<dyn Workspaces>>,
-    /// Where live events go.
-    pub(crate) tap: Arc<Tap>,
+    pub(crate) workspaces: Option<Arc<dyn WorkspaceProbe>>,
+    /// Publishes live events to the bus.
+    pub(crate) live_events: Arc<LiveEventPublisher>,
     /// Notified when a schedule of this process was created or changed.
     pub(crate) schedules_changed: Notify,
-    /// Executes runs, by kind.
+    /// Executors by the kind of run.
     pub(crate) executors: Executors,
-    /// The agents of its runs.
+    /// Cached revisions of agents.
     pub(crate) profiles: Profiles,
-    live: Mutex<BTreeMap<RunId, Arc<Live>>>,
+    attempts: Mutex<BTreeMap<RunId, Arc<RunningAttempt>>>,
 }
 
-impl Shared {
-    pub(crate) fn live(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Live>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+impl EngineInner {
+    pub(crate) fn attempts(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<RunningAttempt>>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of the channels that this engine sends over.
+    /// Returns the names of the delivery channels of this engine.
     pub(crate) fn channel_names(&self) -> Vec<String> {
         self.channels.keys().cloned().collect()
     }
 }
 
 impl Engine {
-    /// Builds an engine on a database. It accepts work at once; [`start`](Self::start) starts a worker.
+    /// Creates an engine on a database. It accepts tasks at once; [`start`](Self::start) starts a worker that
+    /// executes them.
     pub fn new(deps: EngineDeps, options: EngineOptions) -> Self {
         let EngineDeps { store, agents, env, channels, workspaces } = deps;
-        let tap = Arc::new(Tap::new(Arc::clone(store.bus())));
-        let shared = Shared {
+        let tap = Arc::new(LiveEventPublisher::new(Arc::clone(store.bus())));
+        let shared = EngineInner {
             store,
             agents,
             options,
             env,
             channels,
             workspaces,
-            tap,
+            live_events: tap,
             schedules_changed: Notify::new(),
             executors: Executors::default(),
             profiles: Profiles::default(),
-            live: Mutex::default(),
+            attempts: Mutex::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { inner: Arc::new(shared) }
     }
 
     /// The database.
     pub fn store(&self) -> &Store {
-        &self.shared.store
+        &self.inner.store
     }
 
-    /// Decisions about approvals.
+    /// Commands for approvals.
     pub fn approvals(&self) -> Approvals<'_> {
         Approvals { engine: self }
     }
 
-    /// Budgets and their ledgers.
+    /// Commands for budgets and their usage records.
     pub fn budgets(&self) -> Budgets<'_> {
         Budgets { engine: self }
     }
 
-    /// Commands to runs that exist.
+    /// Commands for existing runs.
     pub fn runs(&self) -> Runs<'_> {
         Runs { engine: self }
     }
 
-    /// Messages to tasks and runs that exist.
+    /// Messages to existing tasks and runs.
     pub fn inputs(&self) -> Inputs<'_> {
         Inputs { engine: self }
     }
 
-    /// Commands to sessions.
+    /// Commands for sessions.
     pub fn sessions(&self) -> Sessions<'_> {
         Sessions { engine: self }
     }
 
-    /// Commands to deliveries.
+    /// Commands for deliveries.
     pub fn deliveries(&self) -> Deliveries<'_> {
         Deliveries { engine: self }
     }
 
-    /// Webhooks, and the claims of their senders.
+    /// Webhooks and the claims of their deliveries.
     pub fn webhooks(&self) -> Webhooks<'_> {
         Webhooks { engine: self }
     }
@@ -159,12 +161,12 @@ impl Engine {
         Schedules { engine: self }
     }
 
-    /// Targets of execution classes and concurrency limits.
+    /// Concurrency targets of execution classes, and concurrency limits.
     pub fn classes(&self) -> ExecutionClasses<'_> {
         ExecutionClasses { engine: self }
     }
 
-    /// Commands to tasks.
+    /// Commands for tasks.
     pub fn tasks(&self) -> Tasks<'_> {
         Tasks { engine: self }
     }
@@ -174,17 +176,17 @@ impl Engine {
         Tokens { engine: self }
     }
 
-    /// Background work that a worker does by itself, on demand.
+    /// Starts the maintenance work of a worker on demand.
     pub fn maintenance(&self) -> Maintenance<'_> {
         Maintenance { engine: self }
     }
 
-    /// The facts for an explanation that only this process knows.
+    /// Returns the facts for an explanation that only this process knows.
     pub fn local_facts(&self) -> LocalFacts {
-        LocalFacts { grace: self.shared.options.grace, channels: self.shared.channel_names() }
+        LocalFacts { grace: self.inner.options.grace, channels: self.inner.channel_names() }
     }
 
-    /// Stores an agent's profile as a new revision, unless it is what the newest one says.
+    /// Stores an agent's profile as a new revision, unless it equals the newest revision.
     pub async fn put_agent(
         &self,
         namespace: &Namespace,
@@ -195,20 +197,21 @@ impl Engine {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);
         let write = self
-            .shared
+            .inner
             .store
             .write(move |tx| agent::put(tx, &namespace, &name, title.as_deref(), &config));
         write.await
     }
 
-    /// Accepts a command. When it returns, nothing can lose it.
+    /// Submits a task. When it returns, the task is committed. A repeated idempotency key returns the stored response
+    /// or rejection.
     pub async fn submit(
         &self,
         namespace: &Namespace,
-        command: AgentCommand,
+        command: TaskRequest,
     ) -> Result<Accepted, EngineError> {
-        let store = &self.shared.store;
-        let request = Arc::new(SubmitRequest::new(namespace, command, self.shared.env.now())?);
+        let store = &self.inner.store;
+        let request = Arc::new(SubmitRequest::new(namespace, command, self.inner.env.now())?);
         failpoint!("accept.before");
         let submitted = {
             let request = Arc::clone(&request);
@@ -216,15 +219,15 @@ impl Engine {
         };
         failpoint!("accept.committed");
         let accepted = match submitted {
-            Err(EngineError::Work(refusal)) if refusal.is_remembered() => {
+            Err(EngineError::Request(refusal)) if refusal.is_cacheable() => {
                 let stored = refusal.clone();
                 store.write(move |tx| submit::store_refusal(tx, &request, &stored)).await?;
                 return Err(refusal.into());
             }
             submitted => submitted?,
         };
-        // A new run reads its message when it starts.
-        if accepted.outcome != DeliveryOutcome::Queued {
+        // A new run reads its message when it starts; only an active run needs a notification.
+        if accepted.outcome != InputOutcome::Queued {
             self.nudge(accepted.run);
         }
         Ok(accepted)
@@ -232,7 +235,7 @@ impl Engine {
 }
 
 impl Approvals<'_> {
-    /// Answers a question. The first answer counts.
+    /// Decides an approval. Only the first decision counts.
     pub async fn answer(
         self,
         namespace: &Namespace,
@@ -242,7 +245,7 @@ impl Approvals<'_> {
     ) -> Result<Answered, EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
         self.engine
-            .shared
+            .inner
             .store
             .write(move |tx| approval::answer(tx, &namespace, id, &decision, &by))
             .await
@@ -250,13 +253,13 @@ impl Approvals<'_> {
 }
 
 impl Runs<'_> {
-    /// Cancels a run, and every run below it.
+    /// Cancels a run and all its descendants.
     pub async fn cancel(self, namespace: &Namespace, id: RunId) -> Result<Cancelled, EngineError> {
         failpoint!("cancel.before");
         let namespace = namespace.clone();
         let code = OutcomeCode::CancelledByUser;
         let write =
-            self.engine.shared.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
+            self.engine.inner.store.write(move |tx| cancel::cancel_run(tx, &namespace, id, code));
         let cancelled = write.await;
         failpoint!("cancel.committed");
         cancelled
@@ -271,8 +274,8 @@ impl Runs<'_> {
             if word::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
-            // A wake-up may be lost, and another process sends none.
-            ended.woken_or_after(self.engine.shared.options.poll, |_| true).await;
+            // A wakeup can be lost, and another process sends none.
+            ended.woken_or_after(self.engine.inner.options.poll, |_| true).await;
         }
     }
 }

@@ -1,63 +1,63 @@
-//! Why the engine refuses or fails; every case has a stable code and a shared kind.
+//! Errors of the engine. Each has a stable code and an [`ErrorKind`].
 
 use provost_core::durable::DurableEventError;
 use provost_core::execution_policy::PolicyError;
-use provost_core::lifecycle::{Illegal, WorkError};
+use provost_core::lifecycle::{InvalidTransition, RequestError};
 use provost_core::{ErrorInfo, ErrorKind};
 use provost_store::StoreError;
 use provost_store::query::QueryError;
 
-use crate::journal::entry::Unreadable;
+use crate::journal::entry::EntryDecodeError;
 
-/// Why the engine refuses or fails.
+/// Error of the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EngineError {
-    /// The work itself does not allow it.
+    /// The request is invalid, or the state of its target does not permit it.
     #[error(transparent)]
-    Work(#[from] WorkError),
+    Request(#[from] RequestError),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Money would be spent that is not there.
+    /// A budget does not cover the next model call.
     #[error(
         "the budget of {scope} is used up: {needed} more millionths are needed and {left} are left; raise it to go on"
     )]
     Budget {
-        /// Whose budget.
+        /// Scope of the budget.
         scope: String,
-        /// What the next model call may cost.
+        /// Cost that the next model call can have, in millionths of the currency.
         needed: i64,
-        /// What is left.
+        /// Remaining amount, in millionths of the currency.
         left: i64,
     },
-    /// A budget cannot be kept because nobody knows what the model costs.
+    /// A budget cannot be enforced, because the price of the model is unknown.
     #[error(
         "{scope} has a budget and the price of the model in its currency or its longest answer is not known: give both or drop the budget"
     )]
     Unpriced {
-        /// Whose budget.
+        /// Scope of the budget.
         scope: String,
     },
-    /// A crash hid what came of a call, and its policy is to fail then.
+    /// The outcome of a tool call is unknown after a crash, and the policy is to fail the run.
     #[error(
         "the outcome of `{tool}` is unknown after an interruption: find out what happened, then start again"
     )]
     EffectUnknown {
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
     },
-    /// The agent that a run was started with cannot be made.
+    /// The agent of a run cannot be built.
     #[error("agent `{agent}` cannot be used: {problem}")]
     Agent {
-        /// Which agent.
+        /// Name of the agent.
         agent: String,
-        /// What is wrong.
+        /// Reason.
         problem: String,
     },
-    /// The engine takes no new work.
+    /// The engine is stopping.
     #[error("the engine is stopping: try again when it runs")]
     Stopping,
-    /// What is stored is not what this program writes.
+    /// A stored value has an unknown or invalid format.
     #[error("what is stored cannot be read: {0}")]
     Unreadable(String),
     /// A defect of Provost itself.
@@ -75,18 +75,18 @@ impl EngineError {
     }
 
     pub(crate) fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
-        Self::Work(WorkError::not_found(what, id))
+        Self::Request(RequestError::not_found(what, id))
     }
 
-    /// True if another attempt has taken the run: this one must write nothing more.
+    /// Returns true if another attempt has claimed the run. This attempt must not write any more.
     pub fn is_fenced(&self) -> bool {
-        matches!(self, Self::Work(WorkError::Fenced { .. }))
+        matches!(self, Self::Request(RequestError::Fenced { .. }))
     }
 
-    /// The stable code.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Work(error) => error.code(),
+            Self::Request(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::Budget { .. } => "budget",
             Self::Unpriced { .. } => "budget_unpriced",
@@ -98,10 +98,10 @@ impl EngineError {
         }
     }
 
-    /// The shared kind: decides retry, HTTP status and exit code.
+    /// Kind of the error: it determines retry, HTTP status and exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Work(error) => error.kind(),
+            Self::Request(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Budget { .. } => ErrorKind::Exhausted,
             Self::Unpriced { .. } | Self::Agent { .. } => ErrorKind::Invalid,
@@ -112,21 +112,21 @@ impl EngineError {
         }
     }
 
-    /// The error as data.
+    /// Converts the error to data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }
 }
 
-impl From<Illegal> for EngineError {
-    fn from(error: Illegal) -> Self {
-        Self::Work(error.into())
+impl From<InvalidTransition> for EngineError {
+    fn from(error: InvalidTransition) -> Self {
+        Self::Request(error.into())
     }
 }
 
 impl From<PolicyError> for EngineError {
     fn from(error: PolicyError) -> Self {
-        Self::Work(error.into())
+        Self::Request(error.into())
     }
 }
 
@@ -145,15 +145,15 @@ impl From<DurableEventError> for EngineError {
 impl From<QueryError> for EngineError {
     fn from(error: QueryError) -> Self {
         match error {
-            QueryError::Work(error) => Self::Work(error),
+            QueryError::Work(error) => Self::Request(error),
             QueryError::Store(error) => Self::Store(error),
             QueryError::Unreadable(problem) => Self::Unreadable(problem),
         }
     }
 }
 
-impl From<Unreadable> for EngineError {
-    fn from(error: Unreadable) -> Self {
+impl From<EntryDecodeError> for EngineError {
+    fn from(error: EntryDecodeError) -> Self {
         Self::Unreadable(error.to_string())
     }
 }

@@ -14,12 +14,12 @@ mod withdraw;
 
 use std::sync::Arc;
 
-use provost_core::command::{AgentCommand, InputProvenance, InputTarget, RoutingContext};
+use provost_core::command::{InputProvenance, InputTarget, RoutingContext, TaskRequest};
 use provost_core::hash::body_hash;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, InputState, WorkError};
-use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
-use provost_core::{InputId, Message, MessageId, Part, Role, RunId, TaskId, Timestamp};
+use provost_core::lifecycle::{InputOutcome, InputState, RequestError};
+use provost_core::scheduling::{InputMode, InputQueueOverride, InputQueueSettings};
+use provost_core::{ContentPart, InputId, Message, MessageId, Role, RunId, TaskId, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::task::{self as task_row, TaskRow};
@@ -45,11 +45,11 @@ const SUMMARY: &str = "summary";
 #[derive(Debug, Clone, Default)]
 pub struct InputRequest {
     /// What is said: text, pictures, documents.
-    pub message: Vec<Part>,
+    pub message: Vec<ContentPart>,
     /// What this call says about how it waits, if it must; stronger than session and agent.
-    pub queue: QueueOverride,
+    pub queue: InputQueueOverride,
     /// What counts where nobody says anything: [`QueueSettings::chat`] for those who chat.
-    pub defaults: QueueSettings,
+    pub defaults: InputQueueSettings,
     /// Makes a repeat harmless, within the task.
     pub idempotency_key: Option<String>,
     /// Where it came from.
@@ -63,12 +63,12 @@ pub struct InputRequest {
 impl InputRequest {
     /// A message of some text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { message: vec![Part::text(text)], ..Self::default() }
+        Self { message: vec![ContentPart::text(text)], ..Self::default() }
     }
 
     /// The same, with a mode.
     #[must_use]
-    pub fn mode(mut self, mode: QueueMode) -> Self {
+    pub fn mode(mut self, mode: InputMode) -> Self {
         self.queue.mode = Some(mode);
         self
     }
@@ -86,8 +86,8 @@ impl InputRequest {
     }
 
     /// As a command to the task: the message is the call's, the rest is the task's.
-    fn command(&self, task: &AgentCommand) -> AgentCommand {
-        AgentCommand {
+    fn command(&self, task: &TaskRequest) -> TaskRequest {
+        TaskRequest {
             message: self.message.clone(),
             routing: self.routing.clone(),
             input_provenance: Some(self.provenance.clone()),
@@ -102,19 +102,19 @@ impl InputRequest {
             policy: task.policy.clone(),
             extra_system_prompt: task.extra_system_prompt.clone(),
             user: task.user.clone(),
-            ..AgentCommand::default()
+            ..TaskRequest::default()
         }
     }
 
-    fn validate(&self) -> Result<(), WorkError> {
+    fn validate(&self) -> Result<(), RequestError> {
         self.defaults.with(&[self.queue]).validate()?;
         let place = |path: String| path.replacen("command", "input", 1);
-        match self.command(&AgentCommand::default()).validate() {
-            Err(WorkError::Invalid { path, problem, fix }) => {
-                Err(WorkError::Invalid { path: place(path), problem, fix })
+        match self.command(&TaskRequest::default()).validate() {
+            Err(RequestError::Invalid { path, problem, fix }) => {
+                Err(RequestError::Invalid { path: place(path), problem, fix })
             }
-            Err(WorkError::TooLarge { path, bytes, max }) => {
-                Err(WorkError::TooLarge { path: place(path), bytes, max })
+            Err(RequestError::TooLarge { path, bytes, max }) => {
+                Err(RequestError::TooLarge { path: place(path), bytes, max })
             }
             other => other,
         }
@@ -131,7 +131,7 @@ pub struct InputReceipt {
     /// The run that answers it.
     pub run: RunId,
     /// What happens to it.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// True if it was here before.
     #[serde(default, skip_serializing)]
     pub deduped: bool,
@@ -140,8 +140,8 @@ pub struct InputReceipt {
 impl Engine {
     /// Lets a run that is at work in this process look for messages at its next boundary, whether or not a hint gets there.
     pub(crate) fn nudge(&self, run: RunId) {
-        if let Some(live) = self.shared.live().get(&run) {
-            live.hint_input();
+        if let Some(live) = self.inner.attempts().get(&run) {
+            live.check_inputs_soon();
         }
     }
 }
@@ -163,7 +163,7 @@ impl Inputs<'_> {
         request.validate()?;
         let (namespace, target) = (namespace.clone(), target.into());
         failpoint!("input.before");
-        let write = self.engine.shared.store.write(move |tx| say(tx, &namespace, target, &request));
+        let write = self.engine.inner.store.write(move |tx| say(tx, &namespace, target, &request));
         let receipt = write.await;
         failpoint!("input.committed");
         let receipt = receipt?;
@@ -182,7 +182,7 @@ fn say(
     let key = request.idempotency_key.as_deref();
     let memory = Memory::of_input(namespace, task.id, key, request.hash()?);
     if let Some(known) = memory.recall_or_reserve::<InputReceipt>(tx)? {
-        return Ok(InputReceipt { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
+        return Ok(InputReceipt { outcome: InputOutcome::Duplicate, deduped: true, ..known? });
     }
     let key = memory.input_key();
     let command = request.command(&serde_json::from_str(&task.command)?);
@@ -220,25 +220,22 @@ fn find(
 #[derive(Clone, Copy)]
 pub(crate) struct IncomingMessage<'a> {
     /// The message, and the settings of the run that may start with it.
-    pub(crate) command: &'a AgentCommand,
+    pub(crate) command: &'a TaskRequest,
     pub(crate) encoded: &'a EncodedMessage,
     /// Unique within the task; empty if the caller gave none.
     pub(crate) key: &'a str,
     /// Queue settings of this call.
-    pub(crate) queue: QueueOverride,
+    pub(crate) queue: InputQueueOverride,
     /// Queue settings that apply where call, session and agent set none.
-    pub(crate) defaults: QueueSettings,
+    pub(crate) defaults: InputQueueSettings,
 }
 
 impl<'a> IncomingMessage<'a> {
     /// The message of a command.
-    pub(crate) fn new(
-        command: &'a AgentCommand,
-        encoded: &'a EncodedMessage,
-        key: &'a str,
-    ) -> Self {
-        let queue = QueueOverride { mode: command.queue_mode, ..QueueOverride::default() };
-        Self { command, encoded, key, queue, defaults: QueueSettings::default() }
+    pub(crate) fn new(command: &'a TaskRequest, encoded: &'a EncodedMessage, key: &'a str) -> Self {
+        let queue =
+            InputQueueOverride { mode: command.queue_mode, ..InputQueueOverride::default() };
+        Self { command, encoded, key, queue, defaults: InputQueueSettings::default() }
     }
 }
 
@@ -251,7 +248,7 @@ pub(crate) struct EncodedMessage {
 
 impl EncodedMessage {
     /// Encodes the message of a command that was sent at the time `sent`.
-    pub(crate) fn new(command: &AgentCommand, sent: Timestamp) -> Result<Self, EngineError> {
+    pub(crate) fn new(command: &TaskRequest, sent: Timestamp) -> Result<Self, EngineError> {
         let parts = command.message.iter().chain(&command.attachments).cloned().collect();
         let message = Message::new(Role::User, parts, sent);
         Ok(Self {
@@ -302,7 +299,7 @@ impl Aside {
 }
 
 impl Origin {
-    pub(crate) fn of_command(command: &AgentCommand) -> Self {
+    pub(crate) fn of_command(command: &TaskRequest) -> Self {
         Self {
             provenance: command.input_provenance.clone().unwrap_or_default(),
             routing: command.routing.clone(),
@@ -328,8 +325,8 @@ impl Origin {
 /// How a message waits, and for whom.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) mode: QueueMode,
-    pub(crate) outcome: DeliveryOutcome,
+    pub(crate) mode: InputMode,
+    pub(crate) outcome: InputOutcome,
     /// The run that gets it, if it is known.
     pub(crate) run: Option<RunId>,
 }

@@ -1,7 +1,7 @@
-//! One attempt's pen: the driver's effects, feeds and transcript, written down under the attempt's lease.
+//! Journal of one run attempt: persists effects, journal entries and session messages under the attempt's lease.
 //!
-//! Every write is fenced by the run's epoch. A feed is enqueued without waiting; the writer keeps the order, so the outcome of
-//! a step and the beginning of the next one share a job and a commit.
+//! Every write is fenced by the epoch of the run. A write is enqueued without waiting. The writer keeps the order, so
+//! the outcome of a step and the start of the next one can share a job and a commit.
 
 mod effect;
 pub(crate) mod entry;
@@ -21,45 +21,46 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
-use provost_agent::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
-use provost_agent::run::{Feed, Run, RunStarted};
+use provost_agent::journal::{Effect, EffectStart, Journal, JournalError, JournalFuture};
+use provost_agent::run::{JournalEntry, Run, RunStarted};
 use provost_core::durable::{DurableEvent, StateChanged};
-use provost_core::recovery::{EffectKey, OnUnknown};
+use provost_core::recovery::{EffectKey, UnknownEffectPolicy};
 use provost_core::{ErrorInfo, Message, StateChange};
 use provost_failpoint::failpoint;
 use provost_store::Store;
 
-pub(crate) use self::state::{JournalState, OpenStep, StoredMessage};
+pub(crate) use self::state::{JournalState, PersistedMessage, StartedStep};
 use crate::attempt::workspace;
 use crate::error::EngineError;
 use crate::input;
-use crate::journal::snapshot::Snapshot;
+use crate::journal::snapshot::RunSnapshot;
 use crate::journal::transaction::StepWrite;
-use crate::journal::transactional::{Transactional, Works};
-use crate::journal::writer::{Haste, Outgoing};
+use crate::journal::transactional::{TransactionalEffects, TxActions};
+use crate::journal::writer::{JournalWriter, Urgency};
 use crate::worker::lease::Lease;
 
-/// Where an attempt writes.
+/// Journal of one run attempt.
 pub(crate) struct RunJournal {
     store: Store,
     lease: Arc<Lease>,
-    on_unknown: OnUnknown,
+    on_unknown: UnknownEffectPolicy,
     budgeted: bool,
     state: Mutex<JournalState>,
-    /// Writes whose end nobody has waited for yet.
-    outgoing: Mutex<Outgoing>,
-    /// True if something may have been said to the run.
+    /// Enqueued writes that are not yet known to be persisted.
+    writer: Mutex<JournalWriter>,
+    /// True if the run may have pending inputs.
     may_have_inputs: Arc<AtomicBool>,
-    /// True once the attempt was given up: nothing more is written, whatever still runs.
+    /// True after the attempt was abandoned: nothing more is written, even if its tools still run.
     closed: AtomicBool,
-    /// The step that was committed last; what follows is written only if that is on disk.
+    /// Number of the last committed step. Later writes require that it is persisted.
     last_step: AtomicU64,
-    /// The last step that is known to be on disk.
-    confirmed_step: AtomicU64,
-    /// What calls want to have done in the transactions that commit their results.
-    transactional: Arc<Transactional>,
-    /// True if the log says already that files are lost, as the call will find that comes to them first.
-    has_told_of_loss: AtomicBool,
+    /// Number of the last step that is known to be persisted.
+    flushed_step: AtomicU64,
+    /// Database effects that calls want in the transactions that commit their results.
+    transactional: Arc<TransactionalEffects>,
+    /// True if the log already contains the loss of files. The first call that finds the loss does not report it
+    /// again.
+    reset_recorded: AtomicBool,
 }
 
 impl RunJournal {
@@ -67,181 +68,183 @@ impl RunJournal {
         store: Store,
         lease: Arc<Lease>,
         state: JournalState,
-        on_unknown: OnUnknown,
+        on_unknown: UnknownEffectPolicy,
         budgeted: bool,
     ) -> Self {
         Self {
-            transactional: Arc::new(Transactional::new(store.clone())),
+            transactional: Arc::new(TransactionalEffects::new(store.clone())),
             last_step: AtomicU64::new(0),
-            confirmed_step: AtomicU64::new(0),
+            flushed_step: AtomicU64::new(0),
             store,
             lease,
             on_unknown,
             budgeted,
             state: Mutex::new(state),
-            outgoing: Mutex::default(),
+            writer: Mutex::default(),
             may_have_inputs: Arc::new(AtomicBool::new(true)),
             closed: AtomicBool::new(false),
-            has_told_of_loss: AtomicBool::new(false),
+            reset_recorded: AtomicBool::new(false),
         }
     }
 
-    /// Files are lost, and the log says so.
-    pub(crate) fn told_of_loss(&self) {
-        self.has_told_of_loss.store(true, Ordering::Release);
+    /// Marks that the log contains the loss of files.
+    pub(crate) fn mark_reset_recorded(&self) {
+        self.reset_recorded.store(true, Ordering::Release);
     }
 
-    /// Writes nothing more.
+    /// Closes the journal: every later write fails.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// A value that, when it goes, closes the journal: nothing more is written.
-    pub(crate) fn closing(&self) -> Closing<'_> {
-        Closing(self)
+    /// Returns a guard that closes the journal when it is dropped.
+    pub(crate) fn close_on_drop(&self) -> JournalCloseGuard<'_> {
+        JournalCloseGuard(self)
     }
 
-    /// Looks for inputs at the next boundary.
-    pub(crate) fn hint_input(&self) {
+    /// Makes the run check for inputs at its next step boundary.
+    pub(crate) fn check_inputs_soon(&self) {
         self.may_have_inputs.store(true, Ordering::Release);
     }
 
-    /// The last step that was committed, unless it is known to be on disk; else 0.
-    pub(crate) fn unconfirmed_step(&self) -> u64 {
+    /// Returns the number of the last committed step, or 0 if it is known to be persisted.
+    pub(crate) fn last_unflushed_step(&self) -> u64 {
         let last = self.last_step.load(Ordering::Acquire);
-        if last == self.confirmed_step.load(Ordering::Acquire) { 0 } else { last }
+        if last == self.flushed_step.load(Ordering::Acquire) { 0 } else { last }
     }
 
-    /// No step before this one is without an outcome, once everything recorded so far is on disk.
-    pub(crate) fn open_from(&self) -> u64 {
-        self.lock().open_from()
+    /// Returns the number of the first in-flight step. All steps before it have an outcome, once everything recorded
+    /// so far is persisted.
+    pub(crate) fn first_in_flight_step(&self) -> u64 {
+        self.lock().first_in_flight_step()
     }
 
-    /// Waits until everything recorded so far is on disk.
-    pub(crate) async fn confirm(&self) -> Result<(), EngineError> {
+    /// Waits until everything recorded so far is persisted.
+    pub(crate) async fn flush(&self) -> Result<(), EngineError> {
         let last = self.last_step.load(Ordering::Acquire);
-        crate::journal::writer::confirm(&self.outgoing, &self.store, &self.lease).await?;
-        self.confirmed_step.fetch_max(last, Ordering::AcqRel);
+        crate::journal::writer::flush(&self.writer, &self.store, &self.lease).await?;
+        self.flushed_step.fetch_max(last, Ordering::AcqRel);
         Ok(())
     }
 
-    /// Where calls leave what is done in the transactions that commit their results.
-    pub(crate) fn transactional(&self) -> Arc<Transactional> {
+    /// Returns the collector of database effects for the tools of the run.
+    pub(crate) fn transactional(&self) -> Arc<TransactionalEffects> {
         Arc::clone(&self.transactional)
     }
 
-    /// The step of a call that is under way.
+    /// Returns the number of the in-flight step of a call.
     pub(crate) fn step_of(&self, key: &EffectKey) -> Option<u64> {
         self.lock().open.iter().find(|open| open.key.as_ref() == Some(key)).map(|open| open.step)
     }
 
-    /// What a call that has its result wants to have done with it; nothing, if it failed.
-    fn works_of(&self, feed: &Feed) -> Works {
-        let Feed::ToolFinished { result, .. } = feed else { return Works::default() };
-        let of_call = |open: &&OpenStep| open.call_id.as_ref() == Some(&result.call_id);
+    /// Takes the database effects of a finished call; empty if the call failed.
+    fn take_tx_actions(&self, feed: &JournalEntry) -> TxActions {
+        let JournalEntry::ToolFinished { result, .. } = feed else { return TxActions::default() };
+        let of_call = |open: &&StartedStep| open.call_id.as_ref() == Some(&result.call_id);
         let key = self.lock().open.iter().find(of_call).and_then(|open| open.key.clone());
         let works = key.map(|key| self.transactional.take(&key)).unwrap_or_default();
-        if result.is_error { Works::default() } else { Works(works) }
+        if result.is_error { TxActions::default() } else { TxActions(works) }
     }
 
-    /// For whom the run is, if that is known.
+    /// User that the run works for, if known.
     pub(crate) fn user(&self) -> Option<String> {
         self.lock().user.clone()
     }
 
-    fn shared_works(&self, changes: &[StateChange]) -> Works {
-        shared_state::works(&self.lease, self.lock().user.as_deref(), changes)
+    fn shared_state_actions(&self, changes: &[StateChange]) -> TxActions {
+        shared_state::write_actions(&self.lease, self.lock().user.as_deref(), changes)
     }
 
     fn lock(&self) -> MutexGuard<'_, JournalState> {
         lock(&self.state)
     }
 
-    fn enqueue(&self, mut write: StepWrite, haste: Haste) -> Result<(), EngineError> {
+    fn enqueue(&self, mut write: StepWrite, haste: Urgency) -> Result<(), EngineError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
         }
-        write.after = self.unconfirmed_step();
+        write.after = self.last_unflushed_step();
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = lock(&self.writer);
         match haste {
-            Haste::WithNext => outgoing.hold(&self.store, &self.lease, write),
+            Urgency::WithNext => outgoing.stage(&self.store, &self.lease, write),
             _ => outgoing.send(&self.store, &self.lease, write, haste),
         }
         Ok(())
     }
 
     async fn write(&self, write: StepWrite) -> Result<(), EngineError> {
-        self.enqueue(write, Haste::Now)?;
-        self.confirm().await
+        self.enqueue(write, Urgency::Immediate)?;
+        self.flush().await
     }
 
-    /// Like [`Self::write`], in one commit with what begins beside it.
-    async fn write_together(&self, write: StepWrite) -> Result<(), EngineError> {
+    /// Like [`Self::write`], but shares one commit with effects that start concurrently.
+    async fn write_concurrent(&self, write: StepWrite) -> Result<(), EngineError> {
         if self.lock().one_call {
             return self.write(write).await;
         }
-        self.enqueue(write, Haste::Along)?;
-        // The others come to their writes before the writer hears of this one.
+        self.enqueue(write, Urgency::Deferred)?;
+        // Concurrent calls enqueue their writes before this one is flushed.
         tokio::task::yield_now().await;
-        self.confirm().await
+        self.flush().await
     }
 }
 
-/// Closes the journal when it goes.
-pub(crate) struct Closing<'a>(&'a RunJournal);
+/// Closes the journal when it is dropped.
+pub(crate) struct JournalCloseGuard<'a>(&'a RunJournal);
 
-impl Drop for Closing<'_> {
+impl Drop for JournalCloseGuard<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 impl Journal for RunJournal {
-    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
+    fn run_started<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
         async move {
-            let record = entry::beginning(beginning).map_err(EngineError::from)?;
+            let record = entry::encode_run_started(beginning).map_err(EngineError::from)?;
             let mut write = self.lock().commit(record, /*feed*/ None)?;
             if !beginning.shared.is_empty() {
-                write.shared = self.shared_works(&beginning.shared);
+                write.shared = self.shared_state_actions(&beginning.shared);
                 let changes = beginning.shared.clone();
                 write.events.push(DurableEvent::StateChanged(StateChanged { changes }));
             }
-            // The claim has told the row already, unless it could not know.
+            // The claim has stored the revision in the run row already, unless it did not know it.
             let revision = Some(self.lock().revision);
             write.base_revision = revision.filter(|_| revision != self.lease.base_revision);
-            // Something may have been said to the run before anybody knew that it is here.
+            // An input may have arrived before any process knew that the run is active here.
             write.looks_for_inputs = Some(Arc::clone(&self.may_have_inputs));
-            // On disk with the first effect, before that happens.
-            self.enqueue(write, Haste::Along)?;
+            // Persisted together with the first effect, before that effect happens.
+            self.enqueue(write, Urgency::Deferred)?;
             Ok(())
         }
         .boxed()
     }
 
-    fn begin(&self, effect: Effect) -> JournalFuture<'_, Begun> {
+    fn begin_effect(&self, effect: Effect) -> JournalFuture<'_, EffectStart> {
         async move { Ok(self.begin_effect(effect).await?) }.boxed()
     }
 
-    fn record(&self, feed: &Feed) -> Result<(), JournalError> {
-        // The transcript commits this one together with what it stands for.
-        if matches!(feed, Feed::Saved) {
+    fn record(&self, feed: &JournalEntry) -> Result<(), JournalError> {
+        // The transcript commits this entry together with the session change.
+        if matches!(feed, JournalEntry::Saved) {
             return Ok(());
         }
-        let record = entry::feed(feed).map_err(EngineError::from)?;
-        let works = self.works_of(feed);
+        let record = entry::encode_entry(feed).map_err(EngineError::from)?;
+        let works = self.take_tx_actions(feed);
         let mut write = self.lock().commit(record, Some(feed))?;
         write.works = works;
-        if let Feed::Noted { shared, .. } = feed {
-            write.shared = self.shared_works(shared);
+        if let JournalEntry::StateChanged { shared, .. } = feed {
+            write.shared = self.shared_state_actions(shared);
         }
-        mark_outcome(feed);
+        outcome_failpoint(feed);
         let haste = match feed {
-            // The call that changed them may be made again if its outcome is lost, and then changes them again.
-            Feed::Noted { .. } => Haste::WithNext,
-            _ => Haste::Along,
+            // If the outcome of the call is lost, the call may run again and repeat these changes. So they are
+            // persisted only together with the outcome.
+            JournalEntry::StateChanged { .. } => Urgency::WithNext,
+            _ => Urgency::Deferred,
         };
         self.enqueue(write, haste)?;
         Ok(())
@@ -251,7 +254,7 @@ impl Journal for RunJournal {
         self.budgeted
     }
 
-    fn settled(&self, run: &Run) {
+    fn checkpoint(&self, run: &Run) {
         let fed = {
             let mut state = self.lock();
             let fed = state.next_fed.saturating_sub(1);
@@ -262,8 +265,8 @@ impl Journal for RunJournal {
             fed
         };
         let lease = Arc::clone(&self.lease);
-        match Snapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
-            // Whether it is stored does not matter to the run.
+        match RunSnapshot::new(run, fed, self.last_step.load(Ordering::Acquire)) {
+            // The run does not depend on the snapshot.
             Ok(snapshot) => self.store.write_deferred(move |tx| snapshot.put(tx, &lease)).detach(),
             Err(error) => {
                 tracing::warn!(run = %self.lease.run, %error, "a snapshot could not be made")
@@ -276,22 +279,22 @@ impl Journal for RunJournal {
             if self.closed.load(Ordering::Acquire) {
                 return Err(EngineError::Stopping.into());
             }
-            if self.has_told_of_loss.swap(false, Ordering::AcqRel) {
+            if self.reset_recorded.swap(false, Ordering::AcqRel) {
                 return Ok(());
             }
-            let noted = workspace::note_reset(&self.store, &self.lease, reason).await;
+            let noted = workspace::record_reset(&self.store, &self.lease, reason).await;
             Ok(noted?)
         }
         .boxed()
     }
 
-    fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {
+    fn take_inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {
         async move {
             if !self.may_have_inputs.swap(false, Ordering::AcqRel) {
                 return Ok(Vec::new());
             }
-            // What was taken in before must be seen as taken in.
-            self.confirm().await?;
+            // Inputs that the run has received before must be marked as received.
+            self.flush().await?;
             let lease = Arc::clone(&self.lease);
             let waiting = input::take(&self.store, lease).await?;
             let mut state = self.lock();
@@ -312,13 +315,13 @@ impl From<EngineError> for JournalError {
     }
 }
 
-/// The places between an effect and its record.
-fn mark_outcome(feed: &Feed) {
+/// Failpoints between an effect and its journal entry.
+fn outcome_failpoint(feed: &JournalEntry) {
     match feed {
-        Feed::ModelAnswered { .. } => failpoint!("model.answered"),
-        Feed::ToolFinished { .. } => failpoint!("tool.finished"),
-        Feed::ContextFitted { .. } => failpoint!("compaction.fitted"),
-        Feed::UserSaid { .. } => failpoint!("input.heard"),
+        JournalEntry::ModelResponded { .. } => failpoint!("model.answered"),
+        JournalEntry::ToolFinished { .. } => failpoint!("tool.finished"),
+        JournalEntry::ContextCompacted { .. } => failpoint!("compaction.fitted"),
+        JournalEntry::UserMessage { .. } => failpoint!("input.heard"),
         _ => {}
     }
 }

@@ -1,8 +1,12 @@
-//! Durable tasks and runs: accept once, survive anything.
+//! Durable tasks and runs on one database.
 //!
-//! [`Engine`] takes work in and answers for it; a [`Worker`] carries it out. Between them is a database and nothing else:
-//! every change of state and its event commit together, every write of a worker carries the epoch of its claim, and every
-//! effect is written down before it happens. Wake-ups are hints: without them everything still happens, only later.
+//! [`Engine`] stores submitted tasks and reports their state; a [`Worker`] executes their runs. They communicate only
+//! through the database:
+//!
+//! - A state change and its durable event commit in one transaction.
+//! - Every write of a worker carries the epoch of its claim. The database rejects a write with an old epoch.
+//! - Every effect is journaled before it happens.
+//! - Wakeups only reduce latency. If one is lost, polling finds the work.
 
 mod agent;
 mod approval;
@@ -29,23 +33,23 @@ pub use agent::{AgentChange, AgentConfig, AgentProfile, DEFAULT_AGENT, RUNNER};
 pub use approval::Answered;
 pub use approval::Approvals;
 pub use approval::ask_user::ask_user;
-pub use attempt::follow::Follow;
-pub use attempt::live_events::Draft;
-pub use attempt::timeouts::Clocks;
-pub use attempt::workspace::Workspaces;
+pub use attempt::follow::LiveStream;
+pub use attempt::live_events::UnfinishedTurn;
+pub use attempt::timeouts::AgentTimeouts;
+pub use attempt::workspace::WorkspaceProbe;
 pub use budget::Budgets;
 pub use budget::{Budget, BudgetPeriod, BudgetScope, BudgetState, DurableLedger};
 pub use child::{ChildLimits, child_tools};
-pub use engine::{Agents, Engine};
+pub use engine::{AgentProvider, Engine};
 pub use error::EngineError;
 pub use input::Inputs;
 pub use input::{InputReceipt, InputRequest};
-pub use journal::transactional::Transactional;
+pub use journal::transactional::TransactionalEffects;
 pub use journal::verify::ReplayReport;
 pub use maintenance::BootGuard;
 pub use maintenance::Maintenance;
 pub use maintenance::retention::{Removed, Retention};
-pub use metrics::{LATENCY_BOUNDS, Latencies, Vitals};
+pub use metrics::{EngineMetrics, LATENCY_BOUNDS, LatencyHistogram};
 pub use options::{EngineDeps, EngineOptions};
 pub use outbound::delivery::Deliveries;
 pub use outbound::delivery::{DeliveryAdapter, Receipt, SendError, Target};

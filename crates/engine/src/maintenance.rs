@@ -1,6 +1,7 @@
-//! What happens by itself: timers, leases that ran out, workers that died, counters that must be right, rows that grow old.
+//! Background work: timers, expired leases, dead workers, counters, and retention.
 //!
-//! Every node does all of it, each piece in a transaction that looks again: two that find the same thing do it once.
+//! Every worker does all of it. Each transaction checks its condition again, so if two workers find the same work, it
+//! is done once.
 
 mod crash_loop;
 pub(crate) mod housekeeping;
@@ -20,37 +21,36 @@ use provost_store::table::work::run;
 
 pub(crate) use self::reconcile::reconcile;
 pub(crate) use self::timers::fire_due;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
 pub use crate::maintenance::crash_loop::BootGuard;
 pub(crate) use crate::maintenance::crash_loop::guard_boot;
 pub(crate) use crate::maintenance::lost_workers::{give_back, lose_run, sweep, take_over_the_dead};
 
-/// How often leases are looked at.
+/// Interval of checks for expired leases.
 const LEASES: Duration = Duration::from_secs(5);
-/// How often counters are counted again.
+/// Interval of recounts.
 const COUNTERS: Duration = Duration::from_secs(30);
-/// How often old rows are looked for.
+/// Interval of retention.
 const OLD_ROWS: Duration = Duration::from_secs(6 * 3600);
-/// Rows of one round.
+/// Rows per query.
 const BATCH: u64 = 100;
 
-/// Background work that a worker does by itself, on demand. See [`Engine::maintenance`](crate::Engine::maintenance).
+/// Maintenance on demand; a worker also does it by itself. See [`Engine::maintenance`](crate::Engine::maintenance).
 #[derive(Clone, Copy)]
 pub struct Maintenance<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl Maintenance<'_> {
-    /// Repairs what can be told from the rows themselves: counters, marks of readiness, timers. A worker does it by itself
-    /// now and then.
+    /// Repairs values that other rows determine: counters, ready marks, timers. A worker does it periodically.
     pub async fn reconcile(self) -> Result<(), EngineError> {
-        reconcile(&self.engine.shared).await
+        reconcile(&self.engine.inner).await
     }
 }
 
-/// Keeps house until the worker ends.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// Runs all maintenance until the worker ends.
+pub(crate) async fn run(shared: Arc<EngineInner>) {
     let poll = shared.options.poll;
     let leases = LEASES.min(shared.options.heartbeat / 2);
     tokio::join!(
@@ -62,7 +62,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     );
 }
 
-/// Does something again and again.
+/// Repeats `work` after each `period`. Logs errors.
 async fn every<F>(period: Duration, what: &'static str, mut work: impl FnMut() -> F)
 where
     F: Future<Output = Result<(), EngineError>>,
@@ -75,7 +75,8 @@ where
     }
 }
 
-/// Renews every lease of a worker that nobody asked to cancel, and tells which it holds and which are to stop.
+/// Renews the leases of a worker, except those of cancelled runs. Returns its leased runs, and which of them must
+/// stop.
 pub(crate) fn renew(
     tx: &mut Tx<'_>,
     id: WorkerId,

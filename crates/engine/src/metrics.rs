@@ -1,67 +1,67 @@
-//! What the work of this process is like, in numbers that only grow: for whoever watches a service.
+//! Metrics of this process: counters and histograms that only grow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::engine::Engine;
 
-/// Bounds of times in seconds; what took longer than the last one has a place of its own.
+/// Upper bounds of the histogram buckets, in seconds. One more bucket counts longer times.
 pub const LATENCY_BOUNDS: [f64; 14] =
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// How often something took how long.
+/// Histogram of durations.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Latencies {
-    /// One number for each of [`LATENCY_BOUNDS`], and one for what is beyond.
+pub struct LatencyHistogram {
+    /// Number of durations per bucket: one for each of [`LATENCY_BOUNDS`], and one for longer durations.
     pub counts: [u64; LATENCY_BOUNDS.len() + 1],
-    /// All times together, in seconds.
+    /// Sum of all durations, in seconds.
     pub seconds: f64,
 }
 
-impl Latencies {
-    /// Counts one time.
+impl LatencyHistogram {
+    /// Records one duration.
     pub fn add(&mut self, took: Duration) {
         self.counts[place(took)] += 1;
         self.seconds += took.as_secs_f64();
     }
 }
 
-/// What this process has seen since it was started.
+/// Metrics of this process since its start.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Vitals {
-    /// Attempts whose write was refused because somebody else had the run.
+pub struct EngineMetrics {
+    /// Attempts with a rejected write, because another attempt had the run.
     pub fenced_writes: u64,
-    /// The time from when a model was asked until the first piece of its answer.
-    pub first_token: Latencies,
+    /// Time from a model call to the first part of its response.
+    pub first_token: LatencyHistogram,
 }
 
-/// The numbers as they grow.
+/// Atomic counters behind the metrics.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct MetricsCounters {
     fenced: AtomicU64,
     counts: [AtomicU64; LATENCY_BOUNDS.len() + 1],
     micros: AtomicU64,
 }
 
-impl Pulse {
-    /// Counts an attempt whose write was refused.
+impl MetricsCounters {
+    /// Counts an attempt with a fenced write.
     pub(crate) fn fenced(&self) {
         self.fenced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts the first piece of an answer.
+    /// Records the time to the first part of a response.
     pub(crate) fn first_token(&self, took: Duration) {
         self.counts[place(took)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn read(&self) -> Vitals {
-        let first_token = Latencies {
+    fn read(&self) -> EngineMetrics {
+        let first_token = LatencyHistogram {
             counts: self.counts.each_ref().map(|count| count.load(Ordering::Relaxed)),
             seconds: self.micros.load(Ordering::Relaxed) as f64 / 1e6,
         };
-        Vitals { fenced_writes: self.fenced.load(Ordering::Relaxed), first_token }
+        EngineMetrics { fenced_writes: self.fenced.load(Ordering::Relaxed), first_token }
     }
 }
 
@@ -71,9 +71,9 @@ fn place(took: Duration) -> usize {
 }
 
 impl Engine {
-    /// What the work of this process is like.
-    pub fn vitals(&self) -> Vitals {
-        self.shared.tap.pulse.read()
+    /// Returns the metrics of this process.
+    pub fn metrics(&self) -> EngineMetrics {
+        self.inner.live_events.metrics.read()
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_time_is_counted_at_its_bound() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         for millis in [5, 6, 300_000, 300_001] {
             latencies.add(Duration::from_millis(millis));
         }

@@ -1,77 +1,78 @@
-//! Dependencies and options of an engine. Everything it works with exists before it does.
+//! Dependencies and options of an engine.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::lifecycle::Fallback;
-use provost_core::recovery::OnUnknown;
+use provost_core::lifecycle::ApprovalTimeoutAction;
+use provost_core::recovery::UnknownEffectPolicy;
 use provost_core::usage::limits::{LEASE_HEARTBEAT, LEASE_TTL};
 use provost_store::Store;
 
-use crate::attempt::workspace::Workspaces;
+use crate::attempt::workspace::WorkspaceProbe;
 use crate::child::ChildLimits;
-use crate::engine::Agents;
+use crate::engine::AgentProvider;
 use crate::maintenance::BootGuard;
 use crate::maintenance::retention::Retention;
 use crate::outbound::delivery::DeliveryAdapter;
 use crate::worker::session_filter::Focus;
 
-/// What an engine is built from. [`EngineDeps::new`] takes what every engine needs; the other fields start empty.
+/// Dependencies of an engine. [`EngineDeps::new`] takes the required ones; the others start empty.
 pub struct EngineDeps {
     /// The database.
     pub store: Store,
     /// Builds the agents of runs.
-    pub agents: Arc<dyn Agents>,
+    pub agents: Arc<dyn AgentProvider>,
     /// The clock and the source of ids.
     pub env: Env,
-    /// The channels that answers are sent over, by the names that routings use.
+    /// Delivery channels by the name that a routing uses.
     pub channels: HashMap<String, Arc<dyn DeliveryAdapter>>,
-    /// Knows whether the workspace of a resumed run is intact. Without it every workspace counts as intact.
-    pub workspaces: Option<Arc<dyn Workspaces>>,
+    /// Detects whether the workspace of a resumed run is intact. `None`: every workspace counts as intact.
+    pub workspaces: Option<Arc<dyn WorkspaceProbe>>,
 }
 
 impl EngineDeps {
-    /// The dependencies of an engine that nothing outside the database listens to.
-    pub fn new(store: Store, agents: impl Agents, env: Env) -> Self {
+    /// Creates dependencies without delivery channels and without a workspace probe.
+    pub fn new(store: Store, agents: impl AgentProvider, env: Env) -> Self {
         Self { store, agents: Arc::new(agents), env, channels: HashMap::new(), workspaces: None }
     }
 }
 
-/// How an engine works; every number has a default.
+/// Options of an engine. Every field has a default.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Which runs its workers take.
+    /// Worker pool whose runs the workers claim. Default: `default`.
     pub pool: String,
-    /// The sessions its workers serve; all of them if none are named.
-    pub focus: Option<Focus>,
-    /// Runs at work at once in this process.
+    /// Sessions that the workers serve. `None`: all sessions.
+    pub served_sessions: Option<Focus>,
+    /// Number of runs that one worker executes concurrently. Default: 64.
     pub capacity: usize,
-    /// How long a lease lasts without a word.
+    /// Duration of a lease after its last renewal.
     pub lease: Duration,
-    /// How often leases are renewed.
+    /// Interval between lease renewals.
     pub heartbeat: Duration,
-    /// How often is looked for work that no hint told of.
+    /// Interval of polling for work whose wakeup was lost. Default: 1 s.
     pub poll: Duration,
-    /// How long a run may take to stop before it is dropped.
+    /// Time that a run has to stop before it is dropped. Default: 20 s.
     pub grace: Duration,
-    /// What is done about an opaque effect whose outcome is unknown.
-    pub on_unknown: OnUnknown,
-    /// How many runs may be below others.
+    /// Action for an opaque effect whose outcome is unknown.
+    pub on_unknown: UnknownEffectPolicy,
+    /// Limits on child runs.
     pub children: ChildLimits,
-    /// How long one attempt may take, unless its agent says otherwise.
+    /// Timeout of one run attempt, unless the agent sets its own. `None`: no timeout.
     pub attempt_timeout: Option<Duration>,
-    /// How long an attempt may be without any sign of life while no tool runs, unless its agent says otherwise.
-    pub silence: Option<Duration>,
-    /// How long a person has to decide, if it is not the default.
+    /// Idle timeout: longest time that an attempt may produce no event while no tool runs, unless the agent sets its
+    /// own. `None`: no timeout. Default: 10 min.
+    pub idle_timeout: Option<Duration>,
+    /// Time that a person has to decide an approval. `None`: the default of the approval.
     pub approval_expiry: Option<Duration>,
-    /// What counts when nobody says whether a call may run.
-    pub fallback: Fallback,
-    /// When a service that crashes again and again starts without its work; for services that are started again by
-    /// themselves.
-    pub boot_guard: Option<BootGuard>,
-    /// How long what is over is kept.
+    /// Decision that applies when an approval expires.
+    pub fallback: ApprovalTimeoutAction,
+    /// Detects a crash loop: after too many crashes, a new worker waits before it claims runs. For services that a
+    /// supervisor restarts. `None`: no detection.
+    pub crash_loop_guard: Option<BootGuard>,
+    /// Retention periods of ended work.
     pub retention: Retention,
 }
 
@@ -79,20 +80,20 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             pool: "default".to_owned(),
-            focus: None,
+            served_sessions: None,
             capacity: 64,
             lease: LEASE_TTL,
             heartbeat: LEASE_HEARTBEAT,
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(20),
-            on_unknown: OnUnknown::default(),
+            on_unknown: UnknownEffectPolicy::default(),
             children: ChildLimits::default(),
             attempt_timeout: None,
-            // Beyond what model clients wait for by themselves.
-            silence: Some(Duration::from_secs(600)),
+            // Longer than the timeouts of model clients.
+            idle_timeout: Some(Duration::from_secs(600)),
             approval_expiry: None,
-            fallback: Fallback::default(),
-            boot_guard: None,
+            fallback: ApprovalTimeoutAction::default(),
+            crash_loop_guard: None,
             retention: Retention::default(),
         }
     }

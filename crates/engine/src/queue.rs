@@ -1,7 +1,7 @@
-//! Which run may be claimed next.
+//! Order of queued runs.
 //!
-//! Invariant: of the runs of a session at most one is ready, and it is the holder if there is one. Whoever frees a session,
-//! adds a run to it or lets one become due calls [`refresh`].
+//! Invariant: at most one run of a session is ready. If a run holds the session, only that run can be ready. Code
+//! that releases a session, adds a run to it, or makes one due must call [`refresh`].
 
 pub(crate) mod class;
 
@@ -14,20 +14,20 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Tx};
 
 use crate::agent::AgentProfile;
-use crate::attempt::timeouts::Clocks;
+use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
 
-/// The timer that makes a run due.
+/// Timer that makes a run due.
 pub(crate) const DUE: &str = "run_due";
-/// The timer that ends a run that nobody started in time.
+/// Timer that ends a run that was not started in time.
 pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
 
-/// The place of a run in its class: one step of priority counts like a minute of waiting.
+/// Returns the rank of a run in its class, lower first: one step of priority counts like one minute of waiting.
 pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
     queued.as_millis().saturating_sub(priority.saturating_mul(60_000))
 }
 
-/// Makes the run ready that is next in a session, and no other.
+/// Marks the next run of a session as ready, and no other.
 pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result<(), EngineError> {
     let next = match run::holder(tx, namespace, session)? {
         Some(holder) => {
@@ -42,7 +42,7 @@ pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result
     Ok(())
 }
 
-/// Sets when a queued run may be claimed. The caller stores the row and then calls [`refresh`].
+/// Sets when a queued run may be claimed. The caller saves the row and then calls [`refresh`].
 pub(crate) fn schedule(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
@@ -59,8 +59,8 @@ pub(crate) fn schedule(
     Ok(())
 }
 
-/// Lets a run that was held begin as soon as it is its turn, and starts the clock that ends it if nobody begins it in time.
-/// `before` is of the same call, so it has the same agent.
+/// Makes a deferred run due and starts its queue timeout. `before` is a run of the same call, so it has the same
+/// agent.
 pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: RunId) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, next)? else { return Ok(()) };
     let deadline = deadline_after(tx, before)?;
@@ -74,9 +74,10 @@ pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: RunId) -> Result<(
     refresh(tx, &run.namespace, &run.session_id)
 }
 
-/// Until when a run must have begun that is let go now. `before` is of the same call, so it has the same agent.
+/// Returns the queue deadline of a deferred run that is released now. `before` is a run of the same call, so it has
+/// the same agent.
 fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>, EngineError> {
-    // What the one before had no time limit for, this one has none for either.
+    // No queue timeout if the earlier run had none.
     let patience = match before.queue_deadline {
         Some(_) => patience(tx, before)?,
         None => None,
@@ -84,10 +85,10 @@ fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>,
     Ok(patience.map(|patience| tx.now().after(patience)))
 }
 
-/// How long a run may wait for a worker, as its agent's profile says.
+/// Returns the queue timeout from the profile of a run's agent.
 fn patience(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
     let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
     let profile = profile.map(AgentProfile::read).transpose()?;
-    let clocks = profile.map(|profile| Clocks::of(&profile.config)).transpose()?;
-    Ok(clocks.and_then(Clocks::queue))
+    let clocks = profile.map(|profile| AgentTimeouts::of(&profile.config)).transpose()?;
+    Ok(clocks.and_then(AgentTimeouts::queue))
 }

@@ -1,4 +1,4 @@
-//! The life of a run after it exists: transitions, settling, the end, cancels, forks.
+//! Lifecycle of runs after submission: transitions, settlement, end, cancellation, forks.
 
 pub(crate) mod cancel;
 pub(crate) mod end;
@@ -10,7 +10,7 @@ pub(crate) mod settle;
 
 use crate::engine::Engine;
 
-/// Commands to runs that exist. See [`Engine::runs`](crate::Engine::runs).
+/// Commands for existing runs. See [`Engine::runs`](crate::Engine::runs).
 #[derive(Clone, Copy)]
 pub struct Runs<'a> {
     pub(crate) engine: &'a Engine,

@@ -3,7 +3,7 @@
 use provost_core::RunId;
 use provost_core::command::check_session_key;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::{QueueOverride, QueueSettings};
+use provost_core::scheduling::{InputQueueOverride, InputQueueSettings};
 use provost_store::Tx;
 use provost_store::table::work::session::{self, SessionRow};
 
@@ -43,7 +43,7 @@ impl Sessions<'_> {
     ) -> Result<CreatedSession, EngineError> {
         new.key.as_deref().map(check_session_key).transpose()?;
         let namespace = namespace.to_string();
-        let shared = &self.engine.shared;
+        let shared = &self.engine.inner;
         let id = shared.env.id::<RunId>().to_string();
         let id = format!("ses_{}", id.trim_start_matches("run_"));
         let create = shared.store.write(move |tx| create(tx, &namespace, &id, &new));
@@ -55,14 +55,14 @@ impl Sessions<'_> {
         self,
         namespace: &Namespace,
         id: &str,
-        queue: QueueOverride,
+        queue: InputQueueOverride,
     ) -> Result<(), EngineError> {
-        QueueSettings::default().with(&[queue]).validate()?;
+        InputQueueSettings::default().with(&[queue]).validate()?;
         let (namespace, id) = (namespace.to_string(), id.to_owned());
-        let write = self.engine.shared.store.write(move |tx| {
+        let write = self.engine.inner.store.write(move |tx| {
             let row = session::lock(tx, &namespace, &id)?;
             let mut row = row.ok_or_else(|| EngineError::not_found("session", &id))?;
-            let said = queue != QueueOverride::default();
+            let said = queue != InputQueueOverride::default();
             row.queue = said.then(|| serde_json::to_string(&queue)).transpose()?;
             row.updated = tx.now();
             row.save(tx)?;

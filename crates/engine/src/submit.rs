@@ -9,10 +9,10 @@ mod run;
 pub(crate) mod schedule;
 mod session;
 
-use provost_core::command::AgentCommand;
-use provost_core::execution_policy::ExecPolicy;
+use provost_core::command::TaskRequest;
+use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, TaskState, WorkError};
+use provost_core::lifecycle::{InputOutcome, RequestError, TaskState};
 use provost_core::{InputId, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::governance::budget;
@@ -46,7 +46,7 @@ pub struct Accepted {
     /// The session.
     pub session: String,
     /// What becomes of the message.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// True if this very command had been accepted before.
     #[serde(default, skip_serializing)]
     pub deduped: bool,
@@ -58,7 +58,7 @@ pub(crate) fn submit_in_tx(
     request: &SubmitRequest,
 ) -> Result<Accepted, EngineError> {
     if let Some(known) = request.memory.recall_or_reserve::<Accepted>(tx)? {
-        return Ok(Accepted { outcome: DeliveryOutcome::Duplicate, deduped: true, ..known? });
+        return Ok(Accepted { outcome: InputOutcome::Duplicate, deduped: true, ..known? });
     }
     check_run_id(tx, &request.command)?;
     let accepted = route(tx, request)?;
@@ -71,7 +71,7 @@ pub(crate) fn submit_in_tx(
 pub(crate) fn store_refusal(
     tx: &mut Tx<'_>,
     request: &SubmitRequest,
-    refusal: &WorkError,
+    refusal: &RequestError,
 ) -> Result<(), EngineError> {
     request.memory.refuse::<Accepted>(tx, refusal)
 }
@@ -100,11 +100,11 @@ fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineErr
 }
 
 /// A run id that a caller chose must be free.
-fn check_run_id(tx: &mut Tx<'_>, command: &AgentCommand) -> Result<(), EngineError> {
+fn check_run_id(tx: &mut Tx<'_>, command: &TaskRequest) -> Result<(), EngineError> {
     let Some(id) = command.run_id else { return Ok(()) };
     if run_row::get(tx, id)?.is_some() {
         let fix = "choose a new one";
-        return Err(WorkError::invalid("command.run_id", "cannot be used", fix).into());
+        return Err(RequestError::invalid("command.run_id", "cannot be used", fix).into());
     }
     Ok(())
 }
@@ -113,13 +113,13 @@ fn check_run_id(tx: &mut Tx<'_>, command: &AgentCommand) -> Result<(), EngineErr
 fn continued_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    command: &AgentCommand,
+    command: &TaskRequest,
     session: Option<&SessionRow>,
 ) -> Result<Option<TaskRow>, EngineError> {
     let Some(session) = session else { return Ok(None) };
     let agent = command.agent.as_deref();
     let newest = task::newest_asked(tx, namespace.as_str(), &session.id, agent)?;
-    Ok(newest.filter(|task| command.continues(&task.agent, task.archived.is_some())))
+    Ok(newest.filter(|task| command.is_follow_up_of(&task.agent, task.archived.is_some())))
 }
 
 /// A task to create with its first run.
@@ -143,7 +143,7 @@ pub(crate) struct Parent {
     pub(crate) run: RunId,
     pub(crate) step: u64,
     pub(crate) depth: u64,
-    pub(crate) policy: ExecPolicy,
+    pub(crate) policy: ExecutionPolicy,
     /// What it wants of it, as JSON.
     pub(crate) spawn: String,
     /// Its position among the children of one call, if its definition is part of its parent's.
@@ -194,7 +194,7 @@ pub(crate) fn insert_task(
     set_budget(tx, &task, command)?;
     let placement = input::Place {
         mode: command.queue_mode.unwrap_or_default(),
-        outcome: DeliveryOutcome::Queued,
+        outcome: InputOutcome::Queued,
         run: Some(new.ids.run),
     };
     let input = input::insert(tx, &task, new.message, placement)?;
@@ -223,7 +223,7 @@ pub(crate) fn insert_task(
         run: run.id,
         input: input.id,
         session: task.into_row().session_id,
-        outcome: DeliveryOutcome::Queued,
+        outcome: InputOutcome::Queued,
         deduped: false,
     })
 }
@@ -270,7 +270,7 @@ fn task_row(
 pub(crate) fn set_budget(
     tx: &mut Tx<'_>,
     task: &TaskRow,
-    command: &AgentCommand,
+    command: &TaskRequest,
 ) -> Result<(), EngineError> {
     let Some(cap) = command.budget else { return Ok(()) };
     let row = budget::BudgetRow {

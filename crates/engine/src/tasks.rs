@@ -2,7 +2,7 @@
 
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
-    DeliveryOutcome, Illegal, InputState, TaskEvent, TaskState, WorkError,
+    InputOutcome, InputState, InvalidTransition, RequestError, TaskState, TaskTransition,
 };
 use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
@@ -28,13 +28,13 @@ impl Tasks<'_> {
     /// for a person can be put away.
     pub async fn archive(self, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
         let namespace = namespace.clone();
-        self.engine.shared.store.write(move |tx| archive(tx, &namespace, id)).await
+        self.engine.inner.store.write(move |tx| archive(tx, &namespace, id)).await
     }
 
     /// Tries a task again that failed or was dropped: a new run is told once more what the last one was told.
     pub async fn retry(self, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
         let namespace = namespace.clone();
-        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id)).await
+        self.engine.inner.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 }
 
@@ -46,8 +46,9 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
     let state: TaskState = word(&task.state)?;
     if !state.can_archive() {
         let from = state.as_str();
-        let illegal = Illegal { machine: "task", from, event: "archived", terminal: false };
-        return Err(WorkError::from(illegal).into());
+        let illegal =
+            InvalidTransition { machine: "task", from, transition: "archived", terminal: false };
+        return Err(RequestError::from(illegal).into());
     }
     task.archived = Some(tx.now());
     task.version += 1;
@@ -58,7 +59,7 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
 
 fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
-    let next = word::<TaskState>(&task.state)?.next(TaskEvent::Retried)?;
+    let next = word::<TaskState>(&task.state)?.apply(TaskTransition::Retried)?;
     let footing = follow_up::footing(tx, &task, None)?;
     let last = run::last_of_task(tx, task.id)?;
     let told = match &last {
@@ -67,7 +68,7 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
     };
     if told.is_empty() {
         let what = "nothing was said to it";
-        return Err(WorkError::invalid("task", what, "send it a message").into());
+        return Err(RequestError::invalid("task", what, "send it a message").into());
     }
     let mut inputs = Vec::with_capacity(told.len());
     for row in told {
@@ -78,7 +79,7 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
             seq,
             idem_key: again.to_string(),
             state: InputState::Pending.as_str().to_owned(),
-            outcome: DeliveryOutcome::Restarted.as_str().to_owned(),
+            outcome: InputOutcome::Restarted.as_str().to_owned(),
             claimed_epoch: None,
             created: tx.now(),
             updated: tx.now(),

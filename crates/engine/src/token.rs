@@ -1,5 +1,4 @@
-//! Tokens of the run API, as they are stored. Secrets are made, shown and compared where requests come in; here is only
-//! their hash.
+//! API tokens as stored. Only the hash of a secret is stored; the API creates and compares secrets.
 
 use provost_core::{Timestamp, TokenId};
 use provost_store::table::governance::token::{self, TokenRow};
@@ -8,41 +7,41 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use provost_store::query::page::{PAGE_MAX, Page};
 
-/// A token that is to be made.
+/// A token to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// The hash of its secret.
+    /// Hash of the secret.
     pub hash: String,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it may be used for.
+    /// Permitted scopes.
     pub scopes: Vec<String>,
-    /// In which namespaces.
+    /// Permitted namespaces.
     pub namespaces: Vec<String>,
-    /// When it ends by itself.
+    /// Expiry. `None`: the token does not expire.
     pub expires: Option<Timestamp>,
 }
 
-/// A token as it stands.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     /// The id.
     pub id: TokenId,
-    /// The hash of its secret.
+    /// Hash of the secret.
     pub hash: String,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it may be used for.
+    /// Permitted scopes.
     pub scopes: Vec<String>,
-    /// In which namespaces.
+    /// Permitted namespaces.
     pub namespaces: Vec<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it ends by itself.
+    /// Expiry. `None`: the token does not expire.
     pub expires: Option<Timestamp>,
-    /// When it was taken back.
+    /// Time of revocation.
     pub revoked: Option<Timestamp>,
-    /// When it was last used, more or less.
+    /// Time of last use. Approximate, because callers record it only now and then.
     pub last_used: Option<Timestamp>,
 }
 
@@ -71,7 +70,7 @@ pub struct Tokens<'a> {
 impl Tokens<'_> {
     /// Stores a token under a new id.
     pub async fn create(self, new: NewToken) -> Result<Token, EngineError> {
-        let id: TokenId = self.engine.shared.env.id();
+        let id: TokenId = self.engine.inner.env.id();
         let scopes = serde_json::to_string(&new.scopes)?;
         let namespaces = serde_json::to_string(&new.namespaces)?;
         let write = self.engine.store().write(move |tx| {
@@ -92,13 +91,13 @@ impl Tokens<'_> {
         write.await
     }
 
-    /// A token as it stands, also if it was taken back.
+    /// Returns a token, revoked or not.
     pub async fn get(self, id: TokenId) -> Result<Token, EngineError> {
         let row = self.engine.store().read(move |tx| Ok::<_, EngineError>(token::get(tx, id)?));
         Token::read(row.await?.ok_or_else(|| EngineError::not_found("token", id))?)
     }
 
-    /// All tokens, oldest first, after an id.
+    /// Lists tokens in order of creation, after the token `after`.
     pub async fn list(
         self,
         after: Option<TokenId>,
@@ -113,7 +112,7 @@ impl Tokens<'_> {
         Ok(Page::new(tokens, limit, |token: &Token| token.id))
     }
 
-    /// Takes a token back. The first time counts.
+    /// Revokes a token. A repeated call keeps the first time.
     pub async fn revoke(self, id: TokenId) -> Result<Token, EngineError> {
         let write = self.engine.store().write(move |tx| {
             token::revoke(tx, id)?;
@@ -123,7 +122,7 @@ impl Tokens<'_> {
         write.await
     }
 
-    /// Notes when a token was used. Callers do it now and then, not each time.
+    /// Records the time of use of a token. Callers do it now and then, not for each request.
     pub async fn touch(self, id: TokenId, at: Timestamp) -> Result<(), EngineError> {
         self.engine.store().write(move |tx| Ok::<_, EngineError>(token::touch(tx, id, at)?)).await
     }

@@ -1,4 +1,4 @@
-//! The part of an engine that works: claims runs, carries them, renews their leases, and keeps time.
+//! Worker: claims runs, executes their attempts, renews their leases, and runs maintenance.
 
 pub(crate) mod claim;
 mod claim_loop;
@@ -17,35 +17,35 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use self::claim_loop::ClaimLoop;
-use crate::attempt::{Live, Signal};
-use crate::engine::{Engine, Shared};
+use crate::attempt::{AttemptSignal, RunningAttempt};
+use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
 use crate::maintenance::{self, housekeeping};
 use crate::options::EngineOptions;
 use crate::worker::claim::BUILD;
 
-/// A running worker. Dropping it abandons what it works on; [`stop`](Self::stop) lets that come to a good place first.
+/// A running worker. Dropping it abandons its attempts; [`stop`](Self::stop) first lets them reach a step boundary.
 pub struct Worker {
     id: WorkerId,
-    shared: Arc<Shared>,
+    shared: Arc<EngineInner>,
     stopping: CancellationToken,
     claiming: JoinHandle<()>,
     tasks: JoinSet<()>,
     is_guarded: bool,
-    /// The proof that this worker is alive. Attempts that are being unwound hold it, too.
+    /// File lock that proves that this worker is alive. Attempts that are still unwinding hold it too.
     _lock: Arc<NodeLock>,
 }
 
 impl Engine {
-    /// Starts to work: first takes over what dead workers left, then claims.
+    /// Starts a worker. It first takes over the runs of dead workers, then claims runs.
     pub async fn start(&self) -> Result<Worker, EngineError> {
-        let shared = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.inner);
         let id: WorkerId = shared.env.id();
         let lock = Arc::new(NodeLock::acquire(&lock_dir(shared.store.path()), id)?);
         let guarded_until = maintenance::guard_boot(&shared).await?;
         register(&shared, id, &lock, guarded_until).await?;
         maintenance::take_over_the_dead(&shared).await?;
-        // What became due while nobody was there, before anything is claimed: a deadline that has passed starts nothing.
+        // Fires due timers before the first claim, so that no run starts whose deadline has passed.
         maintenance::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
         let claim_loop = ClaimLoop::new(&shared, id, &lock, guarded_until);
@@ -53,7 +53,7 @@ impl Engine {
         let mut tasks = JoinSet::new();
         tasks.spawn(crate::worker::heartbeat::renew_leases(Arc::clone(&shared), id));
         tasks.spawn(crate::worker::heartbeat::heed_rows(Arc::clone(&shared), id));
-        if let Some(focus) = shared.options.focus.clone() {
+        if let Some(focus) = shared.options.served_sessions.clone() {
             tasks.spawn(crate::worker::heartbeat::tell_focus(Arc::clone(&shared), id, focus));
         }
         tasks.spawn(crate::worker::heartbeat::heed_hints(Arc::clone(&shared), id));
@@ -65,13 +65,13 @@ impl Engine {
 }
 
 async fn register(
-    shared: &Shared,
+    shared: &EngineInner,
     id: WorkerId,
     lock: &NodeLock,
     idle_until: Option<Timestamp>,
 ) -> Result<(), EngineError> {
     let lock_path = lock.path().display().to_string();
-    let EngineOptions { pool, capacity, focus, .. } = shared.options.clone();
+    let EngineOptions { pool, capacity, served_sessions: focus, .. } = shared.options.clone();
     let focus = focus.map(|focus| serde_json::to_string(&focus.sessions())).transpose()?;
     let write = shared.store.write(move |tx| {
         let now = tx.now();
@@ -98,30 +98,30 @@ async fn register(
 }
 
 impl Worker {
-    /// Its id.
+    /// Id of the worker.
     pub fn id(&self) -> WorkerId {
         self.id
     }
 
-    /// True if the service has crashed so often of late that this worker begins to claim only after a while.
+    /// Returns true if the service is in a crash loop, so that this worker waits before it claims runs.
     pub fn is_guarded(&self) -> bool {
         self.is_guarded
     }
 
-    /// Claims nothing more and lets runs come to a boundary for up to `patience`, then gives back what is left: another
-    /// worker goes on with it at once.
+    /// Stops the worker. It claims no more runs, waits up to `patience` for its attempts to reach a step boundary,
+    /// and requeues the rest. Another worker can continue those at once.
     pub async fn stop(mut self, patience: Duration) {
         self.stopping.cancel();
-        // It may have claimed something that must not be forgotten.
+        // The loop may have committed a claim; its attempt must be started.
         if let Err(error) = (&mut self.claiming).await {
             tracing::warn!(%error, "claiming had ended before");
         }
-        self.tell(Signal::Drain);
-        // Told to others while the runs come to their boundaries: nobody waits for the other.
+        self.tell(AttemptSignal::Drain);
+        // Stored concurrently with the drain, because neither depends on the other.
         tokio::join!(self.say_draining(), async {
             drop(tokio::time::timeout(patience, self.idle()).await);
         });
-        self.tell(Signal::Abandon);
+        self.tell(AttemptSignal::Abandon);
         drop(tokio::time::timeout(self.shared.options.grace, self.idle()).await);
         self.tasks.shutdown().await;
         let id = self.id;
@@ -136,13 +136,13 @@ impl Worker {
         }
     }
 
-    /// Works until `shutdown` comes, such as a signal to the process, then [stops](Self::stop).
+    /// Waits for `shutdown`, such as a signal to the process, then [stops](Self::stop).
     pub async fn run_until(self, shutdown: impl Future<Output = ()>, patience: Duration) {
         shutdown.await;
         self.stop(patience).await;
     }
 
-    /// Lets everybody who looks at the database know that it begins nothing more.
+    /// Stores that the worker is draining, so that other processes can see it.
     async fn say_draining(&self) {
         let id = self.id;
         let said = self.shared.store.write(move |tx| {
@@ -154,20 +154,20 @@ impl Worker {
         }
     }
 
-    /// Waits until none of its attempts is under way.
+    /// Waits until all attempts of the worker have ended.
     async fn idle(&self) {
         for live in self.lives() {
-            live.ended().await;
+            live.wait_until_finished().await;
         }
     }
 
-    fn tell(&self, signal: Signal) {
+    fn tell(&self, signal: AttemptSignal) {
         for live in self.lives() {
-            live.tell(signal);
+            live.signal(signal);
         }
     }
 
-    fn lives(&self) -> Vec<Arc<Live>> {
+    fn lives(&self) -> Vec<Arc<RunningAttempt>> {
         lives_of(&self.shared, self.id)
     }
 }
@@ -175,11 +175,11 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.claiming.abort();
-        self.tell(Signal::Abandon);
+        self.tell(AttemptSignal::Abandon);
     }
 }
 
-/// The attempts of one worker; a process may have several.
-fn lives_of(shared: &Shared, id: WorkerId) -> Vec<Arc<Live>> {
-    shared.live().values().filter(|live| live.lease.worker == id).cloned().collect()
+/// Returns the attempts of one worker. A process can have several workers.
+fn lives_of(shared: &EngineInner, id: WorkerId) -> Vec<Arc<RunningAttempt>> {
+    shared.attempts().values().filter(|live| live.lease.worker == id).cloned().collect()
 }

@@ -1,175 +1,191 @@
-//! Where a question stands.
+//! Explains the state of an approval.
 
 use provost_core::ApprovalRequest;
-use provost_core::lifecycle::{ApprovalKind, ApprovalState, Ballot, Fallback};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction, ApprovalVotes};
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
-use super::told::{Told, distance, moment, problem};
+use super::builder::{ExplanationBuilder, distance, error_detail, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{ApprovalFacts, Here};
 
-/// Who answers where an earlier yes reached as far.
-const GRANT: &str = "grant";
+/// The `decided_by` value of an approval that a standing approval settled.
+const GRANT_ACTOR: &str = "grant";
 
-/// The cause of where a question stands.
-pub(super) fn cause(here: &Here, facts: &ApprovalFacts) -> Told {
-    let asked = &facts.approval;
-    let told = match asked.state.parse() {
-        Ok(ApprovalState::Pending) | Err(_) => open(here, asked),
-        Ok(ApprovalState::Cancelled) => void(facts),
-        Ok(ApprovalState::Expired) => expired(asked),
+/// Returns the cause of the state of an approval.
+pub(super) fn cause(here: &Here, facts: &ApprovalFacts) -> ExplanationBuilder {
+    let approval = &facts.approval;
+    let explanation = match approval.state.parse() {
+        Ok(ApprovalState::Pending) | Err(_) => open(here, approval),
+        Ok(ApprovalState::Cancelled) => no_longer_needed(facts),
+        Ok(ApprovalState::Expired) => expired(approval),
         Ok(state @ (ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Answered)) => {
-            answered(asked, state)
+            answered(approval, state)
         }
     };
-    told.see("asks", &asked.kind)
-        .see_some("decided", asked.decided.map(|at| moment(here.now, at)))
-        .about(asked.run_id)
-        .then(next::explain(asked.run_id))
+    explanation
+        .with_evidence("kind", &approval.kind)
+        .with_evidence_opt("decided", approval.decided.map(|at| timestamp(here.now, at)))
+        .with_related(approval.run_id)
+        .with_next_step(next::explain(approval.run_id))
 }
 
-/// What is asked.
-fn what(asked: &ApprovalRow) -> String {
-    let request = serde_json::from_str::<ApprovalRequest>(&asked.request).ok();
+/// Describes the request.
+fn request_text(approval: &ApprovalRow) -> String {
+    let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
-    match asked.kind.parse() {
-        Ok(ApprovalKind::Start) => "may it begin?".to_owned(),
+    match approval.kind.parse() {
+        Ok(ApprovalKind::Start) => "may it start?".to_owned(),
         Ok(ApprovalKind::EffectUnknown) => format!("may `{tool}` run again after an interruption?"),
-        Ok(ApprovalKind::Question) => problem(hint),
+        Ok(ApprovalKind::Question) => error_detail(hint),
         Ok(ApprovalKind::BudgetRaise) => "may it spend more?".to_owned(),
-        Ok(ApprovalKind::Plan) => "is its plan good?".to_owned(),
+        Ok(ApprovalKind::Plan) => "may it carry out its plan?".to_owned(),
         Ok(ApprovalKind::Tool) | Err(_) => format!("may `{tool}` run?"),
     }
 }
 
-/// What silence means.
-pub(super) fn silence(asked: &ApprovalRow) -> &'static str {
-    let yes = asked.fallback.parse::<Fallback>().is_ok_and(|fallback| fallback.allows(false));
-    match (asked.kind.parse::<ApprovalKind>(), yes) {
-        (Ok(ApprovalKind::Question), _) => "the agent goes on without an answer",
-        (_, true) => "it counts as a yes",
-        (_, false) => "it counts as a no",
+/// Describes the effect of an expiry.
+pub(super) fn expiry_effect(approval: &ApprovalRow) -> &'static str {
+    let yes = approval
+        .fallback
+        .parse::<ApprovalTimeoutAction>()
+        .is_ok_and(|fallback| fallback.allows(false));
+    match (approval.kind.parse::<ApprovalKind>(), yes) {
+        (Ok(ApprovalKind::Question), _) => "the agent continues without an answer",
+        (_, true) => "it counts as approved",
+        (_, false) => "it counts as denied",
     }
 }
 
-fn open(here: &Here, asked: &ApprovalRow) -> Told {
-    let (now, run, what) = (here.now, asked.run_id, what(asked));
-    if asked.expires <= now {
+fn open(here: &Here, approval: &ApprovalRow) -> ExplanationBuilder {
+    let (now, run, request_text) = (here.now, approval.run_id, request_text(approval));
+    if approval.expires <= now {
         let sentence = format!(
-            "Nobody answered {run} in time ({what}): it expired {} and is settled as soon as a worker looks.",
-            distance(now, asked.expires),
+            "The request of {run} ({request_text}) expired {} without an answer; the next check by a worker settles it.",
+            distance(now, approval.expires),
         );
-        return Told::new(Cause::ApprovalOverdue, sentence)
-            .see("without an answer", silence(asked))
-            .then(next::serve());
+        return ExplanationBuilder::new(Cause::ApprovalOverdue, sentence)
+            .with_evidence("without an answer", expiry_effect(approval))
+            .with_next_step(next::serve());
     }
-    let ballot = asked.ballot().ok().flatten();
+    let ballot = approval.ballot().ok().flatten();
     let sentence = match &ballot {
         None => format!(
-            "{run} asks ({what}) and nobody has answered: anybody with the scope `approve` can, else {} {}.",
-            distance(now, asked.expires),
-            silence(asked),
+            "{run} asks ({request_text}) and waits for a user with the scope `approve`; without an answer, {} {}.",
+            distance(now, approval.expires),
+            expiry_effect(approval),
         ),
         Some(ballot) => format!(
-            "{run} asks ({what}) and {}, else {} {}.",
+            "{run} asks ({request_text}) and {}; otherwise, {} {}.",
             missing(ballot),
-            distance(now, asked.expires),
-            silence(asked),
+            distance(now, approval.expires),
+            expiry_effect(approval),
         ),
     };
-    let told = Told::new(Cause::ApprovalOpen, sentence);
-    let told = ballot
+    let explanation = ExplanationBuilder::new(Cause::ApprovalOpen, sentence);
+    let explanation = ballot
         .iter()
-        .fold(told, tell_ballot)
-        .see("asked", moment(now, asked.created))
-        .see("expires", moment(now, asked.expires))
-        .see("without an answer", silence(asked))
-        .see("exactly this is asked for", problem(Some(&asked.plan)));
-    match asked.kind.parse() {
-        Ok(ApprovalKind::Question) => told.then(next::say(run)).then(next::deny(asked.id)),
-        _ => told.then(next::approve(asked.id)).then(next::deny(asked.id)),
+        .fold(explanation, with_votes)
+        .with_evidence("requested", timestamp(now, approval.created))
+        .with_evidence("expires", timestamp(now, approval.expires))
+        .with_evidence("without an answer", expiry_effect(approval))
+        .with_evidence("plan", error_detail(Some(&approval.plan)));
+    match approval.kind.parse() {
+        Ok(ApprovalKind::Question) => explanation
+            .with_next_step(next::answer_text(run))
+            .with_next_step(next::deny(approval.id)),
+        _ => explanation
+            .with_next_step(next::approve(approval.id))
+            .with_next_step(next::deny(approval.id)),
     }
 }
 
-/// How many approvals are missing, and whose.
-pub(super) fn missing(ballot: &Ballot) -> String {
-    let (needed, have) = (ballot.approvers.required, ballot.yes());
-    let who = match ballot.awaited().as_slice() {
-        [] => "from anybody with the scope `approve`".to_owned(),
+/// Describes how many approvals are missing and from whom.
+pub(super) fn missing(ballot: &ApprovalVotes) -> String {
+    let (needed, have) = (ballot.approvers.required, ballot.approved_by());
+    let who = match ballot.pending_approvers().as_slice() {
+        [] => "from users with the scope `approve`".to_owned(),
         names => format!("from {}", names.join(", ")),
     };
-    let said = match have.as_slice() {
+    let names = match have.as_slice() {
         [] => String::new(),
         names => format!(" ({})", names.join(", ")),
     };
-    let more = ballot.missing();
-    format!("has {} of {needed} approvals{said}: {more} more must come {who}", have.len())
+    let more = ballot.missing_approvals();
+    format!("has {} of {needed} approvals{names}: {more} more must come {who}", have.len())
 }
 
-/// Who decides, and who has said what.
-pub(super) fn tell_ballot(told: Told, ballot: &Ballot) -> Told {
-    let (needed, have) = (ballot.approvers.required, ballot.yes());
-    let excluded = ballot.approvers.not_requester.then(|| ballot.requesters.join(", "));
-    let awaited = Some(ballot.awaited().join(", ")).filter(|names| !names.is_empty());
-    told.see("approvals", format!("{} of {needed}", have.len()))
-        .see_some("approved by", Some(have.join(", ")).filter(|names| !names.is_empty()))
-        .see_some("may approve", awaited)
-        .see_some("may not approve, having started the run", excluded)
+/// Adds the votes and the eligible approvers as evidence.
+pub(super) fn with_votes(
+    explanation: ExplanationBuilder,
+    ballot: &ApprovalVotes,
+) -> ExplanationBuilder {
+    let (needed, have) = (ballot.approvers.required, ballot.approved_by());
+    let excluded = ballot.approvers.exclude_requester.then(|| ballot.requesters.join(", "));
+    let awaited = Some(ballot.pending_approvers().join(", ")).filter(|names| !names.is_empty());
+    explanation
+        .with_evidence("approvals", format!("{} of {needed}", have.len()))
+        .with_evidence_opt("approved by", Some(have.join(", ")).filter(|names| !names.is_empty()))
+        .with_evidence_opt("may approve", awaited)
+        .with_evidence_opt("may not approve (requesters of the run)", excluded)
 }
 
-fn answered(asked: &ApprovalRow, state: ApprovalState) -> Told {
-    let by = asked.decided_by.as_deref().unwrap_or("somebody");
-    let (run, what) = (asked.run_id, what(asked));
-    let decision = asked.decision.as_deref().unwrap_or("{}");
+fn answered(approval: &ApprovalRow, state: ApprovalState) -> ExplanationBuilder {
+    let by = approval.decided_by.as_deref().unwrap_or("a user");
+    let (run, request_text) = (approval.run_id, request_text(approval));
+    let decision = approval.decision.as_deref().unwrap_or("{}");
     let decision = serde_json::from_str::<Value>(decision).unwrap_or_default();
-    let said = |field: &str| decision[field].as_str().map(str::to_owned);
+    let decision_text = |field: &str| decision[field].as_str().map(str::to_owned);
     match state {
         ApprovalState::Denied => {
-            let reason = said("reason").filter(|reason| !reason.is_empty());
-            let reason = reason.map(|reason| format!(": {}", problem(Some(&reason))));
-            let sentence = format!("{by} said no to {run} ({what}){}.", reason.unwrap_or_default());
-            Told::new(Cause::ApprovalDenied, sentence)
+            let reason = decision_text("reason").filter(|reason| !reason.is_empty());
+            let reason = reason.map(|reason| format!(": {}", error_detail(Some(&reason))));
+            let sentence = format!("{by} denied the request of {run} ({request_text}){}.", reason.unwrap_or_default());
+            ExplanationBuilder::new(Cause::ApprovalDenied, sentence)
         }
         ApprovalState::Answered => {
-            let text = problem(said("text").as_deref());
-            let sentence = format!("{by} answered {run} ({what}): {text}.");
-            Told::new(Cause::ApprovalAnswered, sentence)
+            let text = error_detail(decision_text("text").as_deref());
+            let sentence = format!("{by} answered {run} ({request_text}): {text}.");
+            ExplanationBuilder::new(Cause::ApprovalAnswered, sentence)
         }
-        _ if by == GRANT => {
+        _ if by == GRANT_ACTOR => {
             let sentence = format!(
-                "{run} did not have to wait ({what}): an earlier yes was for the same call."
+                "{run} did not have to wait ({request_text}): a standing approval covers the same call."
             );
-            Told::new(Cause::ApprovalGranted, sentence)
+            ExplanationBuilder::new(Cause::ApprovalGranted, sentence)
         }
         _ => {
-            let sentence = format!("{by} said yes to {run} ({what}).");
-            Told::new(Cause::ApprovalApproved, sentence)
-                .see("it reaches", said("grant").as_deref().unwrap_or("this call"))
+            let sentence = format!("{by} approved the request of {run} ({request_text}).");
+            ExplanationBuilder::new(Cause::ApprovalApproved, sentence)
+                .with_evidence("grant", decision_text("grant").as_deref().unwrap_or("this call"))
         }
     }
-    .see("answered by", by)
+    .with_evidence("answered by", by)
 }
 
-fn expired(asked: &ApprovalRow) -> Told {
-    let (run, what) = (asked.run_id, what(asked));
+fn expired(approval: &ApprovalRow) -> ExplanationBuilder {
+    let (run, request_text) = (approval.run_id, request_text(approval));
     let sentence = format!(
-        "Nobody answered {run} by {} ({what}), and then {}.",
-        asked.expires.to_rfc3339(),
-        silence(asked)
+        "{run} received no answer by {} ({request_text}), so {}.",
+        approval.expires.to_rfc3339(),
+        expiry_effect(approval)
     );
-    Told::new(Cause::ApprovalExpired, sentence).see("fallback", &asked.fallback)
+    ExplanationBuilder::new(Cause::ApprovalExpired, sentence)
+        .with_evidence("fallback", &approval.fallback)
 }
 
-fn void(facts: &ApprovalFacts) -> Told {
-    let asked = &facts.approval;
+fn no_longer_needed(facts: &ApprovalFacts) -> ExplanationBuilder {
+    let approval = &facts.approval;
     let why = match &facts.run {
         Some(run) if run.phase == "done" => format!("has ended ({})", run.status),
-        Some(_) => "goes on with a newer message".to_owned(),
+        Some(_) => "continues with a newer message".to_owned(),
         None => "was removed".to_owned(),
     };
-    let sentence =
-        format!("{} needs no answer any more ({}): it {why}.", asked.run_id, what(asked));
-    Told::new(Cause::ApprovalVoid, sentence)
+    let sentence = format!(
+        "{} no longer needs an answer ({}): it {why}.",
+        approval.run_id,
+        request_text(approval)
+    );
+    ExplanationBuilder::new(Cause::ApprovalVoid, sentence)
 }

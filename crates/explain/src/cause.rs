@@ -1,18 +1,18 @@
-//! Every cause there is, with its stable code.
+//! All causes with their stable codes.
 //!
-//! There is none for "unknown": a state that should not be has a name of its own that says what was seen.
+//! No cause means "unknown": each invalid state has its own cause, which describes the stored values.
 
 /// Defines the causes with their codes.
 macro_rules! causes {
     ($( $(#[$doc:meta])* $variant:ident = $code:literal ),+ $(,)?) => {
-        /// Why something waits, or why it ended.
+        /// The reason that a subject waits, or the reason that it ended.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Cause {
             $( $(#[$doc])* $variant ),+
         }
 
         impl Cause {
-            /// Every cause, in the order of this page.
+            /// All causes in the order of their declaration.
             pub const ALL: &'static [Self] = &[$( Self::$variant ),+];
 
             /// The stable code.
@@ -26,245 +26,245 @@ macro_rules! causes {
 }
 
 causes! {
-    // A run that no worker has.
-    /// Its time is over, and nobody has looked yet.
+    // Queued runs.
+    /// The deadline of the run has passed, but no worker has ended it yet.
     DeadlinePassed = "deadline_passed",
-    /// The time in which it had to start is over, and nobody has looked yet.
+    /// The queue deadline of the run has passed, but no worker has ended it yet.
     QueueDeadlinePassed = "queue_deadline_passed",
-    /// Messages that come shortly after each other become one turn.
+    /// The run collects messages that arrive shortly after each other into one turn.
     MoreMessages = "waiting_more_messages",
-    /// It was asked for a later time.
+    /// The run is scheduled for a later time.
     StartTime = "waiting_start_time",
-    /// As many runs that the same call has started as may are at work.
+    /// The call that started the run has reached its concurrency limit.
     CallFull = "waiting_call_full",
-    /// The provider wants to be left alone until then.
+    /// The model provider limits the request rate.
     RateLimit = "waiting_rate_limit",
-    /// Its worker was lost and gets some time in case it comes back.
+    /// The worker of the run was lost and has a grace period in which to come back.
     LostWorker = "waiting_lost_worker",
-    /// The database did not take what the last attempt wrote.
+    /// The last attempt could not write to the database.
     Database = "waiting_database",
-    /// The last attempt failed and the next one has to wait.
+    /// The last attempt failed and the delay before the next one has not passed.
     Retry = "waiting_retry",
-    /// Another run of the session is at work.
+    /// Another run of the session is active.
     SessionBusy = "waiting_session_busy",
-    /// Another run has the session and itself waits.
+    /// Another run holds the session and is itself waiting.
     SessionHeld = "waiting_session_held",
-    /// Other runs of the session come first.
+    /// Other runs of the session are ahead.
     SessionTurn = "waiting_session_turn",
-    /// It is due, and nobody has marked it.
-    DueUnmarked = "due_not_marked",
-    /// Somebody paused its class.
+    /// The run is due but its row is not marked as ready.
+    DueNotMarked = "due_not_marked",
+    /// The execution class has a concurrency limit of zero.
     ClassPaused = "waiting_class_paused",
-    /// Nobody works.
+    /// No worker is alive.
     NoWorker = "waiting_no_worker",
-    /// Everybody who works is too old for it.
+    /// The build of every live worker is older than the run requires.
     NewerWorker = "waiting_newer_worker",
-    /// Everybody who works takes runs of other pools.
+    /// Every live worker serves a different pool.
     OtherPool = "waiting_pool_worker",
-    /// Everybody who works serves other sessions.
+    /// Every live worker serves other sessions.
     OtherSessions = "waiting_session_worker",
-    /// The service crashed too often and begins nothing for a while.
+    /// The service crashed repeatedly and starts no runs for a while.
     BootGuard = "waiting_boot_guard",
-    /// Runs of its class could not be started again and again.
-    Breaker = "waiting_breaker",
-    /// As many runs of its class as may are at work.
+    /// The circuit breaker of the execution class is open because its runs failed to start.
+    ClassBreaker = "waiting_breaker",
+    /// All slots of the execution class are in use.
     ClassFull = "waiting_class_full",
-    /// As many runs of its namespace as may are at work.
+    /// The namespace has reached its concurrency limit.
     NamespaceCeiling = "waiting_namespace_ceiling",
-    /// As many runs of its pool as may are at work.
+    /// The pool has reached its concurrency limit.
     PoolCeiling = "waiting_pool_ceiling",
-    /// Everybody who works is about to stop.
+    /// Every live worker that could run it is draining.
     WorkersDraining = "waiting_workers_draining",
-    /// Everybody who works has enough to do.
+    /// Every live worker that could run it has reached its capacity.
     WorkersFull = "waiting_workers_full",
-    /// It is ready and ends soon if nobody takes it.
+    /// The run is ready and its queue deadline is near.
     QueueDeadlineNear = "queue_deadline_near",
-    /// It has been ready for long and nobody takes it.
+    /// The run has been ready for a long time and no worker has claimed it.
     ReadyNotClaimed = "ready_not_claimed",
-    /// It is ready for the next worker.
+    /// The run is ready to be claimed.
     Ready = "ready",
 
-    // A run that a worker has.
-    /// Somebody asked for its end.
-    Stopping = "stopping",
-    /// Its worker is dead.
+    // Leased runs.
+    /// The run is being cancelled.
+    Cancelling = "stopping",
+    /// The worker of the run is dead.
     WorkerGone = "worker_gone",
-    /// Its worker has said nothing for too long.
+    /// The worker has not renewed the lease in time.
     LeaseExpired = "lease_expired",
-    /// A newer message takes its place.
+    /// A newer message interrupts the run.
     Interrupting = "interrupting",
-    /// Its worker stops and gives it back.
+    /// The worker is draining and will requeue the run.
     WorkerDraining = "worker_draining",
-    /// A tool runs.
+    /// A tool call is running.
     ToolRunning = "tool_running",
-    /// Its conversation is being made shorter.
+    /// The context is being compacted.
     Compacting = "compacting",
-    /// A model answers.
+    /// A model call is running.
     ModelRunning = "model_running",
-    /// It was just taken.
+    /// The run was just claimed and its agent is being built.
     Starting = "starting",
-    /// It is at work between two steps.
+    /// The run is between two steps.
     BetweenSteps = "between_steps",
 
-    // A run that waits for something that is not a worker.
-    /// Somebody must approve its start.
+    // Parked runs.
+    /// The start of the run needs approval.
     ParkedStart = "parked_start_approval",
-    /// Somebody must approve a call.
+    /// A tool call needs approval.
     ParkedTool = "parked_tool_approval",
-    /// Somebody must say what came of a call.
+    /// A user must decide about a call whose outcome is not known.
     ParkedEffect = "parked_effect_unclear",
-    /// Somebody must approve a plan.
+    /// A plan needs approval.
     ParkedPlan = "parked_plan_approval",
-    /// It asked a person.
+    /// The agent asked the user a question.
     ParkedQuestion = "parked_question",
-    /// Its money is spent.
+    /// The budget of the run is spent.
     ParkedBudget = "parked_budget",
-    /// Its children have not ended.
+    /// The children of the run have not ended.
     ParkedChildren = "parked_children",
-    /// Its tries are used up and an operator wants to look.
+    /// All tries failed and the policy hands the run to an operator.
     ParkedRetriesUsedUp = "parked_retries_used_up",
-    /// It crashed again and again and an operator wants to look.
+    /// The run crashed repeatedly and the policy hands it to an operator.
     ParkedCrashLoop = "parked_crash_loop",
-    /// The time of its question is over, and nobody has looked yet.
+    /// An approval has expired, but no worker has processed the expiry yet.
     ParkedOverdue = "parked_answer_overdue",
-    /// It waits, and nothing of what it waits for is there.
+    /// The run is parked, but nothing that could resume it exists.
     ParkedForNothing = "parked_for_nothing",
 
-    // A run that has ended.
-    /// It answered.
+    // Finished runs.
+    /// The run succeeded.
     EndedOk = "ended_ok",
-    /// It answered when a limit was reached.
+    /// The run ended with the result so far when it reached a limit.
     EndedOkAtLimit = "ended_ok_at_limit",
-    /// The provider was overloaded or out of reach.
+    /// The model provider was overloaded or unreachable.
     EndedProviderOverloaded = "ended_provider_overloaded",
-    /// The provider wanted fewer requests.
+    /// The model provider limited the request rate.
     EndedProviderRateLimited = "ended_provider_rate_limited",
-    /// The provider did not take the credential.
+    /// The model provider rejected the credential.
     EndedProviderAuth = "ended_provider_auth",
-    /// The provider refused the request.
+    /// The model provider rejected the request.
     EndedProviderBadRequest = "ended_provider_bad_request",
-    /// The answer never became what was wanted.
+    /// The model never returned a response of the required type.
     EndedInvalidOutput = "ended_invalid_output",
-    /// The conversation did not fit the model.
+    /// The context did not fit the model.
     EndedContextOverflow = "ended_context_overflow",
-    /// A tool ended the run.
+    /// A tool error ended the run.
     EndedToolError = "ended_tool_error",
-    /// A tool took too long.
+    /// A tool timed out.
     EndedToolTimeout = "ended_tool_timeout",
-    /// Nobody knows what came of a call, and then the run fails.
+    /// The outcome of a call is not known, and the policy is to fail.
     EndedEffectUnclear = "ended_effect_unclear",
-    /// Its agent or the place to run in could not be made.
+    /// The agent or the execution environment could not be created.
     EndedSandboxStart = "ended_sandbox_start",
-    /// One attempt took too long.
-    EndedAttemptClock = "ended_attempt_clock",
-    /// There was no sign of life for too long.
-    EndedSilence = "ended_silence",
-    /// Nobody began it in time.
+    /// An attempt exceeded its timeout.
+    EndedAttemptTimeout = "ended_attempt_clock",
+    /// An attempt made no progress for longer than the idle timeout.
+    EndedIdleTimeout = "ended_silence",
+    /// No worker started the run before its queue deadline.
     EndedQueueDeadline = "ended_queue_deadline",
-    /// The time that the caller set was over.
+    /// The run missed the deadline that its caller set.
     EndedDeadline = "ended_deadline",
-    /// It took longer than it may.
+    /// The run exceeded its timeout.
     EndedTimeout = "ended_timeout",
-    /// It reached the limit of time of its agent.
+    /// The run reached the time limit of its agent.
     EndedWallLimit = "ended_wall_limit",
-    /// A person cancelled it.
+    /// A user cancelled the run.
     EndedByUser = "ended_cancelled_by_user",
-    /// Its message was taken back.
-    EndedWithdrawn = "ended_message_withdrawn",
-    /// The run above it ended.
+    /// The message of the run was withdrawn.
+    EndedMessageWithdrawn = "ended_message_withdrawn",
+    /// The parent run ended.
     EndedByParent = "ended_cancelled_by_parent",
-    /// A newer message took its place.
+    /// A newer message interrupted the run.
     EndedByInterrupt = "ended_cancelled_by_interrupt",
-    /// Its message gave way to a newer one.
-    EndedGaveWay = "ended_message_gave_way",
-    /// Its money was spent.
+    /// A newer message replaced the message of the run.
+    EndedMessageReplaced = "ended_message_gave_way",
+    /// The budget of the run was spent.
     EndedBudget = "ended_budget",
-    /// The policy forbade it.
+    /// A policy denied the run.
     EndedPolicyDenied = "ended_policy_denied",
-    /// It reached a limit of its agent.
+    /// The run reached a limit of its agent.
     EndedLimit = "ended_limit",
-    /// A person said no.
+    /// A user denied the start or the plan of the run.
     EndedApprovalDenied = "ended_approval_denied",
-    /// Nobody answered in time.
+    /// The approval of the start or the plan expired.
     EndedApprovalExpired = "ended_approval_expired",
-    /// It crashed again and again.
+    /// The run crashed repeatedly.
     EndedCrashLoop = "ended_crash_loop",
-    /// A defect of Provost.
+    /// A defect of Provost or of the agent ended the run.
     EndedInternal = "ended_internal",
-    /// It ended with a code that ends attempts and no runs.
+    /// The run ended with a code that only attempts can end with.
     EndedAttemptCode = "ended_attempt_code",
-    /// It ended without a code that would say why.
+    /// The run ended without a code that this version recognizes.
     EndedWithoutCode = "ended_without_code",
-    /// Its row is in no state that a run can have.
+    /// The stored status, phase and wait reason of the run are not a valid combination.
     NoState = "run_in_no_state",
 
-    // A task.
-    /// It was put away.
+    // Tasks.
+    /// The task was archived.
     TaskArchived = "task_archived",
-    /// It was dropped.
+    /// The task was dropped.
     TaskDropped = "task_dropped",
-    /// It is done.
+    /// The task is done.
     TaskDone = "task_done",
-    /// It begins later.
+    /// The task is scheduled for a later time.
     TaskSleeping = "task_sleeping",
-    /// It has no run.
+    /// The task has no stored run.
     TaskWithoutRun = "task_without_run",
 
-    // A question.
-    /// Nobody has answered it.
+    // Approvals.
+    /// The approval is pending.
     ApprovalOpen = "approval_open",
-    /// Its time is over, and nobody has looked yet.
+    /// The approval has expired, but no worker has processed the expiry yet.
     ApprovalOverdue = "approval_overdue",
-    /// Somebody said yes.
+    /// A user approved the request.
     ApprovalApproved = "approval_approved",
-    /// An earlier yes reached as far as this.
+    /// A standing approval covered the call.
     ApprovalGranted = "approval_granted",
-    /// Somebody said no.
+    /// A user denied the request.
     ApprovalDenied = "approval_denied",
-    /// Somebody answered in words.
+    /// A user answered with a text.
     ApprovalAnswered = "approval_answered",
-    /// Nobody answered in time.
+    /// The approval expired without an answer.
     ApprovalExpired = "approval_expired",
-    /// Nobody needs an answer any more.
+    /// The approval is no longer needed.
     ApprovalVoid = "approval_void",
 
-    // A session.
-    /// Nothing waits and nothing works.
+    // Sessions.
+    /// The session has no active or waiting run.
     SessionIdle = "session_idle",
-    /// A run is at work.
+    /// A run is active.
     SessionWorking = "session_working",
-    /// A run is at work and has not read everything.
+    /// A run is active and has unread messages.
     SessionUnread = "session_unread_messages",
-    /// The run that has it waits for something.
-    SessionHolderWaits = "session_holder_waits",
-    /// Nobody has it, and the next run waits for something.
-    SessionNextWaits = "session_next_waits",
-    /// It is free, and a run of it waits elsewhere.
-    SessionWaitsAside = "session_waits_aside",
+    /// The run that holds the session is waiting.
+    SessionHolderBlocked = "session_holder_waits",
+    /// No run holds the session and its next run is waiting.
+    SessionNextBlocked = "session_next_waits",
+    /// The session is free while a parked run of it waits.
+    SessionParkedAside = "session_waits_aside",
 
-    // An answer on its way out.
-    /// It is sent at the next moment.
+    // Deliveries.
+    /// The delivery is due.
     DeliveryDue = "delivery_due",
-    /// It did not arrive and is tried again.
+    /// The last try failed and the delay before the next one has not passed.
     DeliveryRetry = "delivery_retry_wait",
-    /// Nobody here knows its channel.
+    /// This process does not have the channel.
     DeliveryNoChannel = "delivery_no_channel",
-    /// Nobody works who could send it.
+    /// No worker is alive to send it.
     DeliveryNoWorker = "delivery_no_worker",
-    /// It was to be given up, and nobody has looked yet.
+    /// The retry deadline has passed, but no worker has given up the delivery yet.
     DeliveryOverdue = "delivery_overdue",
-    /// It is being sent.
+    /// The delivery is being sent.
     DeliverySending = "delivery_sending",
-    /// Who sent it is gone.
+    /// The worker that sent the delivery was lost.
     DeliverySenderLost = "delivery_sender_lost",
-    /// It arrived.
+    /// The delivery arrived.
     DeliveryDelivered = "delivery_delivered",
-    /// Its channel does not take it.
-    DeliveryRefused = "delivery_refused",
-    /// It may have arrived.
+    /// The channel rejected the delivery.
+    DeliveryRejected = "delivery_refused",
+    /// The delivery may have arrived.
     DeliveryUncertain = "delivery_uncertain",
-    /// It was tried for too long.
-    DeliveryGivenUp = "delivery_given_up",
-    /// Somebody put it away.
+    /// The delivery became a dead letter after its last try.
+    DeliveryDeadLettered = "delivery_given_up",
+    /// A user dismissed the delivery.
     DeliveryDismissed = "delivery_dismissed",
 }

@@ -1,112 +1,120 @@
-//! Where an answer on its way out stands.
+//! Explains the state of a delivery.
 
 use provost_core::lifecycle::DeliveryState;
 use provost_store::table::outbound::delivery::DeliveryRow;
 
-use super::told::{Told, count, distance, moment, problem};
+use super::builder::{ExplanationBuilder, count, distance, error_detail, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{DeliveryFacts, Here};
 
-/// The cause of where a delivery stands.
-pub(super) fn cause(here: &Here, facts: &DeliveryFacts) -> Told {
+/// Returns the cause of the state of a delivery.
+pub(super) fn cause(here: &Here, facts: &DeliveryFacts) -> ExplanationBuilder {
     let row = &facts.delivery;
-    let told = match row.state.parse() {
+    let explanation = match row.state.parse() {
         Ok(DeliveryState::Sending) => sending(here, row),
         Ok(DeliveryState::Pending) | Err(_) => pending(here, row),
         Ok(state) => settled(row, state),
     };
-    told.see("channel", &row.channel)
-        .see("tries", row.tries)
-        .see_some("last problem", row.last_error.as_deref().map(|error| problem(Some(error))))
-        .about(row.run_id)
-        .then(next::explain(row.run_id))
+    explanation
+        .with_evidence("channel", &row.channel)
+        .with_evidence("tries", row.tries)
+        .with_evidence_opt(
+            "last error",
+            row.last_error.as_deref().map(|error| error_detail(Some(error))),
+        )
+        .with_related(row.run_id)
+        .with_next_step(next::explain(row.run_id))
 }
 
-/// Nobody is sending it.
-fn pending(here: &Here, row: &DeliveryRow) -> Told {
+/// Explains a delivery that is not being sent.
+fn pending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
     let (now, id, channel) = (here.now, row.id, &row.channel);
-    let told = if row.give_up_at <= now {
+    let explanation = if row.give_up_at <= now {
         let sentence = format!(
-            "{id} was to be given up {} and is as soon as a worker looks: {}.",
+            "{id} reached its retry deadline {} and is given up at the next check by a worker: {}.",
             distance(now, row.give_up_at),
-            problem(row.last_error.as_deref()),
+            error_detail(row.last_error.as_deref()),
         );
-        return Told::new(Cause::DeliveryOverdue, sentence).then(next::serve());
+        return ExplanationBuilder::new(Cause::DeliveryOverdue, sentence)
+            .with_next_step(next::serve());
     } else if here.alive().is_empty() {
-        let sentence = format!("{id} waits to be sent over `{channel}` and no worker is alive.");
-        Told::new(Cause::DeliveryNoWorker, sentence).then(next::serve())
+        let sentence = format!("{id} waits to be sent over `{channel}`, but no worker is alive.");
+        ExplanationBuilder::new(Cause::DeliveryNoWorker, sentence).with_next_step(next::serve())
     } else if !here.channels.contains(channel) {
         let known = match here.channels.as_slice() {
             [] => "it has none".to_owned(),
             channels => format!("it has {}", channels.join(", ")),
         };
         let sentence = format!(
-            "{id} goes over the channel `{channel}`, which this process cannot send over ({known})."
+            "{id} needs the channel `{channel}`, which this process does not have ({known})."
         );
-        Told::new(Cause::DeliveryNoChannel, sentence)
+        ExplanationBuilder::new(Cause::DeliveryNoChannel, sentence)
     } else if row.next_at > now {
         let sentence = format!(
-            "{id} did not arrive over `{channel}` ({}); try {} comes {}.",
-            problem(row.last_error.as_deref()),
+            "{id} could not be delivered over `{channel}` ({}); try {} starts {}.",
+            error_detail(row.last_error.as_deref()),
             row.tries + 1,
             distance(now, row.next_at),
         );
-        Told::new(Cause::DeliveryRetry, sentence).see("next try", moment(now, row.next_at))
+        ExplanationBuilder::new(Cause::DeliveryRetry, sentence)
+            .with_evidence("next try", timestamp(now, row.next_at))
     } else {
-        let sentence = format!("{id} is sent over `{channel}` at the next moment.");
-        Told::new(Cause::DeliveryDue, sentence).see("due", moment(now, row.next_at))
+        let sentence = format!("{id} is due and will be sent over `{channel}` next.");
+        ExplanationBuilder::new(Cause::DeliveryDue, sentence)
+            .with_evidence("due", timestamp(now, row.next_at))
     };
-    told.see("given up", moment(now, row.give_up_at))
+    explanation.with_evidence("retried until", timestamp(now, row.give_up_at))
 }
 
-/// Somebody is, or was, sending it.
-fn sending(here: &Here, row: &DeliveryRow) -> Told {
+/// Explains a delivery that is or was being sent.
+fn sending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
     let (now, id, channel) = (here.now, row.id, &row.channel);
     if let Some(until) = row.claimed_until.filter(|until| *until > now) {
         let sentence = format!(
-            "{id} is being sent over `{channel}` (try {}) since {}.",
+            "{id} is being sent over `{channel}` (try {}), since {}.",
             row.tries,
-            moment(now, row.updated)
+            timestamp(now, row.updated)
         );
-        return Told::new(Cause::DeliverySending, sentence)
-            .see("sender has until", moment(now, until));
+        return ExplanationBuilder::new(Cause::DeliverySending, sentence)
+            .with_evidence("claim expires", timestamp(now, until));
     }
     let sentence = format!(
-        "{id} was being sent over `{channel}` and nobody knows whether it arrived ({}); the channel is asked or told again {}.",
-        problem(row.last_error.as_deref()),
+        "The worker that sent {id} over `{channel}` was lost, so it is not known whether it arrived ({}); a worker checks the channel or sends it again {}.",
+        error_detail(row.last_error.as_deref()),
         distance(now, row.next_at.max(now)),
     );
-    let told = Told::new(Cause::DeliverySenderLost, sentence);
-    if here.alive().is_empty() { told.then(next::serve()) } else { told }
+    let explanation = ExplanationBuilder::new(Cause::DeliverySenderLost, sentence);
+    if here.alive().is_empty() { explanation.with_next_step(next::serve()) } else { explanation }
 }
 
-fn settled(row: &DeliveryRow, state: DeliveryState) -> Told {
+fn settled(row: &DeliveryRow, state: DeliveryState) -> ExplanationBuilder {
     let (id, channel) = (row.id, &row.channel);
-    let (tries, error) = (count(row.tries, "try", "tries"), problem(row.last_error.as_deref()));
-    let again = next::send_again(id);
+    let (tries, error) =
+        (count(row.tries, "try", "tries"), error_detail(row.last_error.as_deref()));
+    let again = next::retry_delivery(id);
     match state {
         DeliveryState::Failed => {
-            let sentence = format!("The channel `{channel}` does not take {id}: {error}.");
-            Told::new(Cause::DeliveryRefused, sentence).then(again)
+            let sentence = format!("The channel `{channel}` rejected {id}: {error}.");
+            ExplanationBuilder::new(Cause::DeliveryRejected, sentence).with_next_step(again)
         }
         DeliveryState::Unknown => {
             let sentence = format!(
-                "{id} was sent over `{channel}` and may have arrived or not ({error}); it is not sent again by itself."
+                "{id} was sent over `{channel}` and may have arrived ({error}); it is not sent again automatically."
             );
-            Told::new(Cause::DeliveryUncertain, sentence).then(again)
+            ExplanationBuilder::new(Cause::DeliveryUncertain, sentence).with_next_step(again)
         }
         DeliveryState::Blocked => {
             let sentence = format!("{id} was given up after {tries} over `{channel}`: {error}.");
-            Told::new(Cause::DeliveryGivenUp, sentence).then(again)
+            ExplanationBuilder::new(Cause::DeliveryDeadLettered, sentence).with_next_step(again)
         }
         DeliveryState::Dismissed => {
-            let sentence = format!("Somebody put {id} away before it arrived over `{channel}`.");
-            Told::new(Cause::DeliveryDismissed, sentence)
+            let sentence = format!("A user dismissed {id} before it arrived over `{channel}`.");
+            ExplanationBuilder::new(Cause::DeliveryDismissed, sentence)
         }
         DeliveryState::Delivered | DeliveryState::Pending | DeliveryState::Sending => {
             let sentence = format!("{id} arrived over `{channel}` after {tries}.");
-            Told::new(Cause::DeliveryDelivered, sentence)
-                .see_some("receipt", row.receipt.as_deref())
+            ExplanationBuilder::new(Cause::DeliveryDelivered, sentence)
+                .with_evidence_opt("receipt", row.receipt.as_deref())
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How a run ended. Its code decides; only what the engine itself wrote tells finer causes of one code apart.
+//! Explains how a run ended. The outcome code decides; the detail that the engine stored distinguishes causes of the
+//! same code.
 
 mod clock;
 
@@ -7,78 +8,84 @@ use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 use serde_json::Value;
 
-use super::told::{Told, count, moment, money, problem};
+use super::builder::{ExplanationBuilder, count, error_detail, money, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{Here, RunFacts};
 
-/// How the engine begins what it says about a call whose outcome a crash has hidden.
-const UNCLEAR: [&str; 2] = ["the outcome of a tool call is unknown", "journal: the outcome of `"];
-/// How the engine begins what it says about an answer that is not of the wanted type.
-const WRONG_ANSWER: &str = "the answer is not the wanted type";
-/// How the engine begins what it says about a limit.
-const LIMIT: &str = "the limit of ";
-/// What the engine says about a run whose message was taken back before it began.
-const TAKEN_BACK: &str = "its message was taken back";
-/// What the engine says about a run whose message gave way before it began.
-const GAVE_WAY: &str = "its message gave way to a newer one";
+/// Prefixes of the engine's detail for a call whose outcome is not known after a crash.
+const UNCLEAR_OUTCOME_PREFIXES: [&str; 2] =
+    ["the outcome of a tool call is unknown", "journal: the outcome of `"];
+/// Prefix of the engine's detail for a response that is not of the required type.
+const INVALID_OUTPUT_PREFIX: &str = "the answer is not the wanted type";
+/// Prefix of the engine's detail for a reached limit.
+const LIMIT_PREFIX: &str = "the limit of ";
+/// The engine's detail for a run whose message was withdrawn before it started.
+const WITHDRAWN_DETAIL: &str = "its message was taken back";
+/// The engine's detail for a run whose message was replaced before it started.
+const REPLACED_DETAIL: &str = "its message gave way to a newer one";
 
-/// The cause of how a run ended.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
+/// Returns the cause of the end of a run.
+pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let code = run.outcome_code.as_deref().and_then(|code| code.parse::<OutcomeCode>().ok());
-    let told = match (run.status.parse(), code) {
+    let explanation = match (run.status.parse(), code) {
         (Ok(RunStatus::Ok), _) => ok(facts),
         (_, Some(code)) => clock::cause(facts, code).unwrap_or_else(|| by_code(facts, code)),
         (_, None) => without_code(facts),
     };
-    let told = told
-        .see_some("code", run.outcome_code.as_deref())
-        .see_some("said about it", run.detail.as_deref().map(|detail| problem(Some(detail))))
-        .see_some("ended", run.ended.map(|at| moment(here.now, at)))
-        .see("attempts", run.attempt_no)
-        .then(next::steps(run.id));
-    // Only the last run of a task that failed can be tried again; one that was cancelled goes on with a new message.
+    let explanation = explanation
+        .with_evidence_opt("code", run.outcome_code.as_deref())
+        .with_evidence_opt("detail", run.detail.as_deref().map(|detail| error_detail(Some(detail))))
+        .with_evidence_opt("ended", run.ended.map(|at| timestamp(here.now, at)))
+        .with_evidence("attempts", run.attempt_no)
+        .with_next_step(next::steps(run.id));
+    // Only the last run of a task can be continued: a retry after a failure, a new message after a cancellation.
     let last = facts.task.as_ref().filter(|task| task.current_run_id == Some(run.id));
     match last.and_then(|task| task.state.parse().ok()) {
-        Some(TaskState::Error | TaskState::Dropped) => told.then(next::retry(run.task_id)),
-        Some(TaskState::Cancelled) => told.then(next::reopen(run.id)),
-        _ => told,
+        Some(TaskState::Error | TaskState::Dropped) => {
+            explanation.with_next_step(next::retry(run.task_id))
+        }
+        Some(TaskState::Cancelled) => explanation.with_next_step(next::reopen(run.id)),
+        _ => explanation,
     }
 }
 
-fn ok(facts: &RunFacts) -> Told {
+fn ok(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let result = run.result.as_deref().unwrap_or("{}");
     let result = serde_json::from_str::<Value>(result).unwrap_or_default();
     let limit = &result["limit"];
-    let told = match limit.is_null() {
+    let explanation = match limit.is_null() {
         true => {
             let tries = count(run.attempt_no, "attempt", "attempts");
-            Told::new(Cause::EndedOk, format!("{} ended well after {tries}.", run.id))
+            ExplanationBuilder::new(Cause::EndedOk, format!("{} succeeded after {tries}.", run.id))
         }
         false => {
             let part = |name: &str| limit[name].as_str().unwrap_or("?");
             let sentence = format!(
-                "{} ended with what it had because it reached the limit of {} {} of its agent.",
+                "{} ended with the result so far because it reached the limit of {} {} of its agent.",
                 run.id,
                 part("allowed"),
                 part("limit").replace('_', " "),
             );
-            Told::new(Cause::EndedOkAtLimit, sentence).see("used", part("used"))
+            ExplanationBuilder::new(Cause::EndedOkAtLimit, sentence)
+                .with_evidence("used", part("used"))
         }
     };
     let waits = |state: &str| !matches!(state, "delivered" | "dismissed");
-    facts.deliveries.iter().filter(|row| waits(&row.state)).fold(told, |told, row| {
-        let told = told.see("its answer is not delivered", format!("{}: {}", row.id, row.state));
-        told.about(row.id).then(next::explain(row.id))
+    facts.deliveries.iter().filter(|row| waits(&row.state)).fold(explanation, |explanation, row| {
+        let explanation =
+            explanation.with_evidence("undelivered response", format!("{}: {}", row.id, row.state));
+        explanation.with_related(row.id).with_next_step(next::explain(row.id))
     })
 }
 
-fn by_code(facts: &RunFacts, code: OutcomeCode) -> Told {
+fn by_code(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     use OutcomeCode as C;
     let run = &facts.run;
-    let (id, said) = (run.id, run.detail.as_deref().unwrap_or_default());
-    let (detail, tries) = (problem(Some(said)), count(run.failure_count, "try", "tries"));
+    let (id, run_detail) = (run.id, run.detail.as_deref().unwrap_or_default());
+    let (detail, tries) =
+        (error_detail(Some(run_detail)), count(run.failure_count, "try", "tries"));
     let (cause, sentence) = match code {
         C::ProviderOverloaded
         | C::ProviderRateLimited
@@ -89,194 +96,205 @@ fn by_code(facts: &RunFacts, code: OutcomeCode) -> Told {
         C::SandboxStart => (
             Cause::EndedSandboxStart,
             format!(
-                "{id} could not be started after {tries}: its agent or the place to run in could not be made ({detail})."
+                "{id} could not be started after {tries}: its agent or its execution environment could not be created ({detail})."
             ),
         ),
         C::CancelledByUser | C::CancelledByParent | C::CancelledByInterrupt => {
             return cancelled(facts, code);
         }
-        C::Budget => return budget(facts),
-        C::PolicyDenied if said.starts_with(LIMIT) => {
+        C::BudgetExceeded => return budget(facts),
+        C::PolicyDenied if run_detail.starts_with(LIMIT_PREFIX) => {
             (Cause::EndedLimit, format!("{id} reached a limit of its agent: {detail}."))
         }
         C::PolicyDenied => (
             Cause::EndedPolicyDenied,
-            format!("{id} was refused by a rule of its agent ({detail})."),
+            format!("{id} was denied by a rule of its agent ({detail})."),
         ),
-        C::ApprovalDenied | C::ApprovalExpired => return unanswered(facts, code),
+        C::ApprovalDenied | C::ApprovalExpired => return approval_not_given(facts, code),
         C::CrashLoop => (
             Cause::EndedCrashLoop,
             format!(
-                "{id} crashed {} times without getting anywhere and was ended.",
+                "{id} was ended because it crashed {} times without progress.",
                 run.crash_count
             ),
         ),
         C::Internal => (
             Cause::EndedInternal,
             format!(
-                "{id} failed after {tries} through a defect of Provost or of its agent ({detail})."
+                "{id} failed after {tries} because of a defect in Provost or in its agent ({detail})."
             ),
         ),
-        C::Deadline | C::WorkerLost | C::Fenced => (
+        C::DeadlineExceeded | C::WorkerLost | C::Fenced => (
             Cause::EndedAttemptCode,
-            format!("{id} ended with {code} and nothing that says how it came to that ({detail})."),
+            format!("{id} ended with {code}, and no further cause was recorded ({detail})."),
         ),
     };
-    Told::new(cause, sentence)
+    ExplanationBuilder::new(cause, sentence)
 }
 
-/// The model, or whoever provides it, ended the run.
-fn provider(facts: &RunFacts, code: OutcomeCode) -> Told {
+/// Explains a run that the model or its provider ended.
+fn provider(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let run = &facts.run;
-    let (id, said) = (run.id, run.detail.as_deref().unwrap_or_default());
+    let (id, run_detail) = (run.id, run.detail.as_deref().unwrap_or_default());
     let tries = count(run.failure_count, "try", "tries");
     let (cause, what) = match code {
         OutcomeCode::ProviderRateLimited => (
             Cause::EndedProviderRateLimited,
-            format!("{id} gave up after {tries}: the model's provider wants fewer requests"),
+            format!("{id} gave up after {tries}: the model provider limits the request rate"),
         ),
         OutcomeCode::ProviderAuth => (
             Cause::EndedProviderAuth,
             format!(
-                "The model's provider did not take the key of {id}, or the account has no money left"
+                "The model provider rejected the credential of {id}, or the account has no credit left"
             ),
         ),
-        OutcomeCode::ProviderBadRequest if said.starts_with(WRONG_ANSWER) => {
-            (Cause::EndedInvalidOutput, format!("The model never answered {id} in the wanted form"))
-        }
+        OutcomeCode::ProviderBadRequest if run_detail.starts_with(INVALID_OUTPUT_PREFIX) => (
+            Cause::EndedInvalidOutput,
+            format!("The model never answered {id} in the required format"),
+        ),
         OutcomeCode::ProviderBadRequest => (
             Cause::EndedProviderBadRequest,
-            format!("The model's provider refused what {id} asked"),
+            format!("The model provider rejected the request of {id}"),
         ),
         OutcomeCode::ContextOverflow => (
             Cause::EndedContextOverflow,
-            format!(
-                "The conversation of {id} does not fit the model, and could not be made shorter"
-            ),
+            format!("The context of {id} does not fit the model and could not be compacted"),
         ),
         _ => (
             Cause::EndedProviderOverloaded,
-            format!(
-                "{id} gave up after {tries}: the model's provider is overloaded or out of reach"
-            ),
+            format!("{id} gave up after {tries}: the model provider is overloaded or unreachable"),
         ),
     };
-    Told::new(cause, format!("{what} ({}).", problem(Some(said))))
-        .see("failures", run.failure_count)
+    ExplanationBuilder::new(cause, format!("{what} ({}).", error_detail(Some(run_detail))))
+        .with_evidence("failures", run.failure_count)
 }
 
-fn tool(facts: &RunFacts, code: OutcomeCode) -> Told {
+fn tool(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let run = &facts.run;
-    let (id, said) = (run.id, run.detail.as_deref().unwrap_or_default());
-    let detail = problem(Some(said));
+    let (id, run_detail) = (run.id, run.detail.as_deref().unwrap_or_default());
+    let detail = error_detail(Some(run_detail));
     let step = facts.failed_call.as_ref();
     let name = step.and_then(|step| step.name.as_deref()).unwrap_or("a tool");
     let (cause, sentence) = match code {
         OutcomeCode::ToolTimeout => (
             Cause::EndedToolTimeout,
-            format!("The tool `{name}` took too long and ended {id} ({detail})."),
+            format!("The tool `{name}` timed out and ended {id} ({detail})."),
         ),
-        _ if UNCLEAR.iter().any(|begin| said.starts_with(begin)) => (
+        _ if UNCLEAR_OUTCOME_PREFIXES.iter().any(|begin| run_detail.starts_with(begin)) => (
             Cause::EndedEffectUnclear,
             format!(
-                "{id} was interrupted while `{name}` ran, nobody can tell whether it happened, and its policy is to fail then."
+                "{id} was interrupted while `{name}` ran: the outcome of the call is not known, and the policy of the run is to fail in this case."
             ),
         ),
-        _ => (Cause::EndedToolError, format!("The tool `{name}` ended {id} ({detail}).")),
+        _ => {
+            (Cause::EndedToolError, format!("The tool `{name}` failed and ended {id} ({detail})."))
+        }
     };
-    Told::new(cause, sentence)
-        .see_some("step", step.map(|step| step.step))
-        .see_some("effect of the tool", step.and_then(|step| step.effect_class.as_deref()))
-        .see_some("tries", step.map(|step| step.tries))
+    ExplanationBuilder::new(cause, sentence)
+        .with_evidence_opt("step", step.map(|step| step.step))
+        .with_evidence_opt("effect class", step.and_then(|step| step.effect_class.as_deref()))
+        .with_evidence_opt("tries", step.map(|step| step.tries))
 }
 
-fn cancelled(facts: &RunFacts, code: OutcomeCode) -> Told {
-    let (run, said) = (&facts.run, facts.run.detail.as_deref().unwrap_or_default());
+fn cancelled(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
+    let (run, run_detail) = (&facts.run, facts.run.detail.as_deref().unwrap_or_default());
     let id = run.id;
     let begun = match run.started {
-        Some(_) => "while it worked",
-        None => "before it began",
+        Some(_) => "while it was running",
+        None => "before it started",
     };
     match code {
         OutcomeCode::CancelledByParent => {
-            let parent =
-                run.parent_run_id.map_or_else(|| "its parent".to_owned(), |id| id.to_string());
-            let sentence = format!(
-                "{id} was cancelled {begun} because {parent}, which started it, did not end well."
-            );
-            let told = Told::new(Cause::EndedByParent, sentence);
+            let parent = run
+                .parent_run_id
+                .map_or_else(|| "its parent".to_owned(), |id| format!("its parent {id}"));
+            let sentence = format!("{id} was cancelled {begun} because {parent} did not succeed.");
+            let explanation = ExplanationBuilder::new(Cause::EndedByParent, sentence);
             match run.parent_run_id {
-                Some(parent) => told.about(parent).then(next::explain(parent)),
-                None => told,
+                Some(parent) => {
+                    explanation.with_related(parent).with_next_step(next::explain(parent))
+                }
+                None => explanation,
             }
         }
-        OutcomeCode::CancelledByInterrupt if said == GAVE_WAY => {
-            let sentence =
-                format!("{id} ended before it began: its message gave way to a newer one.");
-            Told::new(Cause::EndedGaveWay, sentence)
+        OutcomeCode::CancelledByInterrupt if run_detail == REPLACED_DETAIL => {
+            let sentence = format!(
+                "{id} was cancelled before it started: a newer message replaced its message."
+            );
+            ExplanationBuilder::new(Cause::EndedMessageReplaced, sentence)
         }
         OutcomeCode::CancelledByInterrupt => {
-            let sentence = format!("{id} ended {begun} because something newer took its place.");
-            let told = Told::new(Cause::EndedByInterrupt, sentence);
+            let sentence = format!("{id} was cancelled {begun} because newer input replaced it.");
+            let explanation = ExplanationBuilder::new(Cause::EndedByInterrupt, sentence);
             let newer = facts.task.as_ref().and_then(|task| task.current_run_id);
             match newer.filter(|newer| *newer != id) {
-                Some(newer) => told.about(newer).then(next::explain(newer)),
-                None => told,
+                Some(newer) => explanation.with_related(newer).with_next_step(next::explain(newer)),
+                None => explanation,
             }
         }
-        _ if said == TAKEN_BACK => {
-            let sentence = format!("{id} ended before it began: its message was taken back.");
-            Told::new(Cause::EndedWithdrawn, sentence)
+        _ if run_detail == WITHDRAWN_DETAIL => {
+            let sentence =
+                format!("{id} was cancelled before it started: its message was withdrawn.");
+            ExplanationBuilder::new(Cause::EndedMessageWithdrawn, sentence)
         }
-        _ => Told::new(Cause::EndedByUser, format!("Somebody cancelled {id} {begun}."))
-            .see_some("asked for", run.cancel_requested.map(|at| at.to_rfc3339())),
+        _ => ExplanationBuilder::new(Cause::EndedByUser, format!("A user cancelled {id} {begun}."))
+            .with_evidence_opt("cancel requested", run.cancel_requested.map(|at| at.to_rfc3339())),
     }
 }
 
-fn budget(facts: &RunFacts) -> Told {
+fn budget(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let sentence =
-        format!("{} ended because its money is spent: {}.", run.id, problem(run.detail.as_deref()));
-    facts.budgets.iter().fold(Told::new(Cause::EndedBudget, sentence), |told, row| {
-        let spent = money(row.spent_micros, &row.currency);
-        told.see(
-            &format!("budget of {}", row.scope),
-            format!("{spent} of {} spent", money(row.cap_micros, &row.currency)),
-        )
-    })
+    let sentence = format!(
+        "{} ended because its budget is spent: {}.",
+        run.id,
+        error_detail(run.detail.as_deref())
+    );
+    facts.budgets.iter().fold(
+        ExplanationBuilder::new(Cause::EndedBudget, sentence),
+        |explanation, row| {
+            let spent = money(row.spent_micros, &row.currency);
+            explanation.with_evidence(
+                &format!("budget of {}", row.scope),
+                format!("{spent} of {} spent", money(row.cap_micros, &row.currency)),
+            )
+        },
+    )
 }
 
-fn unanswered(facts: &RunFacts, code: OutcomeCode) -> Told {
+fn approval_not_given(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
     let run = &facts.run;
     let asked: Option<&ApprovalRow> = facts.settled.last();
-    let by = asked.and_then(|asked| asked.decided_by.as_deref()).unwrap_or("somebody");
-    let told = match code {
+    let by = asked.and_then(|asked| asked.decided_by.as_deref()).unwrap_or("a user");
+    let explanation = match code {
         OutcomeCode::ApprovalDenied => {
-            let why = problem(run.detail.as_deref());
-            Told::new(Cause::EndedApprovalDenied, format!("{by} said no to {}: {why}.", run.id))
+            let why = error_detail(run.detail.as_deref());
+            ExplanationBuilder::new(
+                Cause::EndedApprovalDenied,
+                format!("{by} denied {}: {why}.", run.id),
+            )
         }
         _ => {
             let when = asked.map(|asked| format!(" by {}", asked.expires.to_rfc3339()));
             let sentence = format!(
-                "{} ended because nobody answered its question{}.",
+                "{} ended because its approval request was not answered{}.",
                 run.id,
                 when.unwrap_or_default()
             );
-            Told::new(Cause::EndedApprovalExpired, sentence)
+            ExplanationBuilder::new(Cause::EndedApprovalExpired, sentence)
         }
     };
     match asked {
-        Some(asked) => told.about(asked.id),
-        None => told,
+        Some(asked) => explanation.with_related(asked.id),
+        None => explanation,
     }
 }
 
-fn without_code(facts: &RunFacts) -> Told {
+fn without_code(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let code = run.outcome_code.as_deref().unwrap_or("no code");
     let sentence = format!(
-        "{} ended as `{}` with {code}, which says nothing to this program: its row was changed by hand or by another program.",
+        "{} ended with status `{}` and {code}, which this version does not recognize: its row was changed manually or by another program.",
         run.id, run.status
     );
-    Told::new(Cause::EndedWithoutCode, sentence).see("status", &run.status)
+    ExplanationBuilder::new(Cause::EndedWithoutCode, sentence).with_evidence("status", &run.status)
 }

@@ -1,115 +1,117 @@
-//! What a run that a worker has is doing, or why it does not.
+//! Explains the current activity of a leased run, or why it makes no progress.
 
 use provost_core::lifecycle::StepKind;
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_store::table::work::run_step::RunStepRow;
 
-use super::told::{Told, count, distance, moment, span};
+use super::builder::{ExplanationBuilder, count, distance, span, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{Here, RunFacts};
 
-/// The cause of a run that a worker has.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
+/// Returns the cause of a leased run.
+pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let told = lost(here, facts)
+    let explanation = lost(here, facts)
         .or_else(|| stopping(here, facts))
-        .or_else(|| working(here, facts))
-        .unwrap_or_else(|| between(here, facts));
-    let seen = facts.owner.as_ref().map(|owner| moment(here.now, owner.row.seen));
-    told.see_some("worker", run.lease_owner)
-        .see_some("worker last seen", seen)
-        .see_some("lease until", run.lease_until.map(|until| moment(here.now, until)))
-        .see("attempt", run.attempt_no)
-        .see("cancelled", run.cancel_requested.is_some())
-        .see_some("must end by", run.deadline.map(|at| moment(here.now, at)))
+        .or_else(|| step_in_flight(here, facts))
+        .unwrap_or_else(|| between_steps(here, facts));
+    let seen = facts.owner.as_ref().map(|owner| timestamp(here.now, owner.row.seen));
+    explanation
+        .with_evidence_opt("worker", run.lease_owner)
+        .with_evidence_opt("worker last seen", seen)
+        .with_evidence_opt("lease until", run.lease_until.map(|until| timestamp(here.now, until)))
+        .with_evidence("attempt", run.attempt_no)
+        .with_evidence("cancelled", run.cancel_requested.is_some())
+        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(here.now, at)))
 }
 
-/// Who has it cannot go on with it.
-fn lost(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains a run whose worker is dead or lost its lease.
+fn lost(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, here.now);
-    let owner = run.lease_owner.map_or_else(|| "nobody".to_owned(), |id: WorkerId| id.to_string());
+    let owner = run.lease_owner.map_or_else(|| "none".to_owned(), |id: WorkerId| id.to_string());
     let others = here.alive().iter().filter(|node| Some(node.row.id) != run.lease_owner).count();
     let then = match others {
         0 => "no other worker is alive to take it over",
-        _ => "another worker takes it over at its next look",
+        _ => "another worker takes it over at its next check",
     };
-    let told = if facts.owner.as_ref().is_none_or(|owner| !owner.alive) {
+    let explanation = if facts.owner.as_ref().is_none_or(|owner| !owner.alive) {
         let sentence =
             format!("The worker of {}, {owner}, has died or was killed; {then}.", run.id);
-        Told::new(Cause::WorkerGone, sentence)
+        ExplanationBuilder::new(Cause::WorkerGone, sentence)
     } else {
         let until = run.lease_until.filter(|until| *until <= now)?;
         let silent = facts.owner.as_ref().map(|owner| now.since(owner.row.seen));
         let sentence = format!(
-            "The worker of {}, {owner}, has said nothing for {} and its lease ended {}; {then}.",
+            "The worker of {}, {owner}, has sent no heartbeat for {} and its lease expired {}; {then}.",
             run.id,
             span(silent.unwrap_or_default()),
             distance(now, until),
         );
-        Told::new(Cause::LeaseExpired, sentence)
+        ExplanationBuilder::new(Cause::LeaseExpired, sentence)
     };
-    let told = told.see("crashes without progress", run.crash_count).about(owner);
-    Some(if others == 0 { told.then(next::serve()) } else { told })
+    let explanation =
+        explanation.with_evidence("crashes without progress", run.crash_count).with_related(owner);
+    Some(if others == 0 { explanation.with_next_step(next::serve()) } else { explanation })
 }
 
-/// It is to stop.
-fn stopping(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains a run that is cancelled or interrupted, or whose worker is draining.
+fn stopping(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, now) = (&facts.run, here.now);
-    if let Some(asked) = run.cancel_requested {
+    if let Some(requested) = run.cancel_requested {
         let code = run.cancel_code.as_deref().and_then(|code| code.parse().ok());
         let who = match code {
-            Some(OutcomeCode::Deadline) => "its time is over",
-            Some(OutcomeCode::CancelledByParent) => "the run above it ended",
-            Some(OutcomeCode::CancelledByInterrupt) => "a newer message takes its place",
-            _ => "somebody cancelled it",
+            Some(OutcomeCode::DeadlineExceeded) => "its deadline passed",
+            Some(OutcomeCode::CancelledByParent) => "its parent run ended",
+            Some(OutcomeCode::CancelledByInterrupt) => "a newer message replaces it",
+            _ => "a user cancelled it",
         };
-        let by = asked.after(here.grace);
+        let by = requested.after(here.grace);
         let when = match by > now {
-            true => format!("it has to be over {}", distance(now, by)),
-            false => format!("it had to be over {} and is cut off", distance(now, by)),
+            true => format!("it must end {}", distance(now, by)),
+            false => format!("it had to end {} and is aborted", distance(now, by)),
         };
         let sentence = format!("{} is being stopped because {who}; {when}.", run.id);
         return Some(
-            Told::new(Cause::Stopping, sentence)
-                .see("asked to stop", moment(now, asked))
-                .see("cut off", moment(now, by)),
+            ExplanationBuilder::new(Cause::Cancelling, sentence)
+                .with_evidence("stop requested", timestamp(now, requested))
+                .with_evidence("abort time", timestamp(now, by)),
         );
     }
-    if let Some(asked) = run.interrupt_requested {
+    if let Some(requested) = run.interrupt_requested {
         let sentence = format!(
-            "{} stops what it does {} because a newer message takes its place, and then goes on with that.",
+            "{} stops its current step {} because a newer message interrupts it, and then continues with that message.",
             run.id,
-            match asked == now {
+            match requested == now {
                 true => "now".to_owned(),
-                false => format!("(asked {})", distance(now, asked)),
+                false => format!("(requested {})", distance(now, requested)),
             },
         );
         let message = facts.unread.first().map(|row| row.id);
         return Some(
-            Told::new(Cause::Interrupting, sentence)
-                .see("interrupted", moment(now, asked))
-                .see_some("by the message", message),
+            ExplanationBuilder::new(Cause::Interrupting, sentence)
+                .with_evidence("interrupted", timestamp(now, requested))
+                .with_evidence_opt("by the message", message),
         );
     }
     let since = facts.owner.as_ref()?.row.draining?;
     let owner = run.lease_owner.map(|id| id.to_string()).unwrap_or_default();
-    let doing = working(here, facts).map(|told| told.sentence);
+    let doing = step_in_flight(here, facts).map(|explanation| explanation.sentence);
     let sentence = format!(
-        "The worker of {}, {owner}, stops: the run comes to its next boundary and goes on with another worker.",
+        "The worker of {}, {owner}, is draining: the run stops at its next boundary and continues on another worker.",
         run.id
     );
     Some(
-        Told::new(Cause::WorkerDraining, sentence)
-            .see("the worker was told to stop", moment(now, since))
-            .see_some("meanwhile", doing)
-            .about(owner)
-            .then(next::serve()),
+        ExplanationBuilder::new(Cause::WorkerDraining, sentence)
+            .with_evidence("worker draining since", timestamp(now, since))
+            .with_evidence_opt("current activity", doing)
+            .with_related(owner)
+            .with_next_step(next::serve()),
     )
 }
 
-/// A step is under way.
-fn working(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains the step in flight.
+fn step_in_flight(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let started: Vec<&RunStepRow> =
         facts.open.iter().filter(|step| step.epoch == facts.run.epoch).collect();
     let of = |kind: StepKind| started.iter().filter(move |step| step.kind == kind.as_str());
@@ -120,24 +122,24 @@ fn working(here: &Here, facts: &RunFacts) -> Option<Told> {
     let run = &facts.run;
     if let Some(step) = of(StepKind::Compact).next() {
         let sentence = format!(
-            "{} has been making its conversation shorter for {} so that it fits the model.",
+            "{} has been compacting its context for {} so that it fits the model.",
             run.id,
             since(here, step.started),
         );
-        return Some(underway(Cause::Compacting, sentence, here, run.id, step));
+        return Some(in_flight(Cause::Compacting, sentence, here, run.id, step));
     }
     let step = of(StepKind::ModelCall).next()?;
     let model = step.name.as_deref().unwrap_or("a model");
     let sentence =
-        format!("{} waits for {model}, asked {} ago.", run.id, since(here, step.started));
-    Some(underway(Cause::ModelRunning, sentence, here, run.id, step))
+        format!("{} waits for {model}, which it called {} ago.", run.id, since(here, step.started));
+    Some(in_flight(Cause::ModelRunning, sentence, here, run.id, step))
 }
 
-fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Told {
+fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> ExplanationBuilder {
     let name = step.name.as_deref().unwrap_or("a tool");
     let others = match tools {
         0 | 1 => String::new(),
-        _ => format!(" beside {}", count(tools - 1, "other call", "other calls")),
+        _ => format!(" alongside {}", count(tools - 1, "other call", "other calls")),
     };
     let sentence = format!(
         "The tool `{name}` of {} has been running for {} (try {}){others}.",
@@ -145,41 +147,48 @@ fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Told {
         since(here, step.started),
         step.tries,
     );
-    underway(Cause::ToolRunning, sentence, here, facts.run.id, step)
-        .see_some("effect of the tool", step.effect_class.as_deref())
-        .then(next::cancel(facts.run.id))
+    in_flight(Cause::ToolRunning, sentence, here, facts.run.id, step)
+        .with_evidence_opt("effect class", step.effect_class.as_deref())
+        .with_next_step(next::cancel(facts.run.id))
 }
 
-fn underway(cause: Cause, sentence: String, here: &Here, run: RunId, step: &RunStepRow) -> Told {
-    Told::new(cause, sentence)
-        .see("step", step.step)
-        .see("begun", moment(here.now, step.started))
-        .see("tries", step.tries)
-        .then(next::steps(run))
+fn in_flight(
+    cause: Cause,
+    sentence: String,
+    here: &Here,
+    run: RunId,
+    step: &RunStepRow,
+) -> ExplanationBuilder {
+    ExplanationBuilder::new(cause, sentence)
+        .with_evidence("step", step.step)
+        .with_evidence("started", timestamp(here.now, step.started))
+        .with_evidence("tries", step.tries)
+        .with_next_step(next::steps(run))
 }
 
-/// No step is under way.
-fn between(here: &Here, facts: &RunFacts) -> Told {
+/// Explains a run without a step in flight.
+fn between_steps(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let began = facts.attempt.as_ref().map_or(run.created, |attempt| attempt.started);
-    let told = if facts.open.is_empty() && run.next_step == 1 {
+    let explanation = if facts.open.is_empty() && run.next_step == 1 {
         let sentence = format!(
-            "{} was taken {} ago and gets ready: its agent is being made.",
+            "{} was claimed {} ago and is starting: its agent is being built.",
             run.id,
             since(here, began)
         );
-        Told::new(Cause::Starting, sentence)
+        ExplanationBuilder::new(Cause::Starting, sentence)
     } else {
         let sentence = format!(
-            "{} is at work between two steps, in an attempt that began {} ago.",
+            "{} is between two steps, in an attempt that started {} ago.",
             run.id,
             since(here, began)
         );
-        Told::new(Cause::BetweenSteps, sentence)
+        ExplanationBuilder::new(Cause::BetweenSteps, sentence)
     };
-    told.see("taken", moment(here.now, began))
-        .see("next step", run.next_step)
-        .then(next::steps(run.id))
+    explanation
+        .with_evidence("claimed", timestamp(here.now, began))
+        .with_evidence("next step", run.next_step)
+        .with_next_step(next::steps(run.id))
 }
 
 fn since(here: &Here, at: Timestamp) -> String {

@@ -1,9 +1,10 @@
-//! Why something waits, or why it failed: the cause in one sentence, what proves it, and what to do next.
+//! Explains why a subject waits or failed: the cause in one sentence, the evidence, and the next commands.
 //!
-//! Everything is read in one transaction into [`Facts`]; what it means is decided by a pure function that has an answer for
-//! every state there can be.
+//! One transaction reads the state into [`Facts`]. A pure function then maps the facts to a cause; it covers every
+//! state.
 
 mod approval;
+mod builder;
 mod cause;
 mod delivery;
 mod ended;
@@ -14,17 +15,16 @@ mod queued;
 mod run;
 mod session;
 mod task;
-mod told;
 
 pub use provost_api::{Evidence, Explanation, NextStep};
 use provost_store::query::explain_facts::{About, Facts};
 
+use self::builder::ExplanationBuilder;
 pub use self::cause::Cause;
-use self::told::Told;
 
 /// Explains why the subject waits or how it ended.
 pub fn explain(facts: &Facts) -> Explanation {
-    let Told { cause, sentence, evidence, next, related } = cause(facts);
+    let ExplanationBuilder { cause, sentence, evidence, next, related } = cause(facts);
     Explanation {
         subject: facts.subject.to_string(),
         state: facts.state(),
@@ -36,8 +36,8 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-/// The cause of what the facts show: an answer for every state.
-fn cause(facts: &Facts) -> Told {
+/// Maps the facts of the subject to its cause.
+fn cause(facts: &Facts) -> ExplanationBuilder {
     let here = &facts.here;
     match &facts.about {
         About::Run(run) => run::cause(here, run),

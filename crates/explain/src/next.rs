@@ -1,4 +1,4 @@
-//! The commands that an explanation ends with: the only place that knows how they are written.
+//! The commands that an explanation suggests. No other module knows their syntax.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ fn step(command: String, why: &str) -> NextStep {
 }
 
 pub(super) fn explain(id: impl Display) -> NextStep {
-    step(format!("provost explain {id}"), "tells what that one does")
+    step(format!("provost explain {id}"), "explains its state")
 }
 
 pub(super) fn serve() -> NextStep {
@@ -17,52 +17,49 @@ pub(super) fn serve() -> NextStep {
 }
 
 pub(super) fn approve(id: impl Display) -> NextStep {
-    step(format!("provost approve {id}"), "says yes")
+    step(format!("provost approve {id}"), "approves it")
 }
 
 pub(super) fn deny(id: impl Display) -> NextStep {
-    step(format!("provost deny {id}"), "says no")
+    step(format!("provost deny {id}"), "denies it")
 }
 
 pub(super) fn cancel(run: impl Display) -> NextStep {
-    step(format!("provost runs cancel {run}"), "ends the run")
+    step(format!("provost runs cancel {run}"), "cancels the run")
 }
 
-pub(super) fn say(run: impl Display) -> NextStep {
-    step(format!("provost runs input {run} \"…\""), "answers in words")
+pub(super) fn answer_text(run: impl Display) -> NextStep {
+    step(format!("provost runs input {run} \"…\""), "answers with a text")
 }
 
 pub(super) fn reopen(run: impl Display) -> NextStep {
-    step(
-        format!("provost runs input {run} \"…\""),
-        "says something to its task, which goes on with that",
-    )
+    step(format!("provost runs input {run} \"…\""), "continues its task with a new message")
 }
 
 pub(super) fn resume(run: impl Display) -> NextStep {
-    step(format!("provost runs resume {run}"), "lets it go on at its first open step")
+    step(format!("provost runs resume {run}"), "continues it at its first unfinished step")
 }
 
 pub(super) fn steps(run: impl Display) -> NextStep {
-    step(format!("provost runs steps {run}"), "shows what it did")
+    step(format!("provost runs steps {run}"), "lists its steps")
 }
 
 pub(super) fn runs() -> NextStep {
-    step("provost runs list --status running".to_owned(), "shows what is at work")
+    step("provost runs list --status running".to_owned(), "lists the running runs")
 }
 
 pub(super) fn retry(task: impl Display) -> NextStep {
-    step(format!("provost task retry {task}"), "tells a new run the same again")
+    step(format!("provost task retry {task}"), "starts a new run with the same message")
 }
 
 pub(super) fn class(key: &str, target: u64) -> NextStep {
-    step(format!("provost class set {key} {target}"), "lets so many runs work at once")
+    step(format!("provost class set {key} {target}"), "sets the concurrency limit of the class")
 }
 
 pub(super) fn session(id: &str) -> NextStep {
     step(format!("provost session show {id}"), "shows the conversation")
 }
 
-pub(super) fn send_again(delivery: impl Display) -> NextStep {
+pub(super) fn retry_delivery(delivery: impl Display) -> NextStep {
     step(format!("provost delivery retry {delivery}"), "sends it again")
 }

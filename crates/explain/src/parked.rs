@@ -1,63 +1,73 @@
-//! What a run waits for that is not a worker.
+//! Explains why a run is parked.
 
 use provost_core::ApprovalRequest;
-use provost_core::lifecycle::{ApprovalKind, ParkedFor};
+use provost_core::lifecycle::{ApprovalKind, WaitReason};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::governance::approval::ApprovalRow;
 
-use super::told::{Told, count, distance, moment, money, problem};
+use super::builder::{ExplanationBuilder, count, distance, error_detail, money, timestamp};
 use super::{Cause, next};
 use provost_store::query::explain_facts::{Here, RunFacts};
 
-/// Children that are told of one by one.
-const CHILDREN_TOLD: usize = 10;
+/// Children that the sentence lists one by one.
+const CHILDREN_LISTED: usize = 10;
 
-/// The cause of a parked run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
+/// Returns the cause of a parked run.
+pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let (run, now) = (&facts.run, here.now);
     if let Some(at) = run.deadline.filter(|at| *at <= now) {
         let sentence = format!(
-            "The deadline of {} passed {}; it ends as soon as a worker looks ({} alive).",
+            "The deadline of {} passed {}; the next check by a worker ends it (live workers: {}).",
             run.id,
             distance(now, at),
             here.alive().len(),
         );
-        let told = Told::new(Cause::DeadlinePassed, sentence).see("deadline", moment(now, at));
-        return if here.alive().is_empty() { told.then(next::serve()) } else { told };
+        let explanation = ExplanationBuilder::new(Cause::DeadlinePassed, sentence)
+            .with_evidence("deadline", timestamp(now, at));
+        return if here.alive().is_empty() {
+            explanation.with_next_step(next::serve())
+        } else {
+            explanation
+        };
     }
     let why = run.parked_for.as_deref().and_then(|why| why.parse().ok());
-    let told = match why {
-        Some(ParkedFor::Operator) => operator(facts),
+    let explanation = match why {
+        Some(WaitReason::Operator) => operator(facts),
         _ => waits(here, facts),
     };
-    told.see_some("must end by", run.deadline.map(|at| moment(now, at)))
-        .see("has its session", run.holds_session)
-        .then(next::cancel(run.id))
+    explanation
+        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(now, at)))
+        .with_evidence("holds its session", run.holds_session)
+        .with_next_step(next::cancel(run.id))
 }
 
-/// It waits for an answer, or for its children, or for both.
-fn waits(here: &Here, facts: &RunFacts) -> Told {
-    if let Some(asked) = facts.questions.first() {
-        let told = question(here, facts, asked);
+/// Explains a run that waits for approvals, for its children, or for both.
+fn waits(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+    if let Some(approval) = facts.questions.first() {
+        let explanation = open_approval(here, facts, approval);
         let others = facts.questions.len() - 1;
-        let told = told.see_some("further questions", (others > 0).then_some(others));
-        return facts.questions.iter().fold(told, |told, asked| told.about(asked.id));
+        let explanation =
+            explanation.with_evidence_opt("other open approvals", (others > 0).then_some(others));
+        return facts
+            .questions
+            .iter()
+            .fold(explanation, |explanation, approval| explanation.with_related(approval.id));
     }
     let mut live: Vec<_> = facts.children.iter().filter(|child| child.phase != "done").collect();
     if live.is_empty() {
         let why = facts.run.parked_for.as_deref().unwrap_or("nothing");
         let sentence = format!(
-            "{} is parked for {why}, but no question of it is open and no run that it waits for is left: nothing would wake it.",
+            "{} is parked for {why}, but it has no open approval and awaits no active run: nothing would wake it.",
             facts.run.id
         );
-        return Told::new(Cause::ParkedForNothing, sentence)
-            .see("open questions", 0)
-            .see("runs that it waits for", facts.children.len());
+        return ExplanationBuilder::new(Cause::ParkedForNothing, sentence)
+            .with_evidence("open approvals", 0)
+            .with_evidence("awaited runs", facts.children.len());
     }
-    // Those that are at work, or wait for something themselves, say more than those that have not begun.
+    // Children that have started say more than children that have not, so they come first.
     live.sort_by_key(|row| (row.started.is_none(), row.rank));
     let (number, ended) = (live.len(), facts.children.len() - live.len());
-    live.truncate(CHILDREN_TOLD);
+    live.truncate(CHILDREN_LISTED);
     let mut states: Vec<_> = live.iter().map(|row| format!("{} ({})", row.id, row.phase)).collect();
     if number > live.len() {
         states.push(format!("and {} more", number - live.len()));
@@ -68,96 +78,102 @@ fn waits(here: &Here, facts: &RunFacts) -> Told {
         count(number as u64, "run", "runs"),
         states.join(", "),
     );
-    let over = facts.wait_over.map(|at| moment(here.now, at));
-    let told = Told::new(Cause::ParkedChildren, sentence)
-        .see("runs that have ended", ended)
-        .see_some("waits until", over);
-    live.iter().fold(told, |told, child| told.about(child.id).then(next::explain(child.id)))
+    let wait_end = facts.wait_over.map(|at| timestamp(here.now, at));
+    let explanation = ExplanationBuilder::new(Cause::ParkedChildren, sentence)
+        .with_evidence("finished runs", ended)
+        .with_evidence_opt("wait ends", wait_end);
+    live.iter().fold(explanation, |explanation, child| {
+        explanation.with_related(child.id).with_next_step(next::explain(child.id))
+    })
 }
 
-fn question(here: &Here, facts: &RunFacts, asked: &ApprovalRow) -> Told {
+fn open_approval(here: &Here, facts: &RunFacts, approval: &ApprovalRow) -> ExplanationBuilder {
     let (run, now) = (&facts.run, here.now);
-    let (id, kind) = (asked.id, asked.kind.parse().ok());
-    let request = serde_json::from_str::<ApprovalRequest>(&asked.request).ok();
+    let (id, kind) = (approval.id, approval.kind.parse().ok());
+    let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());
     let hint = request.as_ref().and_then(|request| request.hint.as_deref());
-    let ballot = asked.ballot().ok().flatten();
+    let ballot = approval.ballot().ok().flatten();
     let (cause, what) = match kind {
-        _ if asked.expires <= now => (
+        _ if approval.expires <= now => (
             Cause::ParkedOverdue,
             format!(
-                "was to be settled {} because nobody answered {id}, and no worker has looked since",
-                distance(now, asked.expires)
+                "waits for {id}, which expired {} without an answer and which no worker has settled yet",
+                distance(now, approval.expires)
             ),
         ),
         Some(ApprovalKind::Start) => {
-            (Cause::ParkedStart, format!("needs a yes before it begins ({id})"))
+            (Cause::ParkedStart, format!("needs approval before it starts ({id})"))
         }
         Some(ApprovalKind::Tool) | None => {
             let missing =
                 ballot.iter().map(|ballot| format!(", and {}", super::approval::missing(ballot)));
             let missing: String = missing.collect();
-            (Cause::ParkedTool, format!("needs a yes for its call of `{tool}` ({id}){missing}"))
+            (Cause::ParkedTool, format!("needs approval for its call of `{tool}` ({id}){missing}"))
         }
         Some(ApprovalKind::EffectUnknown) => (
             Cause::ParkedEffect,
             format!(
-                "was interrupted while `{tool}` ran, and somebody must say whether to run it again ({id})"
+                "was interrupted while `{tool}` ran, and a user must decide whether to run it again ({id})"
             ),
         ),
         Some(ApprovalKind::Question) => {
-            (Cause::ParkedQuestion, format!("asked {id}: {}", problem(hint)))
+            (Cause::ParkedQuestion, format!("waits for an answer to {id}: {}", error_detail(hint)))
         }
         Some(ApprovalKind::BudgetRaise) => (
             Cause::ParkedBudget,
-            format!("has spent its money and needs more ({id}): {}", budget(facts)),
+            format!("has spent its budget and needs an increase ({id}): {}", budget(facts)),
         ),
-        Some(ApprovalKind::Plan) => (Cause::ParkedPlan, format!("needs a yes for its plan ({id})")),
+        Some(ApprovalKind::Plan) => {
+            (Cause::ParkedPlan, format!("needs approval for its plan ({id})"))
+        }
     };
     let ends = match cause {
         Cause::ParkedOverdue => String::new(),
-        _ => format!("; without an answer it is settled {}", distance(now, asked.expires)),
+        _ => format!("; the request expires {}", distance(now, approval.expires)),
     };
-    let told = Told::new(cause, format!("{} {what}{ends}.", run.id))
-        .see("question", id)
-        .see("expires", moment(now, asked.expires))
-        .see("without an answer", super::approval::silence(asked));
-    let told = told.see_some("asked", hint);
-    let told = ballot.iter().fold(told, super::approval::tell_ballot);
+    let explanation = ExplanationBuilder::new(cause, format!("{} {what}{ends}.", run.id))
+        .with_evidence("approval", id)
+        .with_evidence("expires", timestamp(now, approval.expires))
+        .with_evidence("if it expires", super::approval::expiry_effect(approval));
+    let explanation = explanation.with_evidence_opt("request", hint);
+    let explanation = ballot.iter().fold(explanation, super::approval::with_votes);
     match cause {
-        Cause::ParkedOverdue => told.then(next::serve()),
-        Cause::ParkedQuestion => told.then(next::say(run.id)).then(next::deny(id)),
-        _ => told.then(next::approve(id)).then(next::deny(id)),
+        Cause::ParkedOverdue => explanation.with_next_step(next::serve()),
+        Cause::ParkedQuestion => {
+            explanation.with_next_step(next::answer_text(run.id)).with_next_step(next::deny(id))
+        }
+        _ => explanation.with_next_step(next::approve(id)).with_next_step(next::deny(id)),
     }
 }
 
-/// The budget that has the least left.
+/// Describes the budget with the least money left.
 fn budget(facts: &RunFacts) -> String {
     let left = |row: &&provost_store::table::governance::budget::BudgetRow| {
         row.cap_micros - row.spent_micros - row.reserved_micros
     };
     let Some(row) = facts.budgets.iter().min_by_key(left) else {
-        return "its budget was removed meanwhile".to_owned();
+        return "its budget was removed".to_owned();
     };
     let money = |micros| money(micros, &row.currency);
     format!(
-        "{} of {} are left of the budget of {}",
+        "{} of {} is left in the budget of {}",
         money(left(&row)),
         money(row.cap_micros),
         row.scope
     )
 }
 
-/// Somebody wanted to look before it goes on.
-fn operator(facts: &RunFacts) -> Told {
+/// Explains a run that the policy handed to an operator.
+fn operator(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let detail = problem(run.detail.as_deref());
+    let detail = error_detail(run.detail.as_deref());
     let code = run.outcome_code.as_deref().unwrap_or("no code");
     let (cause, sentence) = match code == OutcomeCode::CrashLoop.as_str() {
         true => (
             Cause::ParkedCrashLoop,
             format!(
-                "{} crashed {} times without getting anywhere and waits for an operator.",
+                "{} crashed {} times without progress and waits for an operator.",
                 run.id, run.crash_count
             ),
         ),
@@ -170,9 +186,9 @@ fn operator(facts: &RunFacts) -> Told {
             ),
         ),
     };
-    Told::new(cause, sentence)
-        .see("last outcome", code)
-        .see("paused", run.paused.map(|at| at.to_rfc3339()).unwrap_or_default())
-        .then(next::resume(run.id))
-        .then(next::steps(run.id))
+    ExplanationBuilder::new(cause, sentence)
+        .with_evidence("last outcome", code)
+        .with_evidence("paused", run.paused.map(|at| at.to_rfc3339()).unwrap_or_default())
+        .with_next_step(next::resume(run.id))
+        .with_next_step(next::steps(run.id))
 }

@@ -1,39 +1,39 @@
-//! Why a run waits, what it does, or how it ended.
+//! Explains why a run waits, its current activity, or how it ended.
 
 use provost_core::lifecycle::RunPhase;
 
-use super::told::Told;
+use super::builder::ExplanationBuilder;
 use super::{Cause, ended, leased, next, parked, queued};
 use provost_store::query::explain_facts::{Here, RunFacts};
 
-/// The cause of where a run stands.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Told {
+/// Returns the cause of the state of a run.
+pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let told = match run.state().map(|state| state.phase()) {
+    let explanation = match run.state().map(|state| state.phase()) {
         Err(_) => no_state(facts),
         Ok(RunPhase::Queued) => queued::cause(here, facts),
         Ok(RunPhase::Leased) => leased::cause(here, facts),
         Ok(RunPhase::Parked) => parked::cause(here, facts),
         Ok(RunPhase::Done) => ended::cause(here, facts),
     };
-    let told = told.see_some(
+    let explanation = explanation.with_evidence_opt(
         "last event",
         facts.last_event.as_ref().map(|(kind, at)| format!("{kind} at {}", at.to_rfc3339())),
     );
-    told.see("task", run.task_id).see("session", &run.session_id)
+    explanation.with_evidence("task", run.task_id).with_evidence("session", &run.session_id)
 }
 
-fn no_state(facts: &RunFacts) -> Told {
+fn no_state(facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let why = run.parked_for.as_deref().unwrap_or("nothing");
     let sentence = format!(
-        "{} is stored with status `{}`, phase `{}` and parked for {why}, which no run can be in: its row was changed by hand \
-         or by another program.",
+        "{} has status `{}`, phase `{}` and wait reason {why}, an invalid combination: its row was changed manually or by \
+         another program.",
         run.id, run.status, run.phase,
     );
-    Told::new(Cause::NoState, sentence)
-        .see("status", &run.status)
-        .see("phase", &run.phase)
-        .see("has its session", run.holds_session)
-        .then(next::steps(run.id))
+    ExplanationBuilder::new(Cause::NoState, sentence)
+        .with_evidence("status", &run.status)
+        .with_evidence("phase", &run.phase)
+        .with_evidence("holds its session", run.holds_session)
+        .with_next_step(next::steps(run.id))
 }

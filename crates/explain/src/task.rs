@@ -1,69 +1,76 @@
-//! Why a task is not done, or how it ended: mostly its run says.
+//! Explains why a task is not done or how it ended, mostly through its current run.
 
 use provost_core::lifecycle::TaskState;
 
-use super::told::{Told, distance, moment};
+use super::builder::{ExplanationBuilder, distance, timestamp};
 use super::{Cause, next, run};
 use provost_store::query::explain_facts::{Here, RunFacts, TaskFacts};
 
-/// The cause of where a task stands.
-pub(super) fn cause(here: &Here, facts: &TaskFacts) -> Told {
+/// Returns the cause of the state of a task.
+pub(super) fn cause(here: &Here, facts: &TaskFacts) -> ExplanationBuilder {
     let task = &facts.task;
     if let Some(at) = task.archived {
-        let sentence = format!(
-            "{} was put away {}; it was {} before.",
-            task.id,
-            distance(here.now, at),
-            task.state
-        );
-        let told = Told::new(Cause::TaskArchived, sentence).see("put away", moment(here.now, at));
-        return with_run(here, told, facts.run.as_ref());
+        let sentence =
+            format!("{} was archived {}; it was {}.", task.id, distance(here.now, at), task.state);
+        let explanation = ExplanationBuilder::new(Cause::TaskArchived, sentence)
+            .with_evidence("archived", timestamp(here.now, at));
+        return with_run(here, explanation, facts.run.as_ref());
     }
     let state = task.state.parse();
     if state == Ok(TaskState::Dropped) {
-        let why = task.drop_reason.as_deref().unwrap_or("no reason was written down");
-        let sentence = format!("{} was dropped before it was done: {why}.", task.id);
-        let told = Told::new(Cause::TaskDropped, sentence).see("reason", why);
-        return with_run(here, told, facts.run.as_ref()).then(next::retry(task.id));
+        let why = task.drop_reason.as_deref().unwrap_or("no reason was recorded");
+        let sentence = format!("{} was dropped before it finished: {why}.", task.id);
+        let explanation =
+            ExplanationBuilder::new(Cause::TaskDropped, sentence).with_evidence("reason", why);
+        return with_run(here, explanation, facts.run.as_ref())
+            .with_next_step(next::retry(task.id));
     }
     let Some(current) = &facts.run else {
         let sentence = format!(
-            "{} is {} but no run of it is stored: it was removed or never made.",
+            "{} is {} but has no stored run: its run was removed or never created.",
             task.id, task.state
         );
-        return Told::new(Cause::TaskWithoutRun, sentence)
-            .see("runs so far", task.run_count)
-            .then(next::session(&task.session_id));
+        return ExplanationBuilder::new(Cause::TaskWithoutRun, sentence)
+            .with_evidence("runs", task.run_count)
+            .with_next_step(next::session(&task.session_id));
     };
     if state == Ok(TaskState::Done) {
         let sentence = format!(
-            "{} is done: {} answered {}.",
+            "{} is done: {} finished {}.",
             task.id,
             current.run.id,
             distance(here.now, task.ended.unwrap_or(task.updated)),
         );
-        return with_run(here, Told::new(Cause::TaskDone, sentence), Some(current));
+        return with_run(here, ExplanationBuilder::new(Cause::TaskDone, sentence), Some(current));
     }
     let at = current.run.not_before;
     if state == Ok(TaskState::Sleeping) && at > here.now {
-        let sentence = format!("{} sleeps and begins {}.", task.id, distance(here.now, at));
-        let told = Told::new(Cause::TaskSleeping, sentence).see("begins", moment(here.now, at));
-        return told.about(current.run.id).then(next::cancel(current.run.id));
+        let sentence = format!("{} is scheduled to start {}.", task.id, distance(here.now, at));
+        let explanation = ExplanationBuilder::new(Cause::TaskSleeping, sentence)
+            .with_evidence("start time", timestamp(here.now, at));
+        return explanation
+            .with_related(current.run.id)
+            .with_next_step(next::cancel(current.run.id));
     }
-    // It is where its run is.
-    let told = run::cause(here, current);
+    // The state of the task is the state of its run.
+    let explanation = run::cause(here, current);
     let mut related = vec![current.run.id.to_string()];
-    related
-        .extend(told.related.iter().filter(|id| **id != related[0]).cloned().collect::<Vec<_>>());
-    Told { related, ..told }
+    related.extend(
+        explanation.related.iter().filter(|id| **id != related[0]).cloned().collect::<Vec<_>>(),
+    );
+    ExplanationBuilder { related, ..explanation }
 }
 
-fn with_run(here: &Here, told: Told, current: Option<&RunFacts>) -> Told {
+fn with_run(
+    here: &Here,
+    explanation: ExplanationBuilder,
+    current: Option<&RunFacts>,
+) -> ExplanationBuilder {
     match current {
         Some(current) => {
-            let told = told.about(current.run.id);
-            told.because_of("its run", run::cause(here, current))
+            let explanation = explanation.with_related(current.run.id);
+            explanation.caused_by("its run", run::cause(here, current))
         }
-        None => told,
+        None => explanation,
     }
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps};
 use provost_store::Store;
@@ -30,7 +30,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     match options.command {
         Command::Work { patience_ms } => work::work(&engine, patience_ms).await?,
         Command::Accept { command } => {
-            let command: AgentCommand = serde_json::from_str(&command)?;
+            let command: TaskRequest = serde_json::from_str(&command)?;
             let accepted = engine.submit(&namespace, command).await?;
             let deduped = accepted.deduped;
             say(json!({"accepted": accepted, "deduped": deduped}));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use provost_core::Env;
-use provost_core::recovery::OnUnknown;
+use provost_core::recovery::UnknownEffectPolicy;
 use provost_engine::EngineOptions;
 use provost_store::{FaultPoint, Faults, StoreError, StoreOptions};
 
@@ -38,7 +38,7 @@ pub(crate) struct Options {
     capacity: usize,
     /// What is done about an opaque effect whose outcome is unknown.
     #[arg(long, default_value = "surface")]
-    on_unknown: OnUnknown,
+    on_unknown: UnknownEffectPolicy,
     /// How long a person has to decide.
     #[arg(long)]
     approval_expiry_ms: Option<u64>,
@@ -91,12 +91,12 @@ impl Options {
 
     /// The clock of this process, which decides nothing that others must agree on.
     pub(crate) fn env(&self) -> Env {
-        Env::shifted(self.database_clock_ms + self.clock_ms)
+        Env::with_clock_offset(self.database_clock_ms + self.clock_ms)
     }
 
     pub(crate) fn store(&self) -> StoreOptions {
         let mut options = StoreOptions::new(&self.db);
-        options.env = Env::shifted(self.database_clock_ms);
+        options.env = Env::with_clock_offset(self.database_clock_ms);
         options.faults = self.full_while.clone().map(|path| {
             Faults::new(move |point| {
                 let is_full = point == FaultPoint::Begin && path.exists();

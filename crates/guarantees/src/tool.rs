@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{Document, Env, InputId};
-use provost_engine::Transactional;
+use provost_engine::TransactionalEffects;
 use provost_store::Tx;
 use provost_store::table::governance::idempotency::IdemRow;
 use provost_tool::{
@@ -108,7 +108,7 @@ fn transactional() -> Result<FnTool, SpecError> {
     let spec = spec("transactional")?.effect(EffectClass::Transactional);
     Ok(FnTool::new(spec, move |permit, cx| {
         async move {
-            let transactional = cx.dep::<Transactional>()?;
+            let transactional = cx.dep::<TransactionalEffects>()?;
             let request_hash = permit.arguments()["key"].to_string();
             let insert = move |tx: &mut Tx<'_>| {
                 let row = IdemRow {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use provost_agent::context::Truncate;
 use provost_agent::{Agent, BuildError};
-use provost_core::execution_policy::PolicyPatch;
+use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::hash::body_hash;
 use provost_core::scheduling::RetryPolicy;
 use provost_core::{Env, ErrorKind, Limits};
@@ -165,10 +165,10 @@ impl AgentSpec {
         Ok(AgentConfig {
             model: Some(self.model.clone()),
             system_prompt: Some(self.system.clone()),
-            policy: PolicyPatch {
+            policy: ExecutionPolicyPatch {
                 interactive: Some(self.is_interactive),
                 retry: Some(retry),
-                ..PolicyPatch::default()
+                ..ExecutionPolicyPatch::default()
             },
             more: [(MORE.to_owned(), serde_json::to_value(self).map_err(defect)?)]
                 .into_iter()

@@ -158,8 +158,8 @@ mod tests {
     use provost_store::table::governance::audit::{self, AuditFilter};
     use provost_store::{Store, StoreOptions};
 
-    use provost_core::contract::ToolCode;
-    use provost_core::resource::Bounds;
+    use provost_core::contract::ToolErrorCode;
+    use provost_core::resource::ProcessLimits;
     use provost_sandbox::Source;
     use provost_tool_runtime::Wanted;
 
@@ -186,7 +186,7 @@ mod tests {
         programs.add(&mut runtimes, &declared).unwrap();
         for (_, tool) in declared.all_tools() {
             let fault = runtimes.select(&tool.what).err().unwrap();
-            assert_eq!(fault.code, ToolCode::IsolationUnavailable, "{}", fault.message);
+            assert_eq!(fault.code, ToolErrorCode::IsolationUnavailable, "{}", fault.message);
         }
         assert_eq!(sandboxes.usual(), IsolationMode::Container, "for MCP servers too");
     }
@@ -199,7 +199,7 @@ mod tests {
         options.ceiling.memory_bytes = 2 << 30;
         let sandboxes = sandboxes(&declared, Some(options)).await;
         let given = |mode, asked: Option<u64>| {
-            let bounds = Bounds { memory_bytes: asked, ..Bounds::default() };
+            let bounds = ProcessLimits { memory_bytes: asked, ..ProcessLimits::default() };
             let wanted = Wanted { bounds, ..Wanted::default() };
             let profile = sandboxes.sandbox(mode).profile("count", wanted).unwrap();
             assert_eq!(profile.limits.time, TIME_MAX, "the tool's timeout is what counts");

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use provost_core::Env;
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use provost_core::resource::{
-    AgentResource, AuthProfile, EVERY_TOOL, IsolationMode, McpServerResource, McpTransport,
+    ALL_TOOLS, AgentResource, AuthProfile, IsolationMode, McpServerResource, McpTransport,
     ToolResource,
 };
 use provost_mcp::launcher::Starter;
@@ -158,7 +158,7 @@ impl Workshop {
     /// The declared tools of a declared agent.
     pub fn tools_of(&self, agent: &AgentResource) -> Vec<Arc<dyn Tool>> {
         let all = self.tools(&agent.namespace).into_iter();
-        let every = agent.tools.iter().any(|name| name == EVERY_TOOL);
+        let every = agent.tools.iter().any(|name| name == ALL_TOOLS);
         let named = |tool: &Arc<GovernedTool>| {
             every || agent.tools.iter().any(|name| name.eq_ignore_ascii_case(tool.spec().name()))
         };
@@ -223,7 +223,7 @@ impl Setting<'_> {
         &self,
         namespace: &str,
         server: &McpServerResource,
-    ) -> Result<Option<Arc<dyn Starter>>, ToolFault> {
+    ) -> Result<Option<Arc<dyn Starter>>, ToolContractError> {
         let Some(demanded) = &server.isolation else { return Ok(None) };
         let mode = match demanded.mode {
             IsolationMode::None => return Ok(None),
@@ -297,7 +297,7 @@ impl Setting<'_> {
                 })
             }
         };
-        added.map_err(|fault: ToolFault| DeclareError::fault(place, what(), &fault))
+        added.map_err(|fault: ToolContractError| DeclareError::fault(place, what(), &fault))
     }
 
     async fn secret(

@@ -1,7 +1,7 @@
 //! A client for the MCP conformance suite: an agent whose scripted model calls every tool the suite's server offers.
 //!
 //! The suite starts it with the address of its server as the last argument and says in `MCP_CONFORMANCE_CONTEXT` which calls
-//! it wants, if any in particular. `scripts/mcp-conformance` runs the suite.
+//! it wants, if any in particular. `scripts/conformance mcp` runs the suite.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
+use provost_agent::hook::{Hook, HookError, RunEnd, StartDecision};
 use provost_core::{Message, Role};
 use provost_model::ChatRequest;
 use provost_tool::RunContext;
@@ -204,14 +204,18 @@ fn is_block(message: &Message) -> bool {
 
 #[async_trait]
 impl Hook for MemoryHook {
-    async fn before_agent(&self, cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(
+        &self,
+        cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
         if self.is_for(cx) {
             self.owner_of(cx)?;
         }
-        Ok(Entry::Go)
+        Ok(StartDecision::Continue)
     }
 
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         cx: &RunContext,
         request: &mut ChatRequest,

@@ -176,7 +176,7 @@ impl NewMemory {
 pub fn digest(message: &Message) -> String {
     let mut hasher = Sha256::new();
     hasher.update(format!("{:?} {}\n", message.role, message.created_at.as_millis()));
-    for part in message.parts.iter().filter_map(provost_core::Part::as_text) {
+    for part in message.parts.iter().filter_map(provost_core::ContentPart::as_text) {
         hasher.update(part.len().to_le_bytes());
         hasher.update(part);
     }

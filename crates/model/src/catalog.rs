@@ -11,9 +11,6 @@ use crate::{ModelInfo, NativeOutput};
 
 /// The table that ships with Provost.
 const TABLE: &str = include_str!("catalog/catalog.toml");
-/// The catalog of this process.
-static BUILTIN: OnceLock<Catalog> = OnceLock::new();
-
 /// Why a catalog cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
@@ -130,6 +127,20 @@ impl CatalogEntry {
         }
     }
 
+    /// Copies the properties of the model into `info`. Structured output is copied only if the entry has some, because a
+    /// vendor's default can be better than nothing.
+    pub fn apply_to(&self, info: &mut ModelInfo) {
+        info.context_window = self.context_window;
+        info.max_output = self.max_output;
+        info.pricing = self.pricing;
+        info.tools = self.tools;
+        info.images = self.images;
+        info.reasoning = self.reasoning;
+        if self.native_output != NativeOutput::None {
+            info.native_output = self.native_output;
+        }
+    }
+
     /// What can be given to it, in words.
     pub fn modalities(&self) -> Vec<&'static str> {
         let also = [(self.images, "image"), (self.documents, "document"), (self.audio, "audio")];
@@ -143,21 +154,11 @@ fn yes() -> bool {
 }
 
 impl Catalog {
-    /// The catalog that ships with Provost, or what was [installed](Self::install) in its place.
+    /// The catalog that ships with Provost, parsed at the first call.
     pub fn builtin() -> &'static Catalog {
-        BUILTIN.get_or_init(Self::builtin_table)
-    }
-
-    /// A fresh copy of the catalog that ships, to be changed and [installed](Self::install).
-    pub fn builtin_table() -> Catalog {
-        // A test reads the table, so it cannot be broken; without it every model is unknown, which still works.
-        Catalog::parse(TABLE).unwrap_or_default()
-    }
-
-    /// Puts a catalog in the place of the one that ships. False if somebody has looked something up already: it must be done
-    /// first.
-    pub fn install(self) -> bool {
-        BUILTIN.set(self).is_ok()
+        static BUILTIN: OnceLock<Catalog> = OnceLock::new();
+        // A test parses the table, so it is valid; with an empty catalog every model would be unknown, which still works.
+        BUILTIN.get_or_init(|| Catalog::parse(TABLE).unwrap_or_default())
     }
 
     /// Reads a table of one's own: TOML, or JSON if it begins with `{`.
@@ -240,13 +241,7 @@ impl Catalog {
     pub fn info(&self, provider: &str, model: &str) -> ModelInfo {
         let mut info = ModelInfo::unknown(provider, model);
         if let Some(entry) = self.entry(provider, model) {
-            info.context_window = entry.context_window;
-            info.max_output = entry.max_output;
-            info.pricing = entry.pricing;
-            info.tools = entry.tools;
-            info.images = entry.images;
-            info.reasoning = entry.reasoning;
-            info.native_output = entry.native_output;
+            entry.apply_to(&mut info);
         }
         info
     }

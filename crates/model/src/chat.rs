@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use provost_core::{Message, Money, Opaque, StopReason, Usage};
+use provost_core::{Message, Money, ProviderData, StopReason, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -74,7 +74,7 @@ pub enum ModelEvent {
     /// Readable reasoning.
     Reasoning(String),
     /// The provider's own data that closes the reasoning block before it, or stands alone if there is none.
-    ReasoningOpaque(Opaque),
+    ReasoningOpaque(ProviderData),
     /// A tool call begins.
     ToolCallStart {
         /// Position among the calls of this answer.
@@ -96,7 +96,7 @@ pub enum ModelEvent {
         /// Position among the calls of this answer.
         index: u32,
         /// The data.
-        opaque: Opaque,
+        opaque: ProviderData,
     },
     /// What the call used so far; a later one replaces an earlier one.
     Usage(Usage),

@@ -2,7 +2,7 @@
 
 use provost_core::usage::limits::{CALLS_PER_TURN_MAX, RESPONSE_BYTES_MAX};
 use provost_core::{
-    Message, Opaque, Part, Reasoning, Role, StopReason, Timestamp, ToolCall, Usage,
+    ContentPart, Message, ProviderData, Reasoning, Role, StopReason, Timestamp, ToolCall, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{ModelError, ModelErrorClass, ModelEvent, ModelResponse};
 /// Collects the events of one call. Linear in the length of the answer, and bounded.
 #[derive(Debug, Default)]
 pub struct Fold {
-    parts: Vec<Part>,
+    parts: Vec<ContentPart>,
     /// Provider index of a call to its place in `parts`.
     calls: Vec<(u32, usize)>,
     /// None until the provider says it: a server that never does is not the same as one that says zero.
@@ -34,19 +34,20 @@ impl Fold {
             ModelEvent::Text(text) => {
                 self.grow(text.len())?;
                 match self.parts.last_mut() {
-                    Some(Part::Text { text: last }) => last.push_str(text),
-                    _ => self.add(Part::text(text)),
+                    Some(ContentPart::Text { text: last }) => last.push_str(text),
+                    _ => self.add(ContentPart::text(text)),
                 }
             }
             ModelEvent::Reasoning(text) => {
                 self.grow(text.len())?;
                 match self.parts.last_mut() {
-                    Some(Part::Reasoning(last)) if last.opaque.is_none() => {
+                    Some(ContentPart::Reasoning(last)) if last.opaque.is_none() => {
                         last.text.push_str(text)
                     }
-                    _ => self
-                        .parts
-                        .push(Part::Reasoning(Reasoning { text: text.clone(), opaque: None })),
+                    _ => self.parts.push(ContentPart::Reasoning(Reasoning {
+                        text: text.clone(),
+                        opaque: None,
+                    })),
                 }
             }
             ModelEvent::ReasoningOpaque(opaque) => self.seal_reasoning(opaque)?,
@@ -73,7 +74,7 @@ impl Fold {
     pub fn call_id(&self, index: u32) -> Option<&str> {
         let (_, place) = self.calls.iter().find(|(known, _)| *known == index)?;
         match self.parts.get(*place) {
-            Some(Part::ToolCall(call)) => Some(&call.id),
+            Some(ContentPart::ToolCall(call)) => Some(&call.id),
             _ => None,
         }
     }
@@ -88,7 +89,7 @@ impl Fold {
 
     /// What arrived before the call was stopped: text and reasoning, no half-written calls.
     pub fn into_partial(mut self) -> ModelResponse {
-        self.parts.retain(|part| !matches!(part, Part::ToolCall(_)));
+        self.parts.retain(|part| !matches!(part, ContentPart::ToolCall(_)));
         let mut response = self.into_response(StopReason::Cancelled);
         response.message.interrupted = true;
         response
@@ -107,13 +108,13 @@ impl Fold {
         }
     }
 
-    fn seal_reasoning(&mut self, opaque: &Opaque) -> Result<(), ModelError> {
+    fn seal_reasoning(&mut self, opaque: &ProviderData) -> Result<(), ModelError> {
         self.grow(opaque.data.len())?;
         match self.parts.last_mut() {
-            Some(Part::Reasoning(last)) if last.opaque.is_none() => {
+            Some(ContentPart::Reasoning(last)) if last.opaque.is_none() => {
                 last.opaque = Some(opaque.clone())
             }
-            _ => self.add(Part::Reasoning(Reasoning {
+            _ => self.add(ContentPart::Reasoning(Reasoning {
                 text: String::new(),
                 opaque: Some(opaque.clone()),
             })),
@@ -132,7 +133,7 @@ impl Fold {
         }
         self.grow(name.len() + id.len())?;
         self.calls.push((index, self.parts.len()));
-        self.add(Part::ToolCall(ToolCall {
+        self.add(ContentPart::ToolCall(ToolCall {
             id: id.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
@@ -144,7 +145,7 @@ impl Fold {
     fn call(&mut self, index: u32) -> Result<&mut ToolCall, ModelError> {
         let place = self.calls.iter().find(|(known, _)| *known == index).map(|(_, place)| *place);
         match place.and_then(|place| self.parts.get_mut(place)) {
-            Some(Part::ToolCall(call)) => Ok(call),
+            Some(ContentPart::ToolCall(call)) => Ok(call),
             _ => Err(ModelError::new(
                 ModelErrorClass::Malformed,
                 format!("the provider sent arguments for tool call {index}, which never began"),
@@ -152,7 +153,7 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: ContentPart) {
         // Most answers are one part, and they are kept as long as the conversation: a list of four would be waste.
         if self.parts.is_empty() {
             self.parts.reserve_exact(1);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::{Message, ToolDef};
+use provost_core::{Message, ToolDefinition};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ pub struct ChatRequest {
     /// The conversation.
     pub messages: Vec<Arc<Message>>,
     /// The tools on offer.
-    pub tools: Vec<Arc<ToolDef>>,
+    pub tools: Vec<Arc<ToolDefinition>>,
     /// Whether the model must, may or must not call tools.
     pub tool_choice: ToolChoice,
     /// Sampling and other knobs.

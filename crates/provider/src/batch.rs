@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use provost_core::{Part, Secret};
+use provost_core::{ContentPart, Secret};
 use provost_model::{
     BatchItem, BatchJob, BatchOutcome, BatchPhase, BatchRequest, BatchState, Catalog, ModelError,
     ModelErrorClass, ModelInfo, ModelResponse, RetryPolicy, check_batch,
@@ -266,7 +266,7 @@ fn read_value(body: &[u8]) -> Result<Value, ModelError> {
 /// The answer with the real names of its tools.
 fn renamed(mut response: ModelResponse, names: Option<&BTreeMap<String, String>>) -> ModelResponse {
     for part in &mut response.message.parts {
-        if let Part::ToolCall(call) = part
+        if let ContentPart::ToolCall(call) = part
             && let Some(real) = names.and_then(|names| names.get(&call.name))
         {
             call.name.clone_from(real);

@@ -132,7 +132,7 @@ impl From<SseError> for FrameError {
     fn from(error: SseError) -> Self {
         match error {
             SseError::TooLarge => Self::TooLarge,
-            SseError::OnlyComments => Self::OnlyComments,
+            SseError::TooManyComments => Self::OnlyComments,
         }
     }
 }

@@ -18,7 +18,9 @@ mod testing;
 pub mod transcript;
 
 use provost_core::Timestamp;
-use provost_model::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelInfo};
+use provost_model::{
+    CatalogEntry, ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelInfo,
+};
 use reqwest::Url;
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
@@ -45,6 +47,9 @@ pub trait Wire: Send + Sync + 'static {
     fn rules(&self) -> Rules {
         Rules::default()
     }
+
+    /// Adapts the wire to the properties of a model.
+    fn configure(&mut self, _entry: &CatalogEntry) {}
 
     /// Signs one try, for vendors whose credentials are not sent but prove themselves.
     fn sign(&self, _key: Option<&str>, _request: &mut Unsigned<'_>) -> Result<(), ModelError> {
@@ -95,6 +100,10 @@ impl Wire for Box<dyn Wire> {
 
     fn rules(&self) -> Rules {
         (**self).rules()
+    }
+
+    fn configure(&mut self, entry: &CatalogEntry) {
+        (**self).configure(entry);
     }
 
     fn sign(&self, key: Option<&str>, request: &mut Unsigned<'_>) -> Result<(), ModelError> {

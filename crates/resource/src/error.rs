@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use provost_core::resource::ResourceError;
 
 /// Where something was declared.
@@ -101,7 +101,7 @@ impl DeclareError {
     }
 
     /// The same, for what a tool runtime says.
-    pub fn fault(place: &Place, what: String, fault: &ToolFault) -> Self {
+    pub fn fault(place: &Place, what: String, fault: &ToolContractError) -> Self {
         Self::unusable(place, what, &fault.message)
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn parse(
                 DeclareError::Syntax { place: place(line), problem: error.to_string() }
             })?;
         for manifest in manifests(document) {
-            let resource = Resource::read(manifest).map_err(|error: ResourceError| {
+            let resource = Resource::from_manifest(manifest).map_err(|error: ResourceError| {
                 let line = locate::of_field(text, start, &error.path);
                 DeclareError::Resource { place: place(line), error }
             })?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::policy::{Governance, Subject};
+use provost_core::policy::{CompiledPolicy, PolicySubject};
 use provost_tool::{Governor, GovernorError, Origin};
 
 use crate::Declared;
@@ -24,7 +24,7 @@ pub struct DeclaredGovernor {
 struct Current {
     declared: Arc<Declared>,
     edition: u64,
-    kept: Mutex<HashMap<(String, String), Arc<Governance>>>,
+    kept: Mutex<HashMap<(String, String), Arc<CompiledPolicy>>>,
 }
 
 impl DeclaredGovernor {
@@ -54,7 +54,7 @@ impl DeclaredGovernor {
     }
 
     /// What counts for somebody.
-    pub fn governance_of(&self, origin: &Origin) -> Result<Arc<Governance>, GovernorError> {
+    pub fn governance_of(&self, origin: &Origin) -> Result<Arc<CompiledPolicy>, GovernorError> {
         let key = (origin.namespace.clone(), origin.agent.clone());
         let current = self.current();
         let declared = &current.declared;
@@ -64,7 +64,7 @@ impl DeclaredGovernor {
         if keep && let Some(found) = kept().get(&key) {
             return Ok(Arc::clone(found));
         }
-        let mut subject = Subject::new(&origin.namespace, &origin.agent);
+        let mut subject = PolicySubject::new(&origin.namespace, &origin.agent);
         match declared.agent(&origin.namespace, &origin.agent) {
             Some(agent) => {
                 subject.roles.clone_from(&agent.roles);
@@ -91,7 +91,7 @@ impl Governor for DeclaredGovernor {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         std::future::ready(self.governance_of(origin)).boxed()
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use provost_core::hash::{canonical_json, sha256_hex};
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{
-    AgentPolicy, AgentResource, AgentRole, ApplyMode, EVERY_TOOL, McpServerResource, Resource,
+    ALL_TOOLS, AgentPolicy, AgentResource, AgentRole, ApplyMode, McpServerResource, Resource,
     ToolPermission, ToolResource, ToolType,
 };
 use serde::Serialize;
@@ -105,7 +105,7 @@ impl Declared {
         }
         for ((namespace, _), At { place, what }) in &self.agents {
             let agent = || format!("agent `{}`", what.name);
-            for tool in what.tools.iter().filter(|tool| *tool != EVERY_TOOL) {
+            for tool in what.tools.iter().filter(|tool| *tool != ALL_TOOLS) {
                 found(&self.tools, "tool", tool, namespace, place, agent)?;
             }
             for server in &what.mcp_servers {
@@ -116,7 +116,7 @@ impl Declared {
             }
         }
         for namespace in self.namespaces() {
-            let subject = Subject::new(namespace, "");
+            let subject = PolicySubject::new(namespace, "");
             self.governance(subject)
                 .map_err(|error| DeclareError::Resource { place: Place::default(), error })?;
         }
@@ -182,14 +182,14 @@ impl Declared {
     /// What governs somebody, compiled. The roles and the allowed tools are those that the subject names.
     pub fn governance(
         &self,
-        subject: Subject,
-    ) -> Result<Governance, provost_core::resource::ResourceError> {
+        subject: PolicySubject,
+    ) -> Result<CompiledPolicy, provost_core::resource::ResourceError> {
         let namespace = subject.namespace.clone();
-        let mut parts = GovernanceParts::new(self.revision(&subject), subject);
+        let mut parts = PolicySources::new(self.revision(&subject), subject);
         parts.roles = of_namespace(&self.roles, &namespace).cloned().collect();
         parts.permissions = of_namespace(&self.permissions, &namespace).cloned().collect();
         parts.policies = of_namespace(&self.policies, &namespace).cloned().collect();
-        Governance::compile(parts)
+        CompiledPolicy::compile(parts)
     }
 
     /// True if a policy of the namespace is for tasks or systems that it names.
@@ -198,7 +198,7 @@ impl Declared {
     }
 
     /// Changes when anything changes that decides about the subject.
-    fn revision(&self, subject: &Subject) -> String {
+    fn revision(&self, subject: &PolicySubject) -> String {
         fn words<T: Serialize>(kind: &Kind<T>, namespace: &str) -> Vec<serde_json::Value> {
             of_namespace(kind, namespace).map(|what| json!(what)).collect()
         }
@@ -221,7 +221,7 @@ impl Declared {
                 "" => &at.what.name,
                 tool => tool,
             };
-            (!self.tools.contains_key(&key(namespace, tool)) && tool != EVERY_TOOL).then(|| {
+            (!self.tools.contains_key(&key(namespace, tool)) && tool != ALL_TOOLS).then(|| {
                 format!(
                     "{}: rule `{}` is about `{tool}`, which is not declared",
                     at.place, at.what.name

@@ -2,7 +2,7 @@ use std::fs;
 use std::sync::Arc;
 
 use provost_core::ToolCall;
-use provost_core::policy::{Decision, Subject, ToolFacts};
+use provost_core::policy::{PolicyDecision, PolicySubject, ToolAttributes};
 use provost_core::resource::OperationClass;
 use provost_tool::{
     FnTool, Governor as _, Guard, Origin, Oversight, Tool, ToolOutput, ToolSpec, Verdict,
@@ -74,7 +74,7 @@ fn what_is_wrong_is_told_with_its_line() {
             )),
             "line 10: spec.runtime.timeout: ",
         ),
-        (refused("[]\n---\n- 3\n"), "it is no mapping"),
+        (refused("[]\n---\n- 3\n"), "it is not a mapping"),
     ];
     for (said, expected) in cases {
         assert!(said.contains(expected), "`{said}` does not say `{expected}`");
@@ -126,14 +126,14 @@ async fn roles_come_from_the_declaration_and_from_nowhere_else() {
     let decide = async |agent: &str| {
         let origin = Origin { agent: agent.to_owned(), ..Origin::default() };
         let governance = governor.governance(&origin).await.unwrap();
-        governance.decide(&ToolFacts::new("pay", &[OperationClass::Write]), "invoke")
+        governance.decide(&ToolAttributes::new("pay", &[OperationClass::Write]), "invoke")
     };
-    assert!(matches!(decide("clerk").await, Decision::Approval { .. }));
-    assert!(matches!(decide("guest").await, Decision::Deny { .. }));
-    assert!(matches!(decide("stranger").await, Decision::Deny { .. }));
+    assert!(matches!(decide("clerk").await, PolicyDecision::Approval { .. }));
+    assert!(matches!(decide("guest").await, PolicyDecision::Deny { .. }));
+    assert!(matches!(decide("stranger").await, PolicyDecision::Deny { .. }));
     let declared = Declared::parse(HOUSE).unwrap();
     let revision = |text: &str, roles: &[&str]| {
-        let mut subject = Subject::new("default", "clerk");
+        let mut subject = PolicySubject::new("default", "clerk");
         subject.roles = roles.iter().map(ToString::to_string).collect();
         Declared::parse(text).unwrap().governance(subject).unwrap().revision().to_owned()
     };

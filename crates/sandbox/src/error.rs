@@ -3,7 +3,7 @@
 use std::io;
 
 use provost_core::ErrorKind;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::IsolationMode;
 
 /// Why a program did not run as it should.
@@ -59,19 +59,22 @@ impl IsolationError {
     }
 
     /// The same in the words of the tool contract.
-    pub fn fault(&self) -> ToolFault {
+    pub fn fault(&self) -> ToolContractError {
         let message = self.to_string();
         match self {
             Self::Unavailable { mode, .. } => {
-                ToolFault::new(ToolCode::IsolationUnavailable, message)
+                ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
                     .detail("isolation", mode.as_str())
             }
             Self::Setup { backend, .. } => {
-                ToolFault::new(ToolCode::IsolationUnavailable, message).detail("backend", *backend)
+                ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
+                    .detail("backend", *backend)
             }
-            Self::NoProgram(_) => ToolFault::new(ToolCode::RuntimePolicyInvalid, message),
-            Self::Job(_) => ToolFault::new(ToolCode::InvalidInput, message),
-            Self::Io { .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
+            Self::NoProgram(_) => {
+                ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
+            }
+            Self::Job(_) => ToolContractError::new(ToolErrorCode::InvalidInput, message),
+            Self::Io { .. } => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
         }
     }
 }

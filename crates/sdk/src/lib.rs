@@ -1,4 +1,4 @@
-//! Agents in Rust: tools, streaming, approvals, typed answers, hooks, sessions.
+//! Agents in Rust: tools, streaming, approvals, typed output, hooks and sessions.
 //!
 //! ```
 //! use provost::testing::{ScriptedModel, call, text};
@@ -17,7 +17,7 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! // A scripted model plays the part of a real one; `OpenAi::from_env("gpt-5-mini")?` is a real one.
+//! A scripted model replaces a real one here; `OpenAi::from_env("gpt-5-mini")?` creates a real one.
 //! let model = ScriptedModel::new().turn(call("add", json!({"a": 2, "b": 3}))).turn(text("It is 5."));
 //!
 //! let agent = Agent::builder("adder", model).instructions("You add numbers.").tool(add).build()?;
@@ -29,35 +29,37 @@
 //! # }).unwrap();
 //! ```
 //!
-//! # Where to go from here
+//! # Overview
 //!
-//! | to | look at |
+//! | task | see |
 //! |---|---|
-//! | talk to a model | [`OpenAi`], [`Anthropic`], [`Gemini`], [`Ollama`], [`Bedrock`], [`AzureOpenAi`], [`Providers`], [`openai_compatible`] |
+//! | call a model | [`OpenAi`], [`Anthropic`], [`Gemini`], [`Ollama`], [`Bedrock`], [`AzureOpenAi`], [`Providers`], [`openai_compatible`] |
 //! | define tools | [`macro@tool`], [`tool_fn`], [`ToolCx`] |
-//! | watch a run | [`RunBuilder::stream`], [`EventKind`] |
+//! | stream the events of a run | [`RunBuilder::stream`], [`EventKind`] |
 //! | steer a live run | [`RunHandle`] |
-//! | ask a person first | [`OnApproval`], [`Suspended`] |
-//! | get typed answers | [`AgentBuilder::output`] |
-//! | bound what a run uses | [`Limits`], [`AtLimit`] |
-//! | use other agents | [`AgentBuilder::subagent`], [`AgentBuilder::fan_out`], [`AgentBuilder::hand_off`], [`Team`] |
-//! | see and change everything | [`hook::Hook`] |
-//! | keep conversations | [`session`] |
-//! | stay within the context | [`context`] |
+//! | require approvals | [`ApprovalMode`], [`Suspended`] |
+//! | get typed output | [`AgentBuilder::output`] |
+//! | limit a run | [`Limits`], [`AtLimit`] |
+//! | combine agents | [`AgentBuilder::subagent`], [`AgentBuilder::fan_out`], [`AgentBuilder::handoff`], [`Team`] |
+//! | observe and change runs | [`hook::Hook`] |
+//! | store conversations | [`session`] |
+//! | fit conversations into the context window | [`context`] |
 //! | test without a network | [`testing`] |
 
 pub use provost_agent::{
-    Agent, AgentBuilder, AgentRef, AgentSlot, AtLimit, BuildError, ContextPreview, Delegate, Error,
-    FanOut, HandOffTo, HandleError, HistoryPolicy, HooksFor, LimitDecision, LimitQuestion,
-    OnApproval, Outcome, RunBuilder, RunHandle, RunResult, RunStream, Suspended, SuspendedError,
-    Team, UserInput, context, hook, instructions, run, subagent, team,
+    Agent, AgentBuilder, AgentRef, ApprovalMode, BuildError, ContextPreview, DeferredAgent, Error,
+    FanOut, Handoff, HistoryPolicy, HookInheritance, LimitContext, LimitDecision, OnLimit,
+    RunBuilder, RunHandle, RunHandleError, RunOutcome, RunResult, RunStream, Subagent,
+    SuspendedRun, SuspendedRunError, Team, UserInput, context, hook, instructions, run, subagent,
+    team,
 };
 pub use provost_core::usage::limits;
 pub use provost_core::{
-    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction, Currency, Document, Env,
-    ErrorInfo, ErrorKind, Event, EventKind, HandOff, Image, LimitKind, LimitReached, Limits,
-    Message, Money, Opaque, Part, Pricing, Reasoning, ResultPart, Role, RunId, RunSummary, Secret,
-    Source, StopReason, TeamMessage, Teammate, Timestamp, ToolCall, ToolDef, ToolResult, Usage,
+    AgentHandoff, AgentUsage, ApprovalDecision, ApprovalId, ApprovalRequest, Compaction,
+    ContentPart, Currency, Document, Env, ErrorInfo, ErrorKind, Event, EventKind, Image, LimitKind,
+    LimitReached, Limits, MediaSource, Message, Money, Pricing, ProviderData, Reasoning, Role,
+    RunId, RunSummary, Secret, StopReason, TeamMember, TeamMessage, Timestamp, ToolCall,
+    ToolDefinition, ToolResult, ToolResultPart, Usage,
 };
 pub use provost_macros::tool;
 pub use provost_model::{

@@ -1,7 +1,7 @@
 //! Why a secret cannot be had.
 
 use provost_core::ErrorKind;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_redact::Unlearnable;
 
 /// Why a secret cannot be had. No text of it holds a value.
@@ -128,8 +128,8 @@ impl SecretError {
     }
 
     /// As a failure of a tool call.
-    pub fn fault(&self) -> ToolFault {
-        let fault = ToolFault::new(ToolCode::SecretResolutionFailed, self.to_string());
-        ToolFault { retryable: self.kind().retryable(), ..fault }
+    pub fn fault(&self) -> ToolContractError {
+        let fault = ToolContractError::new(ToolErrorCode::SecretResolutionFailed, self.to_string());
+        ToolContractError { retryable: self.kind().retryable(), ..fault }
     }
 }

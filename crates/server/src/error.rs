@@ -4,7 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use provost_api::Problem;
 use provost_core::ErrorKind;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
 use provost_store::query::QueryError;
 
@@ -53,20 +53,22 @@ pub(crate) fn bug(error: &dyn std::fmt::Display) -> Problem {
 /// Translates an error of the engine. The text of a defect stays in the log: it may name what is stored.
 pub(crate) fn of_engine(error: EngineError) -> Problem {
     match error {
-        EngineError::Work(WorkError::Invalid { path, problem, fix }) => {
+        EngineError::Request(RequestError::Invalid { path, problem, fix }) => {
             invalid(&field_of(&path), &format!("{problem}; {fix}"))
         }
-        EngineError::Work(WorkError::Policy(ref refused)) => {
+        EngineError::Request(RequestError::Policy(ref refused)) => {
             let (field, why) =
                 (field_of(&refused.path), format!("{}; {}", refused.problem, refused.fix));
             Problem::from(error.info()).field(field, why)
         }
-        EngineError::Work(WorkError::TooLarge { ref path, bytes, max }) => {
+        EngineError::Request(RequestError::TooLarge { ref path, bytes, max }) => {
             let why = format!("it has {bytes} bytes, {max} are allowed");
             Problem::from(error.info()).field(field_of(path), why)
         }
         // The caller named the revision in `If-Match`.
-        EngineError::Work(WorkError::Stale { .. }) => Problem::from(error.info()).status(412),
+        EngineError::Request(RequestError::RevisionConflict { .. }) => {
+            Problem::from(error.info()).status(412)
+        }
         EngineError::Bug(_) | EngineError::Unreadable(_) => bug(&error),
         error => error.info().into(),
     }

@@ -156,7 +156,7 @@ pub(crate) async fn render(app: &App) -> Result<String, Problem> {
 
 /// Numbers of this process that other parts of it count.
 fn process_families(app: &App) -> Vec<prometheus::proto::MetricFamily> {
-    let vitals = app.engine().vitals();
+    let vitals = app.engine().metrics();
     let store = app.engine().store().stats();
     let build = sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let one = |value: u64| vec![sample(&[], value as f64)];

@@ -1,127 +1,127 @@
-//! How the database fails, in words that do not depend on which database it is.
+//! Errors of the store, independent of the database behind it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use provost_core::ErrorKind;
 
-/// How the database fails. Each message says what to do about it.
+/// An error of the store. Each message names the next step for the operator.
 ///
-/// It can be cloned because one failed commit fails every job of its group.
+/// The type is `Clone` because one failed commit fails every job of its group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else writes, or too many jobs wait.
+    /// Another process is writing, or the write queue is full.
     #[error(
         "the database is busy ({detail}); nothing was changed: try again, and look for a process that holds it for long"
     )]
     Busy {
-        /// What was waited for.
+        /// The resource that was not available in time.
         detail: String,
     },
-    /// No room on the disk, or the configured size is reached.
+    /// The disk is full, or the database reached its configured size.
     #[error(
         "the database has no room left ({detail}); nothing was changed: free space on its disk or raise its size limit"
     )]
     Full {
-        /// What the database says.
+        /// The message of the database.
         detail: String,
     },
-    /// What is stored contradicts itself.
+    /// The stored data contradicts itself.
     #[error(
         "the database is damaged ({detail}): stop all processes that use it, look with `provost db check`, \
          then bring back the last backup with `provost db restore`"
     )]
     Damaged {
-        /// What the database says.
+        /// The message of the database.
         detail: String,
     },
-    /// A newer program has changed the schema.
+    /// A newer program has migrated the schema.
     #[error(
         "the database has schema version {found} and this program knows versions up to {known}; \
          nothing was changed: use a newer program"
     )]
     NewerSchema {
-        /// The version of the database.
+        /// Schema version of the database.
         found: u32,
-        /// The newest version this program knows.
+        /// Newest schema version that this program supports.
         known: u32,
     },
-    /// A table of another program has the name of one of ours.
+    /// A table of another program has a name that the store needs.
     #[error("the file has a table `{table}` of another program: choose another table prefix")]
     TableTaken {
-        /// The table.
+        /// Name of that table.
         table: String,
     },
-    /// A living process holds the lock.
+    /// A running process holds the lock.
     #[error("`{}` is held by a running process: stop it first", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
     },
-    /// Writing is not permitted.
+    /// The file, its directory or its file system does not permit writing.
     #[error(
         "the database cannot be written ({detail}): check owner, permissions and mount options of its directory"
     )]
     ReadOnly {
-        /// What was refused.
+        /// The rejected operation.
         detail: String,
     },
-    /// A rule of the schema forbids the change.
+    /// The change violates a constraint of the schema.
     #[error("the change breaks a {rule} rule of the schema ({detail}); nothing was changed")]
     Constraint {
-        /// Which sort of rule.
+        /// Kind of the violated constraint.
         rule: Rule,
-        /// The table and columns of the rule.
+        /// Table and columns of the constraint.
         detail: String,
     },
-    /// Reading or writing a file did not work.
+    /// Reading or writing a file failed.
     #[error(
         "the database's disk does not work ({detail}); nothing is known to be changed: check the disk and try again"
     )]
     Io {
-        /// What the system says.
+        /// The message of the operating system.
         detail: String,
     },
-    /// The store was closed.
+    /// This process has closed the store.
     #[error("the database was closed by this process: open it again")]
     Closed,
-    /// The file is something else.
+    /// The file is not a Provost database.
     #[error("`{}` is not a database of Provost ({detail}): name another file", path.display())]
     NotADatabase {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is instead.
+        /// The reason.
         detail: String,
     },
-    /// The target is already there.
+    /// The target file exists.
     #[error("`{}` exists already: name another file, or ask to replace it", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A defect of Provost itself.
     #[error("a defect in the store ({detail}); nothing was changed: please report it")]
     Bug {
-        /// What went wrong.
+        /// Description of the defect.
         detail: String,
     },
 }
 
-/// The sorts of rules a schema has.
+/// Kinds of schema constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// A primary key or a unique index.
     Unique,
-    /// A reference to another row.
+    /// A foreign key.
     Reference,
-    /// A condition on values.
+    /// A `CHECK` condition.
     Check,
-    /// A value that must be there.
+    /// A `NOT NULL` column.
     NotNull,
 }
 
 impl Rule {
-    /// The word used in messages.
+    /// The name that error messages use.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unique => "uniqueness",
@@ -139,7 +139,7 @@ impl std::fmt::Display for Rule {
 }
 
 impl StoreError {
-    /// The stable code of this failure.
+    /// The stable error code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Busy { .. } => "store_busy",
@@ -158,7 +158,7 @@ impl StoreError {
         }
     }
 
-    /// What sort of failure this is.
+    /// The category that decides how callers handle the error.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Busy { .. } | Self::Full { .. } | Self::Io { .. } | Self::Closed => {
@@ -175,7 +175,7 @@ impl StoreError {
         }
     }
 
-    /// True if a primary key or a unique index refused the change.
+    /// Returns true if a primary key or a unique index rejected the change.
     pub const fn is_duplicate(&self) -> bool {
         matches!(self, Self::Constraint { rule: Rule::Unique, .. })
     }
@@ -184,7 +184,7 @@ impl StoreError {
         Self::Bug { detail: detail.into() }
     }
 
-    /// A failure of the file system at `path`.
+    /// Maps an I/O error at `path` to a store error.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         let detail = format!("{}: {error}", path.display());
         match error.kind() {

@@ -1,9 +1,10 @@
-//! The database of Provost, and the only SQL in it.
+//! The storage layer of Provost: a SQLite database and all SQL of the project.
 //!
-//! A [`Store`] is opened on a SQLite file. Changes are plain functions over [`Tx`], given to [`Store::write`]: one thread
-//! applies them in order and commits many of them at once. Reads run beside it, each on one state of the database.
+//! [`Store::open`] opens a database file. Changes are plain functions over [`Tx`] that callers pass to
+//! [`Store::write`]: one writer applies them in order and commits many of them together. Reads run concurrently, each
+//! on one consistent snapshot of the database.
 //!
-//! Invariant: nobody hears of a change before it is on disk, and a job that fails leaves nothing behind.
+//! Invariant: a caller learns of a change only after the change is on disk, and a failed job leaves nothing behind.
 
 #![forbid(unsafe_code)]
 

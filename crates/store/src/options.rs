@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options for opening a store.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,38 +10,39 @@ use provost_core::Env;
 
 use crate::{Schema, StoreError};
 
-/// The file name inside a directory that holds nothing else.
+/// Default file name of the database in a directory of its own.
 const FILE_NAME: &str = "provost.db";
 
-/// How a store is opened; everything but the path has a default.
+/// Options for opening a store. Everything except the path has a default.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// The database file. Its directory is created if it is missing.
+    /// The database file. [`Store::open`](crate::Store::open) creates a missing directory.
     pub path: PathBuf,
     /// The tables of the database.
     pub schema: Schema,
-    /// The database's clock.
+    /// Source of time and ids. Its clock is the clock of the database.
     pub env: Env,
-    /// How long to wait for another process that writes.
+    /// Time to wait for the write lock of another process before [`StoreError::Busy`].
     pub busy_timeout: Duration,
-    /// How many reads may run at once.
+    /// Maximum number of concurrent reads, at least one.
     pub readers: usize,
-    /// What a commit must survive.
+    /// The failures that a commit must survive.
     pub durability: Durability,
-    /// Carries the wake-ups of committed changes.
+    /// Sends the wake-ups of committed changes.
     pub bus: Arc<dyn Bus>,
-    /// Where jobs run.
+    /// The threads on which jobs run.
     pub threads: Threads,
-    /// The size at which the database counts as full.
+    /// Size at which the database counts as full; `None` for no limit.
     pub bytes_max: Option<u64>,
-    /// Makes the store fail on purpose: for tests and simulations.
+    /// Injects errors, for tests and simulations.
     pub faults: Option<Faults>,
-    /// Runs each transaction twice and fails one that breaks a rule of the [transaction module](crate::Tx): for tests.
+    /// Runs each job twice and rejects jobs that break the rules of transaction functions (module `transaction`); for
+    /// tests.
     pub check_transactions: bool,
 }
 
 impl StoreOptions {
-    /// The defaults for the database at `path`.
+    /// Returns the default options for the database at `path`.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -58,59 +59,60 @@ impl StoreOptions {
         }
     }
 
-    /// The defaults for a database inside the directory `dir`.
+    /// Returns the default options for a database in the directory `dir`.
     pub fn in_dir(dir: impl AsRef<Path>) -> Self {
         Self::new(dir.as_ref().join(FILE_NAME))
     }
 
-    /// The options of a test for a database inside the directory `dir`: transactions are checked.
+    /// Returns options for tests: a database in `dir` with checked transactions.
     pub fn for_test(dir: impl AsRef<Path>) -> Self {
         Self { check_transactions: true, ..Self::in_dir(dir) }
     }
 }
 
-/// What a commit must survive once it was acknowledged.
+/// The failures that an acknowledged commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Loss of power: each group waits until the disk has it.
+    /// Survives a power failure: each commit waits for the disk.
     PowerLoss,
-    /// The end of the process only: for tests and simulations.
+    /// Survives only the end of the process; for tests and simulations.
     ProcessExit,
 }
 
-/// Where jobs run.
+/// The threads on which jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
-    /// Writes on the store's own thread in groups, reads on threads for blocking work.
+    /// Writes run in groups on a thread of the store; reads run on Tokio's blocking threads.
     Own,
-    /// Everything on the thread of the caller, done when the call returns: simulations that a seed decides, and paused time.
+    /// Each job runs on the caller's thread and is finished when the call returns. For deterministic simulations and
+    /// paused time.
     Caller,
 }
 
-/// A place at which the store can be made to fail.
+/// A point at which a [`FaultInjector`] can make the store fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultPoint {
-    /// Before a write transaction starts: nothing is applied.
+    /// Before a write transaction starts; nothing is applied.
     Begin,
-    /// Before the commit: everything is rolled back.
+    /// Before the commit; the transaction is rolled back.
     Commit,
-    /// After the commit: the change is there, the callers hear an error.
+    /// After the commit: the change is stored, but the callers receive an error.
     Answer,
     /// Before a read.
     Read,
 }
 
-/// Decides at each [`FaultPoint`] whether the store fails there, and how.
+/// Decides at each [`FaultPoint`] whether the store fails, and with which error.
 #[derive(Clone)]
 pub struct Faults(Arc<dyn Fn(FaultPoint) -> Option<StoreError> + Send + Sync>);
 
 impl Faults {
-    /// Fails wherever `decide` returns an error.
+    /// Creates an injector that fails wherever `decide` returns an error.
     pub fn new(decide: impl Fn(FaultPoint) -> Option<StoreError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(decide))
     }
 
-    /// The planned failure at `point`, if there is one.
+    /// Returns the injected error at `point`, if any.
     pub(crate) fn at(faults: Option<&Self>, point: FaultPoint) -> Result<(), StoreError> {
         faults.and_then(|faults| (faults.0)(point)).map_or(Ok(()), Err)
     }

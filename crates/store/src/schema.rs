@@ -1,42 +1,43 @@
-//! The tables that a database can have.
+//! The table sets that a database file can hold.
 
-/// Characters of a table prefix.
+/// Maximum number of characters of a table prefix.
 const PREFIX_CHARS_MAX: usize = 32;
 
-/// The tables of a database.
+/// The table set of a database file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Schema {
-    /// Tasks, runs, sessions and everything else of an engine.
+    /// The engine: tasks, runs, sessions and all their records.
     Engine,
-    /// Memories, see [`table::memory`](crate::table::memory). The file has no other tables.
+    /// Memories, see [`table::memory`](crate::table::memory). The file holds no other tables.
     Memory,
-    /// Sessions and shared state outside of an engine, see [`table::session_file`](crate::table::session_file). The file may
-    /// have tables of other programs.
+    /// Sessions and shared state outside of an engine, see [`table::session_file`](crate::table::session_file). The
+    /// file may also hold tables of other programs.
     Sessions(TablePrefix),
 }
 
 impl Schema {
-    /// True if deleted rows are overwritten in the file.
+    /// Returns true if SQLite overwrites deleted rows in the file.
     pub(crate) fn wipes_deleted_rows(&self) -> bool {
         *self != Self::Engine
     }
 
-    /// True if the database must have a write-ahead log. A file system without shared memory allows other modes only; they are as
-    /// safe, and slower.
+    /// Returns true if the database must use a write-ahead log. A file system without shared memory supports only
+    /// other journal modes, which are as safe but slower.
     pub(crate) fn needs_write_ahead_log(&self) -> bool {
         !matches!(self, Self::Sessions(_))
     }
 }
 
-/// Text at the start of each table's name, empty or like `agent_`.
+/// Prefix of every table name, for example `agent_`; may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TablePrefix(String);
 
 impl TablePrefix {
-    /// The number of characters that a prefix may have.
+    /// Maximum number of characters of a prefix.
     pub const CHARS_MAX: usize = PREFIX_CHARS_MAX;
 
-    /// Checks a prefix: a-z, 0-9 and `_`, a letter first, not `sqlite_`.
+    /// Creates a prefix. Returns `None` unless it consists of a-z, 0-9 and `_`, starts with a letter (or is empty),
+    /// is short enough and does not start with `sqlite_`.
     pub fn new(prefix: &str) -> Option<Self> {
         let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_sound = prefix.len() <= Self::CHARS_MAX
@@ -46,7 +47,7 @@ impl TablePrefix {
         is_sound.then(|| Self(prefix.to_owned()))
     }
 
-    /// The text.
+    /// The prefix as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,6 +1,6 @@
-//! SQLite: one connection and its transactions.
+//! The SQLite backend: connections and transactions.
 //!
-//! Nothing above this module knows which database it is.
+//! No module above this one depends on SQLite.
 
 mod error;
 pub(crate) mod job;
@@ -38,13 +38,14 @@ pub(crate) use open::{
     Identity, Role, connect, create_file, identify, open_plain, open_read_only, prepare,
 };
 
-/// One connection.
+/// A connection to a database file.
 pub(crate) struct Sqlite {
     connection: Connection,
     path: PathBuf,
-    /// The last failure, kept because SQLite may roll back a whole transaction by itself and a job may hide why.
+    /// The last error. SQLite may roll back a whole transaction on its own, and a job may swallow the error that
+    /// explains it.
     failure: RefCell<Option<StoreError>>,
-    /// Refuses statements that scan a whole table, if the connection must not run any.
+    /// Rejects full table scans; `None` if the connection may run them.
     scan_check: Option<FullScanCheck>,
 }
 
@@ -53,33 +54,33 @@ impl Sqlite {
         Self { connection, path, failure: RefCell::default(), scan_check: None }
     }
 
-    /// Refuses statements that scan a whole table which grows with the work.
+    /// Rejects statements that scan a whole table that grows with the workload.
     fn with_scan_check(mut self) -> Self {
         self.scan_check = Some(FullScanCheck::default());
         self
     }
 
-    /// The connection itself, for what only SQLite can do.
+    /// The underlying connection, for functions that only SQLite has.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The connection itself, as the target of a copy.
+    /// The underlying connection, as the target of a copy.
     pub(crate) fn connection_mut(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// Starts a transaction that writes. Waits for other processes as long as the busy timeout says.
+    /// Starts a write transaction. Waits at most the busy timeout for other processes.
     pub(crate) fn begin_write(&self) -> Result<(), StoreError> {
         self.failure.take();
         if !self.connection.is_autocommit() {
-            // A rollback failed before. Nothing may be built on what it left.
+            // An earlier rollback failed. Its leftovers must not become part of this transaction.
             self.run("ROLLBACK")?;
         }
         self.run("BEGIN IMMEDIATE")
     }
 
-    /// Starts a transaction that reads one state of the database.
+    /// Starts a read transaction on one snapshot of the database.
     pub(crate) fn begin_read(&self) -> Result<(), StoreError> {
         self.run("BEGIN")
     }
@@ -105,7 +106,7 @@ impl Sqlite {
         self.release()
     }
 
-    /// Why the transaction is gone, if SQLite has rolled it back by itself.
+    /// Returns the cause if SQLite has rolled back the transaction on its own.
     pub(crate) fn lost_transaction(&self) -> Option<StoreError> {
         self.connection.is_autocommit().then(|| {
             self.failure.take().unwrap_or_else(|| StoreError::bug("a transaction ended by itself"))
@@ -117,17 +118,17 @@ impl Sqlite {
         self.cached(sql, &[], |statement| Ok(Ok(statement.raw_execute()?))).map(drop)
     }
 
-    /// Runs several statements once.
+    /// Runs several statements without caching them.
     pub(crate) fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.connection.execute_batch(sql).map_err(|error| self.fault(error))
     }
 
-    /// The number that a pragma or a query answers.
+    /// Returns the number that a pragma or query yields.
     pub(crate) fn number(&self, sql: &str) -> Result<i64, StoreError> {
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
     }
 
-    /// The text that a pragma or a query answers.
+    /// Returns the text that a pragma or query yields.
     pub(crate) fn text(&self, sql: &str) -> Result<String, StoreError> {
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(|error| self.fault(error))
     }
@@ -136,7 +137,7 @@ impl Sqlite {
         error::translate(error, &self.path)
     }
 
-    /// Uses a statement of the connection's cache.
+    /// Runs a statement of the connection's statement cache.
     fn cached<T>(
         &self,
         sql: &str,
@@ -201,8 +202,8 @@ impl Sql for Sqlite {
     }
 }
 
-/// Binds the parameters of a statement that comes from the cache, where none is bound: a null stays unbound. The inner error is
-/// a defect of the caller.
+/// Binds the parameters of a cached statement. Cached statements have no bound parameters, so a null stays unbound.
+/// The inner error is a defect of the caller.
 fn bind(
     statement: &mut Statement<'_>,
     sql: &str,
@@ -219,7 +220,7 @@ fn bind(
     Ok(Ok(()))
 }
 
-/// As many parameters as the statement takes; another number is a defect of the caller.
+/// Compares the number of parameters with the statement; a mismatch is a defect of the caller.
 fn check_count(
     statement: &Statement<'_>,
     sql: &str,

@@ -1,19 +1,19 @@
-//! What the store did since it was opened, for measurements.
+//! Counters of the store since it was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the store did since it was opened.
+/// Counters of the store since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Jobs that were answered by the writer.
+    /// Jobs that the writer completed.
     pub jobs: u64,
-    /// Commits; `jobs / commits` is the mean size of a group.
+    /// Commits. `jobs / commits` is the mean group size.
     pub commits: u64,
     /// Groups that failed as a whole.
     pub groups_failed: u64,
-    /// The most jobs in one commit.
+    /// Largest number of jobs in one commit.
     pub group_jobs_max: u64,
-    /// Jobs that wait now.
+    /// Jobs in the write queue now.
     pub waiting: u64,
     /// Reads.
     pub reads: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a group of `jobs` that was answered.
+    /// Counts a completed group of `jobs`.
     pub(crate) fn answered(&self, jobs: usize, committed: bool, failed: bool) {
         let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
         self.jobs.fetch_add(jobs, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The handle through which everybody reads and writes.
+//! The handle for all reads and writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::sqlite::writer::Writer;
 use crate::stats::{Counters, Stats};
 use crate::{Schema, StoreError, Tx};
 
-/// The database, open. Clones share it.
+/// An open database. Clones share it.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -32,19 +32,19 @@ struct Shared {
 }
 
 enum Writing {
-    /// The writer's own thread, and the signal that it has ended.
+    /// The writer has a thread; `ended` becomes true when the thread exits.
     Thread { queue: WriteQueue, ended: watch::Receiver<bool> },
-    /// The thread of whoever calls.
+    /// The writer runs on the caller's thread; `None` once the store is closed.
     Caller(Box<Mutex<Option<Writer>>>),
 }
 
 impl Store {
-    /// Opens the database; creates it and brings its schema up to date as needed.
+    /// Opens the database. Creates a missing file and migrates the schema.
     ///
-    /// Several processes may have it open. A file that is no database, is damaged or comes from a newer program is
-    /// refused and left as it is.
+    /// Several processes may open the same file. If the file is not a Provost database, is corrupt or comes from a
+    /// newer program, the call fails and leaves the file unchanged.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        // Only the database of an engine can be replaced while nobody has it open.
+        // Only the database of an engine can be replaced by a restore, which needs exclusive access.
         let lock = match options.schema {
             Schema::Engine => Some(DatabaseLock::shared(&options.path)?),
             Schema::Memory | Schema::Sessions(_) => None,
@@ -69,14 +69,15 @@ impl Store {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Enqueues the job now; jobs are applied in the order of these calls. Resolves once the commit is on disk.
+    /// Enqueues a job. Jobs run in the order of these calls. The returned handle resolves when the commit is on disk.
     ///
-    /// A job that fails leaves nothing behind and the others of its group are kept. Only where the database gives up the
-    /// whole transaction (no room, a broken disk), everybody in the group hears that error. It may be run more than once, but
-    /// only one run of it stays.
+    /// A failed job is rolled back; the other jobs of its group are committed. If the database loses the whole
+    /// transaction (disk full, I/O error), every job of the group gets that error. A job may run more than once, but
+    /// only one run of it is committed.
     ///
-    /// One that meets [`StoreError::Io`] at the commit left nothing either, but if the machine stops right after, the disk
-    /// may turn out to have it: whoever tries again must carry a key.
+    /// A job that fails with [`StoreError::Io`] at the commit was rolled back too. If the machine crashes right
+    /// afterwards, however, the commit may turn out to be on disk. A caller that retries must therefore use an
+    /// idempotency key.
     pub fn write<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -88,7 +89,8 @@ impl Store {
         self.enqueue(job, Lane::Normal)
     }
 
-    /// Like [`Store::write`], but before everything that waits: for lease renewals, which must never wait behind work.
+    /// Like [`Store::write`], but the job runs before all queued jobs of normal priority. For lease renewals, which
+    /// must not wait behind other work.
     pub fn write_urgent<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -100,8 +102,8 @@ impl Store {
         self.enqueue(job, Lane::Urgent)
     }
 
-    /// Like [`Store::write`], in the same order, but nobody waits for it: it is committed together with the next job that
-    /// somebody waits for, or after a moment.
+    /// Like [`Store::write`], in the same order, but the commit may wait a few milliseconds for another job to share
+    /// it with. For writes whose result no caller needs at once.
     pub fn write_deferred<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -113,14 +115,14 @@ impl Store {
         self.enqueue(job, Lane::Deferred)
     }
 
-    /// Commits what was written [deferred](Self::write_deferred) as soon as possible.
+    /// Commits the [deferred](Self::write_deferred) jobs as soon as possible.
     pub fn flush(&self) {
         if let Writing::Thread { queue, .. } = &self.shared.writing {
             queue.flush();
         }
     }
 
-    /// Reads one state of the database: everything that was committed before the call, and nothing half done.
+    /// Runs a read on one snapshot of the database, which contains every change that was committed before the call.
     pub async fn read<T, E>(
         &self,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -137,7 +139,7 @@ impl Store {
         &self.shared.options.bus
     }
 
-    /// What the store did since it was opened.
+    /// Returns the counters of the store.
     pub fn stats(&self) -> Stats {
         let waiting = match &self.shared.writing {
             Writing::Thread { queue, .. } => queue.len(),
@@ -146,22 +148,22 @@ impl Store {
         self.shared.counters.stats(waiting)
     }
 
-    /// The database file.
+    /// Path of the database file.
     pub fn path(&self) -> &Path {
         &self.shared.options.path
     }
 
-    /// The directory for the locks of running nodes, see [`NodeLock`](crate::NodeLock).
+    /// Directory for the lock files of running workers, see [`WorkerLock`](crate::WorkerLock).
     pub fn lock_dir(&self) -> PathBuf {
         lock_dir(self.path())
     }
 
-    /// Finishes what was enqueued, then closes the database for all clones. Later calls fail with [`StoreError::Closed`].
+    /// Finishes all queued jobs and closes the database for all clones. Later calls fail with [`StoreError::Closed`].
     pub async fn close(&self) {
         match &self.shared.writing {
             Writing::Thread { queue, ended } => {
                 queue.close();
-                // An error means that the thread is gone, which is what is waited for.
+                // An error means that the thread has exited, which is the awaited condition.
                 ended.clone().wait_for(|ended| *ended).await.ok();
             }
             Writing::Caller(writer) => {
@@ -172,7 +174,7 @@ impl Store {
         self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Runs work on connections of its own, where it may block.
+    /// Runs a blocking function that opens connections of its own.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&StoreOptions) -> Result<T, StoreError> + Send + 'static,
@@ -208,7 +210,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Starts the writer's thread.
+/// Starts the writer thread.
 fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> {
     let (queue, incoming) = write_queue();
     let (end, ended) = watch::channel(false);
@@ -224,7 +226,7 @@ fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> 
     Ok(Writing::Thread { queue, ended })
 }
 
-/// Tells everybody when the writer's thread ends, even if it ends by a defect.
+/// Signals that the writer thread has exited, even after a panic.
 struct EndGuard {
     end: watch::Sender<bool>,
 }
@@ -237,7 +239,7 @@ impl Drop for EndGuard {
 
 fn write_here(writer: &Mutex<Option<Writer>>, job: Box<dyn Job>) {
     match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
-        // The job was told itself if no transaction could be started.
+        // `write` has already replied to the job if no transaction could be started.
         Some(writer) => writer.write(vec![job]).unwrap_or(()),
         None => job.answer(Err(StoreError::Closed)),
     }

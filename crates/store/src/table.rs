@@ -1,8 +1,8 @@
-//! The tables as structs, and small functions over [`Tx`](crate::Tx) that read and change them.
+//! The tables as row structs, and small functions over [`Tx`](crate::Tx) that read and change rows.
 //!
-//! One file per table. States and policies are text here; what they mean is decided above.
+//! Each file holds one table. States and policies are plain text here; the layers above interpret them.
 
-/// The name of a column: that of its field, unless Rust has taken that word.
+/// The column name of a field: the field's name, or the literal after `as`.
 macro_rules! column {
     ($field:ident) => {
         stringify!($field)
@@ -12,7 +12,7 @@ macro_rules! column {
     };
 }
 
-/// Defines a table's struct: its columns in order, reading and inserting.
+/// Defines the row struct of a table: its columns in order, and functions that read and insert rows.
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -27,17 +27,17 @@ macro_rules! table {
         }
 
         impl $name {
-            /// The columns in the order of the fields.
+            /// Column names in field order.
             pub(crate) const COLUMNS: &'static [&'static str] =
                 &[$( column!($field $($column)?) ),+];
 
-            /// A query for whole rows; `rest` is everything after the table's name.
+            /// Builds a query for whole rows. `rest` is the SQL after the table name.
             #[allow(dead_code, reason = "some tables are only read through statements that change them")]
             pub(crate) fn select(rest: &str) -> String {
                 format!("SELECT {} FROM {} {rest}", Self::COLUMNS.join(", "), $table)
             }
 
-            /// The values in the order of the fields.
+            /// Values in field order.
             #[allow(dead_code, reason = "not every table is changed row by row")]
             pub(crate) fn values(&self) -> Vec<$crate::Value<'_>> {
                 vec![$( $crate::ToColumn::to_value(&self.$field) ),+]
@@ -50,7 +50,7 @@ macro_rules! table {
                 tx.execute(&SQL, $crate::params![$( self.$field ),+]).map(drop)
             }
 
-            /// Inserts the row unless its key is taken; true if it was inserted.
+            /// Inserts the row unless its key exists. Returns true if it was inserted.
             pub fn insert_new(&self, tx: &mut $crate::Tx<'_>) -> Result<bool, $crate::StoreError> {
                 static SQL: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
                     $crate::table::insert_sql($table, $name::COLUMNS) + " ON CONFLICT DO NOTHING"

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, header};
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{A2aSpec, ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use serde_json::{Value, json};
@@ -62,12 +62,15 @@ impl ToolRuntime for A2aRuntime {
         ToolType::A2a
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         self.outbound.admit(tool)?;
         card_url(tool).map(|_url| ())
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         let call = Call::of(&attempt);
         async move { call.within(Box::pin(runtime.ask(&call, &attempt))).await }.boxed()
@@ -75,7 +78,7 @@ impl ToolRuntime for A2aRuntime {
 }
 
 impl A2aRuntime {
-    async fn ask(&self, call: &Call, attempt: &Attempt) -> Result<ToolOutput, ToolFault> {
+    async fn ask(&self, call: &Call, attempt: &Attempt) -> Result<ToolOutput, ToolContractError> {
         let interface = self.interface(call).await?;
         let peer = Peer::of(self, call, &interface)?;
         let request = &call.request;
@@ -100,7 +103,7 @@ impl A2aRuntime {
     }
 
     /// Where the agent is, by its card.
-    async fn interface(&self, call: &Call) -> Result<Interface, ToolFault> {
+    async fn interface(&self, call: &Call) -> Result<Interface, ToolContractError> {
         let url = card_url(&call.tool)?;
         let call = &call.looking();
         if let Some(known) = self.known(&url) {
@@ -138,7 +141,7 @@ impl A2aRuntime {
 }
 
 /// Sends the message. If nobody waits any more, the answer is waited for a little all the same: it names the task to cancel.
-async fn send(peer: Peer, params: Value) -> Result<Sent, ToolFault> {
+async fn send(peer: Peer, params: Value) -> Result<Sent, ToolContractError> {
     let (mut give, take) = oneshot::channel();
     let mut sender = peer;
     sender.call.deadline += TAKE_BACK_TIMEOUT;
@@ -164,7 +167,11 @@ async fn send(peer: Peer, params: Value) -> Result<Sent, ToolFault> {
 }
 
 /// Looks at a task until it has ended.
-async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOutput, ToolFault> {
+async fn follow(
+    peer: Peer,
+    mut task: Task,
+    attempt: &Attempt,
+) -> Result<ToolOutput, ToolContractError> {
     let clip = peer.call.clip.clone();
     if task.id.is_empty() {
         return Err(malformed(&clip, &"a task has no id"));
@@ -205,7 +212,7 @@ async fn follow(peer: Peer, mut task: Task, attempt: &Attempt) -> Result<ToolOut
 }
 
 /// What came of a task, once it has ended or waits for somebody.
-fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolFault>> {
+fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolContractError>> {
     let word = &task.status.state;
     let says = protocol::said(task.status.message.as_ref(), clip);
     let says = if says.is_empty() { "and not why".to_owned() } else { says };
@@ -222,17 +229,18 @@ fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolFault>> {
             };
             return Some(Ok(output));
         }
-        State::Failed => ToolFault::final_failure(format!("the agent failed: {says}")),
-        State::Rejected => ToolFault::final_failure(format!("the agent refused: {says}")),
+        State::Failed => ToolContractError::final_failure(format!("the agent failed: {says}")),
+        State::Rejected => ToolContractError::final_failure(format!("the agent refused: {says}")),
         State::Canceled => {
-            ToolFault::final_failure(format!("the agent's task was cancelled: {says}"))
+            ToolContractError::final_failure(format!("the agent's task was cancelled: {says}"))
         }
-        State::InputRequired => {
-            ToolFault::new(ToolCode::InvalidInput, format!("the agent needs more to go on: {says}"))
-                .detail("asks", says)
-        }
-        State::AuthRequired => ToolFault::new(
-            ToolCode::AuthInvalid,
+        State::InputRequired => ToolContractError::new(
+            ToolErrorCode::InvalidInput,
+            format!("the agent needs more to go on: {says}"),
+        )
+        .detail("asks", says),
+        State::AuthRequired => ToolContractError::new(
+            ToolErrorCode::AuthInvalid,
             format!("the agent needs another authorisation: {says}"),
         )
         .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
@@ -257,15 +265,15 @@ fn finished<'a>(
     }))
 }
 
-fn malformed(clip: &Clip, problem: &dyn std::fmt::Display) -> ToolFault {
+fn malformed(clip: &Clip, problem: &dyn std::fmt::Display) -> ToolContractError {
     let problem = clip.text(&problem.to_string());
-    ToolFault::final_failure(format!(
+    ToolContractError::final_failure(format!(
         "the agent does not keep to A2A {}: {problem}",
         protocol::VERSION
     ))
 }
 
-fn card_url(tool: &ToolResource) -> Result<Url, ToolFault> {
+fn card_url(tool: &ToolResource) -> Result<Url, ToolContractError> {
     let endpoint = client::endpoint(tool)?;
     let default = A2aSpec::default();
     let path = &tool.a2a.as_ref().unwrap_or(&default).card_path;
@@ -286,13 +294,13 @@ fn card_url(tool: &ToolResource) -> Result<Url, ToolFault> {
 }
 
 /// The way in that both sides know.
-fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolFault> {
+fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolContractError> {
     let known = |interface: &Interface| {
         let version = interface.protocol_version.as_str();
         interface.protocol_binding == BINDING && (version.is_empty() || version.starts_with("1."))
     };
     let mut interface = card.supported_interfaces.into_iter().find(known).ok_or_else(|| {
-        ToolFault::final_failure(format!(
+        ToolContractError::final_failure(format!(
             "the agent's card offers no {BINDING} interface of A2A {}",
             protocol::VERSION
         ))
@@ -300,8 +308,8 @@ fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolFaul
     let url = card_url.join(&interface.url).map_err(|error| malformed(clip, &error))?;
     if url.origin() != card_url.origin() {
         let host = clip.text(url.host_str().unwrap_or_default());
-        return Err(ToolFault::new(
-            ToolCode::PermissionDenied,
+        return Err(ToolContractError::new(
+            ToolErrorCode::PermissionDenied,
             format!(
                 "the agent's card sends calls to `{host}`: declare the tool with that endpoint"
             ),
@@ -321,7 +329,11 @@ struct Peer {
 }
 
 impl Peer {
-    fn of(runtime: &A2aRuntime, call: &Call, interface: &Interface) -> Result<Self, ToolFault> {
+    fn of(
+        runtime: &A2aRuntime,
+        call: &Call,
+        interface: &Interface,
+    ) -> Result<Self, ToolContractError> {
         let url = Url::parse(&interface.url).map_err(|error| malformed(&call.clip, &error))?;
         let tenant = interface.tenant.clone();
         Ok(Self { outbound: runtime.outbound.clone(), call: call.clone(), url, tenant })
@@ -334,7 +346,7 @@ impl Peer {
     }
 
     /// One request of JSON-RPC.
-    async fn call(&self, method: &str, params: Value) -> Result<Value, ToolFault> {
+    async fn call(&self, method: &str, params: Value) -> Result<Value, ToolContractError> {
         let id = &self.call.request.request_id;
         let body = protocol::call(id, method, params).to_string();
         let mut request = self.call.request(Method::POST, self.url.clone(), body.into())?;

@@ -11,7 +11,7 @@ mod suite;
 
 use std::sync::Arc;
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::ToolResource;
 use provost_tool::ToolRuntime;
 use serde_json::{Value, json};
@@ -79,8 +79,8 @@ pub trait Stage: Send + Sync {
     }
 
     /// The code of an answer that is not its protocol. A module that breaks its contract is a definition that cannot work.
-    fn breach(&self) -> ToolCode {
-        ToolCode::ExecutionFailed
+    fn breach(&self) -> ToolErrorCode {
+        ToolErrorCode::ExecutionFailed
     }
 
     /// The calls that arrived so far; `None` if it cannot be looked into.

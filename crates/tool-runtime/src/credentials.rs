@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use futures::future::BoxFuture;
 use http::HeaderName;
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::NetClient;
@@ -112,7 +112,7 @@ impl Authenticator for AuthInjector {
         &'a self,
         namespace: &'a str,
         auth: &'a ToolAuth,
-    ) -> BoxFuture<'a, Result<Credentials, ToolFault>> {
+    ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
         Box::pin(async move { self.find(namespace, auth).await.map_err(|error| error.fault()) })
     }
 

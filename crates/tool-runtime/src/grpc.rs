@@ -16,7 +16,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
-use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{
+    CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolRequest, ToolResponse,
+};
 use provost_core::resource::{GrpcEncoding, ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use tonic::Status;
@@ -79,11 +81,14 @@ impl ToolRuntime for GrpcRuntime {
         ToolType::Grpc
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         self.0.target(tool).map(drop)
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = Arc::clone(&self.0);
         let call = Call::of(&attempt);
         async move { call.within(runtime.exchange(&call)).await }.boxed()
@@ -92,7 +97,7 @@ impl ToolRuntime for GrpcRuntime {
 
 impl Inner {
     /// The endpoint and the method of a tool, if the operator lets it be reached like that.
-    fn target(&self, tool: &ToolResource) -> Result<Target, ToolFault> {
+    fn target(&self, tool: &ToolResource) -> Result<Target, ToolContractError> {
         self.outbound.admit(tool)?;
         let target = target(tool)?;
         if target.endpoint.plaintext && !self.outbound.options(false).policy.plain_http {
@@ -101,13 +106,13 @@ impl Inner {
                  policy opens it)",
                 tool.name
             );
-            return Err(ToolFault::new(ToolCode::PermissionDenied, message)
+            return Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message)
                 .detail("field", "grpc.plaintext"));
         }
         Ok(target)
     }
 
-    async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
+    async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolContractError> {
         let Target { endpoint, path } = self.target(&call.tool)?;
         let (channel, origin) = (self.channels.get(&endpoint)?, endpoint.uri()?);
         let mut envelope = ToolRequest::clone(&call.request);
@@ -154,7 +159,7 @@ async fn unary<S, C>(
     method: Method,
     codec: C,
     message: C::Encode,
-) -> Result<C::Decode, ToolFault>
+) -> Result<C::Decode, ToolContractError>
 where
     S: GrpcService<Body, Error: Into<BoxError>>,
     S::ResponseBody: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -178,7 +183,7 @@ where
 }
 
 /// Credentials and what helps to follow a call, as metadata.
-fn metadata(call: &Call) -> Result<MetadataMap, ToolFault> {
+fn metadata(call: &Call) -> Result<MetadataMap, ToolContractError> {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     let mut set = |name: &'static str, value: Option<HeaderValue>| {
         if let Some(value) = value {
@@ -204,7 +209,7 @@ fn timeout(deadline: Instant) -> String {
 }
 
 /// Reads the endpoint and the method of a tool.
-fn target(tool: &ToolResource) -> Result<Target, ToolFault> {
+fn target(tool: &ToolResource) -> Result<Target, ToolContractError> {
     let refused = |problem: &str| {
         let message = format!("the endpoint of tool `{}` {problem}", tool.name);
         fault::definition(message).detail("field", "endpoint")

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, header};
-use provost_core::contract::{CONTRACT_VERSION, ToolFault};
+use provost_core::contract::{CONTRACT_VERSION, ToolContractError};
 use provost_core::resource::{HttpMethod, HttpSpec, ToolResource, ToolType};
 use provost_net::NetRequest;
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
@@ -49,7 +49,7 @@ impl ToolRuntime for HttpRuntime {
         ToolType::Http
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         self.outbound.admit(tool)?;
         Origin::of(tool)?;
         template::check(Place::Url, "endpoint", &tool.endpoint)?;
@@ -70,7 +70,10 @@ impl ToolRuntime for HttpRuntime {
         }
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let outbound = self.outbound.clone();
         let call = Call::of(&attempt);
         async move {
@@ -85,7 +88,7 @@ async fn exchange(
     outbound: &Outbound,
     call: &Call,
     request: NetRequest,
-) -> Result<ToolOutput, ToolFault> {
+) -> Result<ToolOutput, ToolContractError> {
     let url = request.url.clone();
     let is_head = request.method == Method::HEAD;
     let answer = outbound.send(call, request).await?;
@@ -104,7 +107,11 @@ async fn exchange(
 }
 
 /// The request that a call makes.
-fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetRequest, ToolFault> {
+fn request(
+    call: &Call,
+    arguments: &Value,
+    effect_key: &str,
+) -> Result<NetRequest, ToolContractError> {
     let default = HttpSpec::default();
     let spec = call.tool.http.as_ref().unwrap_or(&default);
     let url = url(&call.tool, spec, arguments)?;
@@ -141,7 +148,7 @@ fn request(call: &Call, arguments: &Value, effect_key: &str) -> Result<NetReques
     Ok(request)
 }
 
-fn header_name(name: &str) -> Result<HeaderName, ToolFault> {
+fn header_name(name: &str) -> Result<HeaderName, ToolContractError> {
     let refused = |problem: &str| {
         let message = format!("header `{}` {problem}", fault::shown(name));
         fault::definition(message).detail("field", "http.headers")
@@ -153,7 +160,7 @@ fn header_name(name: &str) -> Result<HeaderName, ToolFault> {
     Ok(parsed)
 }
 
-fn header_value(field: &str, text: &str) -> Result<HeaderValue, ToolFault> {
+fn header_value(field: &str, text: &str) -> Result<HeaderValue, ToolContractError> {
     HeaderValue::try_from(text).map_err(|error| {
         fault::input(format!(
             "`{field}` cannot be sent in a header, which is one line of text: {error}"
@@ -189,7 +196,7 @@ fn place(spec: &HttpSpec) -> Place {
     }
 }
 
-fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolFault> {
+fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolContractError> {
     let Some(text) = &spec.body else {
         return Ok(match has_body(spec.method) {
             true => arguments.to_string().into(),
@@ -216,7 +223,7 @@ struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    fn of(tool: &'a ToolResource) -> Result<Self, ToolFault> {
+    fn of(tool: &'a ToolResource) -> Result<Self, ToolContractError> {
         let text = tool.endpoint.as_str();
         let start = text.find("://").map_or(0, |at| at + 3);
         let end = text[start..].find(['/', '?', '#', '\\']).map_or(text.len(), |at| start + at);
@@ -233,7 +240,7 @@ impl<'a> Origin<'a> {
     }
 }
 
-fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, ToolFault> {
+fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, ToolContractError> {
     let origin = Origin::of(tool)?;
     let rest = template::fill(Place::Url, "endpoint", origin.rest, arguments)?;
     let path = rest.split(['?', '#']).next().unwrap_or_default();
@@ -272,7 +279,7 @@ fn add_query(
     url: &mut Url,
     query: &BTreeMap<String, String>,
     arguments: &Value,
-) -> Result<(), ToolFault> {
+) -> Result<(), ToolContractError> {
     for (name, text) in query {
         let field = format!("http.query.{name}");
         let value = template::fill(Place::Text, &field, text, arguments)?;

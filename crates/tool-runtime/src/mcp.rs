@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectKey;
 use provost_core::resource::{McpRef, ToolResource, ToolType};
 use provost_core::{ApprovalDecision, Env, RunId};
@@ -53,7 +53,7 @@ impl McpRuntime {
         namespace: &str,
         name: &str,
         program: Program,
-    ) -> Result<(), ToolFault> {
+    ) -> Result<(), ToolContractError> {
         self.add_program_with(namespace, name, program, |server| server)
     }
 
@@ -64,7 +64,7 @@ impl McpRuntime {
         name: &str,
         program: Program,
         configure: impl FnOnce(McpServer) -> McpServer,
-    ) -> Result<(), ToolFault> {
+    ) -> Result<(), ToolContractError> {
         self.allowed.check(&program.command)?;
         self.add(namespace, name, configure(program.server(name)))
     }
@@ -76,13 +76,18 @@ impl McpRuntime {
         name: &str,
         url: &str,
         configure: impl FnOnce(McpServer) -> McpServer,
-    ) -> Result<(), ToolFault> {
+    ) -> Result<(), ToolContractError> {
         // What is declared reaches only what is outside, unless `configure` opens more.
         let server = McpServer::http(name, url).network(NetPolicy::default());
         self.add(namespace, name, configure(server))
     }
 
-    fn add(&mut self, namespace: &str, name: &str, server: McpServer) -> Result<(), ToolFault> {
+    fn add(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        server: McpServer,
+    ) -> Result<(), ToolContractError> {
         let tools = self.pool.toolset(server.clone()).map_err(|error| undeclarable(&error))?;
         self.servers.insert((namespace.to_owned(), name.to_owned()), Known { server, tools });
         Ok(())
@@ -94,19 +99,23 @@ impl McpRuntime {
         known.map(|known| known.tools.clone())
     }
 
-    fn named(tool: &ToolResource) -> Result<McpRef, ToolFault> {
+    fn named(tool: &ToolResource) -> Result<McpRef, ToolContractError> {
         tool.mcp
             .clone()
             .ok_or_else(|| fault::definition(format!("tool `{}` names no MCP server", tool.name)))
     }
 
-    fn server(&self, tool: &ToolResource, namespace: &str) -> Result<(Known, McpRef), ToolFault> {
+    fn server(
+        &self,
+        tool: &ToolResource,
+        namespace: &str,
+    ) -> Result<(Known, McpRef), ToolContractError> {
         let named = Self::named(tool)?;
         let key = (namespace.to_owned(), named.server.clone());
         let known = self.servers.get(&key).cloned().ok_or_else(|| {
             let server = fault::shown(&named.server);
-            ToolFault::new(
-                ToolCode::UnsupportedTool,
+            ToolContractError::new(
+                ToolErrorCode::UnsupportedTool,
                 format!("there is no MCP server `{server}`: declare it, or use another name"),
             )
         })?;
@@ -114,7 +123,7 @@ impl McpRuntime {
     }
 
     /// The connection for these credentials: what proves who calls belongs to a connection, so each has its own.
-    fn tools(&self, known: Known, call: &Call) -> Result<McpTools, ToolFault> {
+    fn tools(&self, known: Known, call: &Call) -> Result<McpTools, ToolContractError> {
         if call.credentials.headers.is_empty() {
             return Ok(known.tools);
         }
@@ -127,11 +136,11 @@ impl McpRuntime {
     }
 }
 
-fn undeclarable(error: &Error) -> ToolFault {
+fn undeclarable(error: &Error) -> ToolContractError {
     fault::definition(error.to_string())
 }
 
-fn no_header(tool: &ToolResource) -> ToolFault {
+fn no_header(tool: &ToolResource) -> ToolContractError {
     let message = format!(
         "tool `{}` has `auth`, and its MCP server is a program, which takes no header: \
          give the secret to the program's environment",
@@ -145,7 +154,7 @@ impl ToolRuntime for McpRuntime {
         ToolType::Mcp
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         let named = Self::named(tool)?;
         // In which namespace it will be called is not known here; where no server of that name takes a header, none will.
         let mut known = self.servers.iter().filter(|((_, name), _)| *name == named.server);
@@ -156,7 +165,10 @@ impl ToolRuntime for McpRuntime {
         Ok(())
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let call = Call::of(&attempt);
         let found = self
             .server(&attempt.tool, &attempt.request.namespace)
@@ -179,35 +191,43 @@ impl ToolRuntime for McpRuntime {
 }
 
 /// A result in which the tool says that it failed is no result.
-fn outcome(call: &Call, output: ToolOutput) -> Result<ToolOutput, ToolFault> {
+fn outcome(call: &Call, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
     if !output.is_error {
         return Ok(output);
     }
     let said = call.clip.text(&output.to_text());
-    Err(ToolFault::final_failure(format!("the tool failed: {said}")))
+    Err(ToolContractError::final_failure(format!("the tool failed: {said}")))
 }
 
-fn failed(call: &Call, error: &Error) -> ToolFault {
+fn failed(call: &Call, error: &Error) -> ToolContractError {
     let message = call.clip.text(&error.to_string());
     match error {
         Error::Definition { .. } => fault::definition(message),
-        Error::Connect { .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
-        Error::Isolation { .. } => ToolFault::new(ToolCode::IsolationUnavailable, message),
+        Error::Connect { .. } => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
+        Error::Isolation { .. } => {
+            ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
+        }
         Error::Resting { wait, .. } | Error::Busy { wait: Some(wait), .. } => {
-            ToolFault::new(ToolCode::ExecutionFailed, message)
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
                 .detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string())
         }
-        Error::Busy { wait: None, .. } => ToolFault::new(ToolCode::ExecutionFailed, message),
-        Error::Timeout { .. } => ToolFault::new(ToolCode::Timeout, message),
-        Error::Unknown { .. } => call.doubtful(ToolFault::new(ToolCode::ExecutionFailed, message)),
-        Error::Refused { code: INVALID_PARAMS, .. } => fault::input(message),
-        Error::Refused { .. } | Error::Malformed { .. } => ToolFault::final_failure(message),
-        Error::Stopped { .. } => fault::canceled(),
-        Error::Closed => ToolFault::final_failure(message),
-        Error::Unauthorized { is_token_refused, .. } => {
-            ToolFault::new(fault::unauthorised(&call.tool, *is_token_refused), message)
+        Error::Busy { wait: None, .. } => {
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
         }
-        Error::Forbidden { .. } => ToolFault::new(ToolCode::AuthForbidden, message),
+        Error::Timeout { .. } => ToolContractError::new(ToolErrorCode::Timeout, message),
+        Error::Unknown { .. } => {
+            call.doubtful(ToolContractError::new(ToolErrorCode::ExecutionFailed, message))
+        }
+        Error::Refused { code: INVALID_PARAMS, .. } => fault::input(message),
+        Error::Refused { .. } | Error::Malformed { .. } => {
+            ToolContractError::final_failure(message)
+        }
+        Error::Stopped { .. } => fault::canceled(),
+        Error::Closed => ToolContractError::final_failure(message),
+        Error::Unauthorized { is_token_refused, .. } => {
+            ToolContractError::new(fault::unauthorised(&call.tool, *is_token_refused), message)
+        }
+        Error::Forbidden { .. } => ToolContractError::new(ToolErrorCode::AuthForbidden, message),
     }
 }
 

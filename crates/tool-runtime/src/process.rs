@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{ToolContractError, ToolErrorCode, ToolRequest, ToolResponse};
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
@@ -58,7 +58,7 @@ impl ToolRuntime for CliRuntime {
         self.options.sandbox.profile.mode
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         let spec = spec(tool)?;
         if !tool.endpoint.is_empty() {
             return Err(fault::definition("a `cli` tool has no endpoint: remove it")
@@ -84,7 +84,10 @@ impl ToolRuntime for CliRuntime {
         sandbox.backends.select(&profile).map(drop).map_err(|error| error.fault())
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         async move {
             let call = Call::of(&attempt);
@@ -101,7 +104,7 @@ impl CliRuntime {
         tool: &ToolResource,
         spec: &CliSpec,
         of_the_call: Wanted<'_>,
-    ) -> Result<Profile, ToolFault> {
+    ) -> Result<Profile, ToolContractError> {
         let (image, bounds) = (spec.image.as_deref(), spec.resources);
         let wanted = Wanted { hosts: &spec.hosts, image, bounds, ..of_the_call };
         let mut profile = self.options.sandbox.profile(&tool.name, wanted)?;
@@ -111,7 +114,11 @@ impl CliRuntime {
     }
 
     /// A place among the files of the conversation, for a tool that works on them.
-    async fn seat(&self, attempt: &Attempt, spec: &CliSpec) -> Result<Option<Seat>, ToolFault> {
+    async fn seat(
+        &self,
+        attempt: &Attempt,
+        spec: &CliSpec,
+    ) -> Result<Option<Seat>, ToolContractError> {
         let workspaces = match spec.workspace {
             CliWorkspace::None => return Ok(None),
             CliWorkspace::Conversation => self.options.workspaces.as_ref(),
@@ -128,12 +135,12 @@ impl CliRuntime {
         let seat = workspaces.enter(&tenant).await.map_err(|error| error.fault())?;
         if let Some(reason) = seat.loss() {
             let told = conversation.workspace_reset(reason).await;
-            told.map_err(|why| ToolFault::new(ToolCode::ExecutionFailed, why))?;
+            told.map_err(|why| ToolContractError::new(ToolErrorCode::ExecutionFailed, why))?;
         }
         Ok(Some(seat))
     }
 
-    async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolFault> {
+    async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolContractError> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
         let (labels, secrets) = (attempt.labels(), &attempt.credentials.headers);
@@ -175,12 +182,12 @@ impl CliRuntime {
     }
 }
 
-fn spec(tool: &ToolResource) -> Result<&CliSpec, ToolFault> {
+fn spec(tool: &ToolResource) -> Result<&CliSpec, ToolContractError> {
     let missing = || fault::definition("a `cli` tool needs `cli.command`").detail("field", "cli");
     tool.cli.as_ref().filter(|spec| !spec.command.is_empty()).ok_or_else(missing)
 }
 
-fn input(spec: &CliSpec, attempt: &Attempt) -> Result<Input, ToolFault> {
+fn input(spec: &CliSpec, attempt: &Attempt) -> Result<Input, ToolContractError> {
     if spec.envelope {
         let mut envelope = ToolRequest::clone(&attempt.request);
         ToolType::Cli.as_str().clone_into(&mut envelope.runtime.mode);
@@ -195,7 +202,7 @@ fn input(spec: &CliSpec, attempt: &Attempt) -> Result<Input, ToolFault> {
 }
 
 /// The arguments of the program, each filled in by itself.
-fn arguments(spec: &CliSpec, attempt: &Attempt) -> Result<Vec<String>, ToolFault> {
+fn arguments(spec: &CliSpec, attempt: &Attempt) -> Result<Vec<String>, ToolContractError> {
     let mut filled: Vec<String> = Vec::with_capacity(spec.args.len());
     for (at, text) in spec.args.iter().enumerate() {
         let field = format!("cli.args[{at}]");
@@ -218,19 +225,19 @@ fn judged(
     ended: &Ended,
     answer: &[u8],
     words: &[u8],
-) -> Result<ToolOutput, ToolFault> {
+) -> Result<ToolOutput, ToolContractError> {
     match ended.cause {
         Cause::Exited => {}
         Cause::TimedOut => return Err(fault::timeout()),
         Cause::Stopped => return Err(fault::canceled()),
         Cause::Flooded => {
             let message = format!("the program wrote more than {ANSWER_BYTES_MAX} bytes");
-            return Err(ToolFault::final_failure(message));
+            return Err(ToolContractError::final_failure(message));
         }
     }
     if spec.envelope && ended.code == 0 {
         let response: ToolResponse = serde_json::from_slice(answer).map_err(|error| {
-            ToolFault::final_failure(format!(
+            ToolContractError::final_failure(format!(
                 "the answer is no response envelope of the contract: {}",
                 call.clip.text(&error.to_string())
             ))
@@ -243,6 +250,6 @@ fn judged(
     let words = call.clip.part(words, /*is_cut*/ false);
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let message = format!("the program ended with code {}{words}", ended.code);
-    let failed = ToolFault::new(ToolCode::ExecutionFailed, message);
+    let failed = ToolContractError::new(ToolErrorCode::ExecutionFailed, message);
     Err(call.doubtful(failed.detail("exit_code", ended.code.to_string())))
 }

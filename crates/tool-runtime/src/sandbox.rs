@@ -7,8 +7,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::HeaderName;
 use provost_core::Secret;
-use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::resource::{Bounds, McpIsolation};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
+use provost_core::resource::{McpIsolation, ProcessLimits};
 use provost_mcp::launcher::{Ending, Life, Start, StartError, Started, Starter};
 use provost_sandbox::egress::{EgressLog, NetPolicy};
 use provost_sandbox::{
@@ -47,7 +47,7 @@ pub struct Wanted<'a> {
     /// The image of a container.
     pub image: Option<&'a str>,
     /// How much may be used.
-    pub bounds: Bounds,
+    pub bounds: ProcessLimits,
     /// What attempts to reach a host are recorded with: `namespace`, and what is known of the call.
     pub labels: &'a [(&'a str, &'a str)],
 }
@@ -70,9 +70,9 @@ impl Wanted<'_> {
 
 impl Sandbox {
     /// The profile of a program by the name of its tool or server: what is wanted, and never more than the operator gives.
-    pub fn profile(&self, name: &str, wanted: Wanted<'_>) -> Result<Profile, ToolFault> {
+    pub fn profile(&self, name: &str, wanted: Wanted<'_>) -> Result<Profile, ToolContractError> {
         let mut profile = self.profile.clone();
-        let Bounds { memory_bytes, cpu_percent, pids } = wanted.bounds;
+        let ProcessLimits { memory_bytes, cpu_percent, pids } = wanted.bounds;
         let usual = profile.limits;
         let asked = Limits {
             memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
@@ -103,7 +103,7 @@ impl Sandbox {
         namespace: &str,
         name: &str,
         demanded: &McpIsolation,
-    ) -> Result<Arc<dyn Starter>, ToolFault> {
+    ) -> Result<Arc<dyn Starter>, ToolContractError> {
         let wanted = Wanted {
             hosts: &demanded.hosts,
             secrets: &[],
@@ -138,7 +138,7 @@ impl Starter for Inside {
             let mut running = self.backends.start(job).await.map_err(|error| {
                 let fault = error.fault();
                 match fault.code {
-                    ToolCode::IsolationUnavailable => StartError::Isolation(fault.message),
+                    ToolErrorCode::IsolationUnavailable => StartError::Isolation(fault.message),
                     _ => StartError::Failed(fault.message),
                 }
             })?;

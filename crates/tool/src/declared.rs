@@ -17,10 +17,12 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::Env;
 use provost_core::contract::{
-    CONTRACT_VERSION, OPERATION_INVOKE, RequestAuth, RequestRuntime, RequestTool, ToolCode,
-    ToolFault, ToolRequest, TraceIds,
+    CONTRACT_VERSION, OPERATION_INVOKE, RequestAuth, RequestRuntime, RequestTool,
+    ToolContractError, ToolErrorCode, ToolRequest, TraceIds,
 };
-use provost_core::resource::{IsolationMode, Jitter, ResourceError, ToolAuth, ToolResource};
+use provost_core::resource::{
+    IsolationMode, ResourceError, ToolAuth, ToolResource, ToolRetryJitter,
+};
 
 pub use crate::declared::envelope::ContractExecutor;
 
@@ -73,9 +75,9 @@ impl Authenticator for NoCredentials {
         &'a self,
         _namespace: &'a str,
         auth: &'a ToolAuth,
-    ) -> BoxFuture<'a, Result<Credentials, ToolFault>> {
+    ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
         let message = format!("there is nothing here that knows secret `{}`", auth.secret_ref);
-        let fault = ToolFault::new(ToolCode::SecretResolutionFailed, message);
+        let fault = ToolContractError::new(ToolErrorCode::SecretResolutionFailed, message);
         std::future::ready(Err(fault)).boxed()
     }
 
@@ -93,7 +95,7 @@ pub struct GovernedTool {
     /// What every request to it says.
     envelope: ToolRequest,
     /// Whether the runtime can run this definition; it is asked once.
-    checked: OnceLock<Result<(), ToolFault>>,
+    checked: OnceLock<Result<(), ToolContractError>>,
 }
 
 impl GovernedTool {
@@ -103,7 +105,7 @@ impl GovernedTool {
         namespace: impl Into<Arc<str>>,
         host: ToolHost,
     ) -> Result<Self, GovernedError> {
-        let resource = resource.normalised()?;
+        let resource = resource.normalized()?;
         let facts = Facts {
             kind: Some(resource.kind),
             capabilities: resource.capabilities.clone(),
@@ -128,31 +130,31 @@ impl GovernedTool {
     }
 
     /// Finds its runtime and asks it whether it can run this, without calling anything.
-    pub fn verify(&self) -> Result<(), ToolFault> {
+    pub fn verify(&self) -> Result<(), ToolContractError> {
         self.runtime().map(drop)
     }
 
-    fn runtime(&self) -> Result<&Arc<dyn ToolRuntime>, ToolFault> {
+    fn runtime(&self) -> Result<&Arc<dyn ToolRuntime>, ToolContractError> {
         let runtime = self.host.runtimes.select(&self.resource)?;
         self.checked.get_or_init(|| runtime.check(&self.resource)).clone()?;
         Ok(runtime)
     }
 
-    fn begin(&self, permit: Permit, cx: ToolCx) -> Result<GovernedCall, ToolFault> {
+    fn begin(&self, permit: Permit, cx: ToolCx) -> Result<GovernedCall, ToolContractError> {
         let origin = permit.origin().cloned().unwrap_or_default();
         if permit.origin().is_some() && *origin.namespace != *self.namespace {
             let message = format!(
                 "tool `{}` belongs to namespace `{}`, the run to `{}`",
                 self.resource.name, self.namespace, origin.namespace
             );
-            return Err(ToolFault::new(ToolCode::PermissionDenied, message));
+            return Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message));
         }
         let runtime = Arc::clone(self.runtime()?);
         let attempts = Arc::clone(permit.attempts());
         let arguments = permit.into_arguments();
         // Not by `to_string`, which goes through the machinery of formatting and takes twice as long.
         let input_raw = serde_json::to_string(&arguments)
-            .map_err(|error| ToolFault::final_failure(error.to_string()))?;
+            .map_err(|error| ToolContractError::final_failure(error.to_string()))?;
         let request = ToolRequest {
             request_id: cx.effect_key().to_string(),
             task_id: if origin.task.is_empty() { cx.run_id().to_string() } else { origin.task },
@@ -211,7 +213,7 @@ fn envelope(resource: &ToolResource, namespace: &str) -> ToolRequest {
             max_attempts: u64::from(retry.max_attempts),
             backoff: retry.backoff.to_string(),
             max_backoff_ms: millis(retry.max_backoff.0),
-            jitter: retry.jitter != Jitter::None,
+            jitter: retry.jitter != ToolRetryJitter::None,
         },
         auth: auth.unwrap_or_default(),
         attempt: 1,

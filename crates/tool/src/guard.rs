@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use provost_core::ToolCall;
-use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault};
-use provost_core::policy::{Decision, Governance};
+use provost_core::contract::{OPERATION_INVOKE, ToolContractError, ToolErrorCode};
+use provost_core::policy::{CompiledPolicy, PolicyDecision};
 use provost_core::resource::Approvers;
 use provost_core::usage::limits::TOOL_ARGUMENTS_BYTES_MAX;
 use serde::de::DeserializeOwned;
@@ -82,7 +82,7 @@ pub enum Verdict {
     /// A person must decide first.
     Ask(Asked),
     /// It may not run, whatever anybody says; the message is for the model.
-    Deny(ToolFault),
+    Deny(ToolContractError),
     /// The arguments are wrong; the text tells the model how.
     Invalid(String),
 }
@@ -147,7 +147,7 @@ impl Guard {
 
     /// Puts every call under a snapshot that is there already.
     #[must_use]
-    pub fn governed(mut self, governance: Arc<Governance>) -> Self {
+    pub fn governed(mut self, governance: Arc<CompiledPolicy>) -> Self {
         self.seat = Some(Arc::new(Seat::of(governance)));
         self
     }
@@ -231,7 +231,7 @@ impl Guard {
     }
 
     /// What governance says; nothing where nobody governs.
-    fn decide(&self, spec: &ToolSpec, action: &str) -> Option<Decision> {
+    fn decide(&self, spec: &ToolSpec, action: &str) -> Option<PolicyDecision> {
         let governor =
             self.oversight.as_ref().is_some_and(|oversight| oversight.governor.is_some());
         match &self.seat {
@@ -292,7 +292,7 @@ impl Guard {
             },
             () = watched.asking().worked_for(timeout) => {
                 let message = format!("the tool did not finish within {} s", timeout.as_secs_f64());
-                Err(ToolError::Fault(ToolFault::new(ToolCode::Timeout, message)))
+                Err(ToolError::Fault(ToolContractError::new(ToolErrorCode::Timeout, message)))
             }
         }
     }
@@ -318,16 +318,18 @@ fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
 /// is needed, if any.
 fn combine(
     ruling: Ruling,
-    decision: Option<Decision>,
+    decision: Option<PolicyDecision>,
     revision: Option<&str>,
-) -> Result<Option<Asked>, ToolFault> {
+) -> Result<Option<Asked>, ToolContractError> {
     let asked = |why, needed| Some(Asked { why, needed, revision: revision.map(str::to_owned) });
     match (ruling, decision) {
         (Ruling::Deny(reason), _) => Err(denied(reason, revision)),
-        (_, Some(Decision::Deny { code, why })) => {
-            Err(ToolFault { code, reason: code.reason(), ..denied(why, revision) })
+        (_, Some(PolicyDecision::Deny { code, reason: why })) => {
+            Err(ToolContractError { code, reason: code.reason(), ..denied(why, revision) })
         }
-        (_, Some(Decision::Approval { why, needed })) => Ok(asked(Some(why), needed)),
+        (_, Some(PolicyDecision::Approval { reason: why, approvers: needed })) => {
+            Ok(asked(Some(why), needed))
+        }
         (Ruling::Ask, _) => Ok(asked(None, Approvers::default())),
         (Ruling::Allow, _) => Ok(None),
     }

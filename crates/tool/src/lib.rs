@@ -9,12 +9,12 @@
 //! use std::sync::Arc;
 //!
 //! use provost_core::ToolCall;
-//! use provost_core::policy::{Governance, GovernanceParts, Subject};
+//! use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 //! use provost_tool::{Guard, Tool, ToolError, Verdict, tool_fn};
 //!
 //! // Nothing is declared about agent `clerk`, so it may not use a tool that changes something.
-//! let subject = Subject::new("default", "clerk");
-//! let governance = Governance::compile(GovernanceParts::new("r1", subject))?;
+//! let subject = PolicySubject::new("default", "clerk");
+//! let governance = CompiledPolicy::compile(PolicySources::new("r1", subject))?;
 //! let guard = Guard::default().governed(Arc::new(governance));
 //! let pay = tool_fn("pay", "Pays", |_cx, (): ()| async { Ok::<_, ToolError>("paid") })?;
 //! let pay: Arc<dyn Tool> = Arc::new(pay);

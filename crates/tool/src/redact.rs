@@ -1,6 +1,6 @@
 //! Takes secrets out of what tools say, before anybody else sees it.
 
-use provost_core::{Document, Image, ResultPart, Source};
+use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_redact::Redact;
 
 use crate::{ToolError, ToolOutput};
@@ -9,12 +9,14 @@ use crate::{ToolError, ToolOutput};
 pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     for part in &mut output.parts {
         match part {
-            ResultPart::Text { text } => {
+            ToolResultPart::Text { text } => {
                 redact.redact_string(text);
             }
-            ResultPart::Image(Image { source, detail }) => redact_source(redact, source, detail),
-            ResultPart::File(Document { source, name }) => redact_source(redact, source, name),
-            ResultPart::Unknown(value) => {
+            ToolResultPart::Image(Image { source, detail }) => {
+                redact_source(redact, source, detail)
+            }
+            ToolResultPart::File(Document { source, name }) => redact_source(redact, source, name),
+            ToolResultPart::Unknown(value) => {
                 redact.redact_json(value);
             }
         }
@@ -25,11 +27,11 @@ pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
 }
 
 /// A file may hold a secret, whether it is a text or not.
-fn redact_source(redact: &dyn Redact, source: &mut Source, label: &mut Option<String>) {
+fn redact_source(redact: &dyn Redact, source: &mut MediaSource, label: &mut Option<String>) {
     if let Some(label) = label {
         redact.redact_string(label);
     }
-    if let Source::Url(url) = source {
+    if let MediaSource::Url(url) = source {
         redact.redact_string(url);
         return;
     }
@@ -37,10 +39,10 @@ fn redact_source(redact: &dyn Redact, source: &mut Source, label: &mut Option<St
     let mut chunks = redact.stream();
     let mut clean = chunks.push(&bytes);
     clean.extend(chunks.finish());
-    let Source::Base64 { media_type, .. } = source else { return };
+    let MediaSource::Base64 { media_type, .. } = source else { return };
     redact.redact_string(media_type);
     if clean != bytes {
-        *source = Source::bytes(std::mem::take(media_type), &clean);
+        *source = MediaSource::bytes(std::mem::take(media_type), &clean);
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use provost_core::contract::{
-    ResponseError, ResponseOutput, ResponseUsage, ToolCode, ToolFault, ToolRequest, ToolResponse,
-    ToolStatus, TraceIds,
+    ResponseError, ResponseOutput, ResponseUsage, ToolContractError, ToolErrorCode, ToolRequest,
+    ToolResponse, ToolStatus, TraceIds,
 };
 use provost_core::resource::{ToolResource, WasmSpec};
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ pub(crate) fn outcome(
     answer: &[u8],
     request: &ToolRequest,
     shown: &dyn Fn(&str) -> String,
-) -> Result<String, ToolFault> {
+) -> Result<String, ToolContractError> {
     if answer.iter().all(u8::is_ascii_whitespace) {
         return Err(breach("it wrote no answer to its standard output"));
     }
@@ -168,8 +168,8 @@ pub(crate) fn outcome(
 const DETAILS_MAX: usize = 32;
 
 /// The module does not keep to the contract.
-fn breach(message: &str) -> ToolFault {
-    ToolFault::new(ToolCode::RuntimePolicyInvalid, message)
+fn breach(message: &str) -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Why modules cannot be run here at all. What is wrong with one tool or one call is a [`ToolFault`].
+//! Why modules cannot be run here at all. What is wrong with one tool or one call is a [`ToolContractError`].
 
 use std::io;
 
 use provost_core::ErrorKind;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 
 /// Why modules cannot be run here.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ impl WasmError {
     }
 
     /// The same in the words of the tool contract: nothing else runs in place of a machine that is not there.
-    pub(crate) fn unavailable(self) -> ToolFault {
-        ToolFault::new(ToolCode::IsolationUnavailable, self.to_string())
+    pub(crate) fn unavailable(self) -> ToolContractError {
+        ToolContractError::new(ToolErrorCode::IsolationUnavailable, self.to_string())
     }
 
     pub(crate) fn engine(error: wasmtime::Error) -> Self {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::Env;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{IsolationMode, ToolResource, ToolType, WasmSpec};
 use provost_net::{NetClient, NetPolicy};
@@ -129,7 +129,7 @@ impl WasmRuntime {
         self.machine.memory.used()
     }
 
-    fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolFault> {
+    fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
         match (
             tool.allow_private,
             self.options.network.allow_private || self.options.allow_private_tools,
@@ -141,33 +141,43 @@ impl WasmRuntime {
                     "tool `{}` asks for the private network with `allow_private: true`, which the operator has not opened to tools",
                     tool.name
                 );
-                Err(ToolFault::new(ToolCode::PermissionDenied, message)
+                Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message)
                     .detail("field", "allow_private"))
             }
         }
     }
 
-    async fn run(self, attempt: Attempt) -> Result<ToolOutput, ToolFault> {
+    async fn run(self, attempt: Attempt) -> Result<ToolOutput, ToolContractError> {
         let spec = spec(&attempt.tool)?;
         let dir = self.options.modules.as_deref();
         let ready = self.shelf.ready(spec, dir, &self.public).await?;
         let request = ModuleRequest::new(&attempt.tool, spec, &attempt.request, ready.entry());
         let input = serde_json::to_vec(&request).map_err(|error| {
-            ToolFault::new(ToolCode::InvalidInput, format!("the request has no JSON form: {error}"))
+            ToolContractError::new(
+                ToolErrorCode::InvalidInput,
+                format!("the request has no JSON form: {error}"),
+            )
         })?;
         let _room = self.machine.room.acquire().await;
         let guest = self.guest(&attempt, spec, input.into())?;
-        let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel_bound());
+        let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel_limit());
         let threads = self.machine.threads().map_err(WasmError::unavailable)?;
         let task = AbortOnDropHandle::new(threads.spawn(running));
         let done = task.await.map_err(|error| match error.is_cancelled() {
-            true => ToolFault::new(ToolCode::Canceled, "the call was stopped"),
-            false => ToolFault::final_failure("the machine for modules went wrong in this call"),
+            true => ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped"),
+            false => {
+                ToolContractError::final_failure("the machine for modules went wrong in this call")
+            }
         })?;
         judged(&attempt, spec, done)
     }
 
-    fn guest(&self, attempt: &Attempt, spec: &WasmSpec, input: Bytes) -> Result<Guest, ToolFault> {
+    fn guest(
+        &self,
+        attempt: &Attempt,
+        spec: &WasmSpec,
+        input: Bytes,
+    ) -> Result<Guest, ToolContractError> {
         let mut args = vec![attempt.tool.name.clone()];
         args.extend(spec.args.iter().cloned());
         let given = Given { args, env: spec.env.clone() };
@@ -202,7 +212,7 @@ impl ToolRuntime for WasmRuntime {
         IsolationMode::Wasm
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         let spec = spec(tool)?;
         if !tool.endpoint.is_empty() {
             let message = "a `wasm` tool has no endpoint: remove it";
@@ -229,13 +239,16 @@ impl ToolRuntime for WasmRuntime {
         Ok(())
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         let (deadline, cancel) = (attempt.deadline, attempt.cancel.clone());
         async move {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(ToolFault::new(ToolCode::Canceled, "the call was stopped")),
+                () = cancel.cancelled() => Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped")),
                 came = runtime.run(attempt) => came,
                 () = tokio::time::sleep_until(deadline.into()) => Err(late()),
             }
@@ -244,7 +257,7 @@ impl ToolRuntime for WasmRuntime {
     }
 }
 
-fn spec(tool: &ToolResource) -> Result<&WasmSpec, ToolFault> {
+fn spec(tool: &ToolResource) -> Result<&WasmSpec, ToolContractError> {
     tool.wasm.as_ref().ok_or_else(|| wrong("a `wasm` tool needs `wasm.module`"))
 }
 
@@ -255,7 +268,7 @@ fn labels(attempt: &Attempt) -> BTreeMap<String, String> {
 }
 
 /// The hosts of a tool as rules; one may name a port.
-fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolFault> {
+fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
     let rule = |text: &String| {
         let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let rule = match port {
@@ -267,12 +280,12 @@ fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolFault> {
     spec.hosts.iter().map(rule).collect()
 }
 
-fn late() -> ToolFault {
-    ToolFault::new(ToolCode::Timeout, "the module did not answer in time")
+fn late() -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::Timeout, "the module did not answer in time")
         .detail(LIMIT_DETAIL, "time")
 }
 
-fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, ToolFault> {
+fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, ToolContractError> {
     tracing::debug!(
         tool.name = %attempt.tool.name,
         fuel = done.fuel_used,
@@ -292,28 +305,31 @@ fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, 
         }
         Ending::Exit(code) => {
             let message = format!("the module ended with code {code}{said}");
-            ToolFault::new(ToolCode::ExecutionFailed, message).detail("exit_code", code.to_string())
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
+                .detail("exit_code", code.to_string())
         }
         Ending::OutOfFuel => {
             let message = format!(
                 "the module used up its {} units of fuel: raise `wasm.fuel` if it needs more, or turn it off with 0",
                 spec.fuel
             );
-            ToolFault::final_failure(message).detail(LIMIT_DETAIL, "fuel")
+            ToolContractError::final_failure(message).detail(LIMIT_DETAIL, "fuel")
         }
         Ending::Late => late(),
         Ending::Flooded => {
             let message = format!("the module wrote more than {} bytes", limits::OUTPUT_BYTES_MAX);
-            ToolFault::final_failure(message).detail(LIMIT_DETAIL, "output")
+            ToolContractError::final_failure(message).detail(LIMIT_DETAIL, "output")
         }
         Ending::Crowded => {
             let message =
                 "other modules have all the memories and tables that there are: try again";
-            ToolFault::new(ToolCode::ExecutionFailed, message).detail(LIMIT_DETAIL, "places")
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
+                .detail(LIMIT_DETAIL, "places")
         }
-        Ending::Trapped(why) => {
-            ToolFault::final_failure(format!("the module went wrong ({}){said}", words.shown(&why)))
-        }
+        Ending::Trapped(why) => ToolContractError::final_failure(format!(
+            "the module went wrong ({}){said}",
+            words.shown(&why)
+        )),
     };
     let failed = match done.refused {
         Some(what) if !failed.details.contains_key(LIMIT_DETAIL) => {
@@ -325,9 +341,9 @@ fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, 
 }
 
 /// The module may have changed something outside before it failed: again only if a repeat does no harm.
-fn unknown(tool: &ToolResource, failed: ToolFault) -> ToolFault {
+fn unknown(tool: &ToolResource, failed: ToolContractError) -> ToolContractError {
     let is_harmless =
         matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
-    ToolFault { retryable: failed.retryable && is_harmless, ..failed }
+    ToolContractError { retryable: failed.retryable && is_harmless, ..failed }
         .detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provost_core::contract::{RequestTool, ToolCode, ToolFault, ToolRequest};
-use provost_core::resource::{Span, ToolResource, ToolType, WasmSpec};
+use provost_core::contract::{RequestTool, ToolContractError, ToolErrorCode, ToolRequest};
+use provost_core::resource::{HumanDuration, ToolResource, ToolType, WasmSpec};
 use provost_sandbox::{Proof, Scratch, Trial};
 use provost_tool::{Attempt, Credentials, ToolRuntime as _};
 use tokio_util::sync::CancellationToken;
@@ -109,15 +109,15 @@ impl Lab<'_> {
     async fn fuel(&self) -> Held {
         let tool = self.tool("endless", modules::ENDLESS)?;
         let tool = with(tool, |spec| spec.fuel = FUEL_GIVEN);
-        self.stops(&tool, ToolCode::ExecutionFailed, "fuel").await
+        self.stops(&tool, ToolErrorCode::ExecutionFailed, "fuel").await
     }
 
     async fn time(&self) -> Held {
         for fuel in FUEL_EITHER_WAY {
             let tool = self.tool("endless", modules::ENDLESS)?;
             let mut tool = with(tool, |spec| spec.fuel = fuel);
-            tool.runtime.timeout = Span(ENDLESS_TIME);
-            self.stops(&tool, ToolCode::Timeout, "time").await?;
+            tool.runtime.timeout = HumanDuration(ENDLESS_TIME);
+            self.stops(&tool, ToolErrorCode::Timeout, "time").await?;
         }
         // Who waited is told at the deadline, and the module is gone when its turn is over.
         let gone = async {
@@ -135,7 +135,7 @@ impl Lab<'_> {
             let tool = with(tool, |spec| {
                 (spec.fuel, spec.max_memory_bytes) = (fuel, MEMORY_GIVEN);
             });
-            self.stops(&tool, ToolCode::ExecutionFailed, "memory").await?;
+            self.stops(&tool, ToolErrorCode::ExecutionFailed, "memory").await?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Lab<'_> {
         for fuel in FUEL_EITHER_WAY {
             let tool = self.tool("flood", modules::FLOOD)?;
             let tool = with(tool, |spec| spec.fuel = fuel);
-            self.stops(&tool, ToolCode::ExecutionFailed, "output").await?;
+            self.stops(&tool, ToolErrorCode::ExecutionFailed, "output").await?;
         }
         Ok(())
     }
@@ -156,11 +156,11 @@ impl Lab<'_> {
         written.map_err(|error| format!("no module can be written: {error}"))?;
         let mut tool = ToolResource::new(name, ToolType::Wasm, "");
         tool.wasm = Some(WasmSpec { module: file, ..WasmSpec::default() });
-        tool.runtime.timeout = Span(TRIAL_TIME);
+        tool.runtime.timeout = HumanDuration(TRIAL_TIME);
         Ok(tool)
     }
 
-    async fn call(&self, tool: &ToolResource) -> Result<String, ToolFault> {
+    async fn call(&self, tool: &ToolResource) -> Result<String, ToolContractError> {
         self.runtime.check(tool)?;
         let request = ToolRequest {
             request_id: "doctor".to_owned(),
@@ -172,7 +172,7 @@ impl Lab<'_> {
         let attempt = Attempt {
             tool: Arc::new(tool.clone()),
             arguments: Arc::default(),
-            request: Arc::new(request.normalised()?),
+            request: Arc::new(request.normalized()?),
             effect_key: String::new(),
             conversation: None,
             credentials: Credentials::default(),
@@ -195,7 +195,7 @@ impl Lab<'_> {
     }
 
     /// A module that goes on beyond a bound is stopped by this very bound.
-    async fn stops(&self, tool: &ToolResource, code: ToolCode, limit: &str) -> Held {
+    async fn stops(&self, tool: &ToolResource, code: ToolErrorCode, limit: &str) -> Held {
         match self.call(tool).await {
             Ok(_) => Err("a module went beyond it".to_owned()),
             Err(fault) => {
@@ -286,7 +286,7 @@ mod tests {
         let options = WasmOptions { modules, ..WasmOptions::default() };
         let lab = Lab { runtime: WasmRuntime::open(options).unwrap(), dir: scratch.path() };
         let grow = lab.tool("grow", modules::GROW).unwrap();
-        assert!(lab.stops(&grow, ToolCode::ExecutionFailed, "memory").await.is_err());
+        assert!(lab.stops(&grow, ToolErrorCode::ExecutionFailed, "memory").await.is_err());
         let variables = lab.tool("variables", modules::VARIABLES).unwrap();
         let given = with(variables, |spec| spec.env = [("A".to_owned(), "b".to_owned())].into());
         assert_eq!(lab.code(&given).await, Ok(NOTHING_FOUND + 1));

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 
 use self::active::{Live, Slot};
 pub use self::record::{Kept, Mark};
@@ -114,13 +114,13 @@ impl WorkspaceError {
     }
 
     /// The same in the words of the tool contract.
-    pub fn fault(&self) -> ToolFault {
+    pub fn fault(&self) -> ToolContractError {
         let code = match self {
-            Self::Principal => ToolCode::PermissionDenied,
-            Self::TooLarge(_) | Self::NoSnapshot(_) | Self::InUse => ToolCode::InvalidInput,
-            Self::Io { .. } => ToolCode::ExecutionFailed,
+            Self::Principal => ToolErrorCode::PermissionDenied,
+            Self::TooLarge(_) | Self::NoSnapshot(_) | Self::InUse => ToolErrorCode::InvalidInput,
+            Self::Io { .. } => ToolErrorCode::ExecutionFailed,
         };
-        ToolFault::new(code, self.to_string())
+        ToolContractError::new(code, self.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{AgentProfile, Engine, EngineError, Lease, Worker};
 use provost_model::{ScriptedModel, text};
 use tokio::sync::mpsc;
@@ -77,7 +77,7 @@ pub(super) async fn fill(dir: &Path, count: usize) -> Result<()> {
 struct Valve {
     engine: Engine,
     worker: Worker,
-    class: ClassKey,
+    class: ExecutionClassKey,
     claimed: mpsc::UnboundedReceiver<Instant>,
     open: u64,
 }

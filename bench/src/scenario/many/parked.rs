@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Role;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::Approval;
 use serde_json::json;
@@ -73,7 +73,7 @@ pub(super) async fn idle(dir: &Path) -> Result<()> {
     let engine = super::opened(dir, agent).await?;
     let worker = engine.start().await?;
     for _ in 0..WORK {
-        engine::done(&engine, AgentCommand::text(ours::PROMPT)).await?;
+        engine::done(&engine, TaskRequest::text(ours::PROMPT)).await?;
     }
     tokio::time::sleep(QUIET).await;
     let memory = memory()?;

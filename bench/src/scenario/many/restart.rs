@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_agent::Agent;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::{Limits, Role};
 use provost_engine::{AgentProfile, EngineError, Lease};
@@ -69,7 +69,7 @@ pub(super) async fn fill(dir: &Path, events: usize) -> Result<()> {
     original.multiply(engine.store(), copies).await?;
     let namespace = Namespace::default();
     for _ in 0..2 {
-        engine.submit(&namespace, AgentCommand::text(ENDLESS)).await?;
+        engine.submit(&namespace, TaskRequest::text(ENDLESS)).await?;
     }
     super::say("filled")?;
     // Until somebody kills it.

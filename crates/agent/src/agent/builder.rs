@@ -1,4 +1,4 @@
-//! Defining an agent.
+//! The builder of agents.
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use crate::agent::output::{OutputSpec, parse};
-use crate::agent::{Agent, AgentCore, ContextPolicy};
-use crate::approval::OnApproval;
+use crate::agent::{Agent, AgentDefinition, ContextConfig};
+use crate::approval::ApprovalMode;
 use crate::context::ContextStrategy;
 use crate::error::BuildError;
-use crate::handoff::{HAND_OFFS_DEFAULT, HandOffTo};
+use crate::handoff::{Handoff, MAX_HANDOFFS_DEFAULT};
 use crate::hook::{Hook, HookError};
 use crate::instructions::{Instructions, PromptError, Template};
-use crate::run::{AtLimit, LimitDecision, LimitQuestion};
-use crate::subagent::{AgentRef, Delegate, FanOut, task_tools};
+use crate::run::{LimitContext, LimitDecision, OnLimit};
+use crate::subagent::{AgentRef, FanOut, Subagent, task_tools};
 use crate::team::{Mailbox, Team};
 
-/// Tokens kept free for the answer unless the agent says otherwise.
+/// Default number of tokens reserved for the response.
 const CONTEXT_RESERVE_DEFAULT: u64 = 4096;
 
-/// An agent in the making. [`build`](Self::build) checks everything that can be checked before a run.
+/// Builds an agent. [`build`](Self::build) checks everything that can be checked before a run.
 #[must_use = "call `.build()` to get the agent"]
 pub struct AgentBuilder<O = String> {
-    core: AgentCore,
+    core: AgentDefinition,
     decode: fn(&str) -> Result<O, String>,
     problem: Option<BuildError>,
 }
 
 impl AgentBuilder {
     pub(crate) fn new(name: String, model: Arc<dyn ChatModel>) -> Self {
-        let core = AgentCore {
+        let core = AgentDefinition {
             name: name.into(),
             model,
             instructions: Instructions::None,
@@ -49,7 +49,7 @@ impl AgentBuilder {
             hooks: Vec::new(),
             settings: Settings::default(),
             limits: Limits::default(),
-            at_limit: AtLimit::Stop,
+            at_limit: OnLimit::Stop,
             ask_limit: None,
             parallel_tools: PARALLEL_TOOLS_DEFAULT,
             execute_tools: true,
@@ -59,7 +59,7 @@ impl AgentBuilder {
             output_retries: OUTPUT_RETRIES_DEFAULT,
             state: Map::new(),
             family: Arc::default(),
-            hand_offs_max: HAND_OFFS_DEFAULT,
+            max_handoffs: MAX_HANDOFFS_DEFAULT,
             session_store: None,
             state_store: None,
             env: Env::system(),
@@ -67,15 +67,17 @@ impl AgentBuilder {
         Self { core, decode: |text| Ok(text.to_owned()), problem: None }
     }
 
-    /// Makes the answers values of a type: the model is held to its schema, and what does not fit goes back to it.
+    /// Sets the output type. The model must follow its schema, and an output that does not match goes back to the
+    /// model.
     pub fn output<T: DeserializeOwned + JsonSchema + Send + 'static>(mut self) -> AgentBuilder<T> {
-        self.core.output = Some(OutputSpec::of::<T>());
+        self.core.output = Some(OutputSpec::for_type::<T>());
         AgentBuilder { core: self.core, decode: parse::<T>, problem: self.problem }
     }
 }
 
 impl<O: Send + 'static> AgentBuilder<O> {
-    /// Sets the instructions. Text with template marks (`{{ name }}`) is a template over the run's state.
+    /// Sets the instructions. A text that contains template marks (`{{ name }}`) is a template, rendered with the
+    /// run's state.
     pub fn instructions(mut self, text: impl AsRef<str>) -> Self {
         match Instructions::parse(text.as_ref()) {
             Ok(instructions) => self.core.instructions = instructions,
@@ -84,13 +86,13 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets the instructions to a template with functions or requirements of its own.
+    /// Sets the instructions to a template with its own functions or required values.
     pub fn template(mut self, template: Template) -> Self {
         self.core.instructions = Instructions::Template(Arc::new(template));
         self
     }
 
-    /// Sets the instructions to a function that is asked when a run starts.
+    /// Sets the instructions to an async function that is called when a run starts.
     pub fn instructions_from<F, Fut>(mut self, provider: F) -> Self
     where
         F: Fn(RunContext) -> Fut + Send + Sync + 'static,
@@ -103,7 +105,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets a value of the state that every run starts with.
+    /// Sets a value of the initial state of each run.
     pub fn state(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
         match serde_json::to_value(value) {
             Ok(value) => {
@@ -131,16 +133,17 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Adds a toolset; it is asked for its tools before each model call.
+    /// Adds a toolset. Its tools are listed again before each model call.
     pub fn toolset(mut self, toolset: impl Toolset) -> Self {
         self.core.toolsets.push(Arc::new(toolset));
         self
     }
 
-    /// Lets the model use another agent as a tool. It sees only the task it is given, and its answer is the result.
-    pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Delegate) -> Self {
+    /// Lets the model call another agent as a tool. The subagent sees only its task, and its output is the result of
+    /// the call.
+    pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Subagent) -> Self {
         let agent = agent.into();
-        let may = |(_, terms): &(AgentRef, Delegate)| terms.background;
+        let may = |(_, terms): &(AgentRef, Subagent)| terms.background;
         let first = terms.background && !self.core.family.delegates.iter().any(may);
         let tools = if first { task_tools::tools() } else { Ok(Vec::new()) };
         match tools.and_then(|more| Ok((terms.tool(&agent)?, more))) {
@@ -154,7 +157,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Lets the model split work among many runs of another agent.
+    /// Lets the model run another agent on many tasks in parallel.
     pub fn fan_out(mut self, agent: impl Into<AgentRef>, terms: FanOut) -> Self {
         let agent = agent.into();
         match terms.tool(&agent) {
@@ -165,18 +168,20 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Lets the model give the conversation to another agent, which goes on with it under its own instructions and tools.
-    pub fn hand_off(mut self, agent: impl Into<AgentRef>, terms: HandOffTo) -> Self {
+    /// Lets the model hand the conversation off to another agent, which continues it with its own instructions and
+    /// tools.
+    pub fn handoff(mut self, agent: impl Into<AgentRef>, terms: Handoff) -> Self {
         let agent = agent.into();
         match terms.tool(&agent) {
             Ok(tool) => self.core.tools.push(tool),
             Err(problem) => self.fault(problem),
         }
-        Arc::make_mut(&mut self.core.family).hand_offs.push((agent, terms));
+        Arc::make_mut(&mut self.core.family).handoffs.push((agent, terms));
         self
     }
 
-    /// Makes the agent the lead of a team: it can let others work beside it, write to them and share a board with them.
+    /// Makes the agent the lead of a team: it can start teammates that run in parallel, send messages to them and
+    /// share a task board with them.
     pub fn team(mut self, team: Team) -> Self {
         if self.core.family.team.is_some() {
             self.fault(BuildError::Setting("an agent leads one team at most".to_owned()));
@@ -187,70 +192,70 @@ impl<O: Send + 'static> AgentBuilder<O> {
             Err(problem) => self.fault(problem),
         }
         let family = Arc::make_mut(&mut self.core.family);
-        (family.inject, family.team) = (team.inject, Some(team));
+        (family.pushes_messages, family.team) = (team.push_messages, Some(team));
         self
     }
 
-    /// Sets what carries the messages of the agent's team; without a team it has no effect.
+    /// Sets the transport of the team's messages. It has no effect without a team.
     pub fn mailbox(mut self, mailbox: impl Mailbox) -> Self {
         Arc::make_mut(&mut self.core.family).mailbox = Some(Arc::new(mailbox));
         self
     }
 
-    /// Sets how often the conversation may change hands in one run; then the agent that has it must answer.
-    pub fn max_hand_offs(mut self, hand_offs: u32) -> Self {
-        self.core.hand_offs_max = hand_offs;
+    /// Sets how many handoffs one run may have. After the last one the active agent must respond itself.
+    pub fn max_handoffs(mut self, handoffs: u32) -> Self {
+        self.core.max_handoffs = handoffs;
         self
     }
 
-    /// Adds a rule about tool calls: allow, ask a person, or deny. Of all rules the strictest counts.
+    /// Adds a rule for tool calls: allow, require approval or deny. The most restrictive decision of all rules wins.
     pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
         self.core.guard.add_rule(rule);
         self
     }
 
-    /// Puts every call under what governs it: a policy, redaction, audit, metering.
+    /// Sets the services that govern each tool call: policy, redaction, audit and metering.
     pub fn oversight(mut self, oversight: Oversight) -> Self {
         self.core.guard = self.core.guard.with_oversight(oversight);
         self
     }
 
-    /// Adds a hook, behind those already there.
+    /// Adds a hook. Hooks run in the order in which they were added.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.core.hooks.push(Arc::new(hook));
         self
     }
 
-    /// Sets sampling and other knobs of the model.
+    /// Sets sampling and other settings of the model.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.core.settings = settings;
         self
     }
 
-    /// Sets what a run may use.
+    /// Sets the limits of a run.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.core.limits = limits;
         self
     }
 
-    /// Sets what happens when that is used up; to be asked, see [`ask_at_limit`](Self::ask_at_limit).
-    pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
+    /// Sets the action at a limit. To decide with a function, call [`ask_at_limit`](Self::ask_at_limit).
+    pub fn at_limit(mut self, at_limit: OnLimit) -> Self {
         self.core.at_limit = at_limit;
         self
     }
 
-    /// Asks an async function at a limit.
+    /// Calls an async function at a limit, which decides whether the run continues.
     pub fn ask_at_limit<F, Fut>(mut self, ask: F) -> Self
     where
-        F: Fn(LimitQuestion) -> Fut + Send + Sync + 'static,
+        F: Fn(LimitContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<LimitDecision, HookError>> + Send + 'static,
     {
-        self.core.at_limit = AtLimit::Ask;
+        self.core.at_limit = OnLimit::Ask;
         self.core.ask_limit = Some(Arc::new(move |question| Box::pin(ask(question))));
         self
     }
 
-    /// Sets how many calls of one turn run at once; 1 runs them one after another.
+    /// Sets how many tool calls of one turn run in parallel; 1 runs them one after another.
     pub fn parallel_tools(mut self, parallel: usize) -> Self {
         self.core.parallel_tools = parallel;
         self
@@ -262,16 +267,16 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets who answers when a tool needs a person's decision.
-    pub fn on_approval(mut self, on_approval: OnApproval) -> Self {
+    /// Sets how tool calls that require an approval are decided.
+    pub fn on_approval(mut self, on_approval: ApprovalMode) -> Self {
         self.core.on_approval = Some(on_approval);
         self
     }
 
-    /// Keeps conversations within the model's context, or within `context_tokens`.
+    /// Sets the strategy that fits conversations into the model's context window, or into `context_tokens`.
     pub fn context(mut self, strategy: impl ContextStrategy) -> Self {
         let old = self.core.context.take();
-        self.core.context = Some(ContextPolicy {
+        self.core.context = Some(ContextConfig {
             strategy: Arc::new(strategy),
             tokens_max: old.as_ref().and_then(|old| old.tokens_max),
             reserve: old.map_or(CONTEXT_RESERVE_DEFAULT, |old| old.reserve),
@@ -279,7 +284,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets the most tokens of a request; give the strategy first.
+    /// Sets the maximum tokens of a request. Call [`context`](Self::context) first.
     pub fn context_tokens(mut self, tokens_max: u64) -> Self {
         match &mut self.core.context {
             Some(context) => context.tokens_max = Some(tokens_max),
@@ -291,7 +296,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets the tokens kept free for the answer; give the strategy first.
+    /// Sets the tokens reserved for the response. Call [`context`](Self::context) first.
     pub fn context_reserve(mut self, reserve: u64) -> Self {
         match &mut self.core.context {
             Some(context) => context.reserve = reserve,
@@ -303,31 +308,31 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets how often an answer of the wrong type goes back to the model.
+    /// Sets how often an output of the wrong type goes back to the model.
     pub fn output_retries(mut self, retries: u32) -> Self {
         self.core.output_retries = retries;
         self
     }
 
-    /// Sets where the sessions of this agent's runs are kept.
+    /// Sets the store of the sessions of this agent's runs.
     pub fn sessions(mut self, store: impl SessionStore) -> Self {
         self.core.session_store = Some(Arc::new(store));
         self
     }
 
-    /// Sets where values of the state are kept that outlive a run: those of a session, of a user, of everybody.
+    /// Sets the store of state values that outlive a run: values of a session, of a user or of all runs.
     pub fn shared_state(mut self, store: impl StateStore) -> Self {
         self.core.state_store = Some(Arc::new(store));
         self
     }
 
-    /// Sets the source of time and ids: for tests and simulations.
+    /// Sets the source of time and ids, for tests and simulations.
     pub fn env(mut self, env: Env) -> Self {
         self.core.env = env;
         self
     }
 
-    /// Checks everything and gives the agent.
+    /// Checks the definition and returns the agent. The error is the first one that any method of the builder found.
     pub fn build(mut self) -> Result<Agent<O>, BuildError> {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
@@ -337,7 +342,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
         if self.core.parallel_tools == 0 {
             return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
         }
-        if self.core.at_limit == AtLimit::Ask && self.core.ask_limit.is_none() {
+        if self.core.at_limit == OnLimit::Ask && self.core.ask_limit.is_none() {
             return Err(BuildError::Setting(
                 "AtLimit::Ask needs somebody to ask: use `.ask_at_limit(..)`".to_owned(),
             ));
@@ -351,7 +356,8 @@ impl<O: Send + 'static> AgentBuilder<O> {
 }
 
 impl<O: DeserializeOwned + Send + 'static> AgentBuilder<O> {
-    /// Adds a check of the answer beyond its type; the sentence it gives goes back to the model.
+    /// Adds a check of the output beyond its type. The error text goes back to the model. Call
+    /// [`output`](AgentBuilder::output) first.
     pub fn output_check(
         mut self,
         check: impl Fn(&O) -> Result<(), String> + Send + Sync + 'static,
@@ -374,7 +380,7 @@ fn check_name(name: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// No two tools may share a name, that of the typed answer included; the model could not tell which one it calls.
+/// Rejects tools with the same name, including the tool of a typed output: the model could not distinguish them.
 pub(crate) fn check_tools(
     tools: &[Arc<dyn Tool>],
     output: Option<&OutputSpec>,

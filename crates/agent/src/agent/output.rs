@@ -1,32 +1,32 @@
-//! Typed answers.
+//! Typed output.
 
 use std::sync::Arc;
 
-use provost_core::ToolDef;
+use provost_core::ToolDefinition;
 use provost_model::{ModelInfo, NativeOutput, OutputSchema};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::run::OutputPlan;
+use crate::run::OutputMode;
 
-/// The tool a model calls with its answer, where it cannot be held to a schema otherwise.
+/// The tool that returns the output, for models without native structured output.
 const OUTPUT_TOOL: &str = "final_answer";
 
 type Check = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
-/// What an answer must be.
+/// The type that an output must have.
 #[derive(Clone)]
 pub(crate) struct OutputSpec {
     pub(crate) schema: Arc<OutputSchema>,
-    pub(crate) tool: Arc<ToolDef>,
+    pub(crate) tool: Arc<ToolDefinition>,
     checks: Vec<Arc<Check>>,
 }
 
 impl OutputSpec {
-    pub(crate) fn of<T: DeserializeOwned + JsonSchema + 'static>() -> Self {
+    pub(crate) fn for_type<T: DeserializeOwned + JsonSchema + 'static>() -> Self {
         let schema = provost_tool::schema_of::<T>();
-        let tool = ToolDef {
+        let tool = ToolDefinition {
             name: OUTPUT_TOOL.to_owned(),
             description: "Gives the final answer. Call it once, when everything else is done."
                 .to_owned(),
@@ -52,14 +52,14 @@ impl OutputSpec {
         self.checks.iter().try_for_each(|check| check(raw))
     }
 
-    /// The best way this model allows.
-    pub(crate) fn plan(&self, model: &ModelInfo, has_tools: bool) -> OutputPlan {
+    /// Selects the best output mode that this model supports.
+    pub(crate) fn plan(&self, model: &ModelInfo, has_tools: bool) -> OutputMode {
         match model.native_output {
-            NativeOutput::WithTools => OutputPlan::Native,
-            NativeOutput::WithoutTools if !has_tools => OutputPlan::Native,
-            // An output tool's arguments are an object by every vendor's rules.
-            _ if model.tools && self.is_object() => OutputPlan::Tool(OUTPUT_TOOL.to_owned()),
-            _ => OutputPlan::Prompted,
+            NativeOutput::WithTools => OutputMode::Native,
+            NativeOutput::WithoutTools if !has_tools => OutputMode::Native,
+            // All vendors require the arguments of a tool to be an object.
+            _ if model.tools && self.is_object() => OutputMode::Tool(OUTPUT_TOOL.to_owned()),
+            _ => OutputMode::Prompted,
         }
     }
 
@@ -67,7 +67,7 @@ impl OutputSpec {
         self.schema.schema.get("type").is_some_and(|kind| kind == "object")
     }
 
-    /// What the instructions say where the model is only asked politely.
+    /// The paragraph of the instructions that asks for JSON, for models that can be held to a schema in no other way.
     pub(crate) fn request_text(&self) -> String {
         format!(
             "Answer with one JSON value and nothing else: no explanation, no code fence. It must follow this JSON Schema:\n{}",
@@ -85,7 +85,7 @@ fn schema_name<T: JsonSchema>() -> String {
     if name.is_empty() { "answer".to_owned() } else { name }
 }
 
-/// Reads a value out of an answer; models like to wrap JSON in words and fences.
+/// Parses a value from a response. Models often wrap JSON in text and code fences.
 pub(crate) fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, String> {
     let mut first_problem = None;
     for candidate in candidates(raw) {
@@ -106,7 +106,7 @@ pub(crate) fn parse<T: DeserializeOwned>(raw: &str) -> Result<T, String> {
     Err(first_problem.unwrap_or_else(|| "there is no JSON in it".to_owned()))
 }
 
-/// The whole text, what a fence holds, and what the outermost braces hold.
+/// Yields the whole text, the content of a code fence, and the content of the outermost braces.
 fn candidates(raw: &str) -> impl Iterator<Item = &str> {
     let whole = raw.trim();
     let fenced = whole.split_once("```").and_then(|(_, rest)| {

@@ -1,22 +1,22 @@
-//! Naming other agents in a definition, also those that are not defined yet.
+//! References to other agents in a definition, including agents that are not defined yet.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::agent::{Agent, AgentCore};
+use crate::agent::{Agent, AgentDefinition};
 
-/// An agent that another agent's definition names.
+/// A reference to an agent in the definition of another one.
 #[derive(Clone)]
 pub struct AgentRef(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Agent(Arc<AgentCore>),
-    Slot(AgentSlot),
+    Agent(Arc<AgentDefinition>),
+    Slot(DeferredAgent),
 }
 
 impl AgentRef {
-    /// Its name.
+    /// The agent's name.
     pub fn name(&self) -> &Arc<str> {
         match &self.0 {
             Kind::Agent(core) => &core.name,
@@ -24,8 +24,8 @@ impl AgentRef {
         }
     }
 
-    /// Its definition; none, if it was promised and never given.
-    pub(crate) fn core(&self) -> Option<Arc<AgentCore>> {
+    /// The definition, or `None` if a [`DeferredAgent`] was never set.
+    pub(crate) fn core(&self) -> Option<Arc<AgentDefinition>> {
         match &self.0 {
             Kind::Agent(core) => Some(Arc::clone(core)),
             Kind::Slot(slot) => slot.core.get().cloned(),
@@ -39,8 +39,8 @@ impl<O: Send + 'static> From<&Agent<O>> for AgentRef {
     }
 }
 
-impl From<&AgentSlot> for AgentRef {
-    fn from(slot: &AgentSlot) -> Self {
+impl From<&DeferredAgent> for AgentRef {
+    fn from(slot: &DeferredAgent) -> Self {
         Self(Kind::Slot(slot.clone()))
     }
 }
@@ -51,9 +51,9 @@ impl fmt::Debug for AgentRef {
     }
 }
 
-/// A place for an agent that is defined later, for agents that name each other.
+/// A reference to an agent that is defined later, for agents that refer to each other.
 ///
-/// Agents that name each other keep each other alive, as long as the program runs.
+/// Agents that refer to each other keep each other alive until the program exits.
 ///
 /// ```
 /// # use provost_agent::{Agent, AgentSlot, HandOffTo};
@@ -66,45 +66,45 @@ impl fmt::Debug for AgentRef {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct AgentSlot {
+pub struct DeferredAgent {
     name: Arc<str>,
-    core: Arc<OnceLock<Arc<AgentCore>>>,
+    core: Arc<OnceLock<Arc<AgentDefinition>>>,
 }
 
-/// Why an agent does not fit its place.
+/// A failure to set a deferred agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SlotError {
-    /// It is somebody else's place.
+pub enum DeferredAgentError {
+    /// The agent has another name.
     #[error("the place is for agent `{place}`, not for `{agent}`")]
-    Name {
-        /// Whose it is.
+    NameMismatch {
+        /// The name of the reference.
         place: String,
-        /// Who was given.
+        /// The name of the agent.
         agent: String,
     },
-    /// It is taken.
+    /// The agent is already set.
     #[error("the place of agent `{0}` is taken already")]
-    Taken(String),
+    AlreadySet(String),
 }
 
-impl AgentSlot {
-    /// A place for the agent of this name.
+impl DeferredAgent {
+    /// Creates a reference to the agent with this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into().into(), core: Arc::default() }
     }
 
-    /// Gives the agent.
-    pub fn fill<O: Send + 'static>(&self, agent: &Agent<O>) -> Result<(), SlotError> {
+    /// Sets the agent. It must have the name of the reference and can be set only once.
+    pub fn set<O: Send + 'static>(&self, agent: &Agent<O>) -> Result<(), DeferredAgentError> {
         if agent.name() != &*self.name {
             let (place, agent) = (self.name.to_string(), agent.name().to_owned());
-            return Err(SlotError::Name { place, agent });
+            return Err(DeferredAgentError::NameMismatch { place, agent });
         }
-        let taken = |_| SlotError::Taken(self.name.to_string());
+        let taken = |_| DeferredAgentError::AlreadySet(self.name.to_string());
         self.core.set(Arc::clone(&agent.core)).map_err(taken)
     }
 }
 
-impl fmt::Debug for AgentSlot {
+impl fmt::Debug for DeferredAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AgentSlot({})", self.name)
     }

@@ -1,4 +1,4 @@
-//! Several strategies, one after the other, until the conversation fits.
+//! A chain of strategies, applied until the conversation fits.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use provost_model::{ChatModel, ModelInfo};
 use provost_session::SessionChange;
 
 use super::{
-    ContextError, ContextStrategy, Estimate, FitInput, Fitted, ShortenToolResults, Summarize,
-    Truncate, count_message,
+    ClearToolResults, CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate,
+    Summarize, Truncate, count_message,
 };
 
 /// Tries strategies in order, the cheap ones first, and stops as soon as the conversation fits.
@@ -22,37 +22,37 @@ use super::{
 /// let strategy = Chain::tool_results_first().then_summarize(model).then_truncate();
 /// ```
 ///
-/// A step that fails is passed over; its error counts only if no later step does better.
+/// If a step fails, the next one runs. The error is returned only if no later step succeeds.
 #[derive(Clone, Default)]
-pub struct Chain {
+pub struct StrategyChain {
     steps: Vec<Arc<dyn ContextStrategy>>,
     name: String,
 }
 
-impl Chain {
-    /// Without steps nothing is shortened.
+impl StrategyChain {
+    /// Creates an empty chain, which changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shortens old tool results first.
-    pub fn tool_results_first() -> Self {
-        Self::new().then(ShortenToolResults::new())
+    /// Starts a chain that clears old tool results.
+    pub fn clear_tool_results() -> Self {
+        Self::new().then(ClearToolResults::new())
     }
 
-    /// Then lets this model summarize.
+    /// Adds a step in which this model summarizes.
     #[must_use]
     pub fn then_summarize(self, model: Arc<dyn ChatModel>) -> Self {
         self.then(Summarize::new(model))
     }
 
-    /// Then leaves out the oldest messages.
+    /// Adds a step that removes the oldest messages.
     #[must_use]
     pub fn then_truncate(self) -> Self {
         self.then(Truncate::new())
     }
 
-    /// Then does this.
+    /// Adds a step.
     #[must_use]
     pub fn then(mut self, step: impl ContextStrategy) -> Self {
         if !self.name.is_empty() {
@@ -63,16 +63,17 @@ impl Chain {
         self
     }
 
-    async fn run(&self, input: FitInput<'_>) -> Result<Fitted, ContextError> {
-        let mut fitted = Fitted::messages(input.messages);
+    async fn run(&self, input: CompactionInput<'_>) -> Result<CompactionResult, ContextError> {
+        let mut fitted = CompactionResult::messages(input.messages);
         let mut tokens = input.tokens.to_vec();
         let mut failure = None;
         for step in &self.steps {
-            let step_input = FitInput { messages: &fitted.messages, tokens: &tokens, ..input };
+            let step_input =
+                CompactionInput { messages: &fitted.messages, tokens: &tokens, ..input };
             if step_input.fits() {
                 return Ok(fitted);
             }
-            match step.fit(step_input).await {
+            match step.compact(step_input).await {
                 Ok(next) => {
                     tokens = recount(step_input, &next.messages);
                     fitted = join(fitted, next);
@@ -89,12 +90,15 @@ impl Chain {
     }
 }
 
-impl ContextStrategy for Chain {
+impl ContextStrategy for StrategyChain {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         Box::pin(self.run(input))
     }
 
@@ -103,8 +107,8 @@ impl ContextStrategy for Chain {
     }
 }
 
-/// The tokens of messages of which most were counted before.
-fn recount(before: FitInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
+/// Counts the tokens of messages and reuses the counts of those that did not change.
+fn recount(before: CompactionInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
     let sizes = before.tokens.iter().copied();
     let known: HashMap<_, _> = before.messages.iter().map(Arc::as_ptr).zip(sizes).collect();
     messages
@@ -116,7 +120,7 @@ fn recount(before: FitInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
         .collect()
 }
 
-fn join(before: Fitted, next: Fitted) -> Fitted {
+fn join(before: CompactionResult, next: CompactionResult) -> CompactionResult {
     let session: Option<SessionChange> = match (before.session, next.session) {
         (Some(first), Some(second)) => Some(first.then(second)),
         (first, second) => first.or(second),
@@ -124,10 +128,16 @@ fn join(before: Fitted, next: Fitted) -> Fitted {
     let mut usage = before.usage;
     usage += next.usage;
     let cost = match (before.cost, next.cost) {
-        // Two currencies have no sum; a cost that is not known is never taken for nothing.
+        // Amounts in two currencies have no sum. An unknown cost never counts as zero.
         (Some(first), Some(second)) => first.plus(second).ok(),
         (first, second) => first.or(second),
     };
-    let unmetered_calls = before.unmetered_calls + next.unmetered_calls;
-    Fitted { messages: next.messages, session, usage, cost, unmetered_calls }
+    let unmetered_calls = before.calls_without_usage + next.calls_without_usage;
+    CompactionResult {
+        messages: next.messages,
+        session,
+        usage,
+        cost,
+        calls_without_usage: unmetered_calls,
+    }
 }

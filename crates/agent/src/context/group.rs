@@ -1,13 +1,14 @@
-//! The parts of a conversation that must stay together, and the choice of those that stay.
+//! Groups of messages that must stay together, and the selection of groups.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use provost_core::{Message, Role};
 
-use super::FitInput;
+use super::CompactionInput;
 
-/// Messages that stay or go together: an assistant message with calls and the results after it, or any other message alone.
+/// An assistant message with tool calls and the results after it, or any other single message. A group is kept or
+/// removed as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) range: Range<usize>,
@@ -20,7 +21,7 @@ impl Group {
     }
 }
 
-/// Splits a conversation. Linear.
+/// Splits a conversation into groups, in linear time.
 pub(super) fn groups(messages: &[Arc<Message>], tokens: &[u64]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut open = false;
@@ -40,13 +41,13 @@ pub(super) fn groups(messages: &[Arc<Message>], tokens: &[u64]) -> Vec<Group> {
     groups
 }
 
-/// Which groups of a conversation stay.
+/// The groups of a conversation that are kept.
 ///
-/// Three can never be dropped by [`Selection::drop`]: the last summary, the newest user message, and the newest group, without
-/// which an agent would repeat its last step.
+/// [`Selection::drop`] never removes three groups: the last summary, the newest user message, and the newest group,
+/// without which an agent would repeat its last step.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
-    input: FitInput<'a>,
+    input: CompactionInput<'a>,
     pub(super) groups: Vec<Group>,
     kept: Vec<bool>,
     summary: Option<usize>,
@@ -56,8 +57,8 @@ pub(super) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    /// Everything stays.
-    pub(super) fn all(input: FitInput<'a>) -> Self {
+    /// Selects all groups.
+    pub(super) fn all(input: CompactionInput<'a>) -> Self {
         let groups = groups(input.messages, input.tokens);
         let newest =
             |role| groups.iter().rposition(|group| input.messages[group.range.start].role == role);
@@ -72,7 +73,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Drops a group unless it must stay.
+    /// Removes a group unless it must stay.
     pub(super) fn drop(&mut self, group: usize) {
         let is_pinned =
             [self.summary, self.user].contains(&Some(group)) || group + 1 == self.groups.len();
@@ -81,7 +82,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Drops what precedes the first user message or summary: a conversation must begin with one of them.
+    /// Removes the groups before the first user message or summary, because a conversation must start with one of
+    /// them.
     pub(super) fn drop_headless(&mut self) {
         if self.summary.is_none() && self.user.is_none() {
             return;
@@ -95,7 +97,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Drops the summary as a last resort, if a user message can lead instead.
+    /// Removes the summary as a last resort, if a user message can come first instead.
     pub(super) fn drop_summary(&mut self) {
         if let (Some(summary), Some(user)) = (self.summary, self.user)
             && summary < user
@@ -107,7 +109,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// The messages that stay, in order.
+    /// The kept messages, in order.
     pub(super) fn into_messages(self) -> Vec<Arc<Message>> {
         let kept = self.groups.iter().zip(&self.kept);
         kept.filter(|(_, kept)| **kept)

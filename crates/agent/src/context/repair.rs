@@ -1,19 +1,19 @@
-//! Making a history valid for every provider, whatever happened to it.
+//! Makes a history valid for every provider.
 //!
-//! Providers refuse a conversation in which a call has no result or a result no call. Such histories come from crashes, from
-//! other programs and from hand-made messages. Invariant: nothing here performs I/O, and what it gives needs no repair.
+//! Providers reject a conversation in which a call has no result or a result has no call. Crashes, other programs and
+//! hand-made messages cause such histories. Invariant: repair performs no I/O, and its result needs no repair.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use provost_core::{Message, Part, Role, ToolCall, ToolResult};
+use provost_core::{ContentPart, Message, Role, ToolCall, ToolResult};
 use provost_model::MISSING_RESULT;
 
-/// Repairs a history and says how many things were wrong with it.
+/// Repairs a history and returns it with the number of repairs.
 ///
-/// Results without a call, second results of a call, empty messages and system messages go. A call without a result gets one
-/// that says so ([`MISSING_RESULT`]), in the tool message directly after it. A [`pending`](ToolResult::pending) result is a result.
-/// Linear; where nothing is wrong the messages come back as they are, without a copy.
+/// Removes results without a call, second results of a call, empty messages and system messages. A call without a
+/// result gets an error result ([`MISSING_RESULT`]) in the tool message directly after it. A
+/// [`pending`](ToolResult::pending) result is a result. Linear time; a valid history is returned without a copy.
 pub fn repair(messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, usize) {
     if is_sound(&messages) {
         return (messages, 0);
@@ -50,7 +50,7 @@ pub fn repair(messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, usize) {
     (repaired, repairs + before - taken)
 }
 
-/// True if nothing is wrong. Allocates nothing as long as results are in call order.
+/// True if the history is valid. Allocates nothing if all results are in call order.
 fn is_sound(messages: &[Arc<Message>]) -> bool {
     let mut calls: Option<&Message> = None;
     for message in messages {
@@ -71,11 +71,12 @@ fn is_sound(messages: &[Arc<Message>]) -> bool {
     calls.is_none()
 }
 
-/// True if a message of this role may have this part: only the assistant calls, and nobody but tools has results.
-fn fits(message: &Message, part: &Part) -> bool {
+/// True if a message of this role may have this part: only the assistant calls tools, and only tool messages have
+/// results.
+fn fits(message: &Message, part: &ContentPart) -> bool {
     match part {
-        Part::ToolCall(_) => message.role == Role::Assistant,
-        Part::ToolResult(_) => message.role == Role::Tool,
+        ContentPart::ToolCall(_) => message.role == Role::Assistant,
+        ContentPart::ToolResult(_) => message.role == Role::Tool,
         _ => true,
     }
 }
@@ -95,7 +96,7 @@ fn answers_all(calls: &Message, answer: &Message) -> bool {
     wanted == found
 }
 
-/// The message without parts that its role cannot have.
+/// Removes the parts that the message's role cannot have.
 fn strip(message: Arc<Message>, repairs: &mut usize) -> Arc<Message> {
     let wrong = message.parts.iter().filter(|part| !fits(&message, part));
     let wrong = wrong.count();
@@ -108,7 +109,7 @@ fn strip(message: Arc<Message>, repairs: &mut usize) -> Arc<Message> {
     Arc::new(stripped)
 }
 
-/// The one tool message that answers these calls, made of the tool messages that follow them.
+/// Merges the tool messages that follow these calls into one message with one result per call.
 fn answer(calls: &Message, answers: Vec<Arc<Message>>, repairs: &mut usize) -> Arc<Message> {
     if let [only] = answers.as_slice()
         && answers_all(calls, only)
@@ -119,7 +120,7 @@ fn answer(calls: &Message, answers: Vec<Arc<Message>>, repairs: &mut usize) -> A
     let mut results: HashMap<&str, VecDeque<&ToolResult>> = HashMap::new();
     for result in answers.iter().flat_map(|message| message.tool_results()) {
         let same = results.entry(&result.call_id).or_default();
-        // Of two results the real one counts, not the one that stands in for it.
+        // A final result takes precedence over a pending one.
         if result.pending {
             same.push_back(result);
         } else {

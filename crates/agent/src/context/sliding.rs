@@ -1,34 +1,34 @@
-//! Keeping a window of the newest messages.
+//! A window of the newest messages.
 
 use futures::future::BoxFuture;
 
 use super::group::Selection;
-use super::{ContextError, ContextStrategy, FitInput, Fitted};
+use super::{CompactionInput, CompactionResult, ContextError, ContextStrategy};
 
-/// Keeps the newest messages, however large they are.
+/// Keeps the newest messages, whatever their size.
 ///
-/// The last summary and the newest user message stay too, even where they are older than the window. What is stored stays
-/// stored.
+/// The last summary and the newest user message stay, even if they are older than the window. The stored session does
+/// not change.
 #[derive(Debug, Clone, Copy)]
-pub struct Sliding {
+pub struct SlidingWindow {
     keep_last: usize,
 }
 
-impl Default for Sliding {
+impl Default for SlidingWindow {
     fn default() -> Self {
         Self { keep_last: 10 }
     }
 }
 
-impl Sliding {
-    /// Keeps at most so many of the newest messages; the newest call and its results always.
+impl SlidingWindow {
+    /// Keeps at most this many of the newest messages. The newest call and its results always stay.
     pub fn keep_last(messages: usize) -> Self {
         Self { keep_last: messages }
     }
 
-    fn shorten(self, input: FitInput<'_>) -> Result<Fitted, ContextError> {
+    fn shorten(self, input: CompactionInput<'_>) -> Result<CompactionResult, ContextError> {
         if input.fits() {
-            return Ok(Fitted::messages(input.messages));
+            return Ok(CompactionResult::messages(input.messages));
         }
         let mut selection = Selection::all(input);
         let mut seen = 0;
@@ -42,12 +42,12 @@ impl Sliding {
         if selection.tokens > input.budget {
             self.check_minimum(input)?;
         }
-        Ok(Fitted::messages(selection.into_messages()))
+        Ok(CompactionResult::messages(selection.into_messages()))
     }
 
-    /// A window that is too large may still be accepted by the provider, as sizes are estimates; one of which not even the
-    /// newest step fits is hopeless.
-    fn check_minimum(self, input: FitInput<'_>) -> Result<(), ContextError> {
+    /// A window that exceeds the budget may still be accepted by the provider, because sizes are estimates. Fails
+    /// only if not even the newest step fits.
+    fn check_minimum(self, input: CompactionInput<'_>) -> Result<(), ContextError> {
         let mut least = Selection::all(input);
         for group in 0..least.groups.len() {
             least.drop(group);
@@ -60,12 +60,15 @@ impl Sliding {
     }
 }
 
-impl ContextStrategy for Sliding {
+impl ContextStrategy for SlidingWindow {
     fn name(&self) -> &str {
         "sliding"
     }
 
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         Box::pin(async move { self.shorten(input) })
     }
 }

@@ -4,7 +4,7 @@ mod properties;
 mod summarize;
 
 use futures::FutureExt as _;
-use provost_core::{ResultPart, ToolCall, ToolResult};
+use provost_core::{ToolCall, ToolResult, ToolResultPart};
 use provost_model::{ModelErrorClass, ScriptedModel, fail, text};
 use serde_json::json;
 
@@ -26,8 +26,8 @@ fn fit(
     strategy: &dyn ContextStrategy,
     messages: &[Arc<Message>],
     budget: u64,
-) -> Result<Fitted, ContextError> {
-    let input = FitInput {
+) -> Result<CompactionResult, ContextError> {
+    let input = CompactionInput {
         messages,
         tokens: &sizes(messages),
         fixed_tokens: 0,
@@ -35,7 +35,7 @@ fn fit(
         now: Timestamp::from_millis(42),
     };
     // A scripted model answers at once, so nothing here ever waits.
-    strategy.fit(input).now_or_never().unwrap()
+    strategy.compact(input).now_or_never().unwrap()
 }
 
 /// Letters stand for messages: user, assistant, summary, and `t` for a call with its result.
@@ -77,14 +77,16 @@ fn a_conversation_that_fits_comes_back_as_it_is() {
     let model = ScriptedModel::new();
     let strategies: [&dyn ContextStrategy; 5] = [
         &Truncate::new(),
-        &Sliding::keep_last(1),
-        &ShortenToolResults::new().keep_groups(0),
+        &SlidingWindow::keep_last(1),
+        &ClearToolResults::new().keep_groups(0),
         &Summarize::new(Arc::new(model.clone())),
-        &Chain::tool_results_first().then_summarize(Arc::new(model.clone())).then_truncate(),
+        &StrategyChain::clear_tool_results()
+            .then_summarize(Arc::new(model.clone()))
+            .then_truncate(),
     ];
     for strategy in strategies {
         let fitted = fit(strategy, &messages, size(&messages)).unwrap();
-        assert_eq!(fitted, Fitted::messages(messages.clone()));
+        assert_eq!(fitted, CompactionResult::messages(messages.clone()));
     }
     assert_eq!(model.call_count(), 0);
 }
@@ -150,11 +152,14 @@ fn sliding_keeps_the_window_the_request_and_the_summary() {
         ("uuut", 1, "u2 t3"),
     ] {
         let messages = history(letters);
-        let fitted = fit(&Sliding::keep_last(keep), &messages, size(&messages) - 1).unwrap();
+        let fitted = fit(&SlidingWindow::keep_last(keep), &messages, size(&messages) - 1).unwrap();
         assert_eq!(kept(&fitted.messages), expected, "{letters}, {keep}");
     }
     let messages = history("ut");
-    assert!(matches!(fit(&Sliding::default(), &messages, 5), Err(ContextError::TooLarge { .. })));
+    assert!(matches!(
+        fit(&SlidingWindow::default(), &messages, 5),
+        Err(ContextError::TooLarge { .. })
+    ));
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn old_large_results_become_a_note_and_new_ones_stay() {
     let mut old = ToolResult::error(&failed, "stack trace ".repeat(100));
     old.metadata = Some(json!({"rows": 1}));
     messages.splice(1..1, shared([Message::calls([failed]), Message::results([old])]));
-    let strategy = ShortenToolResults::new().keep_groups(2);
+    let strategy = ClearToolResults::new().keep_groups(2);
     let fitted = fit(&strategy, &messages, 100).unwrap();
     assert_eq!(fitted.messages.len(), messages.len());
     let results: Vec<_> =
@@ -178,13 +183,13 @@ fn old_large_results_become_a_note_and_new_ones_stay() {
     }
     assert!(results[3].to_text().len() > 400, "the newest stays");
     let again = fit(&strategy, &fitted.messages, 100).unwrap();
-    assert_eq!(again, Fitted::messages(fitted.messages));
+    assert_eq!(again, CompactionResult::messages(fitted.messages));
 }
 
 #[test]
 fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
     let messages = history("utttttuuuuu");
-    let fitted = fit(&ShortenToolResults::new(), &messages, size(&messages) - 1).unwrap();
+    let fitted = fit(&ClearToolResults::new(), &messages, size(&messages) - 1).unwrap();
     let changed: Vec<_> = (0..messages.len())
         .filter(|&index| !Arc::ptr_eq(&messages[index], &fitted.messages[index]))
         .collect();
@@ -193,7 +198,7 @@ fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
     let call = ToolCall::new("c1", "look", &json!({}));
     let pending = ToolResult { pending: true, ..ToolResult::text(&call, "p".repeat(1000)) };
     let picture = ToolResult {
-        parts: vec![ResultPart::Image(provost_core::Image::url("https://example.test/a.png"))],
+        parts: vec![ToolResultPart::Image(provost_core::Image::url("https://example.test/a.png"))],
         ..ToolResult::text(&call, "")
     };
     let messages = shared([
@@ -201,7 +206,7 @@ fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
         Message::calls([call.clone(), call.clone(), call.clone()]),
         Message::results([pending.clone(), ToolResult::text(&call, "small"), picture]),
     ]);
-    let fitted = fit(&ShortenToolResults::new().keep_groups(0), &messages, 10).unwrap();
+    let fitted = fit(&ClearToolResults::new().keep_groups(0), &messages, 10).unwrap();
     let results: Vec<_> = fitted.messages[2].tool_results().collect();
     assert_eq!(results[0], &pending);
     assert_eq!(results[1].to_text(), "small");
@@ -211,7 +216,8 @@ fn shortening_stops_when_it_fits_and_spares_small_pending_and_said_things() {
 #[test]
 fn a_chain_takes_the_cheapest_step_that_does_it() {
     let model = ScriptedModel::new().turn(text("notes").usage(Usage::new(7, 3)));
-    let chain = Chain::tool_results_first().then_summarize(Arc::new(model.clone())).then_truncate();
+    let chain =
+        StrategyChain::clear_tool_results().then_summarize(Arc::new(model.clone())).then_truncate();
     assert_eq!(chain.name(), "shorten_tool_results+summarize+truncate");
     let messages = history("uttttauauau");
     let all = size(&messages);
@@ -226,7 +232,7 @@ fn a_chain_takes_the_cheapest_step_that_does_it() {
 
     let last = size(&messages[14..]);
     let model = ScriptedModel::new().turn(text("notes"));
-    let chain = Chain::new().then_summarize(Arc::new(model)).then_truncate();
+    let chain = StrategyChain::new().then_summarize(Arc::new(model)).then_truncate();
     let fitted = fit(&chain, &messages, last + 15).unwrap();
     assert_eq!(kept(&fitted.messages), "notes u10");
     assert_eq!(fitted.session.unwrap().add.len(), 6, "the session keeps what is not sent");
@@ -236,13 +242,13 @@ fn a_chain_takes_the_cheapest_step_that_does_it() {
 fn a_chain_passes_over_a_model_that_fails() {
     let broken = || Arc::new(ScriptedModel::new().turn(fail(ModelErrorClass::Overloaded, "busy")));
     let messages = history("uauauauau");
-    let chain = Chain::new().then_summarize(broken()).then_truncate();
+    let chain = StrategyChain::new().then_summarize(broken()).then_truncate();
     let fitted = fit(&chain, &messages, size(&messages) / 2).unwrap();
     assert_eq!(kept(&fitted.messages), "u6 a7 u8");
-    let chain = Chain::tool_results_first().then_summarize(broken());
+    let chain = StrategyChain::clear_tool_results().then_summarize(broken());
     let error = fit(&chain, &messages, size(&messages) / 2).unwrap_err();
     assert!(matches!(error, ContextError::Model(_)), "{error}");
-    let unable = fit(&Chain::new().then_truncate(), &messages, 3).unwrap_err();
+    let unable = fit(&StrategyChain::new().then_truncate(), &messages, 3).unwrap_err();
     assert!(matches!(unable, ContextError::TooLarge { .. }), "{unable}");
 }
 
@@ -260,11 +266,11 @@ fn session_updates_join_as_if_done_one_after_the_other() {
 
 #[test]
 fn active_begins_at_the_last_summary() {
-    assert_eq!(active(&[]), []);
+    assert_eq!(since_last_summary(&[]), []);
     let messages = history("uasuasu");
-    assert_eq!(kept(active(&messages)), "s5 u6");
+    assert_eq!(kept(since_last_summary(&messages)), "s5 u6");
     let messages = history("ua");
-    assert_eq!(kept(active(&messages)), "u0 a1");
+    assert_eq!(kept(since_last_summary(&messages)), "u0 a1");
 }
 
 fn change(stored: &[Arc<Message>], update: &SessionChange) -> Vec<Arc<Message>> {

@@ -1,59 +1,62 @@
-//! Leaving out what old tool calls gave.
+//! Removal of old tool results.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use provost_core::{Message, Part, ResultPart, ToolResult};
+use provost_core::{ContentPart, Message, ToolResult, ToolResultPart};
 
 use super::group::groups;
-use super::{ContextError, ContextStrategy, Estimate, FitInput, Fitted, count_message};
+use super::{
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate, count_message,
+};
 
 const SUCCEEDED: &str = "The call succeeded. Its output was left out to save space; call the tool again if you need it.";
 const FAILED: &str = "The call failed. Its error message was left out to save space.";
 
-/// Replaces large results of old tool calls by a short note, the oldest first, until the conversation fits with room to grow.
+/// Replaces large results of old tool calls with a short note, oldest first, until the conversation fits with room to
+/// grow.
 ///
-/// The cheapest way to shorten: no model is asked, and all that was said stays. What is stored stays stored.
+/// The cheapest strategy: it calls no model and keeps every message. The stored session does not change.
 #[derive(Debug, Clone, Copy)]
-pub struct ShortenToolResults {
+pub struct ClearToolResults {
     keep_groups: usize,
     min_bytes: usize,
 }
 
-impl Default for ShortenToolResults {
+impl Default for ClearToolResults {
     fn default() -> Self {
         Self { keep_groups: 5, min_bytes: 400 }
     }
 }
 
-impl ShortenToolResults {
-    /// Keeps the results of the newest 5 steps and those of less than 400 bytes.
+impl ClearToolResults {
+    /// Keeps the results of the newest 5 steps and results of less than 400 bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Leaves the newest steps as they are; a step is a message, or calls with their results.
+    /// Keeps the newest steps unchanged. A step is a message, or calls with their results.
     ///
-    /// Together with [`Summarize`](super::Summarize) this should not be less than what that keeps, as it stores again what it
-    /// keeps.
+    /// In combination with [`Summarize`](super::Summarize), keep at least as many as that strategy, because it stores
+    /// the messages that it keeps again.
     #[must_use]
     pub fn keep_groups(mut self, groups: usize) -> Self {
         self.keep_groups = groups;
         self
     }
 
-    /// Leaves results below this size as they are. Images and files are always large.
+    /// Keeps results below this size. Images and files always count as large.
     #[must_use]
     pub fn min_bytes(mut self, bytes: usize) -> Self {
         self.min_bytes = bytes;
         self
     }
 
-    fn shorten(self, input: FitInput<'_>) -> Fitted {
+    fn shorten(self, input: CompactionInput<'_>) -> CompactionResult {
         let mut messages = input.messages.to_vec();
         let mut total = input.total();
         if total <= input.budget {
-            return Fitted::messages(messages);
+            return CompactionResult::messages(messages);
         }
         let mut groups = groups(input.messages, input.tokens);
         groups.truncate(groups.len().saturating_sub(self.keep_groups));
@@ -72,16 +75,18 @@ impl ShortenToolResults {
                 messages[index] = Arc::new(shorter);
             }
         }
-        Fitted::messages(messages)
+        CompactionResult::messages(messages)
     }
 
-    /// The message with notes in place of its large results, if it has any.
+    /// Returns the message with notes in place of its large results, or `None` if it has none.
     fn shorter(self, message: &Message) -> Option<Message> {
         if !message.tool_results().any(|result| self.is_large(result)) {
             return None;
         }
         let parts = message.parts.iter().map(|part| match part {
-            Part::ToolResult(result) if self.is_large(result) => Part::ToolResult(note(result)),
+            ContentPart::ToolResult(result) if self.is_large(result) => {
+                ContentPart::ToolResult(note(result))
+            }
             other => other.clone(),
         });
         Some(Message {
@@ -94,16 +99,16 @@ impl ShortenToolResults {
     }
 
     fn is_large(self, result: &ToolResult) -> bool {
-        // A pending result is replaced by the real one later, so it must stay what it is.
+        // A pending result is replaced by the real one later, so it must not change.
         if result.pending {
             return false;
         }
         let mut bytes = 0;
         for part in &result.parts {
             match part {
-                ResultPart::Text { text } => bytes += text.len(),
-                ResultPart::Image(_) | ResultPart::File(_) => return true,
-                ResultPart::Unknown(_) => {}
+                ToolResultPart::Text { text } => bytes += text.len(),
+                ToolResultPart::Image(_) | ToolResultPart::File(_) => return true,
+                ToolResultPart::Unknown(_) => {}
             }
         }
         bytes >= self.min_bytes && bytes > SUCCEEDED.len()
@@ -115,19 +120,22 @@ fn note(result: &ToolResult) -> ToolResult {
     ToolResult {
         call_id: result.call_id.clone(),
         name: result.name.clone(),
-        parts: vec![ResultPart::Text { text: text.to_owned() }],
+        parts: vec![ToolResultPart::Text { text: text.to_owned() }],
         is_error: result.is_error,
         pending: false,
         metadata: result.metadata.clone(),
     }
 }
 
-impl ContextStrategy for ShortenToolResults {
+impl ContextStrategy for ClearToolResults {
     fn name(&self) -> &str {
         "shorten_tool_results"
     }
 
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         Box::pin(async move { Ok(self.shorten(input)) })
     }
 }

@@ -1,14 +1,14 @@
-//! Leaving out the oldest part of a conversation.
+//! Removal of the oldest part of a conversation.
 
 use futures::future::BoxFuture;
 
 use super::group::Selection;
-use super::{ContextError, ContextStrategy, FitInput, Fitted};
+use super::{CompactionInput, CompactionResult, ContextError, ContextStrategy};
 
-/// Leaves out the oldest groups until the conversation fits, with some room to grow.
+/// Removes the oldest groups until the conversation fits, with some room to grow.
 ///
-/// The last summary, the newest user message and the newest step stay; the summary goes only if the rest alone would not fit
-/// otherwise. What is stored stays stored.
+/// The last summary, the newest user message and the newest step stay. The summary is removed only if the rest would
+/// not fit otherwise. The stored session does not change.
 #[derive(Debug, Clone, Copy)]
 pub struct Truncate {
     min_messages: usize,
@@ -21,21 +21,21 @@ impl Default for Truncate {
 }
 
 impl Truncate {
-    /// Leaves out as much as it must.
+    /// Removes as many messages as necessary.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps at least so many messages.
+    /// Keeps at least this many messages.
     #[must_use]
     pub fn min_messages(mut self, messages: usize) -> Self {
         self.min_messages = messages;
         self
     }
 
-    fn shorten(self, input: FitInput<'_>) -> Result<Fitted, ContextError> {
+    fn shorten(self, input: CompactionInput<'_>) -> Result<CompactionResult, ContextError> {
         if input.fits() {
-            return Ok(Fitted::messages(input.messages));
+            return Ok(CompactionResult::messages(input.messages));
         }
         let mut selection = Selection::all(input);
         for group in 0..selection.groups.len() {
@@ -52,7 +52,7 @@ impl Truncate {
         if selection.tokens > input.budget {
             return Err(ContextError::TooLarge { needed: selection.tokens, budget: input.budget });
         }
-        Ok(Fitted::messages(selection.into_messages()))
+        Ok(CompactionResult::messages(selection.into_messages()))
     }
 }
 
@@ -61,7 +61,10 @@ impl ContextStrategy for Truncate {
         "truncate"
     }
 
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         Box::pin(async move { self.shorten(input) })
     }
 }

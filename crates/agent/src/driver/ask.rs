@@ -1,24 +1,26 @@
-//! Questions to people: approvals before and inside a call, and what to do at a limit.
+//! Requests to people: approvals before and inside a call, and decisions at a limit.
 
 use std::sync::{Arc, Weak};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::resource::Approvers;
-use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, RequestKind, ToolCall};
+use provost_core::{ApprovalDecision, ApprovalRequest, ApprovalRequestKind, EventKind, ToolCall};
 use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
 use serde_json::Value;
 
-use super::setup::Cx;
+use super::setup::DriverContext;
 use super::tool_call::CallContext;
 use super::{Driver, hook_error};
-use crate::approval::OnApproval;
+use crate::approval::ApprovalMode;
 use crate::error::Error;
-use crate::run::{Answer, Feed, LimitDecision, LimitQuestion, answer_to, has_waited};
+use crate::run::{
+    ApprovalAnswer, JournalEntry, LimitContext, LimitDecision, decision_for, has_waited,
+};
 
-impl Cx {
-    /// The question about this exact call with a person's answer; `Err` is the question alone, where the run must be suspended
-    /// for it.
+impl DriverContext {
+    /// Requests an approval for this exact call and returns it with the decision. `Err` returns the undecided
+    /// request, for which the run must be suspended.
     pub(crate) async fn request_approval(
         &self,
         call: &ToolCall,
@@ -28,23 +30,23 @@ impl Cx {
         let (id, call) = (self.env.id(), call.clone());
         let request = ApprovalRequest { id, kind, call, hint, payload, policy_revision, approvers };
         match &self.on_approval {
-            OnApproval::Approve => return Ok((request, ApprovalDecision::Approve)),
-            OnApproval::Deny => {
+            ApprovalMode::AutoApprove => return Ok((request, ApprovalDecision::Approve)),
+            ApprovalMode::Deny => {
                 let reason = "it needs a person's approval and nobody can be asked".to_owned();
                 return Ok((request, ApprovalDecision::Deny { reason }));
             }
-            OnApproval::Events | OnApproval::Ask(_) | OnApproval::Suspend => {}
+            ApprovalMode::Interactive | ApprovalMode::Callback(_) | ApprovalMode::Suspend => {}
         }
-        if matches!(self.on_approval, OnApproval::Events) {
+        if matches!(self.on_approval, ApprovalMode::Interactive) {
             self.asks().expect_decision(request.id);
         }
         self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
         let decision = match &self.on_approval {
-            OnApproval::Ask(provider) => match provider(request.clone()).await {
+            ApprovalMode::Callback(provider) => match provider(request.clone()).await {
                 Ok(decision) => decision,
                 Err(problem) => ApprovalDecision::Deny { reason: problem },
             },
-            OnApproval::Events => self.asks().decision(request.id).await,
+            ApprovalMode::Interactive => self.asks().decision(request.id).await,
             _ => return Err(request),
         };
         let id = request.id;
@@ -56,29 +58,29 @@ impl Cx {
 /// The contents of an approval request besides the call.
 #[derive(Default)]
 pub(crate) struct ApprovalPrompt {
-    /// What the person decides.
-    pub(crate) kind: RequestKind,
-    /// Why it asks, in the words of the tool; nothing if it is asked before the tool runs.
+    /// The kind of decision.
+    pub(crate) kind: ApprovalRequestKind,
+    /// The tool's own description of the request. `None` if the approval is requested before the tool runs.
     pub(crate) hint: Option<String>,
     pub(crate) payload: Option<Value>,
     pub(crate) policy_revision: Option<String>,
-    /// Whose approval counts, where anybody's one yes is not enough.
+    /// The required approvers. `None` if one approval of any person is enough.
     pub(crate) approvers: Option<Box<Approvers>>,
 }
 
-/// A running tool's way to people.
+/// Callbacks of a running tool into its run.
 pub(crate) struct Outside {
-    /// Weak: a tool that outlives its run must not keep it alive.
-    cx: Weak<Cx>,
+    /// Weak, because a tool that outlives its run must not keep it alive.
+    cx: Weak<DriverContext>,
     call: ToolCall,
-    /// What was answered before the tool was started again.
-    answers: Vec<Answer>,
+    /// The decisions made before the tool was started again.
+    answers: Vec<ApprovalAnswer>,
     /// The turn of the call.
     turn: u32,
 }
 
 impl Outside {
-    pub(super) fn new(cx: &Arc<Cx>, call: &ToolCall, context: &CallContext) -> Self {
+    pub(super) fn new(cx: &Arc<DriverContext>, call: &ToolCall, context: &CallContext) -> Self {
         let CallContext { answers, turn, .. } = context;
         let (call, answers) = (call.clone(), answers.clone());
         Self { cx: Arc::downgrade(cx), call, answers, turn: *turn }
@@ -93,13 +95,13 @@ impl Confirm for Outside {
         payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
         async move {
-            if let Some(given) = answer_to(&self.answers, Some(&hint), payload.as_ref()) {
+            if let Some(given) = decision_for(&self.answers, Some(&hint), payload.as_ref()) {
                 return Ok(given.clone());
             }
             let Some(cx) = self.cx.upgrade() else {
                 return Err(ToolError::Rejected("the run is over".to_owned()));
             };
-            if matches!(cx.on_approval, OnApproval::Suspend) {
+            if matches!(cx.on_approval, ApprovalMode::Suspend) {
                 return Err(ToolError::NeedsApproval { hint, payload });
             }
             let prompt = ApprovalPrompt { hint: Some(hint), payload, ..ApprovalPrompt::default() };
@@ -144,7 +146,7 @@ impl Confirm for Outside {
 }
 
 impl Driver {
-    pub(super) async fn ask_limit(&mut self, question: LimitQuestion) -> Result<(), Error> {
+    pub(super) async fn ask_limit(&mut self, question: LimitContext) -> Result<(), Error> {
         let Some(ask) = self.cx.core.ask_limit.clone() else {
             return Err(Error::Bug("a limit asks and nobody answers".to_owned()));
         };
@@ -156,8 +158,8 @@ impl Driver {
         if !self.limit_told {
             self.cx.pot.extend();
         }
-        let produced = self.run.produced().len();
-        self.feed(Feed::LimitDecided { decision, at: self.now() })?;
+        let produced = self.run.new_messages().len();
+        self.feed(JournalEntry::LimitDecided { decision, at: self.now() })?;
         self.tell_refused(produced);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Decides whether a call may run: the guard's decision and, where it needs one, a person's approval.
 //!
-//! Invariant: an approval counts only under the policy that asked for it, and only if enough of the required people gave it. The
-//! policy is read again after each answer.
+//! Invariant: an approval counts only under the policy revision that requested it, and only from enough of the
+//! required approvers. The policy is read again after each decision.
 
 use std::sync::Arc;
 
@@ -10,40 +10,40 @@ use provost_core::{ApprovalDecision, ApprovalRequest, ToolCall};
 use provost_tool::{Asked, Guard, Permit, Tool, ToolError, Verdict};
 
 use super::ask::ApprovalPrompt;
-use super::setup::Cx;
+use super::setup::DriverContext;
 use super::tool_call::QUESTIONS_PER_CALL_MAX;
-use crate::approval::OnApproval;
-use crate::run::Answer;
+use crate::approval::ApprovalMode;
+use crate::run::ApprovalAnswer;
 
-/// The result of an authorization.
+/// Result of an authorization.
 pub(super) enum Authorization {
     Granted(Permit),
-    /// The model learns the reason, and no hook may rescue the call.
+    /// The model receives the reason. No hook may replace the result.
     Denied(String),
-    /// The model learns what is wrong, and hooks may rescue the call.
+    /// The model receives the problem. Hooks may replace the result.
     InvalidArguments(String),
-    /// The run must be suspended for this request.
+    /// The run must be suspended until this request is decided.
     Suspend(ApprovalRequest),
 }
 
-impl Cx {
+impl DriverContext {
     /// Authorizes a call that has not run yet.
     pub(super) async fn authorize(
         &self,
         tool: &Arc<dyn Tool>,
         call: &ToolCall,
-        answers: &[Answer],
+        answers: &[ApprovalAnswer],
     ) -> Authorization {
-        let about_call: Vec<_> = answers.iter().filter(|answer| answer.decides_call()).collect();
-        // If it was asked several times, the newest answer counts.
+        let about_call: Vec<_> = answers.iter().filter(|answer| answer.is_about_call()).collect();
+        // If the call was decided several times, the newest decision counts.
         if let Some(ApprovalDecision::Deny { reason }) =
             about_call.last().map(|last| &last.decision)
         {
             return rejected(reason.clone());
         }
         let guard = self.guard().await.up_to_date().await.into_owned();
-        // An approval under another policy does not count.
-        let approved = about_call.iter().any(|Answer { request, decision }| {
+        // An approval under another policy revision does not count.
+        let approved = about_call.iter().any(|ApprovalAnswer { request, decision }| {
             request.call == *call
                 && request.policy_revision.as_deref() == guard.revision()
                 && self.satisfies(request, decision)
@@ -51,7 +51,8 @@ impl Cx {
         self.decide(guard, tool, call, approved).await
     }
 
-    /// Authorizes a call again that ran under the policy `revision` and then asked a person: that may have taken long.
+    /// Authorizes a call again after its tool requested a decision while running under policy `revision`. The policy
+    /// may have changed while the decision was pending.
     pub(super) async fn reauthorize(
         &self,
         tool: &Arc<dyn Tool>,
@@ -63,7 +64,7 @@ impl Cx {
         self.decide(guard, tool, call, approved).await
     }
 
-    /// Asks until the approval is the one that the policy of that moment requires.
+    /// Requests approvals until one satisfies the current policy.
     async fn decide(
         &self,
         mut guard: Guard,
@@ -89,18 +90,18 @@ impl Cx {
         Authorization::Denied("the policy changed each time that somebody had answered".to_owned())
     }
 
-    /// Asks people. Returns the revision of the policy under which they approved the call.
+    /// Requests an approval. Returns the policy revision under which the call was approved.
     async fn approved_under(
         &self,
         call: &ToolCall,
         asked: Asked,
     ) -> Result<Option<String>, Authorization> {
         let Asked { needed, revision, .. } = asked;
-        if revision.is_some() && matches!(self.on_approval, OnApproval::Approve) {
+        if revision.is_some() && matches!(self.on_approval, ApprovalMode::AutoApprove) {
             let reason = "a policy wants a person to approve it, and nobody is asked here";
             return Err(Authorization::Denied(reason.to_owned()));
         }
-        let approvers = (!needed.is_plain()).then(|| Box::new(needed));
+        let approvers = (!needed.is_default()).then(|| Box::new(needed));
         let prompt =
             ApprovalPrompt { policy_revision: revision, approvers, ..ApprovalPrompt::default() };
         let (request, decision) =
@@ -114,7 +115,7 @@ impl Cx {
         Ok(request.policy_revision)
     }
 
-    /// True if a decision is the approval that a request requires: of enough different people who count.
+    /// True if a decision satisfies a request: enough distinct approvers that the request permits.
     fn satisfies(&self, request: &ApprovalRequest, decision: &ApprovalDecision) -> bool {
         match (request.approvers.as_deref(), decision) {
             (_, ApprovalDecision::Deny { .. }) => false,
@@ -125,12 +126,12 @@ impl Cx {
     }
 
     fn quorum_met(&self, needed: &Approvers, by: &[String]) -> bool {
-        // Who keeps a journal knows who started the run, and takes a decision in only when everybody has said so.
-        if !needed.not_requester || self.journal.is_some() {
-            return needed.are_met_by(by, &[]);
+        // With a journal, the host knows the requester and submits a decision only after the quorum is met.
+        if !needed.exclude_requester || self.journal.is_some() {
+            return needed.is_satisfied_by(by, &[]);
         }
         let requester = &self.origin().principal;
-        !requester.trim().is_empty() && needed.are_met_by(by, std::slice::from_ref(requester))
+        !requester.trim().is_empty() && needed.is_satisfied_by(by, std::slice::from_ref(requester))
     }
 }
 
@@ -138,14 +139,15 @@ pub(super) fn rejected(reason: String) -> Authorization {
     Authorization::Denied(ToolError::Rejected(reason).to_string())
 }
 
-/// Says whose approval is missing.
+/// Describes the missing approvals for the model.
 fn quorum_message(request: &ApprovalRequest) -> String {
     let needed = request.approvers.as_deref().cloned().unwrap_or_default();
     let of = match needed.of.as_slice() {
         [] => String::new(),
         names => format!(" of `{}`", names.join("`, `")),
     };
-    let other = if needed.not_requester { ", and not that of whoever started the run" } else { "" };
+    let other =
+        if needed.exclude_requester { ", and not that of whoever started the run" } else { "" };
     let required = needed.required;
     format!("it needs the approval of {required}{of}{other}, and the decision does not name them")
 }

@@ -1,26 +1,26 @@
-//! What a policy lets a run use, looked at before each model call: which models, and how many tokens.
+//! Checks a policy's bounds before each model call: the allowed models and the token budget.
 
 use provost_core::LimitReached;
 use provost_model::ModelInfo;
 
-use super::setup::Cx;
+use super::setup::DriverContext;
 use super::{Driver, Error};
 
 impl Driver {
-    /// Refuses a model that a policy does not allow, and tells if the tokens that one gives the run are used up.
+    /// Returns an error if a policy denies the model, or the limit if the policy's token budget is used up.
     pub(super) async fn spent_by_policy(&self) -> Result<Option<LimitReached>, Error> {
         self.cx.check_model(self.cx.model.info()).await?;
         let Some(allowed) = self.cx.guard().await.up_to_date().await.tokens_max() else {
             return Ok(None);
         };
-        // Also what runs below use while they run counts, and they stop with it.
-        self.cx.pot.bound(allowed);
-        Ok(self.run.used_up(allowed).or_else(|| self.cx.pot.used_up()))
+        // The cap includes the usage of running children, which stop at it too.
+        self.cx.pot.cap_tokens(allowed);
+        Ok(self.run.exceeded_token_cap(allowed).or_else(|| self.cx.pot.exceeded_token_cap()))
     }
 }
 
-impl Cx {
-    /// Refuses a model that a policy does not allow, or of which a part is not allowed.
+impl DriverContext {
+    /// Returns an error if a policy denies the model. A routed or composite model is denied if any of its parts is.
     pub(super) async fn check_model(&self, info: &ModelInfo) -> Result<(), Error> {
         if !self.shared_guard.is_governed() {
             return Ok(());
@@ -32,7 +32,7 @@ impl Cx {
         Ok(())
     }
 
-    /// The same for every model that something else asks on behalf of the run.
+    /// Checks every model that a strategy or policy may call for the run.
     pub(super) async fn check_models<'a>(
         &self,
         models: impl IntoIterator<Item = &'a ModelInfo>,

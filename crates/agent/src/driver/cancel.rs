@@ -1,4 +1,4 @@
-//! Stopping a run: whatever it waits for is dropped.
+//! Cancellation and timeout of a run. Both drop the future that the run waits for.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use crate::error::Error;
-use crate::outcome::Outcome;
-use crate::run::Feed;
+use crate::outcome::RunOutcome;
+use crate::run::JournalEntry;
 
-/// Runs `work` until it completes, the run is cancelled or its time is over. Work that completes at the same moment counts.
+/// Runs `work` until it completes, the run is cancelled or the deadline passes. If several happen at once, completed
+/// work wins.
 pub(super) async fn run_until<T>(
     cancel: &CancellationToken,
     deadline: Option<Instant>,
@@ -26,7 +27,7 @@ pub(super) async fn run_until<T>(
     }
 }
 
-/// Resolves at the deadline; never, if there is none.
+/// Resolves at the deadline, or never if it is `None`.
 async fn passed(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -35,13 +36,14 @@ async fn passed(deadline: Option<Instant>) {
 }
 
 impl Driver {
-    /// Ends the run where it stands, and tells what became of what was under way.
+    /// Ends the run at once and emits the results of unfinished calls.
     pub(super) fn interrupt(&mut self, reason: StopReason) -> Result<(), Error> {
-        let open = self.run.open_calls();
-        let produced = self.run.produced().len();
-        let unheard = self.run.unheard() + usize::from(std::mem::take(&mut self.hears));
+        let open = self.run.unfinished_calls();
+        let produced = self.run.new_messages().len();
+        let unheard =
+            self.run.queued_message_count() + usize::from(std::mem::take(&mut self.hears));
         let partial = self.fold.take().map(Fold::into_partial);
-        // What no hook has let pass is not kept; but it is paid.
+        // A response that hooks have not accepted is discarded, but its usage counts.
         let unseen = self.unseen.take().map(|used| ModelResponse {
             usage: used.unwrap_or_default(),
             usage_known: used.is_some(),
@@ -51,8 +53,8 @@ impl Driver {
         let usage = partial.as_ref().map(|partial| partial.usage).unwrap_or_default();
         let cost = partial.as_ref().and_then(|partial| self.price(partial));
         let partial = partial.map(Box::new);
-        self.feed(Feed::Stopped { partial, cost, reason, limit: None, at: self.now() })?;
-        for message in self.run.produced()[produced..].iter().cloned() {
+        self.feed(JournalEntry::Stopped { partial, cost, reason, limit: None, at: self.now() })?;
+        for message in self.run.new_messages()[produced..].iter().cloned() {
             let finished = message.tool_results().filter(|result| open.contains(&result.call_id));
             for result in finished.cloned() {
                 self.cx.queue.emit(EventKind::ToolFinished {
@@ -72,10 +74,10 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) async fn cancel(&mut self) -> Result<Outcome, Error> {
+    pub(super) async fn cancel(&mut self) -> Result<RunOutcome, Error> {
         self.interrupt(StopReason::Cancelled)?;
         self.close_children().await?;
         self.save().await?;
-        Ok(Outcome::Cancelled(self.run.summary(self.now())))
+        Ok(RunOutcome::Cancelled(self.run.summary(self.now())))
     }
 }

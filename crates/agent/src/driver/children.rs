@@ -1,18 +1,18 @@
-//! The runs below: what they use, and their end with the run.
+//! Child runs: their usage, and their end with the run.
 
 use provost_core::{LimitReached, StopReason};
 
-use super::{Cx, Driver};
+use super::{Driver, DriverContext};
 use crate::error::Error;
-use crate::run::Feed;
-use crate::subagent::ChildHost;
+use crate::run::JournalEntry;
+use crate::subagent::ChildSpawnerHandle;
 use crate::subagent::local::LocalSpawner;
 
-/// Children whose use is one feed: about what is stored beside a step without being packed.
+/// Maximum number of children in one journal entry: about the size that the store keeps inline, without compression.
 const USED_AT_ONCE: usize = 32;
 
-impl Cx {
-    /// Ends what the run has started.
+impl DriverContext {
+    /// Stops the children that run in this process.
     pub(super) async fn close_below(&self) {
         if let Some(local) = &self.relations.local {
             local.close().await;
@@ -21,37 +21,37 @@ impl Cx {
 }
 
 impl Driver {
-    /// A limit of a run above, or of a policy, is used up: no further request may start.
+    /// Stops the run at a limit of a parent run or a policy: no further request may start.
     pub(super) fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
         self.tell_limit(reached.clone());
         let (reason, at, limit) = (StopReason::Limit, self.now(), Some(Box::new(reached)));
-        self.feed(Feed::Stopped { partial: None, cost: None, reason, limit, at })?;
+        self.feed(JournalEntry::Stopped { partial: None, cost: None, reason, limit, at })?;
         Ok(())
     }
 
-    /// Counts what runs below have used.
+    /// Records the usage of finished children.
     pub(super) fn count_children(&mut self) -> Result<(), Error> {
         let local = self.cx.relations.local.as_ref().map(LocalSpawner::take_used);
-        let hosted = self.cx.relations.children.as_ref().map(ChildHost::take_used);
+        let hosted = self.cx.relations.children.as_ref().map(ChildSpawnerHandle::take_used);
         let all = local.into_iter().chain(hosted).flatten();
-        let mut new = all.filter(|(child, _)| !self.run.counts_child(*child)).collect::<Vec<_>>();
+        let mut new = all.filter(|(child, _)| !self.run.includes_child(*child)).collect::<Vec<_>>();
         while new.len() > 1 {
             let rest = new.split_off(new.len().min(USED_AT_ONCE));
-            self.feed(Feed::ChildrenUsed { children: std::mem::replace(&mut new, rest) })?;
+            self.feed(JournalEntry::ChildrenUsage { children: std::mem::replace(&mut new, rest) })?;
         }
         match new.pop() {
-            Some((child, used)) => self.feed(Feed::ChildUsed { child, used }).map(drop),
+            Some((child, used)) => self.feed(JournalEntry::ChildUsage { child, used }).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Ends what the run has started and nobody asked for, and counts it.
+    /// Stops all running children and records their usage.
     pub(super) async fn close_children(&mut self) -> Result<(), Error> {
         self.cx.close_below().await;
         self.count_children()
     }
 
-    /// The same for a run that is suspended; what became of its background work is kept with it.
+    /// Stops all children of a run that is suspended. The results of background tasks are saved with the run.
     pub(super) async fn keep_children(&mut self) -> Result<(), Error> {
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("a child's report has no JSON form: {error}"));

@@ -1,67 +1,68 @@
-//! Keeping the conversation within the model's context, before every model call.
+//! Keeps the conversation within the model's context window, before every model call.
 
 use std::sync::Arc;
 
-use provost_core::{Compaction, EventKind, ToolDef, Usage};
+use provost_core::{Compaction, EventKind, ToolDefinition, Usage};
 
 use super::Driver;
-use crate::agent::ContextPolicy;
+use crate::agent::ContextConfig;
 use crate::context::{
-    Calibration, ContextError, Estimate, FitInput, Fitted, count_message, count_system,
-    count_tools, repair,
+    Calibration, CompactionInput, CompactionResult, ContextError, Estimate, count_message,
+    count_system, count_tools, repair,
 };
 use crate::error::Error;
 use crate::journal::Effect;
-use crate::run::Feed;
+use crate::run::JournalEntry;
 
-/// How much smaller a conversation is made after the provider itself said that it is too long.
-const TOO_LONG_FACTOR: f64 = 0.7;
+/// Factor for the token budget after the provider itself rejected the conversation as too long.
+const OVERFLOW_SHRINK_FACTOR: f64 = 0.7;
 
-/// Estimated tokens of the conversation, counted once per message.
+/// Estimated tokens of the conversation. Each message is counted once.
 #[derive(Default)]
-pub(crate) struct TokenLedger {
-    /// Of each message of the context, in order.
+pub(crate) struct ContextTokens {
+    /// Tokens of each message of the context, in order.
     messages: Vec<u64>,
     sum: u64,
     calibration: Calibration,
-    /// What the last request was estimated at, to learn from what it really was.
+    /// The estimate of the last request, to calibrate with the reported usage.
     last_estimate: u64,
 }
 
-impl TokenLedger {
+impl ContextTokens {
     fn forget(&mut self) {
         self.messages.clear();
         self.sum = 0;
     }
 }
 
-/// A conversation that is too long.
-struct Excess {
-    policy: ContextPolicy,
-    /// Tokens of what is not conversation.
+/// A conversation that exceeds its token budget.
+struct ContextOverflow {
+    policy: ContextConfig,
+    /// Estimated tokens of the instructions and tools.
     fixed: u64,
-    /// Tokens that all of it may have, by the estimate.
+    /// Token budget of the whole request, in estimated tokens.
     budget: u64,
-    /// The provider refused it as it is.
+    /// True if the provider rejected the request as too long.
     too_long: bool,
 }
 
 impl Driver {
-    /// Makes the conversation fit if it does not. `too_long` says that the provider refused it as it is.
+    /// Compacts the conversation if it exceeds its budget. Returns true if that changed it. `too_long` means that the
+    /// provider rejected the request.
     pub(super) async fn fit(
         &mut self,
-        tools: &[Arc<ToolDef>],
+        tools: &[Arc<ToolDefinition>],
         too_long: bool,
     ) -> Result<bool, Error> {
         match self.excess(tools, too_long) {
-            // Boxed, because it is large and rare.
+            // Boxed, because the future is large and rarely needed.
             Some(excess) => Box::pin(self.shorten(excess)).await,
             None => Ok(false),
         }
     }
 
-    /// Looks whether the conversation is too long.
-    fn excess(&mut self, tools: &[Arc<ToolDef>], too_long: bool) -> Option<Excess> {
+    /// Checks whether the conversation exceeds its budget.
+    fn excess(&mut self, tools: &[Arc<ToolDefinition>], too_long: bool) -> Option<ContextOverflow> {
         let policy = self.cx.core.context.clone()?;
         let window = self.cx.model.info().context_window;
         let allowed = policy
@@ -75,19 +76,19 @@ impl Driver {
         let fixed = count_system(&Estimate, system) + count_tools(&Estimate, tools);
         let estimate = fixed + self.ledger.sum;
         self.ledger.last_estimate = estimate;
-        // The budget is moved instead of every count: the counts stay what they are.
+        // Corrects the budget instead of every count, so that the counts stay valid.
         let calibration = self.ledger.calibration;
         let mut budget = allowed.map_or(u64::MAX, |allowed| calibration.uncorrected(allowed));
         if too_long {
-            budget = budget.min((estimate as f64 * TOO_LONG_FACTOR) as u64);
+            budget = budget.min((estimate as f64 * OVERFLOW_SHRINK_FACTOR) as u64);
         }
-        (estimate > budget).then_some(Excess { policy, fixed, budget, too_long })
+        (estimate > budget).then_some(ContextOverflow { policy, fixed, budget, too_long })
     }
 
-    async fn shorten(&mut self, excess: Excess) -> Result<bool, Error> {
-        let Excess { policy, fixed, budget, too_long } = excess;
+    async fn shorten(&mut self, excess: ContextOverflow) -> Result<bool, Error> {
+        let ContextOverflow { policy, fixed, budget, too_long } = excess;
         self.cx.check_models(policy.strategy.models()).await?;
-        let input = FitInput {
+        let input = CompactionInput {
             messages: self.run.context(),
             tokens: &self.ledger.messages,
             fixed_tokens: fixed,
@@ -95,12 +96,12 @@ impl Driver {
             now: self.cx.env.now(),
         };
         if let Some(journal) = &self.cx.journal {
-            journal.begin(Effect::Compact { turn: self.run.turns() + 1 }).await?;
+            journal.begin_effect(Effect::Compact { turn: self.run.turns() + 1 }).await?;
         }
-        match policy.strategy.fit(input).await {
+        match policy.strategy.compact(input).await {
             Ok(fitted) => self.use_fitted(policy.strategy.name(), fitted, fixed).await,
-            // A bound that the program set is kept. A model's window is compared with an estimate, so there, and where the
-            // model that summarizes failed, the last word is the provider's.
+            // A limit that the program set is strict. A model's context window is compared with an estimate, so the
+            // request is sent and the provider decides. The same applies if the summarizing model failed.
             Err(error @ ContextError::TooLarge { .. })
                 if policy.tokens_max.is_some() && !too_long =>
             {
@@ -114,11 +115,11 @@ impl Driver {
         }
     }
 
-    /// Takes a strategy's work over; true if it changed anything.
+    /// Applies the result of a strategy. Returns true if it changed anything.
     async fn use_fitted(
         &mut self,
         strategy: &str,
-        mut fitted: Fitted,
+        mut fitted: CompactionResult,
         fixed: u64,
     ) -> Result<bool, Error> {
         let messages_before = self.run.context().len();
@@ -138,10 +139,17 @@ impl Driver {
                 .iter()
                 .zip(self.run.context())
                 .all(|(new, old)| Arc::ptr_eq(new, old));
-        // Also where nothing came of it: what the strategy's own model used is used.
-        let messages = self.run.pieces(&fitted.messages);
-        let Fitted { session, usage, cost, unmetered_calls, .. } = fitted;
-        self.feed(Feed::ContextFitted { messages, session, usage, cost, unmetered_calls })?;
+        // Recorded even if nothing changed, because the strategy's model calls were charged.
+        let messages = self.run.diff_context(&fitted.messages);
+        let CompactionResult { session, usage, cost, calls_without_usage: unmetered_calls, .. } =
+            fitted;
+        self.feed(JournalEntry::ContextCompacted {
+            messages,
+            session,
+            usage,
+            cost,
+            calls_without_usage: unmetered_calls,
+        })?;
         if unchanged {
             return Ok(false);
         }
@@ -160,14 +168,14 @@ impl Driver {
         Ok(true)
     }
 
-    /// Learns how far the estimate was off.
+    /// Calibrates the estimate with the reported usage.
     pub(super) fn learn(&mut self, usage: &Usage) {
         if self.cx.core.context.is_some() && usage.input > 0 && self.ledger.last_estimate > 0 {
             self.ledger.calibration.observe(self.ledger.last_estimate, usage.input);
         }
     }
 
-    /// The conversation was replaced from outside: count it anew.
+    /// Discards the counts after the conversation was replaced.
     pub(super) fn recount(&mut self) {
         self.ledger.forget();
     }

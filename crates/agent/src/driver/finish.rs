@@ -1,12 +1,12 @@
-//! What a run came to, for whoever watched it.
+//! The summary and the terminal event of a run.
 
 use provost_core::{EventKind, RunSummary, StopReason};
 
-use super::Cx;
+use super::DriverContext;
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 
-pub(super) fn empty_summary(cx: &Cx) -> RunSummary {
+pub(super) fn empty_summary(cx: &DriverContext) -> RunSummary {
     RunSummary {
         text: String::new(),
         reasoning: String::new(),
@@ -26,24 +26,24 @@ pub(super) fn empty_summary(cx: &Cx) -> RunSummary {
     }
 }
 
-pub(super) fn summary_of(outcome: &Outcome) -> Option<&RunSummary> {
+pub(super) fn summary_of(outcome: &RunOutcome) -> Option<&RunSummary> {
     match outcome {
-        Outcome::Done(result) => Some(&result.summary),
-        Outcome::Cancelled(summary) => Some(summary),
-        Outcome::Suspended(_) | Outcome::Denied { .. } => None,
+        RunOutcome::Completed(result) => Some(&result.summary),
+        RunOutcome::Cancelled(summary) => Some(summary),
+        RunOutcome::Suspended(_) | RunOutcome::Denied { .. } => None,
     }
 }
 
-pub(super) fn terminal_event(outcome: &Result<Outcome, Error>) -> EventKind {
+pub(super) fn terminal_event(outcome: &Result<RunOutcome, Error>) -> EventKind {
     match outcome {
-        Ok(Outcome::Done(result)) => {
+        Ok(RunOutcome::Completed(result)) => {
             EventKind::Finished { summary: Box::new(result.summary.clone()) }
         }
-        Ok(Outcome::Suspended(suspended)) => {
+        Ok(RunOutcome::Suspended(suspended)) => {
             EventKind::Suspended { approvals: suspended.approvals().into_iter().cloned().collect() }
         }
-        Ok(Outcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
-        Ok(Outcome::Cancelled(_)) => EventKind::Cancelled,
+        Ok(RunOutcome::Denied { reason }) => EventKind::Denied { reason: reason.clone() },
+        Ok(RunOutcome::Cancelled(_)) => EventKind::Cancelled,
         Err(error) => EventKind::Failed { error: Box::new(error.info()) },
     }
 }

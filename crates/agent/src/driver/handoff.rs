@@ -1,27 +1,27 @@
-//! Another agent goes on with the conversation: its model, tools, hooks and instructions from here on.
+//! A handoff: another agent continues the conversation with its own model, tools, hooks and instructions.
 
 use std::sync::Arc;
 
-use provost_core::{EventKind, HandOff};
+use provost_core::{AgentHandoff, EventKind};
 
 use super::Driver;
-use super::setup::Cx;
-use crate::context::Fitted;
+use super::setup::DriverContext;
+use crate::context::CompactionResult;
 use crate::error::Error;
-use crate::hook::Gate;
+use crate::hook::HookDecision;
 use crate::journal::Effect;
-use crate::run::{Feed, HandedOff, TRANSFER_PREFIX, tool_part};
+use crate::run::{HandoffApplied, JournalEntry, TRANSFER_PREFIX, tool_name_part};
 
 impl Driver {
-    pub(super) async fn hand_off(&mut self, to: &str) -> Result<(), Error> {
-        let Some(hand_off) = self.run.hand_off() else {
+    pub(super) async fn handoff(&mut self, to: &str) -> Result<(), Error> {
+        let Some(handoff) = self.run.handoff() else {
             return Err(Error::Bug("a hand-off that nobody asked for".to_owned()));
         };
-        let policy = self.cx.core.family.hand_off(to).map(|(_, terms)| terms.history.clone());
+        let policy = self.cx.core.family.handoff(to).map(|(_, terms)| terms.history.clone());
         let policy = policy.unwrap_or_default();
         self.cx.check_models(policy.model()).await?;
         if let (Some(journal), true) = (&self.cx.journal, policy.model().is_some()) {
-            journal.begin(Effect::Compact { turn: self.run.turns() + 1 }).await?;
+            journal.begin_effect(Effect::Compact { turn: self.run.turns() + 1 }).await?;
         }
         let context = self.run.context();
         let fitted = match policy.apply(context, self.now()).await {
@@ -29,38 +29,38 @@ impl Driver {
             Err(error) => {
                 let message = format!("`{to}` gets the whole conversation: {error}");
                 self.cx.queue.emit(EventKind::Warning { message });
-                Fitted::messages(context)
+                CompactionResult::messages(context)
             }
         };
         let next = self.cx.handed_to(to)?;
-        let handed = HandedOff {
-            hand_off: hand_off.clone(),
-            transfers: next.transfers(),
+        let handed = HandoffApplied {
+            handoff: handoff.clone(),
+            handoff_targets: next.transfers(),
             output: Some(next.output_plan()).filter(|plan| *plan != self.run.config().output),
-            messages: self.run.pieces(&fitted.messages),
+            messages: self.run.diff_context(&fitted.messages),
             usage: fitted.usage,
             cost: fitted.cost,
-            unmetered_calls: fitted.unmetered_calls,
+            calls_without_usage: fitted.calls_without_usage,
             at: self.now(),
         };
-        self.feed(Feed::HandedOff(Box::new(handed)))?;
+        self.feed(JournalEntry::HandoffApplied(Box::new(handed)))?;
         self.recount();
         self.system = next.instructions(&self.run.config().output).await?;
         self.cx = next;
-        self.cx.queue.emit(EventKind::HandedOff(Box::new(hand_off)));
+        self.cx.queue.emit(EventKind::HandedOff(Box::new(handoff)));
         Ok(())
     }
 }
 
-impl Cx {
-    /// Whether a call that gives the conversation away may do so; the reason, if not.
+impl DriverContext {
+    /// Checks whether a call may hand the conversation off. Does nothing for other tools.
     pub(super) async fn check_hand_off(&self, tool: &str, arguments: &str) -> Result<(), String> {
         let Some(name) = tool.strip_prefix(TRANSFER_PREFIX) else { return Ok(()) };
         let of_tool = |(agent, _): &&(_, _)| {
             let agent: &crate::subagent::AgentRef = agent;
-            tool_part(agent.name()) == name
+            tool_name_part(agent.name()) == name
         };
-        let Some((agent, terms)) = self.core.family.hand_offs.iter().find(of_tool) else {
+        let Some((agent, terms)) = self.core.family.handoffs.iter().find(of_tool) else {
             return Ok(());
         };
         let Some(core) = agent.core() else {
@@ -72,24 +72,24 @@ impl Cx {
             return Err(format!("agent `{agent}` needs a `{dep}`, which this run does not have"));
         }
         let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-        let hand_off = HandOff {
+        let handoff = AgentHandoff {
             from: self.core.name.to_string(),
             to: agent.name().to_string(),
             reason: arguments.get("reason").and_then(|reason| reason.as_str()).map(str::to_owned),
         };
-        let own = terms.check.as_ref().map_or(Gate::Allow, |check| check(&hand_off));
+        let own = terms.check.as_ref().map_or(HookDecision::Allow, |check| check(&handoff));
         let gate = match own {
-            Gate::Allow => self.hooks.on_hand_off(&hand_off).await,
+            HookDecision::Allow => self.hooks.on_handoff(&handoff).await,
             deny => deny,
         };
         match gate {
-            Gate::Allow => Ok(()),
-            Gate::Deny(reason) => Err(reason),
+            HookDecision::Allow => Ok(()),
+            HookDecision::Deny(reason) => Err(reason),
         }
     }
 
-    /// The agents that the active one may give the conversation to.
+    /// The agents that the active agent may hand off to.
     pub(super) fn transfers(&self) -> Vec<Arc<str>> {
-        self.core.family.hand_offs.iter().map(|(agent, _)| Arc::clone(agent.name())).collect()
+        self.core.family.handoffs.iter().map(|(agent, _)| Arc::clone(agent.name())).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The one way into the machine: written down first, if there is a journal, then taken in.
+//! Journals every state change before it is applied to the run.
 
 use std::sync::Arc;
 
@@ -11,34 +11,35 @@ use crate::control::UserInput;
 use crate::driver::shared_state;
 use crate::error::Error;
 use crate::journal::Effect;
-use crate::run::{Fed, Feed, Step};
+use crate::run::{ApplyResult, JournalEntry, Step};
 
 impl Driver {
-    pub(super) fn feed(&mut self, feed: Feed) -> Result<Fed, Error> {
+    pub(super) fn feed(&mut self, feed: JournalEntry) -> Result<ApplyResult, Error> {
         if let Some(journal) = &self.cx.journal {
             journal.record(&feed)?;
         }
         Ok(self.run.apply(feed)?)
     }
 
-    /// The next step. That a limit is used up is found here, and what is found by a clock is written down.
+    /// Returns the next step. A limit that the clock or usage exceeds is detected here and journaled, because a
+    /// replay cannot detect it again.
     pub(super) fn next_step(&mut self) -> Result<Step, Error> {
         let at = self.now();
-        let at_model = self.run.is_at_model();
+        let at_model = self.run.awaits_model();
         let step = self.run.next_step(at);
         if let Some(journal) = &self.cx.journal
             && at_model
             && !matches!(step, Step::CallModel { .. })
         {
-            journal.record(&Feed::LimitFound { at })?;
+            journal.record(&JournalEntry::LimitReached { at })?;
         }
         Ok(step)
     }
 
-    /// Takes in what was said to the run where it is stored.
+    /// Adds the user messages that the journal received to the run.
     pub(super) async fn hear_journal(&mut self) -> Result<(), Error> {
         let Some(journal) = self.cx.journal.clone() else { return Ok(()) };
-        for message in journal.inputs().await? {
+        for message in journal.take_inputs().await? {
             let mut input = UserInput(message.parts.clone());
             self.hears = true;
             let checked = self.cx.check_message(&mut input).await;
@@ -47,19 +48,19 @@ impl Driver {
             match checked {
                 Ok(()) if input.0 == message.parts => {}
                 Ok(()) => Arc::make_mut(&mut message).parts = input.0,
-                // It was accepted and must not vanish: the model learns that it was there.
+                // The message was accepted before, so it must not disappear: the model learns that it was withheld.
                 Err(error) => {
                     let text = format!("[a message was withheld: {error}]");
-                    Arc::make_mut(&mut message).parts = vec![provost_core::Part::text(text)];
+                    Arc::make_mut(&mut message).parts = vec![provost_core::ContentPart::text(text)];
                 }
             }
             self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-            self.feed(Feed::UserSaid { message })?;
+            self.feed(JournalEntry::UserMessage { message })?;
         }
         Ok(())
     }
 
-    /// Writes down that the model is about to be asked, and the most that it can cost.
+    /// Journals that a model call is about to start, with its maximum cost.
     pub(super) async fn begin_model_call(
         &self,
         turn: u32,
@@ -75,11 +76,11 @@ impl Driver {
             pricing.cost(&provost_core::Usage { input, output, ..Default::default() })
         });
         let (provider, model) = (info.provider.clone(), info.model.clone());
-        journal.begin(Effect::Model { turn, provider, model, cost_max }).await?;
+        journal.begin_effect(Effect::Model { turn, provider, model, cost_max }).await?;
         Ok(())
     }
 
-    /// Writes down the run's own notes if a tool or hook changed them.
+    /// Journals the run's state if a tool or hook changed it.
     pub(super) fn note_state(&mut self) -> Result<(), Error> {
         if self.cx.journal.is_none() {
             return Ok(());
@@ -90,7 +91,7 @@ impl Driver {
             if !shared.is_empty() {
                 self.cx.queue.emit(EventKind::StateChanged { changes: shared.clone() });
             }
-            self.feed(Feed::Noted { state, shared })?;
+            self.feed(JournalEntry::StateChanged { state, shared })?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One model call: assemble, ask, let hooks see it, feed the answer back.
+//! One model call: build the request, stream the response, call hooks, apply the response.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use provost_model::{
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::setup::Cx;
+use super::setup::DriverContext;
 use super::{Driver, hook_error};
-use crate::driver::offered_tools::Toolbox;
+use crate::driver::offered_tools::OfferedTools;
 use crate::driver::telemetry;
 use crate::error::Error;
-use crate::run::{Fed, Feed, OutputPlan};
+use crate::run::{ApplyResult, JournalEntry, OutputMode};
 
 impl Driver {
     pub(super) async fn call_model(&mut self, turn: u32, without_tools: bool) -> Result<(), Error> {
@@ -26,7 +26,7 @@ impl Driver {
         let started = Instant::now();
         let mut announced = HashSet::new();
         self.begin_model_call(turn, &request).await?;
-        // Only hooks can have made it what it would not be again.
+        // A copy is needed only if hooks changed the request: otherwise it can be built again.
         let mut kept = (!self.cx.hooks.is_empty()).then(|| request.clone());
         let mut outcome = self.ask_in_span(*request, &mut announced).await;
         if let Err(error) = &outcome
@@ -37,7 +37,7 @@ impl Driver {
         }
         let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
         self.unseen = outcome.as_ref().ok().map(used);
-        let seen = self.cx.hooks.post_model_call(&mut outcome, started.elapsed()).await;
+        let seen = self.cx.hooks.after_model_call(&mut outcome, started.elapsed()).await;
         seen.map_err(hook_error("post_model_call"))?;
         let response = match outcome {
             Ok(response) => response,
@@ -47,42 +47,42 @@ impl Driver {
         self.accept(turn, response, &announced)
     }
 
-    /// Everything before the model is asked. Boxed, because the request is kept until the answer is there.
+    /// Builds the request. Boxed, because it is kept until the response is complete.
     async fn assemble(
         &mut self,
         turn: u32,
         without_tools: bool,
     ) -> Result<Box<ChatRequest>, Error> {
         if without_tools {
-            self.toolbox = Toolbox::default();
-            if let Some(reached) = self.run.exhausted() {
+            self.toolbox = OfferedTools::default();
+            if let Some(reached) = self.run.final_answer_limit() {
                 self.tell_limit(reached);
             }
         } else {
-            self.toolbox = Toolbox::gather(&self.cx, &self.run).await;
+            self.toolbox = OfferedTools::gather(&self.cx, &self.run).await;
         }
         let tools = self.toolbox.defs(&self.cx, &self.run);
         self.fit(&tools, /*too_long*/ false).await?;
         self.cx.queue.emit(EventKind::TurnStarted { turn });
         let mut request = Box::new(self.request(tools));
-        self.pre_model_call(&mut request).await?;
-        // A hook may take tools away; what is not offered cannot run.
+        self.before_model_call(&mut request).await?;
+        // A hook may remove tools. A tool that is not offered cannot run.
         self.toolbox.keep(&request.tools);
         Ok(request)
     }
 
-    fn request(&self, tools: Vec<Arc<provost_core::ToolDef>>) -> ChatRequest {
+    fn request(&self, tools: Vec<Arc<provost_core::ToolDefinition>>) -> ChatRequest {
         let config = self.run.config();
-        let only_output_tool = matches!(config.output, OutputPlan::Tool(_)) && !tools.is_empty();
+        let only_output_tool = matches!(config.output, OutputMode::Tool(_)) && !tools.is_empty();
         let output = match config.output {
-            OutputPlan::Native => self.cx.core.output.as_ref().map(|spec| Arc::clone(&spec.schema)),
+            OutputMode::Native => self.cx.core.output.as_ref().map(|spec| Arc::clone(&spec.schema)),
             _ => None,
         };
         ChatRequest {
             system: self.system.clone(),
             messages: self.run.context().to_vec(),
             tools,
-            // With an output tool plain text is never the answer, so some call is wanted.
+            // With an output tool, plain text is never the output, so a call is required.
             tool_choice: if only_output_tool { ToolChoice::Required } else { ToolChoice::Auto },
             settings: self.cx.settings.clone(),
             output,
@@ -90,32 +90,33 @@ impl Driver {
         }
     }
 
-    /// The run's time limit as a moment of the runtime's clock.
+    /// The run's deadline in the runtime's clock.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let left = self.run.must_end_at()?.since(self.now());
         Some(Instant::now() + left)
     }
 
-    /// Changed messages stay for the following calls.
-    async fn pre_model_call(&mut self, request: &mut ChatRequest) -> Result<(), Error> {
+    /// Lets hooks change the request. Changed messages also apply to the following calls.
+    async fn before_model_call(&mut self, request: &mut ChatRequest) -> Result<(), Error> {
         if self.cx.hooks.is_empty() {
             return Ok(());
         }
-        self.cx.hooks.pre_model_call(request).await.map_err(hook_error("pre_model_call"))?;
+        self.cx.hooks.before_model_call(request).await.map_err(hook_error("pre_model_call"))?;
         let context = self.run.context();
         let same = request.messages.len() == context.len()
             && request.messages.iter().zip(context).all(|(new, old)| Arc::ptr_eq(new, old));
         if !same {
             let (messages, _) = crate::context::repair(std::mem::take(&mut request.messages));
             request.messages.clone_from(&messages);
-            let messages = self.run.pieces(&messages);
-            self.feed(Feed::ContextChanged { messages })?;
+            let messages = self.run.diff_context(&messages);
+            self.feed(JournalEntry::ContextChanged { messages })?;
             self.recount();
         }
         Ok(())
     }
 
-    /// Asks again with less, after the provider said that it was too much; nothing, if there is nothing to leave out.
+    /// Repeats the call with a compacted conversation after the provider rejected it as too long. Returns `None` if
+    /// nothing can be removed.
     async fn ask_shorter(
         &mut self,
         turn: u32,
@@ -150,7 +151,7 @@ impl Driver {
         outcome
     }
 
-    /// Reads one answer; `announced` collects the calls whose beginning was told.
+    /// Reads one response. `announced` collects the ids of calls whose start was emitted.
     async fn read(
         &mut self,
         mut answer: ModelStream,
@@ -184,7 +185,7 @@ impl Driver {
         outcome.and_then(|()| fold.finish())
     }
 
-    /// Hooks may answer in the place of a model that failed.
+    /// Lets hooks replace the response of a failed model call.
     async fn rescue(
         &self,
         request: Option<&ChatRequest>,
@@ -197,7 +198,7 @@ impl Driver {
         }
     }
 
-    /// What an answer cost; `None` if the price or the usage is not known.
+    /// The cost of a response. `None` if its price or usage is unknown.
     pub(super) fn price(&self, response: &ModelResponse) -> Option<Money> {
         self.cx.model.cost(response)
     }
@@ -212,11 +213,11 @@ impl Driver {
         self.learn(&usage);
         let cost = self.price(&response);
         self.cx.pot.add(usage, cost);
-        let produced = self.run.produced().len();
+        let produced = self.run.new_messages().len();
         let at = self.now();
         self.run.normalize_response(&mut response, at);
-        let feed = Feed::ModelAnswered { response: Box::new(response), cost, at };
-        let Fed::Answer(message) = self.feed(feed)? else {
+        let feed = JournalEntry::ModelResponded { response: Box::new(response), cost, at };
+        let ApplyResult::Response(message) = self.feed(feed)? else {
             return Err(Error::Bug("an answer was taken as something else".to_owned()));
         };
         for call in message.tool_calls() {
@@ -234,23 +235,23 @@ impl Driver {
         Ok(())
     }
 
-    /// Tells the end of calls that did not come to run; so many messages had been produced before.
+    /// Emits the results of calls that were not run. `produced` is the number of new messages before.
     pub(super) fn tell_refused(&self, produced: usize) {
-        for result in self.run.refused_since(produced) {
+        for result in self.run.skipped_results_since(produced) {
             let (result, duration) = (Box::new(result), Duration::ZERO);
             self.cx.queue.emit(EventKind::ToolFinished { result, duration });
         }
     }
 }
 
-impl Cx {
-    /// Passes a delta on to whoever watches.
+impl DriverContext {
+    /// Emits a delta of the response.
     fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
         let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
         let kind = match event {
             ModelEvent::Text(text) => EventKind::TextDelta { text },
             ModelEvent::Reasoning(text) => EventKind::ReasoningDelta { text },
-            // A call without an id gets one when the answer is complete, and is announced then.
+            // A call without an id gets one when the response is complete, and is announced then.
             ModelEvent::ToolCallStart { id, name, .. } if !id.is_empty() => {
                 announced.insert(id.clone());
                 EventKind::ToolCallStarted { call_id: id, name }

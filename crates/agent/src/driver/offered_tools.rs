@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use provost_core::{EventKind, ToolDef};
+use provost_core::{EventKind, ToolDefinition};
 use provost_tool::{RunContext, Tool};
 
-use super::setup::Cx;
-use crate::run::{OutputPlan, Run};
+use super::setup::DriverContext;
+use crate::run::{OutputMode, Run};
 use crate::team::is_team_tool;
 
-/// Names that an error about an unknown tool lists.
+/// Maximum number of tool names in an error about an unknown tool.
 const NAMES_TOLD_MAX: usize = 50;
 
-/// The tools a model is offered in one turn; exactly these can run.
+/// The tools that are offered to the model in one turn. Exactly these can run.
 #[derive(Clone, Default)]
-pub(crate) struct Toolbox {
+pub(crate) struct OfferedTools {
     tools: Vec<Arc<dyn Tool>>,
 }
 
-impl Toolbox {
-    /// Asks every toolset once. One that fails is left out with a warning; the run goes on with the rest.
-    pub(crate) async fn gather(cx: &Cx, run: &Run) -> Self {
+impl OfferedTools {
+    /// Lists the tools of every toolset once. A toolset that fails is skipped with a warning.
+    pub(crate) async fn gather(cx: &DriverContext, run: &Run) -> Self {
         let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
-        let stays = !run.may_hand_off();
-        let coordinates = cx.core.family.team.as_ref().is_some_and(|team| team.coordinator);
+        let stays = !run.can_hand_off();
+        let coordinates = cx.core.family.team.as_ref().is_some_and(|team| team.coordinator_only);
         for tool in &cx.tools {
             if coordinates && !is_team_tool(tool.spec().name()) {
                 continue;
@@ -36,8 +36,8 @@ impl Toolbox {
         if cx.core.toolsets.is_empty() || coordinates {
             return toolbox;
         }
-        // A run that goes on with calls that are owed is still in the turn that made them.
-        let turn = if run.open_calls().is_empty() { run.turns() + 1 } else { run.turns() };
+        // A run that resumes with unfinished calls is still in the turn that made them.
+        let turn = if run.unfinished_calls().is_empty() { run.turns() + 1 } else { run.turns() };
         let context = RunContext { turn, ..cx.hooks.context().clone() };
         for toolset in &cx.core.toolsets {
             match toolset.tools(&context).await {
@@ -52,7 +52,7 @@ impl Toolbox {
         toolbox
     }
 
-    fn add(&mut self, cx: &Cx, tool: Arc<dyn Tool>) {
+    fn add(&mut self, cx: &DriverContext, tool: Arc<dyn Tool>) {
         let spec = tool.spec();
         let output = cx.core.output.as_ref();
         if self.find(spec.name()).is_some()
@@ -65,8 +65,8 @@ impl Toolbox {
         self.tools.push(tool);
     }
 
-    /// Takes out what is not among these definitions.
-    pub(crate) fn keep(&mut self, defs: &[Arc<ToolDef>]) {
+    /// Removes the tools that are not among these definitions.
+    pub(crate) fn keep(&mut self, defs: &[Arc<ToolDefinition>]) {
         self.tools.retain(|tool| defs.iter().any(|def| def.name == tool.spec().name()));
     }
 
@@ -84,15 +84,15 @@ impl Toolbox {
         }
     }
 
-    /// What the model is told, the output tool last.
-    pub(crate) fn defs(&self, cx: &Cx, run: &Run) -> Vec<Arc<ToolDef>> {
+    /// The definitions sent to the model. The output tool is last.
+    pub(crate) fn defs(&self, cx: &DriverContext, run: &Run) -> Vec<Arc<ToolDefinition>> {
         let offered = |tool: &&Arc<dyn Tool>| {
             let spec = tool.spec();
             !run.is_withdrawn(spec.name(), spec.retries)
         };
         let mut defs: Vec<_> =
             self.tools.iter().filter(offered).map(|tool| Arc::clone(tool.spec().def())).collect();
-        if let (OutputPlan::Tool(_), Some(spec)) = (&run.config().output, &cx.core.output) {
+        if let (OutputMode::Tool(_), Some(spec)) = (&run.config().output, &cx.core.output) {
             defs.push(Arc::clone(&spec.tool));
         }
         defs

@@ -1,4 +1,4 @@
-//! A run's session: loaded once, committed turn by turn.
+//! The session of a run: loaded once, committed turn by turn.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use provost_core::Message;
 use provost_session::{Session, SessionChange, SessionStore};
 
 use super::Driver;
-use crate::agent::AgentCore;
+use crate::agent::AgentDefinition;
 use crate::error::Error;
-use crate::outcome::SessionPoint;
-use crate::run::Feed;
+use crate::outcome::SessionRevision;
+use crate::run::JournalEntry;
 use crate::run_builder::RunOptions;
 
-/// A store and an id in it.
-type NamedSession = (Arc<dyn SessionStore>, String);
+/// A session store and the id of a session in it.
+type SessionTarget = (Arc<dyn SessionStore>, String);
 
-/// A session and the revision this run has seen.
-pub(crate) struct BoundSession {
+/// A session and the revision that the run has seen.
+pub(crate) struct RunSession {
     store: Arc<dyn SessionStore>,
     id: String,
     revision: u64,
 }
 
-impl BoundSession {
-    /// Loads the session a run names, if it names one.
+impl RunSession {
+    /// Loads the session that the run or its agent names. Returns `None` and no messages if it names none.
     pub(crate) async fn open(
         options: &RunOptions,
-        core: &AgentCore,
+        core: &AgentDefinition,
     ) -> Result<(Option<Self>, Vec<Arc<Message>>), Error> {
         let Some((store, id)) = Self::named(options, core)? else {
             return Ok((None, Vec::new()));
@@ -36,11 +36,11 @@ impl BoundSession {
         Ok((Some(session), transcript.messages))
     }
 
-    /// Finds the session of a suspended run again; nobody may have written to it meanwhile.
+    /// Opens the session of a suspended run. Fails if another writer changed the session since.
     pub(crate) async fn reopen(
         options: &RunOptions,
-        core: &AgentCore,
-        point: SessionPoint,
+        core: &AgentDefinition,
+        point: SessionRevision,
     ) -> Result<Self, Error> {
         let store = match (&options.session, &core.session_store) {
             (Some((store, id)), _) if *id == point.id => Arc::clone(store),
@@ -57,38 +57,38 @@ impl BoundSession {
                 return Err(Error::Start(message));
             }
         };
-        // An empty commit claims the run: of two that resume the same bytes at once, only one gets past here.
+        // An empty commit claims the run: if two processes resume the same bytes, only one succeeds.
         let revision = store.commit(&point.id, point.revision, SessionChange::default()).await?;
         Ok(Self { store, id: point.id, revision })
     }
 
-    /// The session of a run that was restored: its writer knows where it stands.
+    /// Binds the session of a restored run at the revision that its host recorded.
     pub(crate) fn at(
         options: &RunOptions,
-        core: &AgentCore,
+        core: &AgentDefinition,
         revision: u64,
     ) -> Result<Option<Self>, Error> {
         let named = Self::named(options, core)?;
         Ok(named.map(|(store, id)| Self { store, id, revision }))
     }
 
-    /// The session a run names, for those who look at it from outside.
-    pub(crate) fn of_run(options: &RunOptions, core: &AgentCore) -> Option<Session> {
+    /// The session that a run names, as a read-only handle for hooks and tools.
+    pub(crate) fn of_run(options: &RunOptions, core: &AgentDefinition) -> Option<Session> {
         let (store, id) = Self::named(options, core).ok().flatten()?;
         Some(Session::new(store, id))
     }
 
-    /// The id of the session a run names.
+    /// The id of the session that a run names.
     pub(crate) fn id_of(options: &RunOptions) -> Option<&str> {
         let given = options.session.as_ref().map(|(_, id)| id);
         given.or(options.session_id.as_ref()).map(String::as_str)
     }
 
-    pub(crate) fn point(&self) -> SessionPoint {
-        SessionPoint { id: self.id.clone(), revision: self.revision }
+    pub(crate) fn point(&self) -> SessionRevision {
+        SessionRevision { id: self.id.clone(), revision: self.revision }
     }
 
-    fn named(options: &RunOptions, core: &AgentCore) -> Result<Option<NamedSession>, Error> {
+    fn named(options: &RunOptions, core: &AgentDefinition) -> Result<Option<SessionTarget>, Error> {
         match (&options.session, &options.session_id, &core.session_store) {
             (Some((store, id)), _, _) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), Some(store)) => Ok(Some((Arc::clone(store), id.clone()))),
@@ -101,20 +101,20 @@ impl BoundSession {
 }
 
 impl Driver {
-    /// Commits what the session does not have yet, all of it or nothing.
+    /// Commits all unsaved changes in one transaction.
     pub(super) async fn save(&mut self) -> Result<(), Error> {
         if !self.run.has_unsaved() {
             return Ok(());
         }
         let Some(session) = &mut self.session else {
-            self.feed(Feed::Saved)?;
+            self.feed(JournalEntry::Saved)?;
             return Ok(());
         };
         let change = self.run.unsaved().clone();
         session.revision = session.store.commit(&session.id, session.revision, change).await?;
-        self.feed(Feed::Saved)?;
+        self.feed(JournalEntry::Saved)?;
         if let Some(journal) = &self.cx.journal {
-            journal.settled(&self.run);
+            journal.checkpoint(&self.run);
         }
         Ok(())
     }

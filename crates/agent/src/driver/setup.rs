@@ -1,4 +1,4 @@
-//! Getting a run ready: checks, instructions, the conversation so far.
+//! Prepares a run: checks, instructions and the conversation so far.
 
 mod join;
 pub(super) mod open;
@@ -12,58 +12,58 @@ use provost_tool::{Conversation, Deps, Guard, Origin, State, Tool};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
-use super::session::BoundSession;
+use super::session::RunSession;
 use super::{Prepared, hook_error};
-use crate::agent::AgentCore;
+use crate::agent::AgentDefinition;
 use crate::agent::builder::check_tools;
-use crate::approval::OnApproval;
-use crate::budget::Pot;
-use crate::control::{Control, UserInput};
+use crate::approval::ApprovalMode;
+use crate::budget::UsageBudget;
+use crate::control::{RunControl, UserInput};
 use crate::error::Error;
-use crate::hook::{Gate, Hooks};
+use crate::hook::{HookChain, HookDecision};
 use crate::instructions::Instructions;
 use crate::journal::Journal;
-use crate::outcome::Outcome;
-use crate::run::{OutputPlan, RunConfig};
+use crate::outcome::RunOutcome;
+use crate::run::{OutputMode, RunConfig};
 use crate::run_builder::{RunOptions, RunSource};
-use crate::shared_state::SharedOptions;
+use crate::shared_state::SharedStateOptions;
 use crate::stream::EventQueue;
 use crate::subagent::local::LocalSpawner;
-use crate::subagent::{ChildHost, Hop};
-use crate::team::Seat;
+use crate::subagent::{AgentPathSegment, ChildSpawnerHandle};
+use crate::team::TeamMembership;
 
 /// The parts of a run that never change.
 pub(crate) struct RunShared {
     /// The agent of the run.
-    root: Arc<AgentCore>,
+    root: Arc<AgentDefinition>,
     pub(crate) run_id: RunId,
-    /// Number of agents above this one.
+    /// Number of ancestor agents.
     pub(crate) depth: u32,
     pub(crate) state: State,
     pub(crate) env: Env,
     pub(crate) started_at: Timestamp,
     pub(crate) queue: Arc<EventQueue>,
-    pub(crate) control: Arc<Control>,
-    pub(crate) pot: Arc<Pot>,
+    pub(crate) control: Arc<RunControl>,
+    pub(crate) pot: Arc<UsageBudget>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     options: RunOptions,
 }
 
-/// The context of the agent that has the conversation. A handoff builds a new one.
-pub(crate) struct Cx {
+/// The context of the active agent. A handoff builds a new one.
+pub(crate) struct DriverContext {
     shared: Arc<RunShared>,
-    pub(crate) core: Arc<AgentCore>,
-    /// The agent, with the agents above it.
+    pub(crate) core: Arc<AgentDefinition>,
+    /// Path of the agent: the names of its ancestors and its own name.
     pub(crate) agent: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
     pub(crate) settings: Settings,
-    /// The agent's tools and those of this run.
+    /// The agent's tools and the tools added to this run.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
-    pub(crate) hooks: Hooks,
-    /// The guard of the agent, of the run's own agent and of the agents above it.
+    pub(crate) hooks: HookChain,
+    /// Combined guard of this agent, the run's root agent and all ancestor agents.
     pub(crate) shared_guard: Guard,
     guard: OnceCell<Guard>,
-    pub(crate) on_approval: OnApproval,
+    pub(crate) on_approval: ApprovalMode,
     pub(crate) deps: Deps,
     pub(crate) relations: Relations,
 }
@@ -71,17 +71,17 @@ pub(crate) struct Cx {
 /// The relations of an agent to other runs.
 #[derive(Clone, Default)]
 pub(crate) struct Relations {
-    /// Starts children, if the agent may have any.
-    pub(crate) children: Option<ChildHost>,
-    /// The same, if they are tasks of this process.
+    /// Starts children. `None` if the agent may not have any.
+    pub(crate) children: Option<ChildSpawnerHandle>,
+    /// The spawner of children that run as tasks of this process.
     pub(crate) local: Option<LocalSpawner>,
-    /// The handoffs from the run's own agent to this one.
-    hops: Vec<Hop>,
-    /// The run's place in a team.
-    pub(crate) seat: Option<Seat>,
+    /// The handoffs from the run's root agent to this agent.
+    hops: Vec<AgentPathSegment>,
+    /// The run's membership in a team.
+    pub(crate) seat: Option<TeamMembership>,
 }
 
-impl Deref for Cx {
+impl Deref for DriverContext {
     type Target = RunShared;
 
     fn deref(&self) -> &RunShared {
@@ -90,18 +90,18 @@ impl Deref for Cx {
 }
 
 /// Builds the context of a run that has not started.
-pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
+pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<DriverContext>) {
     let Prepared { core, run_id, source, mut options, queue, control, pot, .. } = *prepared;
     let existing = source.existing();
     let mut values = existing.map_or_else(|| core.state.clone(), |run| run.state().clone());
     let mut shared = std::mem::take(&mut options.shared);
-    shared.bind(core.state_store.as_ref(), BoundSession::id_of(&options));
+    shared.bind(core.state_store.as_ref(), RunSession::id_of(&options));
     options.shared = shared;
     if matches!(source, RunSource::Resume(_)) && options.shared.bound.is_some() {
         crate::driver::shared_state::without_shared(&mut values);
     }
     values.append(&mut options.state);
-    let cx = Cx::of_run(RunShared {
+    let cx = DriverContext::of_run(RunShared {
         run_id,
         depth: options.parent.as_ref().map_or(0, |parent| parent.depth + 1),
         state: State::scoped(values, options.shared.scopes()),
@@ -117,26 +117,26 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<Cx>) {
     (source, cx)
 }
 
-impl Cx {
-    /// Where the run comes from; a run below comes from where the one above does.
+impl DriverContext {
+    /// The origin of the run. A child run has the origin of its parent.
     pub(crate) fn origin(&self) -> &Origin {
         self.options.inherited.as_ref().map_or(&self.options.origin, |above| &above.origin)
     }
 
-    /// Where decisions of whoever reads the events come in.
-    pub(crate) fn asks(&self) -> &Arc<Control> {
+    /// The control that receives approval decisions from the reader of the events. A child run uses its parent's.
+    pub(crate) fn asks(&self) -> &Arc<RunControl> {
         self.options.inherited.as_ref().map_or(&self.control, |above| &above.asks)
     }
 
-    /// The conversation of the run: its session's, else one of its own.
+    /// The conversation of the run: that of its session, or its own if it has no session.
     pub(crate) fn conversation(&self) -> Conversation {
         let Origin { namespace, principal, .. } = self.origin();
-        let session = BoundSession::id_of(&self.options).map(str::to_owned);
+        let session = RunSession::id_of(&self.options).map(str::to_owned);
         let id = session.unwrap_or_else(|| self.run_id.to_string());
         Conversation::new(namespace, id, principal)
     }
 
-    /// The guard of this run: what counts for it is read once, before its first call.
+    /// The guard of this run. Its policy is loaded once, before the first call.
     pub(crate) async fn guard(&self) -> &Guard {
         let shared = &self.shared_guard;
         if !shared.is_governed() {
@@ -153,16 +153,16 @@ impl Cx {
             .await
     }
 
-    pub(crate) fn shared_options(&self) -> &SharedOptions {
+    pub(crate) fn shared_options(&self) -> &SharedStateOptions {
         &self.options.shared
     }
 
-    /// The state that every run of the agent starts with.
+    /// The initial state of every run of the agent.
     pub(super) fn agents_own_state(&self) -> &Map<String, Value> {
         &self.root.state
     }
 
-    /// Lets hooks see, change or refuse the user's message.
+    /// Lets hooks check, change or reject the user's message.
     pub(crate) async fn check_message(&self, input: &mut UserInput) -> Result<(), Error> {
         match self
             .hooks
@@ -170,16 +170,16 @@ impl Cx {
             .await
             .map_err(hook_error("on_user_message"))?
         {
-            Gate::Allow => Ok(()),
-            Gate::Deny(reason) => {
+            HookDecision::Allow => Ok(()),
+            HookDecision::Deny(reason) => {
                 Err(Error::Hook { point: "on_user_message", error: crate::hook::HookError(reason) })
             }
         }
     }
 
-    /// A typed answer is an answer only if it is of the type, whoever gave it.
-    pub(crate) fn check_answer(&self, outcome: Outcome) -> Result<Outcome, Error> {
-        let (Outcome::Done(result), Some(spec)) = (&outcome, &self.core.output) else {
+    /// Checks a typed output against its schema, whether a model or a hook produced it.
+    pub(crate) fn check_answer(&self, outcome: RunOutcome) -> Result<RunOutcome, Error> {
+        let (RunOutcome::Completed(result), Some(spec)) = (&outcome, &self.core.output) else {
             return Ok(outcome);
         };
         let Err(problem) = spec.check(&result.output) else { return Ok(outcome) };
@@ -197,7 +197,7 @@ impl Cx {
         Err(Error::Output { problem, raw: result.output.clone() })
     }
 
-    /// Everything that can be wrong before the first effect.
+    /// Checks everything that can be wrong before the first side effect.
     fn check(&self) -> Result<(), Error> {
         if let Some(problem) = &self.options.problem {
             return Err(Error::Start(problem.clone()));
@@ -255,7 +255,7 @@ impl Cx {
         Ok(())
     }
 
-    /// The strictest depth limit: a child cannot lift what an agent above it set.
+    /// The lowest depth limit of this agent and its ancestors: a child cannot raise its parent's limit.
     pub(crate) fn depth_max(&self) -> Option<u32> {
         let above = self.options.parent.as_ref().and_then(|parent| parent.depth_max);
         match (self.limits().depth, above) {
@@ -268,8 +268,8 @@ impl Cx {
         self.options.limits.clone().unwrap_or_else(|| self.core.limits.clone())
     }
 
-    /// How the model is held to the type of the answer.
-    pub(crate) fn output_plan(&self) -> OutputPlan {
+    /// The method that makes the model return the output type.
+    pub(crate) fn output_plan(&self) -> OutputMode {
         let has_tools = !self.tools.is_empty() || !self.core.toolsets.is_empty();
         let plan = self.core.output.as_ref().map(|spec| spec.plan(self.model.info(), has_tools));
         plan.unwrap_or_default()
@@ -278,24 +278,24 @@ impl Cx {
     fn config(&self) -> RunConfig {
         RunConfig {
             limits: self.limits(),
-            at_limit: self.core.at_limit,
+            on_limit: self.core.at_limit,
             execute_tools: self.core.execute_tools,
             output: self.output_plan(),
             output_retries: self.core.output_retries,
             depth: self.depth,
-            hand_offs_max: self.core.hand_offs_max,
-            transfers: self.transfers(),
+            max_handoffs: self.core.max_handoffs,
+            handoff_targets: self.transfers(),
         }
     }
 
-    pub(crate) async fn instructions(&self, plan: &OutputPlan) -> Result<Option<Arc<str>>, Error> {
+    pub(crate) async fn instructions(&self, plan: &OutputMode) -> Result<Option<Arc<str>>, Error> {
         let system = match &self.core.instructions {
             Instructions::None => None,
             Instructions::Text(text) => Some(Arc::clone(text)),
             made => made.resolve(self.hooks.context().clone()).await?,
         };
         match (&self.core.output, plan) {
-            (Some(spec), OutputPlan::Prompted) => {
+            (Some(spec), OutputMode::Prompted) => {
                 let mut text = system.map(|system| format!("{system}\n\n")).unwrap_or_default();
                 text.push_str(&spec.request_text());
                 Ok(Some(text.into()))

@@ -1,18 +1,18 @@
-//! Values that outlive the run: loaded once, stored as they change.
+//! Shared state: values that outlive the run. Loaded once, stored when they change.
 
 use provost_core::{EventKind, StateChange, StateScope};
 use serde_json::{Map, Value};
 
 use super::Driver;
-use super::setup::Cx;
+use super::setup::DriverContext;
 use crate::error::Error;
 use crate::run_builder::RunSource;
-use crate::shared_state::{Keeper, Shared, SharedOptions};
+use crate::shared_state::{Shared, SharedStateBackend, SharedStateOptions};
 
-/// The shared values as they are stored, as far as a run knows; nothing where it has none.
-pub(crate) type SharedBase = Option<Box<Map<String, Value>>>;
+/// The last known stored values. `None` if the run has no shared state.
+pub(crate) type SharedStateSnapshot = Option<Box<Map<String, Value>>>;
 
-/// Takes the shared values out that a run had before it was suspended: what is stored by now counts.
+/// Removes the shared values that a run had before it was suspended, because the stored values take precedence.
 pub(super) fn without_shared(values: &mut Map<String, Value>) {
     values.retain(|name, _| !StateScope::is_shared(name));
 }
@@ -22,13 +22,13 @@ fn only_shared(values: &Map<String, Value>) -> Map<String, Value> {
     shared.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-impl Cx {
+impl DriverContext {
     fn shared(&self) -> Option<&Shared> {
         self.shared_options().bound.as_deref()
     }
 
-    /// Refuses values that were given for a scope that the run does not have.
-    pub(super) fn check_given(&self, options: &SharedOptions) -> Result<(), Error> {
+    /// Rejects values that the caller set for a scope that the run does not have.
+    pub(super) fn check_given(&self, options: &SharedStateOptions) -> Result<(), Error> {
         for name in &options.given {
             let value: Value = self.state.get(name).unwrap_or_default();
             self.state.check(name, &value).map_err(|problem| Error::Start(problem.to_string()))?;
@@ -36,26 +36,32 @@ impl Cx {
         Ok(())
     }
 
-    /// Loads what is stored into the run's state; a run that was folded from its journal has it already.
-    pub(super) async fn load_shared(&self, source: &RunSource) -> Result<SharedBase, Error> {
+    /// Loads the stored values into the run's state. A run that was restored from its journal already has them.
+    pub(super) async fn load_shared(
+        &self,
+        source: &RunSource,
+    ) -> Result<SharedStateSnapshot, Error> {
         let Some(shared) = self.shared() else { return Ok(None) };
         if let RunSource::Restore(restored) = source {
             return Ok(Some(Box::new(only_shared(restored.run.state()))));
         }
         let stored = match &shared.keeper {
-            Keeper::Store(store) => store.load(&shared.owners).await?,
-            Keeper::Journal(stored) => Map::clone(stored),
+            SharedStateBackend::Store(store) => store.load(&shared.owners).await?,
+            SharedStateBackend::Journal(stored) => Map::clone(stored),
         };
         self.state.fill(stored.clone(), &self.shared_options().given);
-        // What the agent has for want of anything stored is not a change.
+        // The agent's defaults are not changes.
         let mut base = only_shared(self.agents_own_state());
         base.extend(stored);
         Ok(Some(Box::new(base)))
     }
 }
 
-/// What changed since the values were last looked at, which they now were.
-pub(super) fn changes(base: &mut SharedBase, state: &Map<String, Value>) -> Vec<StateChange> {
+/// Returns the changes since the last call and records the values as known.
+pub(super) fn changes(
+    base: &mut SharedStateSnapshot,
+    state: &Map<String, Value>,
+) -> Vec<StateChange> {
     let Some(base) = base else { return Vec::new() };
     let changes = StateChange::between(base, state);
     for StateChange { name, value } in &changes {
@@ -68,14 +74,15 @@ pub(super) fn changes(base: &mut SharedBase, state: &Map<String, Value>) -> Vec<
 }
 
 impl Driver {
-    /// The driver of a run whose shared values are stored like this.
-    pub(super) fn on_shared(self, base: SharedBase) -> Self {
+    /// Sets the known stored values.
+    pub(super) fn on_shared(self, base: SharedStateSnapshot) -> Self {
         Self { shared_base: base, ..self }
     }
 
-    /// Stores the shared values that changed; where there is a journal, it has done that.
+    /// Stores the shared values that changed. Does nothing if the journal stores them.
     pub(super) async fn keep_shared(&mut self) -> Result<(), Error> {
-        let Some(Shared { owners, keeper: Keeper::Store(store) }) = self.cx.shared() else {
+        let Some(Shared { owners, keeper: SharedStateBackend::Store(store) }) = self.cx.shared()
+        else {
             return Ok(());
         };
         let changes = changes(&mut self.shared_base, &self.cx.state.snapshot());

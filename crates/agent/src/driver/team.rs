@@ -1,4 +1,4 @@
-//! A run's part in a team: what its lead tells of members, when it waits for them, what it hears without asking.
+//! A run's part in a team: member notifications, waiting for members, and messages that arrive without a tool call.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,26 +6,32 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use provost_core::recovery::EffectKey;
-use provost_core::{EventKind, Message, Part, Role, StopReason, TeamMessage};
+use provost_core::{ContentPart, EventKind, Message, Role, StopReason, TeamMessage};
 use provost_tool::ToolError;
 
 use super::Driver;
-use super::setup::Cx;
+use super::setup::DriverContext;
 use crate::driver::cancel::run_until;
 use crate::error::Error;
 use crate::hook::{HookPoint, TeamMessageInfo, TeammateInfo};
-use crate::outcome::Outcome;
-use crate::run::Feed;
+use crate::outcome::RunOutcome;
+use crate::run::JournalEntry;
 use crate::team::{
-    Member, MemberEnd, MemberStatus, Seat, TeamAction, TeamReply, TeamWait, injected,
+    Member, MemberOutcome, MemberStatus, TeamCommand, TeamMembership, TeamResponse, TeamWait,
+    injected,
 };
 
-/// Tells the keys of these readings from those of tool calls, whose indices are small.
+/// Offset that separates the idempotency keys of these reads from those of tool calls, whose indices are small.
 const MAIL_INDEX: u64 = 1 << 32;
 
-impl Cx {
-    /// Tells that a member came to stand where it does.
-    pub(crate) async fn tell_member(&self, seat: &Seat, member: &Member, duration: Duration) {
+impl DriverContext {
+    /// Notifies the reader and the hooks of a member's status.
+    pub(crate) async fn tell_member(
+        &self,
+        seat: &TeamMembership,
+        member: &Member,
+        duration: Duration,
+    ) {
         self.queue.emit_with(|| member.event(seat.team()));
         if self.hooks.is_empty() {
             return;
@@ -38,7 +44,7 @@ impl Cx {
                 (HookPoint::TeammateComplete, Some(Ok(text)))
             }
             MemberStatus::Failed => (HookPoint::TeammateError, Some(Err(stopped()))),
-            MemberStatus::Stopped => (HookPoint::TeammateLeave, Some(Err(stopped()))),
+            MemberStatus::Stopped => (HookPoint::TeammateStopped, Some(Err(stopped()))),
         };
         let info = TeammateInfo {
             team: seat.team().to_owned(),
@@ -54,12 +60,12 @@ impl Cx {
         }
     }
 
-    /// Notes that a member of this run's team is over, and tells it.
-    pub(crate) async fn member_over(&self, name: &str, end: MemberEnd, duration: Duration) {
+    /// Records the end of a member of this run's team and notifies the reader and the hooks.
+    pub(crate) async fn member_over(&self, name: &str, end: MemberOutcome, duration: Duration) {
         let Some(seat) = &self.relations.seat else { return };
-        let over = TeamAction::Over { name: name.to_owned(), end };
-        match seat.desk().act(None, over).await {
-            Ok(TeamReply::Member { member, .. }) => {
+        let over = TeamCommand::MemberFinished { name: name.to_owned(), end };
+        match seat.store().apply(None, over).await {
+            Ok(TeamResponse::Member { member, .. }) => {
                 self.tell_member(seat, &member, duration).await;
             }
             Ok(_) => {}
@@ -70,21 +76,21 @@ impl Cx {
         }
     }
 
-    /// Ends members whose call was given up before they could begin: nobody else would.
-    async fn end_unbegun(&self, seat: &Seat) {
-        let Ok(TeamReply::Members { members, .. }) =
-            seat.desk().act(None, TeamAction::Members).await
+    /// Stops members whose call was cancelled before their run started, because nothing else would end them.
+    async fn end_unbegun(&self, seat: &TeamMembership) {
+        let Ok(TeamResponse::Members { members, .. }) =
+            seat.store().apply(None, TeamCommand::Members).await
         else {
             return;
         };
         for member in members.iter().filter(|member| member.is_active() && member.run.is_none()) {
-            let end = MemberEnd::Stopped(Some("it never began".to_owned()));
+            let end = MemberOutcome::Stopped(Some("it never began".to_owned()));
             self.member_over(&member.name, end, Duration::ZERO).await;
         }
     }
 
-    /// Tells that this run said something to others of its team.
-    pub(crate) async fn tell_message(&self, seat: &Seat, message: &TeamMessage) {
+    /// Notifies the reader and the hooks of a message from this run to its team.
+    pub(crate) async fn tell_message(&self, seat: &TeamMembership, message: &TeamMessage) {
         self.queue.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
         if self.hooks.is_empty() {
             return;
@@ -94,11 +100,11 @@ impl Cx {
         self.hooks.on_team_message(&info).await;
     }
 
-    /// Ends the team with the run of its lead, unless that goes on later.
-    pub(crate) async fn close_team(&self, outcome: &Result<Outcome, Error>) {
+    /// Closes the team when its lead's run ends, unless the run is only suspended.
+    pub(crate) async fn close_team(&self, outcome: &Result<RunOutcome, Error>) {
         let Some(seat) = self.relations.seat.as_ref().filter(|seat| seat.is_lead()) else { return };
-        if !matches!(outcome, Ok(Outcome::Suspended(_)))
-            && let Err(error) = seat.desk().act(None, TeamAction::Close).await
+        if !matches!(outcome, Ok(RunOutcome::Suspended(_)))
+            && let Err(error) = seat.store().apply(None, TeamCommand::Close).await
         {
             let message = format!("the team could not be closed: {error}");
             self.queue.emit(EventKind::Warning { message });
@@ -107,8 +113,9 @@ impl Cx {
 }
 
 impl Driver {
-    /// Lets the members of a lead that has its answer come to their end; gives the outcome of a run that does not wait for that.
-    pub(super) async fn leave_team(&mut self) -> Result<Option<Outcome>, Error> {
+    /// Waits for the members of a lead that has its final response. Returns an outcome if the run is cancelled or
+    /// suspended instead.
+    pub(super) async fn leave_team(&mut self) -> Result<Option<RunOutcome>, Error> {
         match self.await_team().await {
             Err(StopReason::Cancelled) => self.cancel().await.map(Some),
             Ok(false) => {
@@ -119,21 +126,21 @@ impl Driver {
         }
     }
 
-    /// Waits for the members of a lead that has its answer; false, if it is suspended until then. They are stopped where its time
-    /// is over or it is cancelled.
+    /// Waits for the members of a lead that has its final response. Returns false if the lead must be suspended until
+    /// they finish. If the deadline passes or the run is cancelled, the members are stopped.
     async fn await_team(&mut self) -> Result<bool, StopReason> {
-        let Some(seat) = self.cx.relations.seat.clone().filter(Seat::is_lead) else {
+        let Some(seat) = self.cx.relations.seat.clone().filter(TeamMembership::is_lead) else {
             return Ok(true);
         };
         let cx = Arc::clone(&self.cx);
         let over = async {
             cx.end_unbegun(&seat).await;
-            seat.desk().act(None, TeamAction::LeadDone).await?;
-            if !seat.desk().suspends() {
-                return seat.desk().wait(TeamWait::AllOver, None).await.map(|()| true);
+            seat.store().apply(None, TeamCommand::LeadFinished).await?;
+            if !seat.store().parks_lead() {
+                return seat.store().wait(TeamWait::AllFinished, None).await.map(|()| true);
             }
-            let reply = seat.desk().act(None, TeamAction::Members).await?;
-            let TeamReply::Members { members, .. } = reply else { return Ok(true) };
+            let reply = seat.store().apply(None, TeamCommand::Members).await?;
+            let TeamResponse::Members { members, .. } = reply else { return Ok(true) };
             Ok(!members.iter().any(Member::is_active))
         };
         let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await?;
@@ -144,10 +151,10 @@ impl Driver {
         }))
     }
 
-    /// Keeps the team of a lead that is suspended where it would end with this process: its members come to their end, the rest
-    /// is kept with the run. False, if it was cancelled meanwhile.
+    /// Saves the team of a suspended lead if the team lives only in this process: waits until its members finish,
+    /// then stores the team with the run. Returns false if the run was cancelled meanwhile.
     pub(super) async fn keep_team(&mut self) -> Result<bool, Error> {
-        let Some(seat) = self.cx.relations.seat.clone().filter(Seat::is_lead) else {
+        let Some(seat) = self.cx.relations.seat.clone().filter(TeamMembership::is_lead) else {
             return Ok(true);
         };
         if self.cx.relations.local.is_none() {
@@ -156,7 +163,7 @@ impl Driver {
         let cx = Arc::clone(&self.cx);
         let over = async {
             cx.end_unbegun(&seat).await;
-            seat.desk().wait(TeamWait::AllOver, None).await
+            seat.store().wait(TeamWait::AllFinished, None).await
         };
         let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await;
         if matches!(waited, Err(StopReason::Cancelled)) {
@@ -164,26 +171,26 @@ impl Driver {
         }
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("the team's book has no JSON form: {error}"));
-        seat.keep(&self.cx.state).map_err(no_json)?;
+        seat.save(&self.cx.state).map_err(no_json)?;
         Ok(true)
     }
 
-    /// Takes in unread messages of the team, where they are shown without being asked for.
+    /// Adds unread team messages to the conversation, if the team delivers them without a tool call.
     pub(super) async fn hear_team(&mut self) -> Result<(), Error> {
-        if !self.cx.core.family.inject || !self.run.is_at_model() {
+        if !self.cx.core.family.pushes_messages || !self.run.awaits_model() {
             return Ok(());
         }
         let Some(seat) = self.cx.relations.seat.clone() else { return Ok(()) };
-        // The same until they are taken in, and then never again.
-        let place = u64::try_from(self.run.produced().len()).unwrap_or(u64::MAX);
+        // Stays the same until the messages are read, and is never reused.
+        let place = u64::try_from(self.run.new_messages().len()).unwrap_or(u64::MAX);
         let key = EffectKey::new(self.cx.run_id, place, MAIL_INDEX);
-        let read = TeamAction::Read { by: seat.name().to_owned() };
-        match seat.desk().act(Some(&key), read).await {
-            Ok(TeamReply::Messages { messages, .. }) if !messages.is_empty() => {
-                let parts = vec![Part::text(injected(messages))];
+        let read = TeamCommand::Read { by: seat.name().to_owned() };
+        match seat.store().apply(Some(&key), read).await {
+            Ok(TeamResponse::Messages { messages, .. }) if !messages.is_empty() => {
+                let parts = vec![ContentPart::text(injected(messages))];
                 let message = Arc::new(Message::new(Role::User, parts, self.now()));
                 self.cx.queue.emit(EventKind::UserMessage { message: Arc::clone(&message) });
-                self.feed(Feed::UserSaid { message })?;
+                self.feed(JournalEntry::UserMessage { message })?;
             }
             Ok(_) => {}
             Err(error) => {

@@ -1,7 +1,7 @@
-//! Spans, by the GenAI conventions.
+//! Spans, by the OpenTelemetry GenAI conventions.
 //!
-//! No prompt, answer or argument is ever recorded as a field. An exporter that was asked for content gets it past the
-//! subscribers, so that no log ever shows it.
+//! Prompts, responses and arguments are never recorded as span fields. An exporter that requests content receives it
+//! directly, not through the subscribers, so that no log contains it.
 
 mod content;
 
@@ -13,10 +13,10 @@ use provost_tool::{ToolError, ToolOutput, ToolSpec, trace};
 use tracing::{Span, field::Empty, info_span};
 
 use super::Prepared;
-use super::session::BoundSession;
-use super::setup::Cx;
+use super::session::RunSession;
+use super::setup::DriverContext;
 use crate::error::Error;
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 
 pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
     let Prepared { core, options, run_id, source, .. } = prepared;
@@ -31,7 +31,7 @@ pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
         { name::REQUEST_MODEL } = info.model,
         { name::AGENT_NAME } = &*core.name,
         { name::AGENT_ID } = &*options.path(&core.name),
-        { name::CONVERSATION_ID } = BoundSession::of_run(options, core).map(|session| session.id().to_owned()),
+        { name::CONVERSATION_ID } = RunSession::of_run(options, core).map(|session| session.id().to_owned()),
         { name::AGENT_TURNS } = Empty,
         { name::AGENT_TOOL_CALLS } = Empty,
         { name::USAGE_INPUT } = Empty,
@@ -46,25 +46,29 @@ pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
     span
 }
 
-/// Fills the current agent span in.
-pub(crate) fn close_run(outcome: &Result<Outcome, Error>) {
+/// Records the outcome in the current agent span.
+pub(crate) fn close_run(outcome: &Result<RunOutcome, Error>) {
     let span = Span::current();
     if span.is_disabled() {
         return;
     }
     match outcome {
-        Ok(Outcome::Done(result)) => {
+        Ok(RunOutcome::Completed(result)) => {
             total(&span, &result.summary);
             let said = || content::text(Role::Assistant, &result.output);
             trace::content(&span, name::OUTPUT_MESSAGES, said);
         }
-        Ok(Outcome::Cancelled(summary)) => total(&span, summary),
-        Ok(Outcome::Suspended(_) | Outcome::Denied { .. }) => {}
+        Ok(RunOutcome::Cancelled(summary)) => total(&span, summary),
+        Ok(RunOutcome::Suspended(_) | RunOutcome::Denied { .. }) => {}
         Err(error) => fail(&span, error.code()),
     }
 }
 
-pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatRequest) -> Span {
+pub(crate) fn chat(
+    cx: &DriverContext,
+    session: Option<&RunSession>,
+    request: &ChatRequest,
+) -> Span {
     let info = cx.model.info();
     let settings = &request.settings;
     let span = info_span!(
@@ -104,12 +108,16 @@ pub(crate) fn chat(cx: &Cx, session: Option<&BoundSession>, request: &ChatReques
     span
 }
 
-/// The first piece of an answer came after so long.
+/// Records the time to the first chunk of a response.
 pub(crate) fn first_chunk(took: Duration) {
     Span::current().record(name::RESPONSE_FIRST_CHUNK, took.as_secs_f64());
 }
 
-pub(crate) fn close_chat(span: &Span, cx: &Cx, outcome: &Result<ModelResponse, ModelError>) {
+pub(crate) fn close_chat(
+    span: &Span,
+    cx: &DriverContext,
+    outcome: &Result<ModelResponse, ModelError>,
+) {
     if span.is_disabled() {
         return;
     }
@@ -131,7 +139,7 @@ pub(crate) fn close_chat(span: &Span, cx: &Cx, outcome: &Result<ModelResponse, M
     }
 }
 
-/// Groups the calls of a turn where there are several.
+/// Groups the calls of a turn. No span for a single call.
 pub(crate) fn execute_tools(count: usize) -> Span {
     if count < 2 {
         return Span::none();
@@ -144,7 +152,7 @@ pub(crate) fn execute_tools(count: usize) -> Span {
     )
 }
 
-pub(crate) fn execute_tool(cx: &Cx, spec: &ToolSpec, call: &ToolCall) -> Span {
+pub(crate) fn execute_tool(cx: &DriverContext, spec: &ToolSpec, call: &ToolCall) -> Span {
     let span = info_span!(
         "execute_tool",
         otel.name = %format_args!("execute_tool {}", spec.name()),
@@ -204,18 +212,18 @@ fn fail(span: &Span, class: &str) {
     span.record(name::ERROR_TYPE, class);
 }
 
-/// A number as exporters know it: an unsigned one would become a text.
+/// Converts a count for exporters, which would record an unsigned number as text.
 fn count(tokens: u64) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
-/// A list as JSON; an empty one is not recorded.
+/// Encodes a list as JSON. An empty list is not recorded.
 fn list<T: AsRef<str>>(items: &[T]) -> Option<String> {
     let items: Vec<&str> = items.iter().map(AsRef::as_ref).collect();
     (!items.is_empty()).then(|| serde_json::Value::from(items).to_string())
 }
 
-/// Why a model stopped, in the words of the conventions.
+/// The stop reason in the terms of the conventions.
 fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::EndTurn | StopReason::StopSequence => "stop",

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use provost_core::recovery::EffectKey;
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, ErrorInfo, EventKind, RequestKind, ToolCall, ToolResult,
+    ApprovalDecision, ApprovalRequest, ApprovalRequestKind, ErrorInfo, EventKind, ToolCall,
+    ToolResult,
 };
 use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput};
 use serde_json::Value;
@@ -14,60 +15,60 @@ use tracing::Instrument;
 
 use super::ask::{ApprovalPrompt, Outside};
 use super::authorize::{Authorization, rejected};
-use super::setup::Cx;
-use crate::approval::OnApproval;
-use crate::driver::offered_tools::Toolbox;
+use super::setup::DriverContext;
+use crate::approval::ApprovalMode;
+use crate::driver::offered_tools::OfferedTools;
 use crate::driver::telemetry;
-use crate::hook::{Gate, ToolFailure};
+use crate::hook::{HookDecision, ToolFailure};
 use crate::journal::JournalError;
-use crate::run::{Answer, CallTicket, answer_to, has_waited};
-use crate::subagent::WAIT_HINT;
+use crate::run::{ApprovalAnswer, ToolCallRequest, decision_for, has_waited};
+use crate::subagent::WAITING_FOR_CHILDREN;
 
-/// Questions that one call may put to people.
+/// Maximum number of requests to people during one call.
 pub(super) const QUESTIONS_PER_CALL_MAX: usize = 16;
 
-/// What became of a call.
-pub(crate) struct CallOutcome {
-    /// The call as hooks left it.
+/// Outcome of a tool call.
+pub(crate) struct ToolCallOutcome {
+    /// The call after hooks changed it.
     pub(crate) effective: ToolCall,
-    /// True if the model sent arguments the tool refuses.
+    /// True if the arguments were invalid, which counts against the tool's retries.
     pub(crate) fault: bool,
     pub(crate) end: CallEnd,
 }
 
-/// How a call ended.
+/// The end of a tool call.
 pub(crate) enum CallEnd {
     Result(ToolResult),
     NeedsApproval(ApprovalRequest),
     Fatal(ErrorInfo),
-    /// The journal does not accept it; nothing was done.
+    /// The journal rejected the call, so it did not run.
     Stopped(JournalError),
 }
 
-impl CallOutcome {
+impl ToolCallOutcome {
     pub(super) fn new(effective: ToolCall, end: CallEnd) -> Self {
         Self { effective, fault: false, end }
     }
 }
 
-/// A call's circumstances.
+/// The context of a call.
 pub(super) struct CallContext {
-    /// Identifies the call: the same whenever this very call is made again.
+    /// Idempotency key: the same whenever this exact call is repeated.
     pub(super) key: EffectKey,
-    /// How often the model has sent wrong arguments to this tool.
+    /// Number of earlier calls to this tool with invalid arguments.
     faults: u32,
-    /// The answers of people about this exact call.
-    pub(super) answers: Vec<Answer>,
-    /// The model call that asked for it.
+    /// The decisions of people about this exact call.
+    pub(super) answers: Vec<ApprovalAnswer>,
+    /// The turn that requested the call.
     pub(super) turn: u32,
 }
 
-/// What a tool returned.
+/// Result of running a tool.
 enum ToolExecution {
     Output(ToolOutput),
-    /// Hooks may rescue it.
+    /// A hook may replace the error.
     Failed(ToolOutput),
-    /// The arguments are wrong. Hooks may rescue it.
+    /// The arguments are invalid. A hook may replace the error.
     InvalidArguments(String),
     Fatal(ErrorInfo),
     Question(ToolQuestion),
@@ -75,29 +76,30 @@ enum ToolExecution {
     WaitsForRuns(Value),
 }
 
-/// A question of a running tool to a person.
+/// A request of a running tool to a person.
 struct ToolQuestion {
-    kind: RequestKind,
+    kind: ApprovalRequestKind,
     hint: String,
     payload: Option<Value>,
 }
 
-impl Cx {
-    /// Takes one call to its end.
+impl DriverContext {
+    /// Executes one call, from its hooks to its result.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        toolbox: &Toolbox,
-        ticket: CallTicket,
-    ) -> CallOutcome {
+        toolbox: &OfferedTools,
+        ticket: ToolCallRequest,
+    ) -> ToolCallOutcome {
         let key = ticket.effect_key(self.run_id);
-        let CallTicket { mut call, turn, prepared, faults, answers, .. } = ticket;
+        let ToolCallRequest { mut call, turn, prepared, argument_faults: faults, answers, .. } =
+            ticket;
         let context = CallContext { key, faults, answers, turn };
         if !prepared && !self.hooks.is_empty() {
             let id = call.id.clone();
-            let gate = self.hooks.pre_tool_use(&mut call).await;
-            // The id ties the result to the call; a hook may change the arguments, not that.
+            let gate = self.hooks.before_tool_call(&mut call).await;
+            // The id links the result to the call, so a hook may change the arguments but not the id.
             call.id = id;
-            if let Gate::Deny(reason) = gate {
+            if let HookDecision::Deny(reason) = gate {
                 return self.refused(call, format!("the call was denied: {reason}"));
             }
         }
@@ -112,13 +114,13 @@ impl Cx {
         Box::pin(self.authorize_and_run(tool, call, context)).await
     }
 
-    /// Runs a call once it is authorized, and again whenever a person has answered a question of the tool.
+    /// Runs a call once it is authorized, and again after each decision that the tool requested.
     async fn authorize_and_run(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
         call: ToolCall,
         mut context: CallContext,
-    ) -> CallOutcome {
+    ) -> ToolCallOutcome {
         let mut authorization = self.authorize(tool, &call, &context.answers).await;
         loop {
             let permit = match authorization {
@@ -130,7 +132,7 @@ impl Cx {
                         .await;
                 }
                 Authorization::Suspend(request) => {
-                    return CallOutcome::new(call, CallEnd::NeedsApproval(request));
+                    return ToolCallOutcome::new(call, CallEnd::NeedsApproval(request));
                 }
             };
             if self.journal.is_some()
@@ -151,7 +153,7 @@ impl Cx {
                     return self.invalid(call, text, duration, context.retries_left(tool)).await;
                 }
                 ToolExecution::Fatal(error) => {
-                    return CallOutcome::new(call, CallEnd::Fatal(error));
+                    return ToolCallOutcome::new(call, CallEnd::Fatal(error));
                 }
                 ToolExecution::WaitsForRuns(wait) => {
                     return self.wait_for_runs(call, wait, &context.answers);
@@ -168,7 +170,7 @@ impl Cx {
         }
     }
 
-    /// Runs a permitted call.
+    /// Runs an authorized call.
     async fn execute(
         self: &Arc<Self>,
         tool: &Arc<dyn Tool>,
@@ -180,7 +182,7 @@ impl Cx {
             call_id: call.id.clone(),
             name: call.name.clone(),
         });
-        // Set when the call ends, however it does: what the tool started stops with it.
+        // Cancelled when the call ends in any way, so that everything the tool started stops with it.
         let cancel = self.control.cancel.child_token();
         let _ends_with_the_call = cancel.clone().drop_guard();
         let tool_cx = ToolCx::new(ToolCxParts {
@@ -205,10 +207,18 @@ impl Cx {
             Ok(output) => ToolExecution::Output(output),
             Err(ToolError::Fatal(error)) => ToolExecution::Fatal(error),
             Err(ToolError::NeedsApproval { hint, payload }) => {
-                ToolExecution::Question(ToolQuestion { kind: RequestKind::Call, hint, payload })
+                ToolExecution::Question(ToolQuestion {
+                    kind: ApprovalRequestKind::Call,
+                    hint,
+                    payload,
+                })
             }
             Err(ToolError::NeedsAnswer { question: hint, payload }) => {
-                ToolExecution::Question(ToolQuestion { kind: RequestKind::Question, hint, payload })
+                ToolExecution::Question(ToolQuestion {
+                    kind: ApprovalRequestKind::Question,
+                    hint,
+                    payload,
+                })
             }
             Err(ToolError::WaitsForRuns { wait }) => ToolExecution::WaitsForRuns(wait),
             Err(ToolError::Retry(text)) => ToolExecution::InvalidArguments(text),
@@ -216,37 +226,42 @@ impl Cx {
         }
     }
 
-    /// Suspends the run until the runs that the call waits for have ended.
-    fn wait_for_runs(&self, call: ToolCall, wait: Value, answers: &[Answer]) -> CallOutcome {
+    /// Suspends the run until the runs that the call waits for have finished.
+    fn wait_for_runs(
+        &self,
+        call: ToolCall,
+        wait: Value,
+        answers: &[ApprovalAnswer],
+    ) -> ToolCallOutcome {
         let repeats = has_waited(answers, &wait) || answers.len() >= QUESTIONS_PER_CALL_MAX;
-        if repeats || !matches!(self.on_approval, OnApproval::Suspend) {
+        if repeats || !matches!(self.on_approval, ApprovalMode::Suspend) {
             return self
                 .refused(call, "the call waits for runs, and nothing can end the wait".to_owned());
         }
         let request = ApprovalRequest {
             id: self.env.id(),
-            kind: RequestKind::Runs,
+            kind: ApprovalRequestKind::Runs,
             call: call.clone(),
-            hint: Some(WAIT_HINT.to_owned()),
+            hint: Some(WAITING_FOR_CHILDREN.to_owned()),
             payload: Some(wait),
             policy_revision: None,
             approvers: None,
         };
         self.queue.emit(EventKind::ApprovalNeeded { request: Box::new(request.clone()) });
-        CallOutcome::new(call, CallEnd::NeedsApproval(request))
+        ToolCallOutcome::new(call, CallEnd::NeedsApproval(request))
     }
 
-    /// Puts a question of a running tool to a person.
+    /// Requests a decision for a running tool.
     async fn answer(
         &self,
         call: &ToolCall,
         question: ToolQuestion,
-        answers: &[Answer],
-    ) -> Result<Answer, Authorization> {
+        answers: &[ApprovalAnswer],
+    ) -> Result<ApprovalAnswer, Authorization> {
         let ToolQuestion { kind, hint, payload } = question;
-        let answered = answer_to(answers, Some(&hint), payload.as_ref()).is_some();
+        let answered = decision_for(answers, Some(&hint), payload.as_ref()).is_some();
         if answered || answers.len() >= QUESTIONS_PER_CALL_MAX {
-            // It repeats an answered question, or asks without end.
+            // The tool repeats a decided request or exceeds the maximum.
             return Err(rejected(String::new()));
         }
         let prompt =
@@ -255,34 +270,39 @@ impl Cx {
             self.request_approval(call, prompt).await.map_err(Authorization::Suspend)?;
         match decision {
             ApprovalDecision::Deny { reason } => Err(rejected(reason)),
-            decision => Ok(Answer { request, decision }),
+            decision => Ok(ApprovalAnswer { request, decision }),
         }
     }
 
-    /// Ends a call that may not run. No hook sees it.
-    pub(super) fn refused(&self, call: ToolCall, text: String) -> CallOutcome {
+    /// Ends a call that is not allowed to run. No hook is called.
+    pub(super) fn refused(&self, call: ToolCall, text: String) -> ToolCallOutcome {
         let result = ToolResult::error(&call, text);
         self.queue.emit(EventKind::ToolFinished {
             result: Box::new(result.clone()),
             duration: Duration::ZERO,
         });
-        CallOutcome::new(call, CallEnd::Result(result))
+        ToolCallOutcome::new(call, CallEnd::Result(result))
     }
 
-    /// Ends a call whose arguments are wrong, which counts against the tool's retries.
+    /// Ends a call with invalid arguments, which counts against the tool's retries.
     async fn invalid(
         &self,
         call: ToolCall,
         text: String,
         duration: Duration,
         retries_left: u32,
-    ) -> CallOutcome {
+    ) -> ToolCallOutcome {
         let output = ToolOutput::error(budget_text(text, retries_left));
-        CallOutcome { fault: true, ..self.failed(call, output, duration).await }
+        ToolCallOutcome { fault: true, ..self.failed(call, output, duration).await }
     }
 
-    /// Ends a failed call. A hook that rescues it replaces its output.
-    async fn failed(&self, call: ToolCall, output: ToolOutput, duration: Duration) -> CallOutcome {
+    /// Ends a failed call. A hook may replace its output.
+    async fn failed(
+        &self,
+        call: ToolCall,
+        output: ToolOutput,
+        duration: Duration,
+    ) -> ToolCallOutcome {
         let failure = ToolFailure { call: &call, error: &output.to_text(), duration };
         let rescued = self.hooks.on_tool_error(&failure).await;
         self.finished(call, rescued.unwrap_or(output), duration).await
@@ -293,23 +313,23 @@ impl Cx {
         call: ToolCall,
         mut output: ToolOutput,
         duration: Duration,
-    ) -> CallOutcome {
-        self.hooks.post_tool_use(&call, &mut output, duration).await;
+    ) -> ToolCallOutcome {
+        self.hooks.after_tool_call(&call, &mut output, duration).await;
         let result = output.into_result(&call);
         self.queue
             .emit_with(|| EventKind::ToolFinished { result: Box::new(result.clone()), duration });
-        CallOutcome::new(call, CallEnd::Result(result))
+        ToolCallOutcome::new(call, CallEnd::Result(result))
     }
 }
 
 impl CallContext {
-    /// How often the model may still send wrong arguments to this tool.
+    /// Number of further calls with invalid arguments that this tool accepts.
     fn retries_left(&self, tool: &Arc<dyn Tool>) -> u32 {
         tool.spec().retries.saturating_sub(self.faults)
     }
 }
 
-/// Adds to an error how many retries are left.
+/// Adds the remaining retries to an error.
 fn budget_text(text: String, retries_left: u32) -> String {
     match retries_left {
         0 => format!("{text}. Do not call this tool again."),

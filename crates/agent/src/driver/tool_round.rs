@@ -1,4 +1,4 @@
-//! The tool calls of one turn: how many at once, in which order, and what ends them early.
+//! The tool calls of one turn: concurrency, order and early end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use provost_core::{EventKind, ToolResult};
 use tracing::Instrument;
 
 use super::Driver;
-use super::tool_call::{CallEnd, CallOutcome};
+use super::tool_call::{CallEnd, ToolCallOutcome};
 use crate::driver::telemetry;
 use crate::error::Error;
-use crate::run::{CallTicket, Feed};
+use crate::run::{JournalEntry, ToolCallRequest};
 
-/// The result of a call that was not started because the user's side said something first.
+/// The result of a call that was skipped because a user message arrived first.
 const SKIPPED_RESULT: &str = "This call was skipped: the user said something before it started. Read that first; call it again \
      if it is still needed.";
 
 impl Driver {
-    /// Runs calls and feeds each result back as it comes; history keeps call order by itself.
+    /// Runs the calls and applies each result when it arrives. The conversation keeps call order.
     ///
-    /// What is said meanwhile never stops a call that runs; calls that wait for their turn are not run any more.
-    pub(super) async fn call_tools(&mut self, tickets: Vec<CallTicket>) -> Result<(), Error> {
+    /// A user message that arrives meanwhile never stops a running call. Batches that have not started are skipped.
+    pub(super) async fn call_tools(&mut self, tickets: Vec<ToolCallRequest>) -> Result<(), Error> {
         let span = telemetry::execute_tools(tickets.len());
         let mut batches = self.batches(tickets).into_iter();
         let Some(first) = batches.next() else { return Ok(()) };
@@ -37,15 +37,15 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes in what was said since the last boundary; true if there was something.
+    /// Adds the messages that arrived since the last batch. True if there were any.
     async fn hears_news(&mut self) -> Result<bool, Error> {
-        let before = self.run.unheard();
+        let before = self.run.queued_message_count();
         self.hear_all().await?;
-        Ok(self.run.unheard() > before)
+        Ok(self.run.queued_message_count() > before)
     }
 
-    /// Gives a result to calls that are not run.
-    fn skip(&mut self, unstarted: impl Iterator<Item = CallTicket>) -> Result<(), Error> {
+    /// Records a result for calls that are not run.
+    fn skip(&mut self, unstarted: impl Iterator<Item = ToolCallRequest>) -> Result<(), Error> {
         for ticket in unstarted {
             let result = ToolResult::error(&ticket.call, SKIPPED_RESULT);
             self.cx.queue.emit(EventKind::ToolFinished {
@@ -53,14 +53,18 @@ impl Driver {
                 duration: Duration::ZERO,
             });
             let result = Box::new(result);
-            self.feed(Feed::ToolFinished { result, fault: false, at: self.now() })?;
+            self.feed(JournalEntry::ToolFinished {
+                result,
+                invalid_arguments: false,
+                at: self.now(),
+            })?;
         }
         Ok(())
     }
 
-    /// Calls that may run together; one that must run alone is a batch of its own.
-    fn batches(&self, tickets: Vec<CallTicket>) -> Vec<Vec<CallTicket>> {
-        let mut batches: Vec<Vec<CallTicket>> = Vec::new();
+    /// Groups calls that may run concurrently. An exclusive call forms its own batch.
+    fn batches(&self, tickets: Vec<ToolCallRequest>) -> Vec<Vec<ToolCallRequest>> {
+        let mut batches: Vec<Vec<ToolCallRequest>> = Vec::new();
         let mut open = false;
         let one_by_one = self.cx.core.parallel_tools == 1;
         for ticket in tickets {
@@ -76,8 +80,8 @@ impl Driver {
     }
 
     /// Runs one batch. Dropping the future stops the tools.
-    async fn call_batch(&mut self, mut batch: Vec<CallTicket>) -> Result<(), Error> {
-        // Nearly always there is one, and that one needs no crowd.
+    async fn call_batch(&mut self, mut batch: Vec<ToolCallRequest>) -> Result<(), Error> {
+        // A single call is the common case and needs no concurrent stream.
         if batch.len() == 1
             && let Some(only) = batch.pop()
         {
@@ -85,7 +89,7 @@ impl Driver {
             return self.take(outcome);
         }
         let (cx, toolbox) = (Arc::clone(&self.cx), self.toolbox.clone());
-        // Boxed, because a call is a large future and is moved three times before it runs.
+        // Boxed, because the future of a call is large and is moved three times before it runs.
         let calls: Vec<_> =
             batch.into_iter().map(|ticket| cx.call(&toolbox, ticket).boxed()).collect();
         let mut running = stream::iter(calls).buffer_unordered(cx.core.parallel_tools);
@@ -95,18 +99,22 @@ impl Driver {
         Ok(())
     }
 
-    fn take(&mut self, outcome: CallOutcome) -> Result<(), Error> {
-        let CallOutcome { effective, fault, end } = outcome;
+    fn take(&mut self, outcome: ToolCallOutcome) -> Result<(), Error> {
+        let ToolCallOutcome { effective, fault, end } = outcome;
         self.note_state()?;
         self.count_children()?;
         match end {
             CallEnd::Result(result) => {
                 let result = Box::new(result);
-                self.feed(Feed::ToolFinished { result, fault, at: self.now() })?;
+                self.feed(JournalEntry::ToolFinished {
+                    result,
+                    invalid_arguments: fault,
+                    at: self.now(),
+                })?;
             }
             CallEnd::NeedsApproval(request) => {
                 let (effective, request) = (Box::new(effective), Box::new(request));
-                self.feed(Feed::ApprovalNeeded { effective, request })?;
+                self.feed(JournalEntry::ApprovalNeeded { prepared_call: effective, request })?;
             }
             CallEnd::Stopped(error) => return Err(error.into()),
             CallEnd::Fatal(error) => {

@@ -1,31 +1,31 @@
-//! Runs the hooks of one run, in order, by the rules of each point.
+//! Calls the hooks of one run in order, with the error handling of each point.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::{Compaction, Env, HandOff, Part, RunSummary, ToolCall};
+use provost_core::{AgentHandoff, Compaction, ContentPart, Env, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ModelError, ModelResponse};
 use provost_tool::ToolOutput;
 
 use super::{
-    Entry, Gate, Hook, HookError, HookEvent, HookPoint, ModelEnd, RunContext, RunEnd, SubagentInfo,
-    TeamMessageInfo, TeammateInfo, ToolEnd, ToolFailure,
+    Hook, HookDecision, HookError, HookEvent, HookPoint, ModelCallEnd, RunContext, RunEnd,
+    StartDecision, SubagentInfo, TeamMessageInfo, TeammateInfo, ToolCallEnd, ToolFailure,
 };
 
-/// The hooks of one run. Without hooks every point costs one comparison.
+/// The hooks of one run. Without hooks, each point costs one comparison.
 #[derive(Clone)]
-pub(crate) struct Hooks {
+pub(crate) struct HookChain {
     hooks: Vec<Arc<dyn Hook>>,
     cx: RunContext,
     env: Env,
 }
 
-impl Hooks {
+impl HookChain {
     pub(crate) fn new(hooks: Vec<Arc<dyn Hook>>, cx: RunContext, env: Env) -> Self {
         Self { hooks, cx, env }
     }
 
-    /// The run, as its hooks see it.
+    /// The run context that the hooks receive.
     pub(crate) fn context(&self) -> &RunContext {
         &self.cx
     }
@@ -38,47 +38,53 @@ impl Hooks {
         for hook in &self.hooks {
             hook.before_run(&self.cx, input).await;
         }
-        self.tell(HookPoint::BeforeRun, |event| event.input = Some(input.to_owned())).await;
+        self.notify(HookPoint::BeforeRun, |event| event.input = Some(input.to_owned())).await;
     }
 
-    pub(crate) async fn on_user_message(&self, parts: &mut Vec<Part>) -> Result<Gate, HookError> {
+    pub(crate) async fn on_user_message(
+        &self,
+        parts: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
         for hook in &self.hooks {
-            if let Gate::Deny(reason) = hook.on_user_message(&self.cx, parts).await? {
-                return Ok(Gate::Deny(reason));
+            if let HookDecision::Deny(reason) = hook.on_user_message(&self.cx, parts).await? {
+                return Ok(HookDecision::Deny(reason));
             }
         }
-        self.tell(HookPoint::UserMessage, |event| event.input = Some(text_of(parts))).await;
-        Ok(Gate::Allow)
+        self.notify(HookPoint::UserMessage, |event| event.input = Some(text_of(parts))).await;
+        Ok(HookDecision::Allow)
     }
 
-    pub(crate) async fn before_agent(&self, input: &str) -> Result<Entry, HookError> {
+    pub(crate) async fn before_agent(&self, input: &str) -> Result<StartDecision, HookError> {
         for hook in &self.hooks {
             let entry = hook.before_agent(&self.cx, input).await?;
-            if entry != Entry::Go {
+            if entry != StartDecision::Continue {
                 return Ok(entry);
             }
         }
-        self.tell(HookPoint::BeforeAgent, |event| event.input = Some(input.to_owned())).await;
-        Ok(Entry::Go)
+        self.notify(HookPoint::BeforeAgent, |event| event.input = Some(input.to_owned())).await;
+        Ok(StartDecision::Continue)
     }
 
-    pub(crate) async fn pre_model_call(&self, request: &mut ChatRequest) -> Result<(), HookError> {
+    pub(crate) async fn before_model_call(
+        &self,
+        request: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         for hook in &self.hooks {
-            hook.pre_model_call(&self.cx, request).await?;
+            hook.before_model_call(&self.cx, request).await?;
         }
-        self.tell(HookPoint::PreModelCall, |_| {}).await;
+        self.notify(HookPoint::BeforeModelCall, |_| {}).await;
         Ok(())
     }
 
-    pub(crate) async fn post_model_call(
+    pub(crate) async fn after_model_call(
         &self,
         outcome: &mut Result<ModelResponse, ModelError>,
         duration: Duration,
     ) -> Result<(), HookError> {
         for hook in &self.hooks {
-            hook.post_model_call(&self.cx, &mut ModelEnd { outcome, duration }).await?;
+            hook.after_model_call(&self.cx, &mut ModelCallEnd { outcome, duration }).await?;
         }
-        self.tell(HookPoint::PostModelCall, |event| {
+        self.notify(HookPoint::AfterModelCall, |event| {
             event.duration = Some(duration);
             match outcome {
                 Ok(response) => event.usage = Some(response.usage),
@@ -102,7 +108,7 @@ impl Hooks {
             let answer = hook.on_model_error(&self.cx, request, error).await?;
             rescued = rescued.or(answer);
         }
-        self.tell(HookPoint::ModelError, |event| {
+        self.notify(HookPoint::ModelError, |event| {
             event.error = Some(error.to_string());
             event.is_error = true;
         })
@@ -110,16 +116,16 @@ impl Hooks {
         Ok(rescued)
     }
 
-    pub(crate) async fn pre_tool_use(&self, call: &mut ToolCall) -> Gate {
+    pub(crate) async fn before_tool_call(&self, call: &mut ToolCall) -> HookDecision {
         for hook in &self.hooks {
-            match hook.pre_tool_use(&self.cx, call).await {
-                Ok(Gate::Allow) => {}
-                Ok(Gate::Deny(reason)) => return Gate::Deny(reason),
-                Err(error) => return Gate::Deny(error.0),
+            match hook.before_tool_call(&self.cx, call).await {
+                Ok(HookDecision::Allow) => {}
+                Ok(HookDecision::Deny(reason)) => return HookDecision::Deny(reason),
+                Err(error) => return HookDecision::Deny(error.0),
             }
         }
-        self.tell(HookPoint::PreToolUse, |event| about_call(event, call)).await;
-        Gate::Allow
+        self.notify(HookPoint::BeforeToolCall, |event| about_call(event, call)).await;
+        HookDecision::Allow
     }
 
     pub(crate) async fn on_tool_error(&self, failure: &ToolFailure<'_>) -> Option<ToolOutput> {
@@ -129,7 +135,7 @@ impl Hooks {
                 rescued = rescued.or(answer);
             }
         }
-        self.tell(HookPoint::ToolError, |event| {
+        self.notify(HookPoint::ToolError, |event| {
             about_call(event, failure.call);
             event.error = Some(failure.error.to_owned());
             event.is_error = true;
@@ -139,7 +145,7 @@ impl Hooks {
         rescued
     }
 
-    pub(crate) async fn post_tool_use(
+    pub(crate) async fn after_tool_call(
         &self,
         call: &ToolCall,
         output: &mut ToolOutput,
@@ -147,13 +153,13 @@ impl Hooks {
     ) {
         for hook in &self.hooks {
             let before = output.clone();
-            let mut end = ToolEnd { call, output, duration };
-            // A hook that fails half-way must leave no half-changed output behind.
-            if hook.post_tool_use(&self.cx, &mut end).await.is_err() {
+            let mut end = ToolCallEnd { call, output, duration };
+            // A hook that fails halfway must not leave a partially changed output.
+            if hook.after_tool_call(&self.cx, &mut end).await.is_err() {
                 *output = before;
             }
         }
-        self.tell(HookPoint::PostToolUse, |event| {
+        self.notify(HookPoint::AfterToolCall, |event| {
             about_call(event, call);
             event.output = Some(output.to_text());
             event.is_error = output.is_error;
@@ -166,7 +172,7 @@ impl Hooks {
         for hook in &self.hooks {
             hook.after_agent(&self.cx, summary).await?;
         }
-        self.tell(HookPoint::AfterAgent, |event| event.output = Some(summary.text.clone())).await;
+        self.notify(HookPoint::AfterAgent, |event| event.output = Some(summary.text.clone())).await;
         Ok(())
     }
 
@@ -174,7 +180,7 @@ impl Hooks {
         for hook in &self.hooks {
             hook.after_run(&self.cx, end).await;
         }
-        self.tell(HookPoint::AfterRun, |event| {
+        self.notify(HookPoint::AfterRun, |event| {
             event.input = Some(end.input.to_owned());
             event.duration = Some(end.duration);
             event.error = end.error.map(ToString::to_string);
@@ -187,73 +193,73 @@ impl Hooks {
         for hook in &self.hooks {
             hook.on_compaction(&self.cx, compaction).await;
         }
-        self.tell(HookPoint::Compaction, |_| {}).await;
+        self.notify(HookPoint::Compaction, |_| {}).await;
     }
 
-    pub(crate) async fn on_hand_off(&self, hand_off: &HandOff) -> Gate {
+    pub(crate) async fn on_handoff(&self, handoff: &AgentHandoff) -> HookDecision {
         for hook in &self.hooks {
-            match hook.on_hand_off(&self.cx, hand_off).await {
-                Ok(Gate::Allow) => {}
-                Ok(Gate::Deny(reason)) => return Gate::Deny(reason),
-                Err(error) => return Gate::Deny(error.0),
+            match hook.on_handoff(&self.cx, handoff).await {
+                Ok(HookDecision::Allow) => {}
+                Ok(HookDecision::Deny(reason)) => return HookDecision::Deny(reason),
+                Err(error) => return HookDecision::Deny(error.0),
             }
         }
-        self.tell(HookPoint::HandOff, |event| {
-            event.input = hand_off.reason.clone();
-            event.output = Some(hand_off.to.clone());
+        self.notify(HookPoint::Handoff, |event| {
+            event.input = handoff.reason.clone();
+            event.output = Some(handoff.to.clone());
         })
         .await;
-        Gate::Allow
+        HookDecision::Allow
     }
 
     pub(crate) async fn on_subagent_start(&self, subagent: &SubagentInfo) {
         for hook in &self.hooks {
             hook.on_subagent_start(&self.cx, subagent).await;
         }
-        self.tell(HookPoint::SubagentStart, |event| about_subagent(event, subagent)).await;
+        self.notify(HookPoint::SubagentStart, |event| about_subagent(event, subagent)).await;
     }
 
     pub(crate) async fn on_subagent_stop(&self, subagent: &SubagentInfo) {
         for hook in &self.hooks {
             hook.on_subagent_stop(&self.cx, subagent).await;
         }
-        self.tell(HookPoint::SubagentStop, |event| about_subagent(event, subagent)).await;
+        self.notify(HookPoint::SubagentStop, |event| about_subagent(event, subagent)).await;
     }
 
-    /// A member of the team came to stand where it does.
+    /// Calls the hook method for a change of a teammate's status.
     pub(crate) async fn on_teammate(&self, point: HookPoint, teammate: &TeammateInfo) {
         for hook in &self.hooks {
             match point {
                 HookPoint::TeammateJoin => hook.on_teammate_join(&self.cx, teammate).await,
                 HookPoint::TeammateComplete => hook.on_teammate_complete(&self.cx, teammate).await,
                 HookPoint::TeammateError => hook.on_teammate_error(&self.cx, teammate).await,
-                _ => hook.on_teammate_leave(&self.cx, teammate).await,
+                _ => hook.on_teammate_stopped(&self.cx, teammate).await,
             }
         }
-        self.tell(point, |event| about_teammate(event, teammate)).await;
+        self.notify(point, |event| about_teammate(event, teammate)).await;
     }
 
     pub(crate) async fn on_team_message(&self, message: &TeamMessageInfo) {
         for hook in &self.hooks {
             hook.on_team_message(&self.cx, message).await;
         }
-        self.tell(HookPoint::TeamMessage, |event| {
+        self.notify(HookPoint::TeamMessage, |event| {
             event.agent.clone_from(&message.from);
             event.input = Some(message.content.clone());
         })
         .await;
     }
 
-    /// All of them, for runs below.
+    /// All hooks, for child runs.
     pub(crate) fn all(&self) -> &[Arc<dyn Hook>] {
         &self.hooks
     }
 
-    async fn tell(&self, point: HookPoint, fill: impl FnOnce(&mut HookEvent)) {
+    async fn notify(&self, point: HookPoint, fill: impl FnOnce(&mut HookEvent)) {
         if self.hooks.is_empty() {
             return;
         }
-        // Boxed, because every point of a run would have room for one, with or without hooks.
+        // Boxed because otherwise the future of each point would reserve space for an event, even without hooks.
         let mut event = Box::new(HookEvent::at(point, &self.cx.agent, self.env.now()));
         event.task_id = self.cx.task_id.as_deref().map(str::to_owned);
         fill(&mut event);
@@ -294,6 +300,6 @@ fn about_call(event: &mut HookEvent, call: &ToolCall) {
     event.input = Some(call.arguments.clone());
 }
 
-fn text_of(parts: &[Part]) -> String {
-    parts.iter().filter_map(Part::as_text).collect()
+fn text_of(parts: &[ContentPart]) -> String {
+    parts.iter().filter_map(ContentPart::as_text).collect()
 }

@@ -1,4 +1,4 @@
-//! What an observer is told.
+//! The events that an observer receives.
 
 use std::time::Duration;
 
@@ -9,52 +9,58 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookPoint {
-    /// A run begins.
+    /// The start of a run.
     BeforeRun,
-    /// A user's message came in.
+    /// A user message.
     UserMessage,
     /// Before the first model call.
     BeforeAgent,
     /// Before a model call.
-    PreModelCall,
+    #[serde(rename = "pre_model_call")]
+    BeforeModelCall,
     /// After a model call.
-    PostModelCall,
-    /// A model call failed.
+    #[serde(rename = "post_model_call")]
+    AfterModelCall,
+    /// A failed model call.
     ModelError,
     /// Before a tool call.
-    PreToolUse,
-    /// A tool call failed.
+    #[serde(rename = "pre_tool_use")]
+    BeforeToolCall,
+    /// A failed tool call.
     ToolError,
     /// After a tool call.
-    PostToolUse,
-    /// The agent has its answer.
+    #[serde(rename = "post_tool_use")]
+    AfterToolCall,
+    /// The output of the agent.
     AfterAgent,
-    /// The run is over.
+    /// The end of a run.
     AfterRun,
-    /// The conversation goes to another agent.
-    HandOff,
-    /// The conversation was shortened.
+    /// Before a handoff to another agent.
+    #[serde(rename = "hand_off")]
+    Handoff,
+    /// A compaction of the context.
     Compaction,
-    /// A child agent begins in the background.
+    /// The start of a background subagent.
     SubagentStart,
-    /// A child agent in the background is over.
+    /// The end of a background subagent.
     SubagentStop,
-    /// A member joined a team.
+    /// A teammate that joined a team.
     TeammateJoin,
-    /// A member was stopped.
-    TeammateLeave,
-    /// A member is done.
+    /// A teammate that was stopped.
+    #[serde(rename = "teammate_leave")]
+    TeammateStopped,
+    /// A teammate that completed its task.
     TeammateComplete,
-    /// A member failed.
+    /// A teammate that failed.
     TeammateError,
-    /// A message went from one member to another.
+    /// A message between members of a team.
     TeamMessage,
 }
 
-/// One passage through a hook point.
+/// One call of the hooks at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookEvent {
-    /// Which point.
+    /// The hook point.
     pub point: HookPoint,
     /// When.
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! A hook that only watches.
+//! A hook that only observes.
 
 use async_trait::async_trait;
 
@@ -11,9 +11,9 @@ use super::{Hook, HookEvent, RunContext};
 ///
 /// let log = Observe::new(|event| eprintln!("{:?} {:?}", event.point, event.tool));
 /// ```
-pub struct Observe<F>(F);
+pub struct ObserverHook<F>(F);
 
-impl<F: Fn(&HookEvent) + Send + Sync + 'static> Observe<F> {
+impl<F: Fn(&HookEvent) + Send + Sync + 'static> ObserverHook<F> {
     /// Watches with a function.
     pub fn new(watch: F) -> Self {
         Self(watch)
@@ -21,7 +21,7 @@ impl<F: Fn(&HookEvent) + Send + Sync + 'static> Observe<F> {
 }
 
 #[async_trait]
-impl<F: Fn(&HookEvent) + Send + Sync + 'static> Hook for Observe<F> {
+impl<F: Fn(&HookEvent) + Send + Sync + 'static> Hook for ObserverHook<F> {
     async fn on_event(&self, _cx: &RunContext, event: &HookEvent) {
         (self.0)(event);
     }

@@ -1,4 +1,4 @@
-//! Filters and functions beyond minijinja's own, for prompts that come from other template languages.
+//! Filters and functions in addition to those of minijinja, for prompts written for other template languages.
 
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
@@ -35,7 +35,7 @@ pub(super) fn add_all(environment: &mut Environment<'static>) {
     environment.add_function("list", |values: Rest<Value>| values.0);
 }
 
-/// The first or last of a list; of an empty one, nothing.
+/// Returns the first or last item of a list, or an empty string for an empty list.
 fn edge(list: &Value, last: bool) -> Result<Value, Error> {
     let items: Vec<Value> = list
         .try_iter()
@@ -53,7 +53,7 @@ fn indented(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Nothing, zero, false, and everything of length zero.
+/// Returns true for undefined, none, zero, false and values of length zero.
 fn is_empty(value: &Value) -> bool {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => true,

@@ -1,4 +1,4 @@
-//! Templates: minijinja, strict about what is missing.
+//! Templates: minijinja with strict handling of missing values.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,32 +7,32 @@ use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 use serde_json::Map;
 
-/// The name of the one template in an environment.
+/// Name of the only template in an environment.
 const NAME: &str = "prompt";
 
-/// Why a prompt could not be made.
+/// An error in the instructions of a run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
-    /// The text is not a template.
+    /// The text is not a valid template.
     #[error("line {line} of the template: {problem}")]
     Syntax {
-        /// Which line.
+        /// The line of the template.
         line: usize,
-        /// What is wrong.
+        /// The syntax error.
         problem: String,
     },
-    /// Values the template needs are not there.
+    /// Values that the template needs are missing.
     #[error("the template needs {}: set it with `.state(name, value)`", quoted(.0))]
     Missing(Vec<String>),
-    /// Filling it in failed.
+    /// The template could not be rendered.
     #[error("line {line} of the template: {problem}")]
     Render {
-        /// Which line.
+        /// The line of the template.
         line: usize,
-        /// What went wrong.
+        /// The error.
         problem: String,
     },
-    /// The program's own function failed.
+    /// The instruction function of the program failed.
     #[error("the instruction provider failed: {0}")]
     Provider(String),
 }
@@ -42,7 +42,7 @@ fn quoted(names: &[String]) -> String {
     quoted.join(", ")
 }
 
-/// A compiled template. The source is compiled once; the same source gives an equal template.
+/// A compiled template. It is compiled once and can be rendered many times.
 pub struct Template {
     environment: Environment<'static>,
     source: String,
@@ -50,12 +50,12 @@ pub struct Template {
 }
 
 impl Template {
-    /// Compiles a source.
+    /// Compiles a template.
     pub fn new(source: impl Into<String>) -> Result<Self, PromptError> {
         Self::with_functions(source, |_| {})
     }
 
-    /// Compiles a source with functions and filters of the program's own; they win over the built-in ones.
+    /// Compiles a template with additional functions and filters. They replace built-in ones with the same name.
     pub fn with_functions(
         source: impl Into<String>,
         add: impl FnOnce(&mut Environment<'static>),
@@ -74,19 +74,19 @@ impl Template {
         Ok(Self { environment, source, required: Vec::new() })
     }
 
-    /// Names values that must be there, also where no path of the template reads them.
+    /// Adds names of values that must be present, even if the template does not use them.
     #[must_use]
     pub fn require<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.required.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// The source.
+    /// The source text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Fills it in. Anything missing is an error that names it.
+    /// Renders the template. A missing value is an error that names the value.
     pub fn render(&self, values: &Map<String, serde_json::Value>) -> Result<String, PromptError> {
         let missing: Vec<String> =
             self.required.iter().filter(|name| !values.contains_key(*name)).cloned().collect();

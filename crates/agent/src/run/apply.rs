@@ -2,64 +2,80 @@
 
 use provost_session::SessionChange;
 
-use super::{Fed, Feed, FeedError, Phase, Run};
-use crate::context::Fitted;
+use super::{ApplyResult, JournalEntry, Phase, Run, TransitionError};
+use crate::context::CompactionResult;
 
 impl Run {
-    /// Applies one entry. It is refused, and the run stays as it is, if it does not fit.
-    pub fn apply(&mut self, feed: Feed) -> Result<Fed, FeedError> {
+    /// Applies one entry. Returns an error if the entry does not fit the phase of the run.
+    pub fn apply(&mut self, feed: JournalEntry) -> Result<ApplyResult, TransitionError> {
         match feed {
-            Feed::ModelAnswered { response, cost, at } => {
-                return self.take_answer(*response, cost, at).map(Fed::Answer);
+            JournalEntry::ModelResponded { response, cost, at } => {
+                return self.apply_response(*response, cost, at).map(ApplyResult::Response);
             }
-            Feed::OutputChecked { problem, at } => {
-                return self.output_checked(problem.map_or(Ok(()), Err), at).map(Fed::SentBack);
+            JournalEntry::OutputChecked { problem, at } => {
+                return self
+                    .apply_output_check(problem.map_or(Ok(()), Err), at)
+                    .map(ApplyResult::OutputRejected);
             }
-            Feed::ToolFinished { result, fault, at } => {
+            JournalEntry::ToolFinished { result, invalid_arguments: fault, at } => {
                 if fault {
-                    self.argument_fault(&result.name);
+                    self.count_argument_fault(&result.name);
                 }
-                self.tool_finished(*result, at)?;
+                self.set_result(*result, at)?;
             }
-            Feed::ApprovalNeeded { effective, request } => {
+            JournalEntry::ApprovalNeeded { prepared_call: effective, request } => {
                 let call_id = effective.id.clone();
-                self.tool_prepared(&call_id, *effective)?;
-                self.tool_needs_approval(*request)?;
+                self.set_prepared_call(&call_id, *effective)?;
+                self.set_pending_approval(*request)?;
             }
-            Feed::ApprovalDecided { id, decision } => self.decide(id, decision)?,
-            Feed::UserSaid { message } => self.user_said(message),
-            Feed::ContextChanged { messages } => {
-                let messages = self.assemble(messages)?;
-                self.context_changed(messages);
+            JournalEntry::ApprovalDecided { id, decision } => self.apply_decision(id, decision)?,
+            JournalEntry::UserMessage { message } => self.add_user_message(message),
+            JournalEntry::ContextChanged { messages } => {
+                let messages = self.apply_edits(messages)?;
+                self.replace_context(messages);
             }
-            Feed::ContextFitted { messages, session, usage, cost, unmetered_calls } => {
-                let messages = self.assemble(messages)?;
-                self.context_fitted(Fitted { messages, session, usage, cost, unmetered_calls });
+            JournalEntry::ContextCompacted {
+                messages,
+                session,
+                usage,
+                cost,
+                calls_without_usage: unmetered_calls,
+            } => {
+                let messages = self.apply_edits(messages)?;
+                self.apply_compaction(CompactionResult {
+                    messages,
+                    session,
+                    usage,
+                    cost,
+                    calls_without_usage: unmetered_calls,
+                });
             }
-            Feed::LimitFound { at } => {
+            JournalEntry::LimitReached { at } => {
                 self.next_step(at);
             }
-            Feed::LimitDecided { decision, at } => self.limit_decided(decision, at)?,
-            Feed::Saved => {
+            JournalEntry::LimitDecided { decision, at } => {
+                self.apply_limit_decision(decision, at)?
+            }
+            JournalEntry::Saved => {
                 self.unsaved = SessionChange::default();
             }
-            Feed::HandedOff(handed) => self.handed_off(*handed)?,
-            Feed::ChildUsed { child, used } => self.child_used(child, used),
-            Feed::ChildrenUsed { children } => {
+            JournalEntry::HandoffApplied(handed) => self.apply_handoff(*handed)?,
+            JournalEntry::ChildUsage { child, used } => self.add_child_usage(child, used),
+            JournalEntry::ChildrenUsage { children } => {
                 for (child, used) in children {
-                    self.child_used(child, used);
+                    self.add_child_usage(child, used);
                 }
             }
-            Feed::Noted { state, .. } => self.state = state,
-            Feed::Suspended { state, at } => self.suspended(state, at),
-            Feed::Resumed { at } => self.resumed(at),
-            Feed::Stopped { partial, cost, reason, limit, at } => {
+            JournalEntry::StateChanged { state, .. } => self.state = state,
+            JournalEntry::Suspended { state, at } => self.mark_suspended(state, at),
+            JournalEntry::Resumed { at } => self.mark_resumed(at),
+            JournalEntry::Stopped { partial, cost, reason, limit, at } => {
                 self.stop(partial.map(|partial| *partial), cost, reason, at);
                 if let (Some(limit), Phase::Done(ending)) = (limit, &mut self.phase) {
                     ending.limit = Some(*limit);
                 }
             }
         }
-        Ok(Fed::Taken)
+        Ok(ApplyResult::Applied)
     }
 }

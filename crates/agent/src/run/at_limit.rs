@@ -1,30 +1,30 @@
-//! What happens when a limit is reached with calls waiting.
+//! Continuation of a run whose limit is reached while calls are pending.
 
 use std::sync::Arc;
 
 use provost_core::{LimitReached, Message, StopReason, Timestamp, ToolCall, ToolResult};
 
-use super::{AtLimit, FeedError, LimitDecision, LimitQuestion, Phase, Run};
+use super::{LimitContext, LimitDecision, OnLimit, Phase, Run, TransitionError};
 
-/// Said to the model when it must answer from what it knows.
+/// The message to the model when it must respond without further tool calls.
 const LIMIT_NOTICE: &str = "The limit for this task is reached. Give your best final answer now from what you already \
      know, without calling tools, and say what is missing.";
 /// The result of a call that a limit prevented.
 const LIMIT_RESULT: &str = "This call was not run: the limit for this task is reached.";
 
 impl Run {
-    pub(super) fn reach_round_limit(
+    pub(super) fn on_round_limit(
         &mut self,
         reached: LimitReached,
         calls: Vec<ToolCall>,
         now: Timestamp,
     ) {
-        match self.config.at_limit {
-            AtLimit::Stop => self.stop_with_pending(reached, calls, now),
-            AtLimit::FinalAnswer => self.ask_final_answer(reached, &calls, None, now),
-            AtLimit::Ask => {
-                let question = LimitQuestion { reached, calls, rounds: self.rounds };
-                self.phase = Phase::AtLimit { question };
+        match self.config.on_limit {
+            OnLimit::Stop => self.stop_with_pending(reached, calls, now),
+            OnLimit::FinalAnswer => self.request_final_answer(reached, &calls, None, now),
+            OnLimit::Ask => {
+                let question = LimitContext { reached, calls, tool_rounds: self.tool_rounds };
+                self.phase = Phase::AtLimit { context: question };
             }
         }
     }
@@ -41,51 +41,51 @@ impl Run {
         self.end(StopReason::Limit, Some(reached), calls, now);
     }
 
-    fn ask_final_answer(
+    fn request_final_answer(
         &mut self,
         reached: LimitReached,
         calls: &[ToolCall],
         message: Option<String>,
         now: Timestamp,
     ) {
-        self.last_word = Some(reached);
-        self.refuse_calls(calls, LIMIT_RESULT, now);
+        self.final_answer_limit = Some(reached);
+        self.reject_calls(calls, LIMIT_RESULT, now);
         let notice = message.unwrap_or_else(|| LIMIT_NOTICE.to_owned());
         self.push(Arc::new(Message::user(notice).at(now)));
         self.phase = Phase::Model { without_tools: true };
     }
 
-    /// Somebody said what happens at a limit.
-    pub(super) fn limit_decided(
+    /// Applies the program's decision at a limit.
+    pub(super) fn apply_limit_decision(
         &mut self,
         decision: LimitDecision,
         now: Timestamp,
-    ) -> Result<(), FeedError> {
-        let Phase::AtLimit { question } = &self.phase else {
-            return Err(FeedError::Phase("a decision at a limit"));
+    ) -> Result<(), TransitionError> {
+        let Phase::AtLimit { context: question } = &self.phase else {
+            return Err(TransitionError::Phase("a decision at a limit"));
         };
-        let LimitQuestion { reached, calls, .. } = question.clone();
+        let LimitContext { reached, calls, .. } = question.clone();
         match decision {
             LimitDecision::Extend { message } => {
-                self.extend(now);
-                match self.last.stop {
+                self.extend_limits(now);
+                match self.last_response.stop {
                     Some(stop) if !calls.is_empty() => self.begin_round(calls, stop, now),
                     _ => self.phase = Phase::Model { without_tools: false },
                 }
                 if let Some(text) = message {
-                    self.say_next(text, now);
+                    self.queue_user_message(text, now);
                 }
             }
             LimitDecision::ExtendWithoutCalls { result, message } => {
-                self.extend(now);
-                self.refuse_calls(&calls, result.as_deref().unwrap_or(LIMIT_RESULT), now);
+                self.extend_limits(now);
+                self.reject_calls(&calls, result.as_deref().unwrap_or(LIMIT_RESULT), now);
                 self.phase = Phase::Model { without_tools: false };
                 if let Some(text) = message {
-                    self.say_next(text, now);
+                    self.queue_user_message(text, now);
                 }
             }
             LimitDecision::FinalAnswer { message } if !calls.is_empty() => {
-                self.ask_final_answer(reached, &calls, message, now);
+                self.request_final_answer(reached, &calls, message, now);
             }
             LimitDecision::FinalAnswer { .. } | LimitDecision::Stop => {
                 self.stop_with_pending(reached, calls, now);
@@ -94,11 +94,12 @@ impl Run {
         Ok(())
     }
 
-    /// A user-side message for the next model call: now if the conversation allows it, else after the results.
-    fn say_next(&mut self, text: String, now: Timestamp) {
+    /// Adds a user message for the next model call: now if the conversation allows it, otherwise after the tool
+    /// results.
+    fn queue_user_message(&mut self, text: String, now: Timestamp) {
         let message = Arc::new(Message::user(text).at(now));
         match &self.phase {
-            Phase::Tools { .. } => self.after_results.push(message),
+            Phase::Tools { .. } => self.queued_messages.push(message),
             _ => self.push(message),
         }
     }

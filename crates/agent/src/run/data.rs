@@ -1,12 +1,12 @@
-//! Feeds as data: whoever keeps them can build the run again.
+//! Journal entries: state changes of a run as data.
 //!
-//! A run is the fold of its feeds: [`Run::start`], then [`Run::apply`] for each of them, gives an equal run. A journal stores
-//! them as they come and never stores the run itself, so the cost of a step does not grow with the run.
+//! [`Run::start`], followed by [`Run::apply`] for each entry, rebuilds an equal run. A journal stores each entry when
+//! it is applied and never the run itself, so the cost of a step does not grow with the run.
 
 use std::sync::Arc;
 
 use provost_core::{
-    AgentUsed, ApprovalDecision, ApprovalId, ApprovalRequest, LimitReached, Message, Money, RunId,
+    AgentUsage, ApprovalDecision, ApprovalId, ApprovalRequest, LimitReached, Message, Money, RunId,
     StateChange, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
@@ -14,27 +14,28 @@ use provost_session::SessionChange;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FeedError, HandedOff, LimitDecision, Run, RunConfig};
+use super::{HandoffApplied, LimitDecision, Run, RunConfig, TransitionError};
 
-/// The start of a run; with the conversation before it, this is all that is needed to start it again.
+/// The start of a run. Together with the conversation before it, this is enough to start the run again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// The agent, with the agents above it.
+    /// Path of the agent: the names of its ancestors and its own name.
     pub agent: Arc<str>,
-    /// What stays the same for the whole run.
+    /// The configuration of the run.
     pub config: RunConfig,
-    /// True if the history is the end of the stored session, message for message.
-    pub mirrors_session: bool,
-    /// The run's own notes at the start.
+    /// True if the history equals the end of the stored session, message for message.
+    #[serde(rename = "mirrors_session")]
+    pub context_matches_session: bool,
+    /// The run's initial state.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub state: Map<String, Value>,
-    /// Values given to the run that outlive it, where a journal stores them.
+    /// Shared values set for the run, if a journal stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<StateChange>,
     /// The input.
     #[serde(rename = "with")]
     pub input: RunInput,
-    /// When.
+    /// Time of the start.
     pub at: Timestamp,
 }
 
@@ -42,214 +43,230 @@ pub struct RunStarted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "with", rename_all = "snake_case")]
 pub enum RunInput {
-    /// A message to answer.
+    /// A user message.
     Message {
         /// The message.
         message: Arc<Message>,
     },
-    /// The results of calls that were left to the caller.
+    /// The results of calls that were returned to the caller.
     #[serde(rename = "results")]
     ToolResults {
-        /// One for each pending call.
+        /// One result for each pending call.
         results: Vec<ToolResult>,
     },
-    /// Nothing new: the conversation itself waits for an answer.
+    /// No new input: the conversation already ends with a message for the model.
     #[serde(rename = "nothing")]
     Continue,
 }
 
-/// One thing fed into the machine.
+/// One state change of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "feed", rename_all = "snake_case")]
-pub enum Feed {
-    /// The model answered; the message is as [`Run::normalize_response`] left it.
-    ModelAnswered {
-        /// The answer.
+pub enum JournalEntry {
+    /// A model response, after [`Run::normalize_response`].
+    #[serde(rename = "model_answered")]
+    ModelResponded {
+        /// The response.
         response: Box<ModelResponse>,
-        /// What it cost, if its price is known.
+        /// Its cost. `None` if the price is unknown.
         cost: Option<Money>,
-        /// When.
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// A call has its result.
+    /// A tool call has its result.
     ToolFinished {
         /// The result.
         result: Box<ToolResult>,
-        /// True if the model sent arguments the tool refuses.
+        /// True if the model sent invalid arguments.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        fault: bool,
-        /// When.
+        #[serde(rename = "fault")]
+        invalid_arguments: bool,
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// A call waits for a person.
+    /// A tool call needs a decision.
     ApprovalNeeded {
-        /// The call as hooks left it.
-        effective: Box<ToolCall>,
-        /// The question.
+        /// The call after hooks changed it.
+        #[serde(rename = "effective")]
+        prepared_call: Box<ToolCall>,
+        /// The approval request.
         request: Box<ApprovalRequest>,
     },
-    /// A person decided.
+    /// A person decided an approval.
     ApprovalDecided {
-        /// Which question.
+        /// Id of the approval.
         id: ApprovalId,
-        /// The answer.
+        /// The decision.
         decision: ApprovalDecision,
     },
-    /// The user's side said something while the run was under way.
-    UserSaid {
+    /// A user message for an active run.
+    #[serde(rename = "user_said")]
+    UserMessage {
         /// The message.
         message: Arc<Message>,
     },
-    /// A hook changed the conversation.
+    /// A hook changed the context.
     ContextChanged {
-        /// The new conversation.
-        messages: Vec<Piece>,
+        /// The new context.
+        messages: Vec<ContextEdit>,
     },
-    /// The conversation was made to fit.
-    ContextFitted {
-        /// The new conversation.
-        messages: Vec<Piece>,
-        /// How the stored session changes with it.
+    /// The context was compacted.
+    #[serde(rename = "context_fitted")]
+    ContextCompacted {
+        /// The new context.
+        messages: Vec<ContextEdit>,
+        /// The change of the stored session. `None` leaves it unchanged.
         session: Option<SessionChange>,
-        /// What that used.
+        /// Token usage of the compaction's model calls.
         usage: Usage,
-        /// What that cost, if its price is known.
+        /// Their cost. `None` if the price is unknown.
         cost: Option<Money>,
-        /// How many model calls did not say what they used.
-        unmetered_calls: u32,
+        /// Number of model calls whose usage was not reported.
+        #[serde(rename = "unmetered_calls")]
+        calls_without_usage: u32,
     },
-    /// Tokens, money or time were found to be used up.
-    LimitFound {
-        /// When.
+    /// A limit on tokens, cost or time was reached.
+    #[serde(rename = "limit_found")]
+    LimitReached {
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// Somebody said what happens at a limit.
+    /// The program decided how to continue at a limit.
     LimitDecided {
-        /// The answer.
+        /// The decision.
         decision: LimitDecision,
-        /// When.
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// The answer was checked.
+    /// The output was validated.
     OutputChecked {
-        /// What is wrong with it, if anything.
+        /// The problem. `None` if the output is valid.
         problem: Option<String>,
-        /// When.
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// The stored session has everything now.
+    /// All changes are committed to the session.
     Saved,
-    /// Another agent goes on with the conversation.
-    HandedOff(Box<HandedOff>),
-    /// A run below has used this.
-    ChildUsed {
-        /// Which run.
+    /// Another agent continues the conversation.
+    #[serde(rename = "handed_off")]
+    HandoffApplied(Box<HandoffApplied>),
+    /// A child run reported its usage.
+    #[serde(rename = "child_used")]
+    ChildUsage {
+        /// The child run.
         child: RunId,
-        /// What each agent used.
-        used: Vec<AgentUsed>,
+        /// The usage of each agent.
+        used: Vec<AgentUsage>,
     },
-    /// Runs below have used this.
-    ChildrenUsed {
-        /// Which runs, and what each agent used there.
-        children: Vec<(RunId, Vec<AgentUsed>)>,
+    /// Several child runs reported their usage.
+    #[serde(rename = "children_used")]
+    ChildrenUsage {
+        /// Each child run with the usage of its agents.
+        children: Vec<(RunId, Vec<AgentUsage>)>,
     },
-    /// The run's own notes changed.
-    Noted {
-        /// All of them.
+    /// The run's state changed.
+    #[serde(rename = "noted")]
+    StateChanged {
+        /// The complete new state.
         state: Map<String, Value>,
-        /// What changed of those that outlive the run.
+        /// The changes of shared values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         shared: Vec<StateChange>,
     },
     /// The run waits for decisions.
     Suspended {
-        /// The run's own notes.
+        /// The run's state.
         state: Map<String, Value>,
-        /// When.
+        /// Time of the suspension.
         at: Timestamp,
     },
-    /// The run goes on.
+    /// The run was resumed.
     Resumed {
-        /// When.
+        /// Time of the entry.
         at: Timestamp,
     },
-    /// The run was stopped where it stood.
+    /// The run was stopped by a cancellation or a limit.
     Stopped {
-        /// What the model had said.
+        /// The part of the response that had arrived.
         partial: Option<Box<ModelResponse>>,
-        /// What that cost, if its price is known.
+        /// Its cost. `None` if the price is unknown.
         cost: Option<Money>,
-        /// Why.
+        /// The reason.
         reason: StopReason,
-        /// The limit, if it is none of the run's own.
+        /// The limit of a parent run or a policy, if that stopped the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<Box<LimitReached>>,
-        /// When.
+        /// Time of the entry.
         at: Timestamp,
     },
 }
 
-/// A part of a conversation that replaces another one: what stayed is named by its place.
+/// An edit of a context. Messages that stay are stored as a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
-    /// So many messages of the old conversation, from this place on.
-    Kept {
-        /// The first one.
+pub enum ContextEdit {
+    /// A range of messages of the old context.
+    #[serde(rename = "kept")]
+    Keep {
+        /// Index of the first message.
         from: usize,
-        /// How many.
+        /// Number of messages.
         count: usize,
     },
-    /// A message that was not there.
-    New(Arc<Message>),
+    /// A message that the old context does not have.
+    #[serde(rename = "new")]
+    Insert(Arc<Message>),
 }
 
-/// What came of a feed, for whoever drives.
+/// Result of applying an entry.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fed {
-    /// The run has it.
-    Taken,
-    /// The model's message as the conversation has it.
-    Answer(Arc<Message>),
-    /// Whether the checked answer goes back to the model.
-    SentBack(bool),
+pub enum ApplyResult {
+    /// The run changed; the driver needs no further value.
+    Applied,
+    /// The model's message as it is in the conversation.
+    Response(Arc<Message>),
+    /// True if the output was invalid and is returned to the model.
+    OutputRejected(bool),
 }
 
 impl Run {
-    /// How this conversation differs from the run's.
-    pub fn pieces(&self, messages: &[Arc<Message>]) -> Vec<Piece> {
-        let mut pieces: Vec<Piece> = Vec::new();
+    /// Returns the edits that turn the run's context into `messages`.
+    pub fn diff_context(&self, messages: &[Arc<Message>]) -> Vec<ContextEdit> {
+        let mut pieces: Vec<ContextEdit> = Vec::new();
         let mut search_from = 0;
         for message in messages {
             let same = |old: &Arc<Message>| Arc::ptr_eq(old, message);
             let tail = self.context.get(search_from..).unwrap_or_default();
-            // What is kept is usually in order; only a strategy that reorders needs the second look.
+            // Kept messages are usually in order. Only a strategy that reorders them needs the second search.
             let place = tail
                 .iter()
                 .position(same)
                 .map(|place| search_from + place)
                 .or_else(|| self.context.iter().position(same));
             let Some(place) = place else {
-                pieces.push(Piece::New(Arc::clone(message)));
+                pieces.push(ContextEdit::Insert(Arc::clone(message)));
                 continue;
             };
             search_from = place + 1;
             match pieces.last_mut() {
-                Some(Piece::Kept { from, count }) if *from + *count == place => *count += 1,
-                _ => pieces.push(Piece::Kept { from: place, count: 1 }),
+                Some(ContextEdit::Keep { from, count }) if *from + *count == place => *count += 1,
+                _ => pieces.push(ContextEdit::Keep { from: place, count: 1 }),
             }
         }
         pieces
     }
 
-    pub(super) fn assemble(&self, pieces: Vec<Piece>) -> Result<Vec<Arc<Message>>, FeedError> {
+    pub(super) fn apply_edits(
+        &self,
+        pieces: Vec<ContextEdit>,
+    ) -> Result<Vec<Arc<Message>>, TransitionError> {
         let mut messages = Vec::new();
         for piece in pieces {
             match piece {
-                Piece::New(message) => messages.push(message),
-                Piece::Kept { from, count } => {
+                ContextEdit::Insert(message) => messages.push(message),
+                ContextEdit::Keep { from, count } => {
                     let kept = self.context.get(from..from.saturating_add(count));
-                    let kept = kept.ok_or(FeedError::Phase("messages it does not have"))?;
+                    let kept = kept.ok_or(TransitionError::Phase("messages it does not have"))?;
                     messages.extend_from_slice(kept);
                 }
             }

@@ -1,4 +1,4 @@
-//! What is fed into the machine at any time: messages, another context, the end.
+//! Changes that can happen in any phase: messages, a replaced context, suspension and cancellation.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use provost_model::ModelResponse;
 use serde_json::{Map, Value};
 
 use super::{Phase, Run, UsageTotals};
-use crate::context::Fitted;
+use crate::context::CompactionResult;
 
-/// The result of a call that was under way when the run was stopped.
+/// The result of a call that was running when the run was stopped.
 const INTERRUPTED_RESULT: &str = "This call was interrupted before it gave a result.";
 
-/// A feed that does not fit where the run stands: a defect of the driver, or a decision for the wrong question.
+/// An entry that does not fit the run's phase: a bug in the driver, or a decision for an approval that is not
+/// pending.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FeedError {
-    /// No call with this id waits for a result.
+pub enum TransitionError {
+    /// No unfinished call has this id.
     #[error("call `{0}` does not wait for a result")]
     UnknownCall(String),
-    /// No question with this id waits for an answer.
+    /// No pending approval has this id.
     #[error("approval `{0}` does not wait for a decision")]
     UnknownApproval(ApprovalId),
-    /// This answer belongs to another phase.
+    /// The entry belongs to another phase.
     #[error("the run does not wait for {0} now")]
     Phase(&'static str),
 }
 
 impl Run {
-    pub(super) fn refuse_calls(&mut self, calls: &[ToolCall], text: &str, now: Timestamp) {
+    pub(super) fn reject_calls(&mut self, calls: &[ToolCall], text: &str, now: Timestamp) {
         if !calls.is_empty() {
             self.push_results(
                 calls.iter().map(|call| ToolResult::error(call, text)).collect(),
@@ -41,10 +42,10 @@ impl Run {
         self.push(Arc::new(Message::results(results).at(now)));
     }
 
-    /// A message from the user's side while the run is under way. A run that had ended by itself goes on.
-    pub(super) fn user_said(&mut self, message: Arc<Message>) {
+    /// Adds a user message to an active run. A run that ended normally continues.
+    pub(super) fn add_user_message(&mut self, message: Arc<Message>) {
         match &self.phase {
-            Phase::Tools { .. } => self.after_results.push(message),
+            Phase::Tools { .. } => self.queued_messages.push(message),
             Phase::Done(_) => {
                 self.push(message);
                 self.phase = Phase::Model { without_tools: false };
@@ -53,49 +54,50 @@ impl Run {
         }
     }
 
-    /// A hook changed the conversation for this and the following calls; the stored session stays as it is.
-    pub(super) fn context_changed(&mut self, messages: Vec<Arc<Message>>) {
+    /// Replaces the context for this and later calls, after a hook or handoff changed it. The stored session stays
+    /// unchanged.
+    pub(super) fn replace_context(&mut self, messages: Vec<Arc<Message>>) {
         self.context = messages;
-        self.mirrors_session = false;
+        self.context_matches_session = false;
     }
 
-    /// The conversation was made to fit.
-    pub(super) fn context_fitted(&mut self, fitted: Fitted) {
-        self.add_compaction(fitted.usage, fitted.cost, fitted.unmetered_calls);
+    /// Applies a compaction.
+    pub(super) fn apply_compaction(&mut self, fitted: CompactionResult) {
+        self.add_compaction_usage(fitted.usage, fitted.cost, fitted.calls_without_usage);
         self.context = fitted.messages;
         let Some(update) = fitted.session else { return };
-        if self.mirrors_session {
+        if self.context_matches_session {
             let from_unsaved = update.pop.min(self.unsaved.add.len());
             self.unsaved.add.truncate(self.unsaved.add.len() - from_unsaved);
             self.unsaved.pop += update.pop - from_unsaved;
         }
-        // Where the context is no longer the stored tail, counting from its end would take out the wrong messages. Leaving them
-        // is harmless: a session is read from its last summary on.
+        // If the context is not the stored tail, removing from its end would delete the wrong messages. Keeping them
+        // is harmless, because a session is read from its last summary on.
         self.unsaved.add.extend(update.add);
-        self.mirrors_session = true;
+        self.context_matches_session = true;
     }
 
-    /// The run ends for now and waits for decisions; the time until it goes on does not count.
-    pub(super) fn suspended(&mut self, state: Map<String, Value>, now: Timestamp) {
+    /// Suspends the run until decisions arrive. The time until it is resumed does not count towards its time limit.
+    pub(super) fn mark_suspended(&mut self, state: Map<String, Value>, now: Timestamp) {
         self.state = state;
         self.suspended_at = Some(now);
     }
 
-    /// True if it waits for decisions or has just got them.
+    /// True if the run is suspended, or has its decisions but is not resumed yet.
     pub fn is_suspended(&self) -> bool {
         self.suspended_at.is_some()
     }
 
-    /// The run goes on after it was suspended.
-    pub(super) fn resumed(&mut self, now: Timestamp) {
+    /// Resumes the run.
+    pub(super) fn mark_resumed(&mut self, now: Timestamp) {
         if let Some(since) = self.suspended_at.take() {
             let away = now.as_millis().saturating_sub(since.as_millis()).max(0);
             self.baseline.at = Timestamp::from_millis(self.baseline.at.as_millis() + away);
         }
     }
 
-    /// The calls that have no result yet.
-    pub fn open_calls(&self) -> HashSet<String> {
+    /// The ids of the calls that have no result yet.
+    pub fn unfinished_calls(&self) -> HashSet<String> {
         match &self.phase {
             Phase::Tools { calls } => calls
                 .iter()
@@ -106,9 +108,9 @@ impl Run {
         }
     }
 
-    /// The results that calls got without being run, where `since` messages had been produced before.
-    pub fn refused_since(&self, since: usize) -> Vec<ToolResult> {
-        let pushed = self.produced.get(since..).unwrap_or_default();
+    /// The results of calls that did not run. `since` is the number of new messages before them.
+    pub fn skipped_results_since(&self, since: usize) -> Vec<ToolResult> {
+        let pushed = self.new_messages.get(since..).unwrap_or_default();
         let pushed = pushed.iter().flat_map(|message| message.tool_results());
         let waiting = match &self.phase {
             Phase::Tools { calls } => calls.as_slice(),
@@ -118,12 +120,12 @@ impl Run {
         pushed.filter(|result| !result.pending).chain(waiting).cloned().collect()
     }
 
-    /// Messages of the user's side that no model call has seen yet.
-    pub fn unheard(&self) -> usize {
-        self.after_results.len()
+    /// Number of user messages that no model call has seen yet.
+    pub fn queued_message_count(&self) -> usize {
+        self.queued_messages.len()
     }
 
-    /// Stops the run where it stands. Open calls get a result that says so; what the model had said is kept.
+    /// Stops the run. Unfinished calls get an error result; a partial response is kept.
     pub(super) fn stop(
         &mut self,
         partial: Option<ModelResponse>,
@@ -132,15 +134,15 @@ impl Run {
         now: Timestamp,
     ) {
         if let Some(partial) = partial {
-            self.add_used(&UsageTotals::of_call(partial.usage, cost));
+            self.add_usage(&UsageTotals::from_call(partial.usage, cost));
             let message = Arc::new(partial.message.at(now));
             if !message.is_empty() {
-                self.last.text = message.text();
+                self.last_response.text = message.text();
                 self.push(message);
             }
         }
         let limit = match reason {
-            StopReason::Limit => self.spent(now).or_else(|| self.wall_spent()),
+            StopReason::Limit => self.exceeded_limit(now).or_else(|| self.wall_limit()),
             _ => None,
         };
         match std::mem::replace(&mut self.phase, Phase::Model { without_tools: false }) {
@@ -151,13 +153,13 @@ impl Run {
                     }
                 }
                 self.phase = Phase::Tools { calls };
-                self.close_round(now);
+                self.finish_tool_round(now);
             }
-            Phase::AtLimit { question } => {
-                self.refuse_calls(&question.calls, INTERRUPTED_RESULT, now)
+            Phase::AtLimit { context: question } => {
+                self.reject_calls(&question.calls, INTERRUPTED_RESULT, now)
             }
-            Phase::Output { calls, .. } => self.refuse_calls(&calls, INTERRUPTED_RESULT, now),
-            Phase::Model { .. } | Phase::HandOff { .. } => {}
+            Phase::Output { calls, .. } => self.reject_calls(&calls, INTERRUPTED_RESULT, now),
+            Phase::Model { .. } | Phase::Handoff { .. } => {}
             Phase::Done(ending) => {
                 self.phase = Phase::Done(ending);
                 return;

@@ -1,114 +1,126 @@
-//! Another agent goes on with the conversation.
+//! Handoffs: another agent continues the conversation.
 
 use std::sync::Arc;
 
-use provost_core::{HandOff, Money, Timestamp, ToolCall, ToolResult, Usage};
+use provost_core::{AgentHandoff, Money, Timestamp, ToolCall, ToolResult, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{FeedError, OutputPlan, Phase, Piece, Run};
+use super::{ContextEdit, OutputMode, Phase, Run, TransitionError};
 
-/// What the tools are called by which an agent gives a conversation away, before the agent's name.
+/// Prefix of the names of handoff tools, followed by the name of the target agent.
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
 
-/// How a conversation changed hands.
+/// A completed handoff.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HandedOff {
-    /// From whom to whom.
-    pub hand_off: HandOff,
-    /// The agents whose tools the next agent has to give it on.
-    pub transfers: Vec<Arc<str>>,
-    /// How the next agent's model is held to the type of the answer, where it is not as before.
+pub struct HandoffApplied {
+    /// The agents and the reason of the handoff.
+    #[serde(rename = "hand_off")]
+    pub handoff: AgentHandoff,
+    /// The agents that the new agent may hand off to.
+    #[serde(rename = "transfers")]
+    pub handoff_targets: Vec<Arc<str>>,
+    /// The output mode of the new agent. `None` if it does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<OutputPlan>,
-    /// What the next agent sees of the conversation.
-    pub messages: Vec<Piece>,
-    /// What making that used.
+    pub output: Option<OutputMode>,
+    /// The context of the new agent.
+    pub messages: Vec<ContextEdit>,
+    /// Token usage of preparing the context.
     pub usage: Usage,
-    /// What it cost, if its price is known.
+    /// Its cost. `None` if the price is unknown.
     pub cost: Option<Money>,
-    /// How many model calls did not say what they used.
-    pub unmetered_calls: u32,
-    /// When.
+    /// Number of model calls whose usage was not reported.
+    #[serde(rename = "unmetered_calls")]
+    pub calls_without_usage: u32,
+    /// Time of the handoff.
     pub at: Timestamp,
 }
 
 impl Run {
-    /// The agents that the conversation was given to, in order; the last one has it.
-    pub fn handed_to(&self) -> &[Arc<str>] {
-        &self.handed_to
+    /// The targets of all handoffs so far, in order. The last one is the active agent.
+    pub fn handoffs(&self) -> &[Arc<str>] {
+        &self.handoffs
     }
 
-    /// True if it may change hands once more.
-    pub fn may_hand_off(&self) -> bool {
-        self.handed_to.len() < self.config.hand_offs_max as usize
+    /// True if another handoff is allowed.
+    pub fn can_hand_off(&self) -> bool {
+        self.handoffs.len() < self.config.max_handoffs as usize
     }
 
-    /// The first of the calls of a round by which the conversation is given away. Others are just acknowledged.
-    pub(super) fn transfer_among(
+    /// Returns the target and the reason of the first successful handoff call of a round. Further handoff calls have
+    /// no effect.
+    pub(super) fn find_transfer(
         &self,
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Option<(Arc<str>, Option<String>)> {
-        if self.transfers.is_empty() || !self.may_hand_off() {
+        if self.handoff_targets.is_empty() || !self.can_hand_off() {
             return None;
         }
         calls.iter().zip(results).filter(|(_, result)| !result.is_error).find_map(|(call, _)| {
             let name = call.name.strip_prefix(TRANSFER_PREFIX)?;
-            let to = self.transfers.iter().find(|to| tool_part(to) == name)?;
+            let to = self.handoff_targets.iter().find(|to| tool_name_part(to) == name)?;
             Some((Arc::clone(to), reason_in(call)))
         })
     }
 
-    /// The agent that is to go on, and why.
-    pub(super) fn hand_off_due(&self) -> Option<(Arc<str>, Option<String>)> {
+    /// The target and the reason of the requested handoff.
+    pub(super) fn requested_handoff(&self) -> Option<(Arc<str>, Option<String>)> {
         match &self.phase {
-            Phase::HandOff { to, reason } => Some((Arc::clone(to), reason.clone())),
+            Phase::Handoff { to, reason } => Some((Arc::clone(to), reason.clone())),
             _ => None,
         }
     }
 
-    /// Takes in that it has changed hands.
-    pub(super) fn handed_off(&mut self, handed: HandedOff) -> Result<(), FeedError> {
-        let Some((to, _)) = self.hand_off_due() else {
-            return Err(FeedError::Phase("a hand-off"));
+    /// Applies a handoff.
+    pub(super) fn apply_handoff(&mut self, handed: HandoffApplied) -> Result<(), TransitionError> {
+        let Some((to, _)) = self.requested_handoff() else {
+            return Err(TransitionError::Phase("a hand-off"));
         };
-        let HandedOff { transfers, output, messages, usage, cost, unmetered_calls, .. } = handed;
-        let messages = self.assemble(messages)?;
+        let HandoffApplied {
+            handoff_targets: transfers,
+            output,
+            messages,
+            usage,
+            cost,
+            calls_without_usage: unmetered_calls,
+            ..
+        } = handed;
+        let messages = self.apply_edits(messages)?;
         let same = messages.len() == self.context.len()
             && messages.iter().zip(&self.context).all(|(new, old)| Arc::ptr_eq(new, old));
         if !same {
-            self.context_changed(messages);
+            self.replace_context(messages);
         }
-        self.add_compaction(usage, cost, unmetered_calls);
-        self.transfers = transfers;
+        self.add_compaction_usage(usage, cost, unmetered_calls);
+        self.handoff_targets = transfers;
         if let Some(output) = output {
             self.config.output = output;
         }
-        self.handed_to.push(to);
-        // What one agent got wrong says nothing about the next.
+        self.handoffs.push(to);
+        // The errors of one agent say nothing about the next.
         self.argument_faults.clear();
         self.phase = Phase::Model { without_tools: false };
         Ok(())
     }
 
-    /// The name of the agent that has the conversation now.
+    /// The name of the active agent.
     pub(super) fn active_agent(&self) -> &str {
-        match self.handed_to.last() {
+        match self.handoffs.last() {
             Some(to) => to,
             None => self.agent.rsplit('/').next().unwrap_or_default(),
         }
     }
 
-    /// What is told of a hand-off that is due.
-    pub fn hand_off(&self) -> Option<HandOff> {
-        let (to, reason) = self.hand_off_due()?;
-        Some(HandOff { from: self.active_agent().to_owned(), to: to.to_string(), reason })
+    /// The requested handoff, if any.
+    pub fn handoff(&self) -> Option<AgentHandoff> {
+        let (to, reason) = self.requested_handoff()?;
+        Some(AgentHandoff { from: self.active_agent().to_owned(), to: to.to_string(), reason })
     }
 }
 
-/// An agent's name as part of a tool's name.
-pub(crate) fn tool_part(agent: &str) -> String {
+/// Converts an agent's name into a part of a tool name.
+pub(crate) fn tool_name_part(agent: &str) -> String {
     agent.replace('.', "_")
 }
 

@@ -1,97 +1,99 @@
-//! What a run may use, and what happens when it is used up.
+//! The limits of a run, and the actions when one is reached.
 
 use std::time::Duration;
 
 use provost_core::{LimitKind, LimitReached, Limits, Money, Timestamp, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::usage::{UsageTotals, reached};
-use super::{Baseline, Run};
+use super::usage::{UsageTotals, limit_reached};
+use super::{LimitBaseline, Run};
 
-/// What happens at a limit.
+/// The action at a limit.
 ///
-/// Rounds and tool calls leave room for a last word. Tokens, money and time do not: there `FinalAnswer` stops, too.
+/// Limits on tool rounds and tool calls leave room for a final response. Limits on tokens, cost and time do not:
+/// there `FinalAnswer` stops too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AtLimit {
-    /// The run ends with what it has, and says which limit it was.
+pub enum OnLimit {
+    /// The run ends with its results so far and reports the limit.
     #[default]
     Stop,
-    /// One more model call without tools gives an answer from what is known.
+    /// One more model call, without tools, produces a final response.
     FinalAnswer,
-    /// The program is asked.
+    /// The program decides.
     Ask,
 }
 
-/// The question at a limit.
+/// A reached limit, for the program's decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LimitQuestion {
-    /// Which limit.
+pub struct LimitContext {
+    /// The limit and its values.
     pub reached: LimitReached,
-    /// Calls the model wants to make.
+    /// The calls that the model requested and that have not run.
     pub calls: Vec<ToolCall>,
-    /// Rounds of tool calls so far, extensions included.
-    pub rounds: u32,
+    /// Number of tool rounds so far, extensions included.
+    #[serde(rename = "rounds")]
+    pub tool_rounds: u32,
 }
 
-/// The answer at a limit.
+/// The program's decision at a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitDecision {
-    /// Go on with the same amount again; the waiting calls run, then the message, if any, is shown to the model.
+    /// Grant the same limits again and run the pending calls.
     Extend {
-        /// Said to the model after the results.
+        /// Message to the model after the results.
         message: Option<String>,
     },
-    /// Go on with the same amount again, but the waiting calls do not run.
+    /// Grant the same limits again, but do not run the pending calls.
     ExtendWithoutCalls {
-        /// Their result in place of running.
+        /// The result of the pending calls. `None` uses a standard text.
         result: Option<String>,
-        /// Said to the model after that.
+        /// Message to the model after the results.
         message: Option<String>,
     },
-    /// One more model call without tools.
+    /// One more model call, without tools.
     FinalAnswer {
-        /// Said to the model in place of the usual notice.
+        /// Message to the model. `None` uses a standard text.
         message: Option<String>,
     },
-    /// The run ends with what it has.
+    /// The run ends with its results so far.
     Stop,
 }
 
 impl Run {
-    /// The first of tokens, money and time that is used up.
-    pub(super) fn spent(&self, now: Timestamp) -> Option<LimitReached> {
+    /// Returns the first limit on tokens, cost or time that is reached.
+    pub(super) fn exceeded_limit(&self, now: Timestamp) -> Option<LimitReached> {
         let limits = &self.config.limits;
-        let since = self.totals().minus(&self.totals_before());
+        let since = self.totals().saturating_sub(&self.totals_before());
         if let Some(reached) = since.exceeded(limits) {
             return Some(reached);
         }
         let wall = limits.wall?;
         let used = now.since(self.baseline.at);
-        (used >= wall).then(|| reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
+        (used >= wall).then(|| limit_reached(LimitKind::Wall, &Seconds(wall), &Seconds(used)))
     }
 
-    /// Returns the limit of a policy on the tokens of the whole run, if they are used up: an extension of the run's own limits does not
-    /// change that.
-    pub(crate) fn used_up(&self, allowed: u64) -> Option<LimitReached> {
+    /// Returns the policy's token limit if the whole run has reached it. Extending the run's own limits does not
+    /// change this.
+    pub(crate) fn exceeded_token_cap(&self, allowed: u64) -> Option<LimitReached> {
         self.totals().exceeded(&Limits::unlimited().total_tokens(allowed))
     }
 
-    /// The usage of the run and its children so far.
+    /// Usage of the run and its children so far.
     pub(crate) fn totals(&self) -> UsageTotals {
-        let Self { turns, usage, cost, unpriced_calls, unmetered: usage_unknown, .. } = *self;
+        let Self { turns, usage, cost, unpriced_calls, usage_unknown, .. } = *self;
         UsageTotals { turns, usage, cost, unpriced_calls, usage_unknown }
     }
 
-    /// The usage before the limits were last extended: it no longer counts for them.
+    /// Usage before the limits were last extended, which no longer counts towards them.
     pub(crate) fn totals_before(&self) -> UsageTotals {
-        let Baseline { usage, cost, unpriced_calls, .. } = self.baseline;
+        let LimitBaseline { usage, cost, unpriced_calls, .. } = self.baseline;
         UsageTotals { usage, cost, unpriced_calls, ..UsageTotals::default() }
     }
 
-    /// Adds usage. Model calls of the run itself are counted where the answer is taken in.
-    pub(super) fn add_used(&mut self, more: &UsageTotals) {
+    /// Adds usage. The run's own model calls are counted where their response is applied.
+    pub(super) fn add_usage(&mut self, more: &UsageTotals) {
         let mut totals = self.totals();
         totals.add(more);
         self.usage = totals.usage;
@@ -99,51 +101,56 @@ impl Run {
         self.unpriced_calls = totals.unpriced_calls;
     }
 
-    /// Adds the usage of a model call that compacts the conversation, if there was one.
-    pub(super) fn add_compaction(&mut self, usage: Usage, cost: Option<Money>, unmetered: u32) {
+    /// Adds the usage of a compaction's model calls, if there were any.
+    pub(super) fn add_compaction_usage(
+        &mut self,
+        usage: Usage,
+        cost: Option<Money>,
+        unmetered: u32,
+    ) {
         if usage.total() > 0 {
-            self.add_used(&UsageTotals::of_call(usage, cost));
+            self.add_usage(&UsageTotals::from_call(usage, cost));
         }
-        self.unmetered |= unmetered > 0;
+        self.usage_unknown |= unmetered > 0;
         self.unpriced_calls += unmetered;
     }
 
-    /// The time limit as reached, for a driver whose own clock says so.
-    pub(super) fn wall_spent(&self) -> Option<LimitReached> {
+    /// The time limit as reached, for a driver whose own clock detected it.
+    pub(super) fn wall_limit(&self) -> Option<LimitReached> {
         let wall = self.config.limits.wall?;
-        Some(reached(LimitKind::Wall, &Seconds(wall), &Seconds(wall)))
+        Some(limit_reached(LimitKind::Wall, &Seconds(wall), &Seconds(wall)))
     }
 
-    /// The limit after which the model has only a last word, once it is reached.
-    pub fn exhausted(&self) -> Option<LimitReached> {
-        self.last_word.clone()
+    /// The limit that permits only one more model call, once it is reached.
+    pub fn final_answer_limit(&self) -> Option<LimitReached> {
+        self.final_answer_limit.clone()
     }
 
-    /// The limit that a round of `calls` more tool calls would break.
-    pub(super) fn round_limit(&self, calls: usize) -> Option<LimitReached> {
+    /// The limit that a round of `calls` more tool calls would exceed.
+    pub(super) fn exceeded_by_calls(&self, calls: usize) -> Option<LimitReached> {
         let (limits, base) = (&self.config.limits, &self.baseline);
-        let rounds = self.rounds - base.rounds;
+        let rounds = self.tool_rounds - base.tool_rounds;
         if let Some(allowed) = limits.turns
             && rounds >= allowed
         {
-            return Some(reached(LimitKind::Turns, &allowed, &rounds));
+            return Some(limit_reached(LimitKind::Turns, &allowed, &rounds));
         }
         let used = self.tool_calls - base.tool_calls;
         let wanted = used.saturating_add(u32::try_from(calls).unwrap_or(u32::MAX));
         match limits.tool_calls {
             Some(allowed) if wanted > allowed => {
-                Some(reached(LimitKind::ToolCalls, &allowed, &used))
+                Some(limit_reached(LimitKind::ToolCalls, &allowed, &used))
             }
             _ => None,
         }
     }
 
-    /// Starts all counting again: the same amount of everything once more.
-    pub(super) fn extend(&mut self, now: Timestamp) {
-        self.unmetered = false;
-        self.baseline = Baseline {
+    /// Grants the same limits again by moving the baseline.
+    pub(super) fn extend_limits(&mut self, now: Timestamp) {
+        self.usage_unknown = false;
+        self.baseline = LimitBaseline {
             unpriced_calls: self.unpriced_calls,
-            rounds: self.rounds,
+            tool_rounds: self.tool_rounds,
             tool_calls: self.tool_calls,
             usage: self.usage,
             cost: self.cost,

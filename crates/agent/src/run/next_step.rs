@@ -1,99 +1,100 @@
-//! What happens next.
+//! The next step of a run.
 
 use std::sync::Arc;
 
 use provost_core::recovery::EffectKey;
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, LimitReached, RequestKind, RunId, StopReason, Timestamp,
-    ToolCall,
+    ApprovalDecision, ApprovalRequest, ApprovalRequestKind, LimitReached, RunId, StopReason,
+    Timestamp, ToolCall,
 };
 
 use serde_json::Value;
 
-use super::{Answer, AtLimit, Ending, LimitQuestion, Phase, Run};
+use super::{ApprovalAnswer, Completion, LimitContext, OnLimit, Phase, Run};
 
-/// What the driver must do next.
+/// The next step that the driver must execute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Ask the model, then apply [`super::Feed::ModelAnswered`].
+    /// Call the model, then apply [`super::Feed::ModelAnswered`].
     CallModel {
         /// 1 for the first call of the run.
         turn: u32,
-        /// True for the last word at a limit: no tools are offered.
+        /// True for the final response at a limit: no tools are offered.
         without_tools: bool,
     },
     /// Run these calls, then apply [`super::Feed::ToolFinished`] or [`super::Feed::ApprovalNeeded`] for each.
-    CallTools(Vec<CallTicket>),
-    /// Let another agent go on, then apply [`super::Feed::HandedOff`].
-    HandOff {
-        /// Which one.
+    CallTools(Vec<ToolCallRequest>),
+    /// Hand off to another agent, then apply [`super::Feed::HandedOff`].
+    Handoff {
+        /// The target agent.
         to: Arc<str>,
     },
-    /// Ask what to do at a limit, then apply [`super::Feed::LimitDecided`].
-    AskLimit(LimitQuestion),
-    /// Check the answer, then apply [`super::Feed::OutputChecked`].
+    /// Let the program decide at a limit, then apply [`super::Feed::LimitDecided`].
+    AskLimit(LimitContext),
+    /// Validate the output, then apply [`super::Feed::OutputChecked`].
     CheckOutput(String),
-    /// Nothing can go on before these are decided: store the run, then apply [`super::Feed::ApprovalDecided`].
-    Wait(Vec<ApprovalRequest>),
-    /// The run is over.
+    /// Nothing can continue before these are decided: store the run, then apply [`super::Feed::ApprovalDecided`].
+    AwaitApprovals(Vec<ApprovalRequest>),
+    /// The run has ended.
     Done,
 }
 
 /// One call to run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CallTicket {
-    /// The call; as hooks left it, if they have seen it.
+pub struct ToolCallRequest {
+    /// The call, after hooks changed it if they have run.
     pub call: ToolCall,
-    /// The model call that made it: 1 for the first of the run.
+    /// The model call that requested it: 1 for the first of the run.
     pub turn: u32,
-    /// Its place among the calls of that answer, from 0.
+    /// Its index among the calls of that response, from 0.
     pub index: usize,
-    /// True if hooks have already seen it.
+    /// True if hooks have already run.
     pub prepared: bool,
-    /// How often the model has sent wrong arguments to this tool before.
-    pub faults: u32,
-    /// What people have answered about this exact call.
-    pub answers: Vec<Answer>,
+    /// Number of earlier calls to this tool with invalid arguments.
+    pub argument_faults: u32,
+    /// The decisions of people about this exact call.
+    pub answers: Vec<ApprovalAnswer>,
 }
 
-impl CallTicket {
-    /// What is the same whenever this very call is made again. Ours, because a model may use an id twice.
+impl ToolCallRequest {
+    /// Idempotency key: the same whenever this exact call is repeated. It does not use the model's call id, which may
+    /// repeat.
     pub fn effect_key(&self, run_id: RunId) -> EffectKey {
         EffectKey::new(run_id, u64::from(self.turn), self.index as u64)
     }
 
-    /// Whether it may run at all, if a person was asked that.
+    /// The decision whether the call may run, if it was requested before the call.
     pub fn decision(&self) -> Option<&ApprovalDecision> {
-        answer_to(&self.answers, None, None)
+        decision_for(&self.answers, None, None)
     }
 }
 
-/// The answer to a question; one with a hint was asked by the running tool.
-pub(crate) fn answer_to<'a>(
-    answers: &'a [Answer],
+/// The decision of the request with this hint and payload. A request with a hint comes from the running tool.
+pub(crate) fn decision_for<'a>(
+    answers: &'a [ApprovalAnswer],
     hint: Option<&str>,
     payload: Option<&Value>,
 ) -> Option<&'a ApprovalDecision> {
-    let same = |answer: &&Answer| {
+    let same = |answer: &&ApprovalAnswer| {
         answer.request.hint.as_deref() == hint && answer.request.payload.as_ref() == payload
     };
     answers.iter().find(same).map(|answer| &answer.decision)
 }
 
-/// True if a call has waited for this, and the wait is over.
-pub(crate) fn has_waited(answers: &[Answer], wait: &Value) -> bool {
-    answers.iter().any(|Answer { request, .. }| {
-        request.kind == RequestKind::Runs && request.payload.as_ref() == Some(wait)
+/// True if a call has waited for these runs and the wait has ended.
+pub(crate) fn has_waited(answers: &[ApprovalAnswer], wait: &Value) -> bool {
+    answers.iter().any(|ApprovalAnswer { request, .. }| {
+        request.kind == ApprovalRequestKind::Runs && request.payload.as_ref() == Some(wait)
     })
 }
 
 impl Run {
-    /// Decides what happens next. Calling it again without feeding an answer gives the same step.
+    /// Returns the next step. Without an entry applied in between, a second call returns the same step.
     pub fn next_step(&mut self, now: Timestamp) -> Step {
         if let Phase::Model { without_tools } = self.phase
-            && let Some(reached) = self.spent(now)
+            && let Some(reached) = self.exceeded_limit(now)
         {
-            self.reach_hard_limit(reached, without_tools, now);
+            self.on_hard_limit(reached, without_tools, now);
         }
         match &self.phase {
             Phase::Model { without_tools } => {
@@ -103,30 +104,36 @@ impl Run {
                 let ready: Vec<_> =
                     calls.iter().enumerate().filter(|(_, call)| call.can_run()).collect();
                 if ready.is_empty() {
-                    return Step::Wait(calls.iter().filter_map(|call| call.open.clone()).collect());
+                    return Step::AwaitApprovals(
+                        calls.iter().filter_map(|call| call.pending_approval.clone()).collect(),
+                    );
                 }
-                let ticket = |(index, state): (usize, &super::CallState)| CallTicket {
+                let ticket = |(index, state): (usize, &super::CallState)| ToolCallRequest {
                     turn: self.turns,
                     index,
-                    call: state.effective.clone().unwrap_or_else(|| state.call.clone()),
-                    prepared: state.effective.is_some(),
-                    faults: self.argument_faults.get(&state.call.name).copied().unwrap_or(0),
+                    call: state.prepared_call.clone().unwrap_or_else(|| state.call.clone()),
+                    prepared: state.prepared_call.is_some(),
+                    argument_faults: self
+                        .argument_faults
+                        .get(&state.call.name)
+                        .copied()
+                        .unwrap_or(0),
                     answers: state.answers.clone(),
                 };
                 Step::CallTools(ready.into_iter().map(ticket).collect())
             }
-            Phase::HandOff { to, .. } => Step::HandOff { to: Arc::clone(to) },
-            Phase::AtLimit { question } => Step::AskLimit(question.clone()),
+            Phase::Handoff { to, .. } => Step::Handoff { to: Arc::clone(to) },
+            Phase::AtLimit { context: question } => Step::AskLimit(question.clone()),
             Phase::Output { raw, .. } => Step::CheckOutput(raw.clone()),
             Phase::Done(_) => Step::Done,
         }
     }
 
-    /// Tokens, money or time are used up: no further request may start.
-    fn reach_hard_limit(&mut self, reached: LimitReached, last_word: bool, now: Timestamp) {
-        if self.config.at_limit == AtLimit::Ask && !last_word {
+    /// Ends the run at a limit on tokens, cost or time, because no further request may start.
+    fn on_hard_limit(&mut self, reached: LimitReached, last_word: bool, now: Timestamp) {
+        if self.config.on_limit == OnLimit::Ask && !last_word {
             self.phase = Phase::AtLimit {
-                question: LimitQuestion { reached, calls: Vec::new(), rounds: self.rounds },
+                context: LimitContext { reached, calls: Vec::new(), tool_rounds: self.tool_rounds },
             };
             return;
         }
@@ -140,6 +147,6 @@ impl Run {
         pending_calls: Vec<ToolCall>,
         at: Timestamp,
     ) {
-        self.phase = Phase::Done(Ending { stop, limit, pending_calls, output: None, at });
+        self.phase = Phase::Done(Completion { stop, limit, pending_calls, output: None, at });
     }
 }

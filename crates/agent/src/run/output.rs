@@ -1,20 +1,21 @@
-//! The typed answer, checked.
+//! Validation of the typed output.
 
 use std::sync::Arc;
 
 use provost_core::{Message, StopReason, Timestamp, ToolCall, ToolResult};
 
-use super::{FeedError, OutputPlan, Phase, Run};
+use super::{OutputMode, Phase, Run, TransitionError};
 
 impl Run {
-    /// The answer was checked: `Err` says what is wrong with it. True if it goes back to the model.
-    pub(super) fn output_checked(
+    /// Applies the validation of an output: `Err` holds the problem. Returns true if the output is returned to the
+    /// model.
+    pub(super) fn apply_output_check(
         &mut self,
         check: Result<(), String>,
         now: Timestamp,
-    ) -> Result<bool, FeedError> {
+    ) -> Result<bool, TransitionError> {
         let Phase::Output { raw, call_id, calls } = &self.phase else {
-            return Err(FeedError::Phase("the check of an answer"));
+            return Err(TransitionError::Phase("the check of an answer"));
         };
         let (raw, call_id, calls) = (raw.clone(), call_id.clone(), calls.clone());
         let problem = check.err();
@@ -37,13 +38,13 @@ impl Run {
             self.push_results(calls.iter().map(result).collect(), now);
         }
         if problem.is_none() || self.output_faults >= self.config.output_retries {
-            let stop = self.last.stop.unwrap_or(StopReason::EndTurn);
+            let stop = self.last_response.stop.unwrap_or(StopReason::EndTurn);
             let stop = match stop {
-                _ if self.last_word.is_some() => StopReason::Limit,
+                _ if self.final_answer_limit.is_some() => StopReason::Limit,
                 StopReason::ToolUse => StopReason::EndTurn,
                 stop => stop,
             };
-            self.end(stop, self.exhausted(), Vec::new(), now);
+            self.end(stop, self.final_answer_limit(), Vec::new(), now);
             if let Phase::Done(ending) = &mut self.phase {
                 ending.output = Some(raw);
             }
@@ -52,18 +53,18 @@ impl Run {
         self.output_faults += 1;
         if call_id.is_none() {
             let hint = match &self.config.output {
-                OutputPlan::Tool(name) => {
+                OutputMode::Tool(name) => {
                     format!("{answer_text} Call the tool `{name}` with the answer.")
                 }
                 _ => answer_text,
             };
             self.push(Arc::new(Message::user(hint).at(now)));
         }
-        self.phase = Phase::Model { without_tools: self.last_word.is_some() };
+        self.phase = Phase::Model { without_tools: self.final_answer_limit.is_some() };
         Ok(true)
     }
 
-    /// How many more wrong answers are sent back.
+    /// Number of further invalid outputs that are returned to the model.
     pub fn output_retries_left(&self) -> u32 {
         self.config.output_retries.saturating_sub(self.output_faults)
     }

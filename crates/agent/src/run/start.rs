@@ -1,36 +1,36 @@
-//! How a run begins: with a new message, or with results that were owed.
+//! The start of a run, with a new message or with results of pending calls.
 
 use std::sync::Arc;
 
-use provost_core::{Message, Part, Role, RunId, Timestamp, ToolResult, Usage};
+use provost_core::{ContentPart, Message, Role, RunId, Timestamp, ToolResult, Usage};
 use provost_session::SessionChange;
 
-use super::{Baseline, LastAnswer, Phase, RUN_VERSION, Run, RunInput, RunStarted};
+use super::{LastResponse, LimitBaseline, Phase, RUN_VERSION, Run, RunInput, RunStarted};
 
-/// Why results cannot be taken in.
+/// Error of continuing a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueError {
     /// No result was given.
     #[error("no tool results were given: pass one for each pending call")]
     NoResults,
-    /// The conversation waits for nothing.
+    /// The conversation has no pending tool calls.
     #[error("the conversation has no pending tool calls to continue from")]
     NothingPending,
     /// The conversation waits for the user, not for the model.
     #[error("the conversation has nothing for the model to answer: send a message")]
     NothingToAnswer,
-    /// A result for a call that nobody made.
-    #[error("`{given}` is not a pending call: the pending ones are {pending}")]
+    /// A result names a call that is not pending.
+    #[error("`{id}` is not a pending call: the pending ones are {pending}")]
     UnknownCall {
-        /// The id given.
-        given: String,
-        /// The ids that are pending.
+        /// The id in the result.
+        id: String,
+        /// The ids of the pending calls.
         pending: String,
     },
-    /// The same call twice.
+    /// Two results name the same call.
     #[error("there are two results for call `{0}`")]
     Duplicate(String),
-    /// A call without a result.
+    /// A pending call has no result.
     #[error("there is no result for {0}: give one for every pending call")]
     Missing(String),
 }
@@ -42,8 +42,16 @@ impl Run {
         started: RunStarted,
         history: Vec<Arc<Message>>,
     ) -> Result<Self, ContinueError> {
-        let RunStarted { agent, config, mirrors_session, state, input, at, shared: _ } = started;
-        let transfers = config.transfers.clone();
+        let RunStarted {
+            agent,
+            config,
+            context_matches_session: mirrors_session,
+            state,
+            input,
+            at,
+            shared: _,
+        } = started;
+        let transfers = config.handoff_targets.clone();
         let mut run = Self {
             version: RUN_VERSION,
             id,
@@ -51,42 +59,42 @@ impl Run {
             started_at: at,
             config,
             context: history,
-            produced: Vec::new(),
+            new_messages: Vec::new(),
             unsaved: SessionChange::default(),
-            mirrors_session,
+            context_matches_session: mirrors_session,
             suspended_at: None,
-            unmetered: false,
+            usage_unknown: false,
             phase: Phase::Model { without_tools: false },
-            after_results: Vec::new(),
+            queued_messages: Vec::new(),
             usage: Usage::default(),
             cost: None,
             unpriced_calls: 0,
             turns: 0,
-            rounds: 0,
+            tool_rounds: 0,
             tool_calls: 0,
-            baseline: Baseline { at, ..Baseline::default() },
+            baseline: LimitBaseline { at, ..LimitBaseline::default() },
             argument_faults: Default::default(),
             output_faults: 0,
             state,
-            last: LastAnswer::default(),
+            last_response: LastResponse::default(),
             call_ids: Default::default(),
-            last_word: None,
-            below: Default::default(),
-            handed_to: Vec::new(),
-            transfers,
+            final_answer_limit: None,
+            child_usage: Default::default(),
+            handoffs: Vec::new(),
+            handoff_targets: transfers,
         };
         match input {
             RunInput::Message { message } => {
-                run.close_pending();
+                run.resolve_pending_results();
                 run.push(message);
             }
-            RunInput::ToolResults { results } => run.take_results(results, at)?,
-            RunInput::Continue => run.check_waits_for_model()?,
+            RunInput::ToolResults { results } => run.add_results(results, at)?,
+            RunInput::Continue => run.check_awaits_model()?,
         }
         Ok(run)
     }
 
-    fn check_waits_for_model(&self) -> Result<(), ContinueError> {
+    fn check_awaits_model(&self) -> Result<(), ContinueError> {
         let waits = self.context.last().is_some_and(|last| match last.role {
             Role::User | Role::Summary => true,
             Role::Tool => !last.tool_results().any(|result| result.pending),
@@ -95,17 +103,17 @@ impl Run {
         if waits { Ok(()) } else { Err(ContinueError::NothingToAnswer) }
     }
 
-    /// Puts the results of pending calls into the conversation.
-    fn take_results(
+    /// Adds the results of pending calls to the conversation.
+    fn add_results(
         &mut self,
         results: Vec<ToolResult>,
         now: Timestamp,
     ) -> Result<(), ContinueError> {
-        let (calls, placeholder) = self.pending()?;
+        let (calls, placeholder) = self.pending_calls()?;
         let mut results = match_results(&calls, results)?;
         if placeholder && let Some(last) = self.context.pop() {
             self.unsaved.pop = 1;
-            // Results that were there already stay in their places.
+            // Results that exist already keep their order.
             let mut given = results.into_iter();
             let take = |known: &ToolResult| match known.pending {
                 true => given.next(),
@@ -117,13 +125,13 @@ impl Run {
         Ok(())
     }
 
-    /// True if the stored form is one this version can run.
+    /// True if this version of the program can execute the stored run.
     pub fn is_current_version(&self) -> bool {
         self.version == RUN_VERSION
     }
 
-    /// The calls that wait for results from outside, and whether a placeholder message stands for them.
-    fn pending(&self) -> Result<(Vec<String>, bool), ContinueError> {
+    /// The ids of the pending calls, and whether a placeholder message holds their results.
+    fn pending_calls(&self) -> Result<(Vec<String>, bool), ContinueError> {
         let last = self.context.last().ok_or(ContinueError::NothingPending)?;
         let ids: Vec<String> = match last.role {
             Role::Tool => {
@@ -138,8 +146,8 @@ impl Run {
         Ok((ids, last.role == Role::Tool))
     }
 
-    /// A new message came instead of the results that were owed: say so in their place.
-    fn close_pending(&mut self) {
+    /// Marks pending calls as not run, because a new message arrived instead of their results.
+    fn resolve_pending_results(&mut self) {
         let Some(last) = self.context.last() else {
             return;
         };
@@ -148,12 +156,12 @@ impl Run {
         }
         let mut closed = Message::clone(last);
         for part in &mut closed.parts {
-            if let Part::ToolResult(result) = part
+            if let ContentPart::ToolResult(result) = part
                 && result.pending
             {
                 result.pending = false;
                 result.is_error = true;
-                result.parts = vec![provost_core::ResultPart::Text {
+                result.parts = vec![provost_core::ToolResultPart::Text {
                     text: "This call was not run.".to_owned(),
                 }];
             }
@@ -165,7 +173,7 @@ impl Run {
     }
 }
 
-/// Puts results in call order; each call gets exactly one.
+/// Sorts the results in call order. Each call needs exactly one.
 fn match_results(
     calls: &[String],
     results: Vec<ToolResult>,
@@ -176,7 +184,7 @@ fn match_results(
     let mut slots: Vec<Option<ToolResult>> = vec![None; calls.len()];
     for mut result in results {
         let place = calls.iter().position(|id| *id == result.call_id).ok_or_else(|| {
-            ContinueError::UnknownCall { given: result.call_id.clone(), pending: quoted(calls) }
+            ContinueError::UnknownCall { id: result.call_id.clone(), pending: quoted(calls) }
         })?;
         if slots[place].is_some() {
             return Err(ContinueError::Duplicate(result.call_id));

@@ -1,7 +1,7 @@
 //! The stored form of a run and of its journal entries. A change here breaks stored runs: raise [`RUN_VERSION`] or keep the form.
 
 use provost_core::{
-    AgentUsed, ApprovalDecision, ApprovalRequest, Env, LimitKind, LimitReached, Limits, Message,
+    AgentUsage, ApprovalDecision, ApprovalRequest, Env, LimitKind, LimitReached, Limits, Message,
     ToolCall, ToolResult, Usage,
 };
 use provost_model::ModelResponse;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Feed, Run};
+use super::{JournalEntry, Run};
 
 /// Reading and writing gives the same JSON.
 fn check<T: Serialize + DeserializeOwned>(stored: Value) {
@@ -24,7 +24,7 @@ fn call() -> ToolCall {
 fn request(env: &Env) -> ApprovalRequest {
     ApprovalRequest {
         id: env.id(),
-        kind: provost_core::RequestKind::Call,
+        kind: provost_core::ApprovalRequestKind::Call,
         call: call(),
         hint: None,
         payload: None,
@@ -40,7 +40,7 @@ fn reached() -> Value {
 
 fn used() -> Value {
     let usage = Usage::new(1, 1);
-    json!(AgentUsed { agent: "a/b".to_owned(), turns: 1, usage, cost: None, unpriced_calls: 0 })
+    json!(AgentUsage { agent: "a/b".to_owned(), turns: 1, usage, cost: None, unpriced_calls: 0 })
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn every_journal_entry_is_stored_as_it_was() {
         {"feed": "stopped", "partial": null, "cost": null, "reason": "cancelled", "at": 1},
         {"feed": "stopped", "partial": response, "cost": null, "reason": "limit", "limit": reached(), "at": 1},
     ]);
-    entries.as_array().unwrap().iter().cloned().for_each(check::<Feed>);
+    entries.as_array().unwrap().iter().cloned().for_each(check::<JournalEntry>);
 }
 
 /// A stored run in this phase.

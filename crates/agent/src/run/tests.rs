@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, Env, LimitKind, Part, RequestKind, ToolResult,
+    ApprovalDecision, ApprovalRequest, ApprovalRequestKind, ContentPart, Env, LimitKind, ToolResult,
 };
 use provost_model::ModelResponse;
 use serde_json::json;
 
 use super::*;
 
-fn asked(limits: Limits, at_limit: AtLimit) -> Run {
+fn asked(limits: Limits, at_limit: OnLimit) -> Run {
     let started = RunStarted {
         agent: "tester".into(),
         config: RunConfig {
             limits,
-            at_limit,
+            on_limit: at_limit,
             execute_tools: true,
-            output: OutputPlan::Text,
+            output: OutputMode::Text,
             output_retries: 1,
             depth: 0,
-            hand_offs_max: 10,
-            transfers: Vec::new(),
+            max_handoffs: 10,
+            handoff_targets: Vec::new(),
         },
-        mirrors_session: true,
+        context_matches_session: true,
         state: Map::new(),
         shared: Vec::new(),
         input: RunInput::Message { message: Arc::new(Message::user("hi")) },
@@ -42,7 +42,7 @@ fn tool_call(id: &str) -> ToolCall {
 
 fn calling(ids: &[&str]) -> ModelResponse {
     let mut response = ModelResponse::text("");
-    response.message.parts = ids.iter().map(|id| Part::ToolCall(tool_call(id))).collect();
+    response.message.parts = ids.iter().map(|id| ContentPart::ToolCall(tool_call(id))).collect();
     response.stop = StopReason::ToolUse;
     response.usage = Usage::new(10, 1);
     response
@@ -53,17 +53,21 @@ fn answer(
     mut response: ModelResponse,
     cost: Option<Money>,
     seconds: i64,
-) -> Result<Arc<Message>, FeedError> {
+) -> Result<Arc<Message>, TransitionError> {
     let at = at(seconds);
     run.normalize_response(&mut response, at);
-    match run.apply(Feed::ModelAnswered { response: Box::new(response), cost, at })? {
-        Fed::Answer(message) => Ok(message),
+    match run.apply(JournalEntry::ModelResponded { response: Box::new(response), cost, at })? {
+        ApplyResult::Response(message) => Ok(message),
         other => panic!("{other:?}"),
     }
 }
 
-fn finish(run: &mut Run, result: ToolResult, seconds: i64) -> Result<Fed, FeedError> {
-    run.apply(Feed::ToolFinished { result: Box::new(result), fault: false, at: at(seconds) })
+fn finish(run: &mut Run, result: ToolResult, seconds: i64) -> Result<ApplyResult, TransitionError> {
+    run.apply(JournalEntry::ToolFinished {
+        result: Box::new(result),
+        invalid_arguments: false,
+        at: at(seconds),
+    })
 }
 
 /// Every step and feed must survive storage.
@@ -76,13 +80,13 @@ fn stored(run: &mut Run) {
 
 #[test]
 fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     assert_eq!(run.next_step(at(0)), Step::CallModel { turn: 1, without_tools: false });
     answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
     stored(&mut run);
     let Step::CallTools(tickets) = run.next_step(at(1)) else { panic!() };
     assert_eq!(tickets.len(), 2);
-    assert!(!run.is_settled());
+    assert!(!run.is_checkpointable());
     finish(&mut run, ToolResult::text(&tool_call("b"), "2"), 2).unwrap();
     stored(&mut run);
     assert!(
@@ -105,12 +109,14 @@ fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
 
 #[test]
 fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     let before = run.clone();
     let result = ToolResult::text(&tool_call("a"), "1");
-    assert_eq!(finish(&mut run, result.clone(), 1), Err(FeedError::UnknownCall("a".into())));
-    assert!(run.apply(Feed::LimitDecided { decision: LimitDecision::Stop, at: at(1) }).is_err());
-    assert!(run.apply(Feed::OutputChecked { problem: None, at: at(1) }).is_err());
+    assert_eq!(finish(&mut run, result.clone(), 1), Err(TransitionError::UnknownCall("a".into())));
+    assert!(
+        run.apply(JournalEntry::LimitDecided { decision: LimitDecision::Stop, at: at(1) }).is_err()
+    );
+    assert!(run.apply(JournalEntry::OutputChecked { problem: None, at: at(1) }).is_err());
     assert_eq!(run, before);
     answer(&mut run, calling(&["a"]), None, 1).unwrap();
     assert!(answer(&mut run, calling(&["b"]), None, 1).is_err());
@@ -121,11 +127,11 @@ fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
 #[test]
 fn a_decision_is_good_for_one_question_once() {
     let env = Env::simulated(4);
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     answer(&mut run, calling(&["a"]), None, 1).unwrap();
     let request = ApprovalRequest {
         id: env.id(),
-        kind: RequestKind::Call,
+        kind: ApprovalRequestKind::Call,
         call: tool_call("a"),
         hint: None,
         payload: None,
@@ -133,10 +139,10 @@ fn a_decision_is_good_for_one_question_once() {
         approvers: None,
     };
     let (effective, asked) = (Box::new(tool_call("a")), Box::new(request.clone()));
-    run.apply(Feed::ApprovalNeeded { effective, request: asked }).unwrap();
+    run.apply(JournalEntry::ApprovalNeeded { prepared_call: effective, request: asked }).unwrap();
     stored(&mut run);
-    assert_eq!(run.next_step(at(2)), Step::Wait(vec![request.clone()]));
-    let approve = |id| Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve };
+    assert_eq!(run.next_step(at(2)), Step::AwaitApprovals(vec![request.clone()]));
+    let approve = |id| JournalEntry::ApprovalDecided { id, decision: ApprovalDecision::Approve };
     assert!(run.apply(approve(env.id())).is_err());
     run.apply(approve(request.id)).unwrap();
     assert!(run.apply(approve(request.id)).is_err());
@@ -156,7 +162,7 @@ fn every_limit_stops_before_the_next_request() {
         (LimitKind::Wall, Limits::unlimited().wall(Duration::from_secs(3))),
     ];
     for (kind, limits) in table {
-        let mut run = asked(limits, AtLimit::FinalAnswer);
+        let mut run = asked(limits, OnLimit::FinalAnswer);
         answer(&mut run, calling(&["a"]), Some(price), 1).unwrap();
         finish(&mut run, ToolResult::text(&tool_call("a"), "1"), 3).unwrap();
         assert_eq!(run.next_step(at(3)), Step::Done, "{kind:?}");
@@ -169,7 +175,7 @@ fn every_limit_stops_before_the_next_request() {
 
 #[test]
 fn extending_a_limit_gives_the_same_amount_again() {
-    let mut run = asked(Limits::unlimited().total_tokens(11), AtLimit::Ask);
+    let mut run = asked(Limits::unlimited().total_tokens(11), OnLimit::Ask);
     for round in 1..=2 {
         answer(&mut run, calling(&[&round.to_string()]), None, round).unwrap();
         finish(&mut run, ToolResult::text(&tool_call(&round.to_string()), "1"), round).unwrap();
@@ -178,14 +184,14 @@ fn extending_a_limit_gives_the_same_amount_again() {
         );
         stored(&mut run);
         let decision = LimitDecision::Extend { message: None };
-        run.apply(Feed::LimitDecided { decision, at: at(round) }).unwrap();
+        run.apply(JournalEntry::LimitDecided { decision, at: at(round) }).unwrap();
         assert!(matches!(run.next_step(at(round)), Step::CallModel { .. }));
     }
 }
 
 #[test]
 fn calls_without_ids_or_with_one_twice_get_their_own() {
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     let message = answer(&mut run, calling(&["", "x", "x"]), None, 1).unwrap();
     let ids: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
     let run_end = run.id().to_string().split_off(20);
@@ -200,23 +206,24 @@ fn calls_without_ids_or_with_one_twice_get_their_own() {
 
 #[test]
 fn stopping_anywhere_leaves_a_valid_conversation() {
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
     finish(&mut run, ToolResult::text(&tool_call("b"), "2"), 2).unwrap();
-    run.apply(Feed::UserSaid { message: Arc::new(Message::user("wait")) }).unwrap();
+    run.apply(JournalEntry::UserMessage { message: Arc::new(Message::user("wait")) }).unwrap();
     let reason = StopReason::Cancelled;
-    let stopped = Feed::Stopped { partial: None, cost: None, reason, limit: None, at: at(3) };
+    let stopped =
+        JournalEntry::Stopped { partial: None, cost: None, reason, limit: None, at: at(3) };
     run.apply(stopped).unwrap();
     assert_eq!(run.next_step(at(3)), Step::Done);
     let (repaired, repairs) = crate::context::repair(run.context().to_vec());
     assert_eq!((repairs, repaired.len()), (0, 4), "{repaired:?}");
     assert!(run.context()[2].tool_results().next().unwrap().is_error);
-    assert!(!run.ended_by_itself());
+    assert!(!run.ended_normally());
 }
 
 #[test]
 fn two_currencies_are_never_added() {
-    let mut run = asked(Limits::default(), AtLimit::Stop);
+    let mut run = asked(Limits::default(), OnLimit::Stop);
     let euro = Money { amount: "1".parse().unwrap(), currency: provost_core::Currency::EUR };
     for (id, cost) in [("a", Money::usd("1".parse().unwrap())), ("b", euro)] {
         answer(&mut run, calling(&[id]), Some(cost), 1).unwrap();

@@ -1,8 +1,8 @@
-//! Sums of usage, and the limits on them.
+//! Totals of usage, and the limits on them.
 
-use provost_core::{AgentUsed, LimitKind, LimitReached, Limits, Money, Usage};
+use provost_core::{AgentUsage, LimitKind, LimitReached, Limits, Money, Usage};
 
-/// The model calls, tokens and money of a run, an agent or a tree of runs.
+/// The model calls, tokens and cost of a run, an agent or a tree of runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct UsageTotals {
     /// Model calls.
@@ -19,14 +19,14 @@ const UNKNOWN: &str = "unknown: the provider does not say";
 
 impl UsageTotals {
     /// The usage of one model call; `cost` is `None` if its price is not known.
-    pub(crate) fn of_call(usage: Usage, cost: Option<Money>) -> Self {
+    pub(crate) fn from_call(usage: Usage, cost: Option<Money>) -> Self {
         let unpriced_calls = u32::from(cost.is_none());
         Self { turns: 1, usage, cost, unpriced_calls, usage_unknown: false }
     }
 
-    pub(crate) fn of_agent(self, agent: &str) -> AgentUsed {
+    pub(crate) fn into_agent_usage(self, agent: &str) -> AgentUsage {
         let Self { turns, usage, cost, unpriced_calls, .. } = self;
-        AgentUsed { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
+        AgentUsage { agent: agent.to_owned(), turns, usage, cost, unpriced_calls }
     }
 
     pub(crate) fn add(&mut self, more: &Self) {
@@ -44,8 +44,8 @@ impl UsageTotals {
         }
     }
 
-    /// Subtracts a part that is contained in this sum.
-    pub(crate) fn minus(&self, part: &Self) -> Self {
+    /// Subtracts a part that is contained in these totals.
+    pub(crate) fn saturating_sub(&self, part: &Self) -> Self {
         let (all, less) = (self.usage, part.usage);
         Self {
             turns: self.turns.saturating_sub(part.turns),
@@ -67,8 +67,8 @@ impl UsageTotals {
         }
     }
 
-    /// Returns the limit on tokens or money that these totals exceed. Usage that is not known exceeds every limit on it: stop
-    /// rather than guess.
+    /// Returns the limit on tokens or cost that these totals reach. Unknown usage reaches every limit on it, because
+    /// the run must stop rather than guess.
     pub(crate) fn exceeded(&self, limits: &Limits) -> Option<LimitReached> {
         let Usage { input, output, .. } = self.usage;
         let counts = [
@@ -79,29 +79,29 @@ impl UsageTotals {
         for (limit, allowed, used) in counts {
             let Some(allowed) = allowed else { continue };
             if used >= allowed {
-                return Some(reached(limit, &allowed, &used));
+                return Some(limit_reached(limit, &allowed, &used));
             }
             if self.usage_unknown {
-                return Some(reached(limit, &allowed, &UNKNOWN));
+                return Some(limit_reached(limit, &allowed, &UNKNOWN));
             }
         }
         let allowed = limits.cost?;
         if self.usage_unknown || self.unpriced_calls > 0 {
-            return Some(reached(LimitKind::Cost, &allowed, &UNKNOWN));
+            return Some(limit_reached(LimitKind::Cost, &allowed, &UNKNOWN));
         }
         let used = self.cost.filter(|used| used.amount >= allowed.amount)?;
-        Some(reached(LimitKind::Cost, &allowed, &used))
+        Some(limit_reached(LimitKind::Cost, &allowed, &used))
     }
 }
 
-impl From<&AgentUsed> for UsageTotals {
-    fn from(used: &AgentUsed) -> Self {
-        let AgentUsed { turns, usage, cost, unpriced_calls, .. } = *used;
+impl From<&AgentUsage> for UsageTotals {
+    fn from(used: &AgentUsage) -> Self {
+        let AgentUsage { turns, usage, cost, unpriced_calls, .. } = *used;
         Self { turns, usage, cost, unpriced_calls, usage_unknown: false }
     }
 }
 
-pub(crate) fn reached(
+pub(crate) fn limit_reached(
     limit: LimitKind,
     allowed: &dyn ToString,
     used: &dyn ToString,

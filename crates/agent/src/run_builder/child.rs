@@ -1,4 +1,4 @@
-//! A run below another one: what it takes over from it.
+//! Child runs: the settings that they inherit.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use provost_tool::{Guard, Origin};
 use tokio_util::sync::CancellationToken;
 
 use super::{EventMode, Parent, RunBuilder, RunOptions, RunSource};
-use crate::agent::{Agent, AgentCore};
-use crate::budget::Pot;
-use crate::control::Control;
-use crate::driver::{self, Cx};
+use crate::agent::{Agent, AgentDefinition};
+use crate::budget::UsageBudget;
+use crate::control::RunControl;
+use crate::driver::{self, DriverContext};
 use crate::error::Error;
 use crate::hook::Hook;
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 use crate::stream::EventQueue;
-use crate::subagent::HooksFor;
-use crate::subagent::local::approval_below;
-use crate::team::Seat;
+use crate::subagent::HookInheritance;
+use crate::subagent::local::child_approval_mode;
+use crate::team::TeamMembership;
 
 /// The settings that a child run inherits from its parent run.
 pub(crate) struct InheritedContext {
-    /// They are called before the child's own hooks.
+    /// Called before the child's own hooks.
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    /// False leaves out the hooks of the child's agent.
+    /// False skips the hooks of the child's agent.
     pub(crate) own_hooks: bool,
-    /// Receives the decisions of the reader of the events.
-    pub(crate) asks: Arc<Control>,
+    /// Receives approval decisions from the reader of the events.
+    pub(crate) asks: Arc<RunControl>,
     pub(crate) queue: Arc<EventQueue>,
-    /// The call that started the child.
+    /// The tool call that started the child.
     pub(crate) call_id: Arc<str>,
     /// The guard of the parent run.
     pub(crate) guard: Guard,
@@ -37,14 +37,14 @@ pub(crate) struct InheritedContext {
 }
 
 impl InheritedContext {
-    pub(crate) fn new(parent: &Cx, call_id: &str, hooks: HooksFor) -> Self {
+    pub(crate) fn new(parent: &DriverContext, call_id: &str, hooks: HookInheritance) -> Self {
         let inherited = match hooks {
-            HooksFor::Inherit => parent.hooks.all().to_vec(),
-            HooksFor::Own | HooksFor::None => Vec::new(),
+            HookInheritance::Inherit => parent.hooks.all().to_vec(),
+            HookInheritance::OwnOnly | HookInheritance::None => Vec::new(),
         };
         Self {
             hooks: inherited,
-            own_hooks: hooks != HooksFor::None,
+            own_hooks: hooks != HookInheritance::None,
             asks: Arc::clone(parent.asks()),
             queue: Arc::clone(&parent.queue),
             call_id: call_id.into(),
@@ -63,17 +63,17 @@ pub(crate) struct ChildRunOptions {
     pub(crate) cancel: CancellationToken,
     pub(crate) label: Option<String>,
     pub(crate) max_turns: Option<u32>,
-    /// True if the call that started the child can be suspended with it.
+    /// True if the tool call that started the child can be suspended with it.
     pub(crate) may_suspend: bool,
-    /// The child's place in the team of the parent run.
-    pub(crate) seat: Option<Seat>,
+    /// The child's membership in the parent run's team.
+    pub(crate) seat: Option<TeamMembership>,
 }
 
 impl RunBuilder {
     /// Prepares a child run.
     pub(crate) fn below(
-        parent: &Cx,
-        core: Arc<AgentCore>,
+        parent: &DriverContext,
+        core: Arc<AgentDefinition>,
         source: RunSource,
         options: ChildRunOptions,
     ) -> Self {
@@ -84,9 +84,9 @@ impl RunBuilder {
         limits.turns = fewer(max_turns, limits.turns);
         let options = RunOptions {
             deps: parent.deps.clone(),
-            pot: Some(Arc::new(Pot::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
+            pot: Some(Arc::new(UsageBudget::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
             limits: Some(limits),
-            on_approval: Some(approval_below(own.as_ref(), &parent.on_approval, may_suspend)),
+            on_approval: Some(child_approval_mode(own.as_ref(), &parent.on_approval, may_suspend)),
             run_id: Some(run),
             inherited: Some(inherited),
             label: label.map(Into::into),
@@ -99,23 +99,26 @@ impl RunBuilder {
         Self { agent, source, options }
     }
 
-    /// What a run below uses, while it runs.
-    pub(crate) fn pot(&self) -> Arc<Pot> {
-        self.options.pot.clone().unwrap_or_else(|| Arc::new(Pot::new(Limits::default(), None)))
+    /// The usage budget of the child run, updated while it runs.
+    pub(crate) fn pot(&self) -> Arc<UsageBudget> {
+        self.options
+            .pot
+            .clone()
+            .unwrap_or_else(|| Arc::new(UsageBudget::new(Limits::default(), None)))
     }
 
-    /// The agent with the agents above it.
+    /// Path of the agent: the names of its ancestors and its own name.
     pub(crate) fn path(&self) -> Arc<str> {
         self.options.path(&self.agent.core.name)
     }
 
-    /// Runs a run below to its end; whoever reads the run above sees its events.
-    pub(crate) async fn outcome_below(self) -> Result<Outcome, Error> {
+    /// Drives a child run to its end. Its events go to the reader of the parent run.
+    pub(crate) async fn outcome_below(self) -> Result<RunOutcome, Error> {
         driver::drive(self.prepare(EventMode::Discard)).await
     }
 }
 
-/// Who asks for a child may allow it less than its own agent does, not more.
+/// Returns the lower of two limits: the parent may lower the child agent's limit, not raise it.
 pub(super) fn fewer(asked: Option<u32>, own: Option<u32>) -> Option<u32> {
     match (asked, own) {
         (Some(asked), Some(own)) => Some(asked.min(own)),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
-use provost_core::{AgentUsed, RunId};
+use provost_core::{AgentUsage, RunId};
 use provost_tool::{ToolCx, ToolError};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -22,10 +22,12 @@ use tracing::Instrument;
 use self::job::{ChildJob, ChildTemplate};
 use self::suspended::SuspendedChild;
 use self::table::{ChildKey, ChildRecord, ChildTable};
-use super::{ChildAsk, ChildFuture, ChildLife, ChildReport, ChildStarted, Children, Until};
-use crate::approval::OnApproval;
-use crate::driver::Cx;
-use crate::outcome::Suspended;
+use super::{
+    ChildFuture, ChildLifetime, ChildReport, ChildSpawner, SpawnRequest, SpawnedChild, WaitOptions,
+};
+use crate::approval::ApprovalMode;
+use crate::driver::DriverContext;
+use crate::outcome::SuspendedRun;
 use crate::watched::Watched;
 
 /// Maximum time that the end of a run waits for cancelled children.
@@ -35,25 +37,25 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub(crate) struct LocalSpawner {
     /// Weak, because a detached child may outlive the run. A handoff replaces it.
-    parent: Arc<Mutex<Weak<Cx>>>,
+    parent: Arc<Mutex<Weak<DriverContext>>>,
     table: Arc<Watched<ChildTable>>,
 }
 
 /// The call that starts children.
 struct SpawningCall<'a> {
     cx: &'a ToolCx,
-    parent: Arc<Cx>,
+    parent: Arc<DriverContext>,
     /// One permit for each child that may run at the same time.
     slots: Arc<Semaphore>,
 }
 
 impl LocalSpawner {
     /// Sets the agent that has the conversation now.
-    pub(crate) fn set_parent(&self, parent: Weak<Cx>) {
+    pub(crate) fn set_parent(&self, parent: Weak<DriverContext>) {
         *self.parent.lock() = parent;
     }
 
-    fn parent(&self) -> Result<Arc<Cx>, ToolError> {
+    fn parent(&self) -> Result<Arc<DriverContext>, ToolError> {
         self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run is over"))
     }
 
@@ -72,7 +74,7 @@ impl LocalSpawner {
     }
 
     /// Takes the usage of the children that ended since the last call.
-    pub(crate) fn take_used(&self) -> Vec<(RunId, Vec<AgentUsed>)> {
+    pub(crate) fn take_used(&self) -> Vec<(RunId, Vec<AgentUsage>)> {
         self.table().take_used()
     }
 
@@ -80,10 +82,10 @@ impl LocalSpawner {
     fn spawn_all(
         &self,
         call: &SpawningCall<'_>,
-        requests: Vec<ChildAsk>,
+        requests: Vec<SpawnRequest>,
         mut suspended: HashMap<u32, SuspendedChild>,
-    ) -> Result<Vec<ChildStarted>, ToolError> {
-        let spawn = |request: ChildAsk| {
+    ) -> Result<Vec<SpawnedChild>, ToolError> {
+        let spawn = |request: SpawnRequest| {
             let saved = suspended.remove(&request.index);
             self.spawn(call, request, saved)
         };
@@ -93,37 +95,41 @@ impl LocalSpawner {
     fn spawn(
         &self,
         call: &SpawningCall<'_>,
-        request: ChildAsk,
+        request: SpawnRequest,
         saved: Option<SuspendedChild>,
-    ) -> Result<ChildStarted, ToolError> {
+    ) -> Result<SpawnedChild, ToolError> {
         let key = ChildKey { effect: call.cx.effect_key().clone(), index: request.index };
         if let Some(known) = self.table().of_call(&key) {
             return Ok(known.started());
         }
         let suspended = match saved {
             Some(SuspendedChild::Done(report)) => {
-                return Ok(self.table().insert(ChildRecord::finished(key, request.life, report)));
+                return Ok(self.table().insert(ChildRecord::finished(
+                    key,
+                    request.lifetime,
+                    report,
+                )));
             }
             Some(SuspendedChild::Waits(suspended)) => Some(suspended),
             None => None,
         };
-        let template = ChildTemplate::resolve(&call.parent, call.cx, &request.place)?;
-        let cancel = match request.life {
-            ChildLife::Call => call.cx.cancelled().child_token(),
-            ChildLife::Run => call.parent.control.cancel.child_token(),
-            ChildLife::Detached => CancellationToken::new(),
+        let template = ChildTemplate::resolve(&call.parent, call.cx, &request.path)?;
+        let cancel = match request.lifetime {
+            ChildLifetime::Call => call.cx.cancelled().child_token(),
+            ChildLifetime::Run => call.parent.control.cancel.child_token(),
+            ChildLifetime::Detached => CancellationToken::new(),
         };
-        let run = suspended.as_ref().map_or_else(|| call.parent.env.id(), Suspended::run_id);
+        let run = suspended.as_ref().map_or_else(|| call.parent.env.id(), SuspendedRun::run_id);
         let started = {
             let mut table = self.table();
             let is_member = request.member().is_some();
-            let label = table.next_label(request.life, is_member);
+            let label = table.next_label(request.lifetime, is_member);
             let agent = Arc::clone(&template.core.name);
-            let started = ChildStarted { run, label, agent };
-            table.insert(ChildRecord::running(key, request.life, cancel.clone(), started))
+            let started = SpawnedChild { run, task_id: label, agent };
+            table.insert(ChildRecord::running(key, request.lifetime, cancel.clone(), started))
         };
         let parent = Arc::clone(&call.parent);
-        let label = started.label.clone();
+        let label = started.task_id.clone();
         let job = ChildJob { parent, template, request, suspended, run, label, cancel };
         self.run_in_task(Arc::clone(&call.slots), job);
         Ok(started)
@@ -145,7 +151,7 @@ impl LocalSpawner {
         &self,
         cx: &ToolCx,
         runs: &[RunId],
-        until: Until,
+        until: WaitOptions,
     ) -> Result<Vec<ChildReport>, ToolError> {
         self.table().check_known(runs)?;
         let settled = self.table.wait(|table| table.are_settled(runs, until.any).then_some(()));
@@ -159,13 +165,13 @@ impl LocalSpawner {
     }
 }
 
-impl Children for LocalSpawner {
+impl ChildSpawner for LocalSpawner {
     fn start<'a>(
         &'a self,
         cx: &'a ToolCx,
-        requests: Vec<ChildAsk>,
+        requests: Vec<SpawnRequest>,
         max_parallel: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildStarted>> {
+    ) -> ChildFuture<'a, Vec<SpawnedChild>> {
         async move {
             let suspended = self.take_suspended(cx, &requests).await?;
             let permits = max_parallel.unwrap_or(Semaphore::MAX_PERMITS);
@@ -180,12 +186,12 @@ impl Children for LocalSpawner {
         &'a self,
         cx: &'a ToolCx,
         runs: Vec<RunId>,
-        until: Until,
+        until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move { self.wait_for(cx, &runs, until).await }.boxed()
     }
 
-    fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+    fn background_tasks<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
         let labelled = self.table().labelled().map(|child| child.report.clone()).collect();
         std::future::ready(Ok(labelled)).boxed()
     }
@@ -193,7 +199,7 @@ impl Children for LocalSpawner {
     fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
         async move {
             self.table().cancel(run);
-            let ended = self.wait_for(cx, &[run], Until::default()).await?;
+            let ended = self.wait_for(cx, &[run], WaitOptions::default()).await?;
             ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
         }
         .boxed()
@@ -201,16 +207,16 @@ impl Children for LocalSpawner {
 }
 
 /// Returns who answers the approvals of a child: the answer of its own agent, else that of the parent run.
-pub(crate) fn approval_below(
-    own: Option<&OnApproval>,
-    above: &OnApproval,
+pub(crate) fn child_approval_mode(
+    own: Option<&ApprovalMode>,
+    above: &ApprovalMode,
     may_suspend: bool,
-) -> OnApproval {
+) -> ApprovalMode {
     match (own.unwrap_or(above), above) {
         // No call waits for this child, so no call can be suspended with it.
-        (OnApproval::Suspend, _) if !may_suspend => OnApproval::Deny,
+        (ApprovalMode::Suspend, _) if !may_suspend => ApprovalMode::Deny,
         // A child cannot be suspended without the parent run, whose approvals are answered while it runs.
-        (OnApproval::Suspend, above) => above.clone(),
+        (ApprovalMode::Suspend, above) => above.clone(),
         (other, _) => other.clone(),
     }
 }

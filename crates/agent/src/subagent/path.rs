@@ -4,19 +4,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChildAsk, Delegate, FanOut, HooksFor};
-use crate::agent::AgentCore;
+use super::{FanOut, HookInheritance, SpawnRequest, Subagent};
+use crate::agent::AgentDefinition;
 use crate::agent::reference::AgentRef;
-use crate::handoff::HandOffTo;
+use crate::handoff::Handoff;
 use crate::instructions::Instructions;
-use crate::team::{LEAD, Mailbox, Team, leads_itself, shared_tools};
+use crate::team::{LEAD, Mailbox, Team, nested_team_message, shared_tools};
 
 /// One step from an agent to another one that its definition names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
-pub enum Hop {
+pub enum AgentPathSegment {
     /// The agent of a delegate's tool.
-    Delegate {
+    #[serde(rename = "delegate")]
+    Subagent {
         /// The tool's name.
         tool: String,
         /// The agent's name.
@@ -30,7 +31,8 @@ pub enum Hop {
         agent: String,
     },
     /// The agent that a conversation was given to.
-    HandOff {
+    #[serde(rename = "hand_off")]
+    Handoff {
         /// Its name.
         agent: String,
     },
@@ -47,11 +49,11 @@ pub enum Hop {
     },
 }
 
-impl Hop {
+impl AgentPathSegment {
     /// What the agent is called there.
     pub fn agent(&self) -> &str {
         match self {
-            Self::Delegate { agent, .. } | Self::FanOut { agent, .. } | Self::HandOff { agent } => {
+            Self::Subagent { agent, .. } | Self::FanOut { agent, .. } | Self::Handoff { agent } => {
                 agent
             }
             Self::Member { name, .. } => name,
@@ -60,13 +62,13 @@ impl Hop {
 }
 
 /// Where a child's definition is found: steps from the agent whose run asks for it. Many children of one call share it.
-pub type ChildPlace = Arc<[Hop]>;
+pub type AgentPath = Arc<[AgentPathSegment]>;
 
-impl ChildAsk {
+impl SpawnRequest {
     /// Its name in the team of the run above, if it is a member.
     pub fn member(&self) -> Option<&str> {
-        match self.place.last() {
-            Some(Hop::Member { name, .. }) => Some(name),
+        match self.path.last() {
+            Some(AgentPathSegment::Member { name, .. }) => Some(name),
             _ => None,
         }
     }
@@ -74,39 +76,42 @@ impl ChildAsk {
 
 /// The other agents that an agent's definition names.
 #[derive(Clone, Default)]
-pub(crate) struct Family {
-    pub(crate) delegates: Vec<(AgentRef, Delegate)>,
+pub(crate) struct Collaborators {
+    pub(crate) delegates: Vec<(AgentRef, Subagent)>,
     pub(crate) fan_outs: Vec<(AgentRef, FanOut)>,
-    pub(crate) hand_offs: Vec<(AgentRef, HandOffTo)>,
+    pub(crate) handoffs: Vec<(AgentRef, Handoff)>,
     /// The team it leads.
     pub(crate) team: Option<Team>,
     /// What carries that team's messages in place of its book.
     pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
     /// Unread messages of its team are shown to it without being asked for.
-    pub(crate) inject: bool,
+    pub(crate) pushes_messages: bool,
 }
 
-impl Family {
+impl Collaborators {
     /// True if runs of this agent may have runs below them.
     pub(crate) fn has_children(&self) -> bool {
         !self.delegates.is_empty() || !self.fan_outs.is_empty() || self.team.is_some()
     }
 
-    pub(crate) fn hand_off(&self, to: &str) -> Option<&(AgentRef, HandOffTo)> {
-        self.hand_offs.iter().find(|(agent, _)| &**agent.name() == to)
+    pub(crate) fn handoff(&self, to: &str) -> Option<&(AgentRef, Handoff)> {
+        self.handoffs.iter().find(|(agent, _)| &**agent.name() == to)
     }
 }
 
 /// A definition that was found, and whose hooks see what it does.
-pub(crate) struct Found {
-    pub(crate) core: Arc<AgentCore>,
-    pub(crate) hooks: HooksFor,
+pub(crate) struct ResolvedAgent {
+    pub(crate) core: Arc<AgentDefinition>,
+    pub(crate) hooks: HookInheritance,
 }
 
-impl AgentCore {
+impl AgentDefinition {
     /// The definition at a place below this one; an error says what is missing.
-    pub(crate) fn below(self: &Arc<Self>, place: &[Hop]) -> Result<Found, String> {
-        let mut found = Found { core: Arc::clone(self), hooks: HooksFor::Inherit };
+    pub(crate) fn resolve(
+        self: &Arc<Self>,
+        place: &[AgentPathSegment],
+    ) -> Result<ResolvedAgent, String> {
+        let mut found = ResolvedAgent { core: Arc::clone(self), hooks: HookInheritance::Inherit };
         for hop in place {
             found = found.core.hop(hop)?;
         }
@@ -114,14 +119,17 @@ impl AgentCore {
     }
 
     /// The same with the hooks it has there, those of the agents above included.
-    pub(crate) fn hooked_below(self: &Arc<Self>, place: &[Hop]) -> Result<Arc<Self>, String> {
+    pub(crate) fn resolve_with_hooks(
+        self: &Arc<Self>,
+        place: &[AgentPathSegment],
+    ) -> Result<Arc<Self>, String> {
         let mut here = Arc::clone(self);
         for hop in place {
-            let Found { core, hooks } = here.hop(hop)?;
+            let ResolvedAgent { core, hooks } = here.hop(hop)?;
             let hooks = match hooks {
-                HooksFor::Inherit => here.hooks.iter().chain(&core.hooks).cloned().collect(),
-                HooksFor::Own => core.hooks.clone(),
-                HooksFor::None => Vec::new(),
+                HookInheritance::Inherit => here.hooks.iter().chain(&core.hooks).cloned().collect(),
+                HookInheritance::OwnOnly => core.hooks.clone(),
+                HookInheritance::None => Vec::new(),
             };
             // What governs an agent governs those below it, too.
             let guard = core.guard.within(&here.guard);
@@ -130,37 +138,37 @@ impl AgentCore {
         Ok(here)
     }
 
-    fn hop(self: &Arc<Self>, hop: &Hop) -> Result<Found, String> {
+    fn hop(self: &Arc<Self>, hop: &AgentPathSegment) -> Result<ResolvedAgent, String> {
         let (agent, hooks) = match hop {
-            Hop::Delegate { tool, .. } => {
+            AgentPathSegment::Subagent { tool, .. } => {
                 let named =
-                    |(agent, terms): &&(AgentRef, Delegate)| terms.tool_name(agent) == *tool;
+                    |(agent, terms): &&(AgentRef, Subagent)| terms.tool_name(agent) == *tool;
                 let (agent, terms) = self.family.delegates.iter().find(named).ok_or_else(|| {
                     format!("agent `{}` has no sub-agent called `{tool}`", self.name)
                 })?;
                 (agent, terms.hooks)
             }
-            Hop::FanOut { tool, .. } => {
+            AgentPathSegment::FanOut { tool, .. } => {
                 let named = |(_, terms): &&(AgentRef, FanOut)| terms.name == *tool;
                 let (agent, terms) = self.family.fan_outs.iter().find(named).ok_or_else(|| {
                     format!("agent `{}` has no fan-out called `{tool}`", self.name)
                 })?;
                 (agent, terms.hooks)
             }
-            Hop::HandOff { agent } => {
-                let (agent, terms) = self.family.hand_off(agent).ok_or_else(|| {
+            AgentPathSegment::Handoff { agent } => {
+                let (agent, terms) = self.family.handoff(agent).ok_or_else(|| {
                     format!("agent `{}` does not hand over to `{agent}`", self.name)
                 })?;
                 (agent, terms.hooks)
             }
-            Hop::Member { name, template, instructions } => {
+            AgentPathSegment::Member { name, template, instructions } => {
                 return self.member(name, template.as_deref(), instructions.as_deref());
             }
         };
         let core = agent
             .core()
             .ok_or_else(|| format!("agent `{}` was promised and never given", agent.name()))?;
-        Ok(Found { core, hooks })
+        Ok(ResolvedAgent { core, hooks })
     }
 
     /// A member of the team that this agent leads: made after a template, or a new agent on the lead's model. Besides its own
@@ -170,17 +178,17 @@ impl AgentCore {
         name: &str,
         template: Option<&str>,
         instructions: Option<&str>,
-    ) -> Result<Found, String> {
+    ) -> Result<ResolvedAgent, String> {
         let team = self.family.team.as_ref();
         let team = team.ok_or_else(|| format!("agent `{}` leads no team", self.name))?;
         let mut core = match template {
             Some(template) => {
                 let missing = || format!("there is no template called `{template}`");
-                let agent = team.template(template).ok_or_else(missing)?;
+                let agent = team.find_template(template).ok_or_else(missing)?;
                 let missing = || format!("agent `{template}` was promised and never given");
-                AgentCore::clone(&*agent.core().ok_or_else(missing)?)
+                AgentDefinition::clone(&*agent.core().ok_or_else(missing)?)
             }
-            None => AgentCore {
+            None => AgentDefinition {
                 instructions: Instructions::Text(match instructions {
                     Some(text) => text.into(),
                     None => instructions_of(name, &team.name).into(),
@@ -193,19 +201,19 @@ impl AgentCore {
                 hooks: Vec::new(),
                 family: Arc::default(),
                 session_store: None,
-                ..AgentCore::clone(self)
+                ..AgentDefinition::clone(self)
             },
         };
         if core.family.team.is_some() {
-            return Err(leads_itself(&core.name));
+            return Err(nested_team_message(&core.name));
         }
         core.name = name.into();
-        Arc::make_mut(&mut core.family).inject = team.inject;
+        Arc::make_mut(&mut core.family).pushes_messages = team.push_messages;
         // A model that cannot call tools still can answer.
         if core.model.info().tools {
             core.tools.extend(shared_tools().map_err(|error| error.to_string())?);
         }
-        Ok(Found { core: Arc::new(core), hooks: team.hooks })
+        Ok(ResolvedAgent { core: Arc::new(core), hooks: team.hooks })
     }
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ChildReport, ChildStatus, NoArgs, Until, made};
+use super::{ChildReport, ChildStatus, NoArgs, WaitOptions, erase_tool};
 use crate::error::BuildError;
 use crate::subagent::host;
 use crate::subagent::tool::CHILD_CALL_TIMEOUT;
@@ -23,12 +23,12 @@ pub(crate) const LIST: &str = "list_tasks";
 
 /// All of them.
 pub(crate) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    Ok(vec![made(get_result())?, made(stop())?, made(list())?])
+    Ok(vec![erase_tool(get_result())?, erase_tool(stop())?, erase_tool(list())?])
 }
 
 /// Which result.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct GetResult {
+struct GetTaskResultArgs {
     /// The id that starting it in the background gave.
     task_id: String,
     /// True to wait until it is over.
@@ -41,29 +41,30 @@ struct GetResult {
 
 /// Which task.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Named {
+struct TaskIdArgs {
     /// The id that starting it in the background gave.
     task_id: String,
 }
 
 fn get_result() -> Result<FnTool, SpecError> {
     let description = "Gives the state and, once there is one, the result of an agent that works in the background.";
-    let tool = tool_fn(GET_RESULT, description, |cx: ToolCx, args: GetResult| async move {
-        let mut report = find(&cx, &args.task_id).await?;
-        if args.wait && !report.status.is_over() {
-            let timeout = (args.timeout > 0).then(|| Duration::from_millis(args.timeout));
-            let until = Until { any: false, timeout };
-            let ended = host(&cx)?.wait(&cx, vec![report.run], until).await?;
-            report = ended.into_iter().next().unwrap_or(report);
-        }
-        Ok::<_, ToolError>(shown(&report).to_string())
-    })?;
+    let tool =
+        tool_fn(GET_RESULT, description, |cx: ToolCx, args: GetTaskResultArgs| async move {
+            let mut report = find(&cx, &args.task_id).await?;
+            if args.wait && !report.status.is_finished() {
+                let timeout = (args.timeout > 0).then(|| Duration::from_millis(args.timeout));
+                let until = WaitOptions { any: false, timeout };
+                let ended = host(&cx)?.wait(&cx, vec![report.run], until).await?;
+                report = ended.into_iter().next().unwrap_or(report);
+            }
+            Ok::<_, ToolError>(shown(&report).to_string())
+        })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure).timeout(CHILD_CALL_TIMEOUT)))
 }
 
 fn stop() -> Result<FnTool, SpecError> {
     let description = "Stops an agent that works in the background.";
-    let tool = tool_fn(STOP, description, |cx: ToolCx, args: Named| async move {
+    let tool = tool_fn(STOP, description, |cx: ToolCx, args: TaskIdArgs| async move {
         let report = find(&cx, &args.task_id).await?;
         let stopped = host(&cx)?.stop(&cx, report.run).await?;
         let message = match stopped.status {
@@ -81,10 +82,10 @@ fn stop() -> Result<FnTool, SpecError> {
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the agents that work in the background, with their states.";
     let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
-        let reports = host(&cx)?.labelled(&cx).await?;
+        let reports = host(&cx)?.background_tasks(&cx).await?;
         let one = |report: &ChildReport| {
             json!({
-                "task_id": report.label, "agent_name": report.agent, "status": report.status,
+                "task_id": report.task_id, "agent_name": report.agent, "status": report.status,
             })
         };
         let all: Vec<Value> = reports.iter().map(one).collect();
@@ -94,13 +95,13 @@ fn list() -> Result<FnTool, SpecError> {
 }
 
 async fn find(cx: &ToolCx, label: &str) -> Result<ChildReport, ToolError> {
-    let reports = host(cx)?.labelled(cx).await?;
+    let reports = host(cx)?.background_tasks(cx).await?;
     let mut known = Vec::new();
     for report in reports {
-        if report.label.as_deref() == Some(label) {
+        if report.task_id.as_deref() == Some(label) {
             return Ok(report);
         }
-        known.extend(report.label);
+        known.extend(report.task_id);
     }
     let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
     Err(ToolError::Failed(format!("task `{label}` was not found; known tasks: {known}")))
@@ -108,12 +109,14 @@ async fn find(cx: &ToolCx, label: &str) -> Result<ChildReport, ToolError> {
 
 fn shown(report: &ChildReport) -> Value {
     let mut shown = json!({
-        "task_id": report.label, "agent_name": report.agent, "status": report.status,
+        "task_id": report.task_id, "agent_name": report.agent, "status": report.status,
     });
     match report.status {
         ChildStatus::Running => {}
-        ChildStatus::Completed => shown["result"] = report.told().into(),
-        ChildStatus::Failed | ChildStatus::Cancelled => shown["error"] = report.problem().into(),
+        ChildStatus::Completed => shown["result"] = report.to_model_text().into(),
+        ChildStatus::Failed | ChildStatus::Cancelled => {
+            shown["error"] = report.failure_text().into()
+        }
     }
     shown
 }

@@ -9,7 +9,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ChildAsk, ChildLife, ChildReport, ChildStatus, HooksFor, Hop, Until, made};
+use super::{
+    AgentPathSegment, ChildLifetime, ChildReport, ChildStatus, HookInheritance, SpawnRequest,
+    WaitOptions, erase_tool,
+};
 use crate::agent::reference::AgentRef;
 use crate::error::BuildError;
 use crate::subagent::host;
@@ -19,15 +22,15 @@ pub(super) const CHILD_CALL_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60
 
 /// How an agent may use another one as a tool.
 #[derive(Debug, Clone)]
-pub struct Delegate {
+pub struct Subagent {
     pub(crate) description: String,
     pub(crate) name: Option<String>,
     pub(crate) background: bool,
     pub(crate) detached: bool,
-    pub(crate) hooks: HooksFor,
+    pub(crate) hooks: HookInheritance,
 }
 
-impl Delegate {
+impl Subagent {
     /// What the model is told that this agent is good for.
     pub fn new(description: impl Into<String>) -> Self {
         Self {
@@ -35,7 +38,7 @@ impl Delegate {
             name: None,
             background: true,
             detached: false,
-            hooks: HooksFor::Inherit,
+            hooks: HookInheritance::Inherit,
         }
     }
 
@@ -62,7 +65,7 @@ impl Delegate {
 
     /// Sets whose hooks see what it does.
     #[must_use]
-    pub fn hooks(mut self, hooks: HooksFor) -> Self {
+    pub fn hooks(mut self, hooks: HookInheritance) -> Self {
         self.hooks = hooks;
         self
     }
@@ -73,17 +76,17 @@ impl Delegate {
 
     /// The tool by which the model uses the agent.
     pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
-        made(self.made(agent))
+        erase_tool(self.build(agent))
     }
 
-    fn made(&self, agent: &AgentRef) -> Result<FnTool, SpecError> {
+    fn build(&self, agent: &AgentRef) -> Result<FnTool, SpecError> {
         let name = self.tool_name(agent);
-        let terms = Arc::new(Terms {
-            hop: Hop::Delegate { tool: name.clone(), agent: agent.name().to_string() },
+        let terms = Arc::new(SubagentToolConfig {
+            hop: AgentPathSegment::Subagent { tool: name.clone(), agent: agent.name().to_string() },
             background: self.background,
             detached: self.detached,
         });
-        let tool = tool_fn(name, &self.description, move |cx: ToolCx, args: Task| {
+        let tool = tool_fn(name, &self.description, move |cx: ToolCx, args: SubagentArgs| {
             let terms = Arc::clone(&terms);
             async move { terms.run(&cx, args).await }
         })?;
@@ -94,7 +97,7 @@ impl Delegate {
 
 /// What a sub-agent is asked.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Task {
+struct SubagentArgs {
     /// What to do. The agent sees nothing else: say everything it needs to know.
     task: String,
     /// True to go on at once and ask for the result later with get_task_result.
@@ -105,30 +108,30 @@ struct Task {
     max_turns: u32,
 }
 
-struct Terms {
-    hop: Hop,
+struct SubagentToolConfig {
+    hop: AgentPathSegment,
     background: bool,
     detached: bool,
 }
 
-impl Terms {
-    async fn run(&self, cx: &ToolCx, args: Task) -> Result<ToolOutput, ToolError> {
+impl SubagentToolConfig {
+    async fn run(&self, cx: &ToolCx, args: SubagentArgs) -> Result<ToolOutput, ToolError> {
         if args.task.trim().is_empty() {
             return Err(ToolError::retry("`task` is empty: say what the agent is to do"));
         }
         let background = args.background && self.background;
         let life = match (background, self.detached) {
-            (false, _) => ChildLife::Call,
-            (true, false) => ChildLife::Run,
-            (true, true) => ChildLife::Detached,
+            (false, _) => ChildLifetime::Call,
+            (true, false) => ChildLifetime::Run,
+            (true, true) => ChildLifetime::Detached,
         };
-        let ask = ChildAsk {
-            place: [self.hop.clone()].into(),
+        let ask = SpawnRequest {
+            path: [self.hop.clone()].into(),
             index: 0,
             task: args.task,
             max_turns: (args.max_turns > 0).then_some(args.max_turns),
             timeout: None,
-            life,
+            lifetime: life,
         };
         let host = host(cx)?;
         let started = host.start(cx, vec![ask], None).await?;
@@ -137,13 +140,13 @@ impl Terms {
         };
         if background {
             let launched = json!({
-                "task_id": child.label,
+                "task_id": child.task_id,
                 "agent_name": child.agent,
                 "status": "launched",
             });
             return Ok(ToolOutput::text(launched.to_string()));
         }
-        let ended = host.wait(cx, vec![child.run], Until::default()).await?;
+        let ended = host.wait(cx, vec![child.run], WaitOptions::default()).await?;
         Ok(ended.first().map_or_else(|| ToolOutput::error("the agent is gone"), output))
     }
 }
@@ -151,7 +154,7 @@ impl Terms {
 /// The result of a call that waited for one child.
 fn output(report: &ChildReport) -> ToolOutput {
     match report.status {
-        ChildStatus::Completed => ToolOutput::text(report.told()),
-        _ => ToolOutput::error(report.problem()),
+        ChildStatus::Completed => ToolOutput::text(report.to_model_text()),
+        _ => ToolOutput::error(report.failure_text()),
     }
 }

@@ -63,7 +63,7 @@ impl BoardTask {
 
 /// A task to be put on the board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewTask {
+pub struct NewBoardTask {
     /// Who puts it there.
     pub by: String,
     /// What is to be done.
@@ -139,25 +139,25 @@ impl BoardError {
 
 /// The tasks of one team, in the order they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Board {
+pub struct TaskBoard {
     tasks: Vec<BoardTask>,
 }
 
-impl Board {
+impl TaskBoard {
     /// All of them.
     pub fn tasks(&self) -> &[BoardTask] {
         &self.tasks
     }
 
     /// Puts a task on the board. It can depend only on tasks that are there, so there are no cycles.
-    pub fn create(&mut self, new: NewTask, now: Timestamp) -> Result<BoardTask, BoardError> {
+    pub fn create(&mut self, new: NewBoardTask, now: Timestamp) -> Result<BoardTask, BoardError> {
         if self.tasks.len() >= BOARD_TASKS_MAX {
             return Err(BoardError::Full);
         }
         for id in &new.depends_on {
             self.find(id)?;
         }
-        let NewTask { by, title, depends_on, deadline } = new;
+        let NewBoardTask { by, title, depends_on, deadline } = new;
         let task = BoardTask {
             id: format!("{ID_PREFIX}{}", self.tasks.len() + 1),
             title,

@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::LIST_BYTES_MAX;
-use super::board::{BoardTask, NewTask};
+use super::board::{BoardTask, NewBoardTask};
 use crate::error::BuildError;
-use crate::subagent::{NoArgs, made};
-use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::subagent::{NoArgs, erase_tool};
+use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::inbox::json_bytes;
-use crate::team::membership::Seat;
+use crate::team::membership::TeamMembership;
 use crate::team::state::shortened;
 
 const CREATE: &str = "create_board_task";
@@ -29,12 +29,18 @@ pub(super) const NAMES: [&str; 5] = [CREATE, CLAIM, UNCLAIM, COMPLETE, LIST];
 
 /// All of them.
 pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    Ok(vec![made(create())?, made(claim())?, made(unclaim())?, made(complete())?, made(list())?])
+    Ok(vec![
+        erase_tool(create())?,
+        erase_tool(claim())?,
+        erase_tool(unclaim())?,
+        erase_tool(complete())?,
+        erase_tool(list())?,
+    ])
 }
 
 /// What is to be done.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Create {
+struct CreateTaskArgs {
     /// What is to be done.
     title: String,
     /// Ids of tasks that must be completed before this one can be claimed.
@@ -47,14 +53,14 @@ struct Create {
 
 /// Which task.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Which {
+struct BoardTaskIdArgs {
     /// Its id: board-1.
     task_id: String,
 }
 
 /// What came of which task.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Complete {
+struct CompleteTaskArgs {
     /// Its id: board-1.
     task_id: String,
     /// What came of it.
@@ -63,14 +69,14 @@ struct Complete {
 
 fn create() -> Result<FnTool, SpecError> {
     let description = "Puts a task on the board that the whole team shares.";
-    let tool = tool_fn(CREATE, description, |cx: ToolCx, args: Create| async move {
+    let tool = tool_fn(CREATE, description, |cx: ToolCx, args: CreateTaskArgs| async move {
         require("title", &args.title)?;
-        let seat = Seat::of(&cx)?;
+        let seat = TeamMembership::of(&cx)?;
         let span = (args.deadline > 0).then(|| Duration::from_secs(args.deadline));
         let deadline = span.zip(now(&seat)).map(|(span, now)| now.after(span));
         let by = seat.name().to_owned();
-        let new = NewTask { by, title: args.title, depends_on: args.depends_on, deadline };
-        let task = one(seat.act(&cx, TeamAction::CreateTask(new)).await?)?;
+        let new = NewBoardTask { by, title: args.title, depends_on: args.depends_on, deadline };
+        let task = one(seat.apply(&cx, TeamCommand::CreateTask(new)).await?)?;
         Ok::<_, ToolError>(serde_json::to_string(&task)?)
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
@@ -78,11 +84,11 @@ fn create() -> Result<FnTool, SpecError> {
 
 fn claim() -> Result<FnTool, SpecError> {
     let description = "Takes an open task of the board, so that nobody else works on it.";
-    let tool = tool_fn(CLAIM, description, |cx: ToolCx, args: Which| async move {
+    let tool = tool_fn(CLAIM, description, |cx: ToolCx, args: BoardTaskIdArgs| async move {
         require("task_id", &args.task_id)?;
-        let seat = Seat::of(&cx)?;
+        let seat = TeamMembership::of(&cx)?;
         let by = seat.name().to_owned();
-        let task = one(seat.act(&cx, TeamAction::Claim { by, task: args.task_id }).await?)?;
+        let task = one(seat.apply(&cx, TeamCommand::Claim { by, task: args.task_id }).await?)?;
         Ok::<_, ToolError>(format!("{} is yours: {}", task.id, task.title))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
@@ -90,11 +96,11 @@ fn claim() -> Result<FnTool, SpecError> {
 
 fn unclaim() -> Result<FnTool, SpecError> {
     let description = "Gives a task of the board back that you have claimed and will not do.";
-    let tool = tool_fn(UNCLAIM, description, |cx: ToolCx, args: Which| async move {
+    let tool = tool_fn(UNCLAIM, description, |cx: ToolCx, args: BoardTaskIdArgs| async move {
         require("task_id", &args.task_id)?;
-        let seat = Seat::of(&cx)?;
+        let seat = TeamMembership::of(&cx)?;
         let by = seat.name().to_owned();
-        let task = one(seat.act(&cx, TeamAction::Unclaim { by, task: args.task_id }).await?)?;
+        let task = one(seat.apply(&cx, TeamCommand::Unclaim { by, task: args.task_id }).await?)?;
         Ok::<_, ToolError>(format!("{} is open again.", task.id))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
@@ -102,12 +108,12 @@ fn unclaim() -> Result<FnTool, SpecError> {
 
 fn complete() -> Result<FnTool, SpecError> {
     let description = "Notes the result of a task of the board that you have claimed.";
-    let tool = tool_fn(COMPLETE, description, |cx: ToolCx, args: Complete| async move {
+    let tool = tool_fn(COMPLETE, description, |cx: ToolCx, args: CompleteTaskArgs| async move {
         require("task_id", &args.task_id)?;
         require("result", &args.result)?;
-        let seat = Seat::of(&cx)?;
+        let seat = TeamMembership::of(&cx)?;
         let (by, task, result) = (seat.name().to_owned(), args.task_id, args.result);
-        let task = one(seat.act(&cx, TeamAction::CompleteTask { by, task, result }).await?)?;
+        let task = one(seat.apply(&cx, TeamCommand::CompleteTask { by, task, result }).await?)?;
         Ok::<_, ToolError>(format!("{} is completed.", task.id))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
@@ -116,8 +122,8 @@ fn complete() -> Result<FnTool, SpecError> {
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the tasks of the board with who works on them and what came of them.";
     let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
-        let seat = Seat::of(&cx)?;
-        let TeamReply::Tasks { tasks } = seat.act(&cx, TeamAction::Tasks).await? else {
+        let seat = TeamMembership::of(&cx)?;
+        let TeamResponse::Tasks { tasks } = seat.apply(&cx, TeamCommand::Tasks).await? else {
             return Err(ToolError::failed("the team did not show its board"));
         };
         if tasks.is_empty() {
@@ -151,14 +157,14 @@ fn require(what: &'static str, text: &str) -> Result<(), ToolError> {
     if text.trim().is_empty() { Err(ToolError::retry(TeamError::Empty(what))) } else { Ok(()) }
 }
 
-fn one(reply: TeamReply) -> Result<BoardTask, ToolError> {
+fn one(reply: TeamResponse) -> Result<BoardTask, ToolError> {
     match reply {
-        TeamReply::Task { task } => Ok(task),
+        TeamResponse::Task { task } => Ok(task),
         _ => Err(ToolError::failed("the team did not show the task")),
     }
 }
 
 /// The time where the call's run lives.
-fn now(seat: &Seat) -> Option<Timestamp> {
-    seat.holder().map(|run| run.env.now())
+fn now(seat: &TeamMembership) -> Option<Timestamp> {
+    seat.context().map(|run| run.env.now())
 }

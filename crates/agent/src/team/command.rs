@@ -3,14 +3,14 @@
 use provost_core::{ErrorKind, RunId, TeamMessage};
 use serde::{Deserialize, Serialize};
 
-use super::board::{BoardError, BoardTask, NewTask};
-use super::member::{Member, MemberEnd};
+use super::board::{BoardError, BoardTask, NewBoardTask};
+use super::member::{Member, MemberOutcome};
 use crate::team::inbox::MailError;
 
 /// Something that somebody of a team does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
-pub enum TeamAction {
+pub enum TeamCommand {
     /// A member joins.
     Join {
         /// Its name.
@@ -19,21 +19,24 @@ pub enum TeamAction {
         task: String,
     },
     /// A member's run began.
-    Began {
+    #[serde(rename = "began")]
+    MemberStarted {
         /// Its name.
         name: String,
         /// The run.
         run: RunId,
     },
     /// A member is over. Of an unknown one, and of one that is over already, nothing is noted.
-    Over {
+    #[serde(rename = "over")]
+    MemberFinished {
         /// Its name.
         name: String,
         /// How it ended.
-        end: MemberEnd,
+        end: MemberOutcome,
     },
     /// The lead has given its answer and reads no more.
-    LeadDone,
+    #[serde(rename = "lead_done")]
+    LeadFinished,
     /// Who is there, and who was.
     Members,
     /// Somebody says something.
@@ -51,7 +54,7 @@ pub enum TeamAction {
         by: String,
     },
     /// A task is put on the board.
-    CreateTask(NewTask),
+    CreateTask(NewBoardTask),
     /// Somebody takes a task.
     Claim {
         /// Who.
@@ -81,14 +84,14 @@ pub enum TeamAction {
     Close,
 }
 
-impl TeamAction {
+impl TeamCommand {
     /// Its stable name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
-            Self::Began { .. } => "began",
-            Self::Over { .. } => "over",
-            Self::LeadDone => "lead_done",
+            Self::MemberStarted { .. } => "began",
+            Self::MemberFinished { .. } => "over",
+            Self::LeadFinished => "lead_done",
             Self::Members => "members",
             Self::Send { .. } => "send",
             Self::Read { .. } => "read",
@@ -105,9 +108,10 @@ impl TeamAction {
 /// What came of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum TeamReply {
+pub enum TeamResponse {
     /// It is noted.
-    Noted,
+    #[serde(rename = "noted")]
+    Acknowledged,
     /// A member, as it stands now.
     Member {
         /// The member.
@@ -158,7 +162,7 @@ pub enum TeamError {
     Name(String),
     /// The name is taken.
     #[error("`{0}` is at work already: give the new member another name, or write to `{0}`")]
-    Taken(String),
+    NameInUse(String),
     /// There is no room.
     #[error("the team has {max} active members, which is the most: wait until one is done")]
     Full {
@@ -167,7 +171,7 @@ pub enum TeamError {
     },
     /// Too many have come and gone.
     #[error("the team has had {max} members, which is the most of one run")]
-    UsedUp {
+    MemberLimit {
         /// How many it may have in all.
         max: usize,
     },
@@ -181,7 +185,7 @@ pub enum TeamError {
     },
     /// It reads no more.
     #[error("`{0}` is done and reads no more messages")]
-    Gone(String),
+    Inactive(String),
     /// Something that must be said was not.
     #[error("`{0}` is empty: say something")]
     Empty(&'static str),
@@ -208,8 +212,8 @@ impl TeamError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name(_) | Self::Empty(_) | Self::TooLong { .. } => ErrorKind::Invalid,
-            Self::Taken(_) | Self::Gone(_) => ErrorKind::Conflict,
-            Self::Full { .. } | Self::UsedUp { .. } => ErrorKind::Exhausted,
+            Self::NameInUse(_) | Self::Inactive(_) => ErrorKind::Conflict,
+            Self::Full { .. } | Self::MemberLimit { .. } => ErrorKind::Exhausted,
             Self::Unknown { .. } => ErrorKind::NotFound,
             Self::Board(error) => error.kind(),
             Self::Mail(error) => error.kind(),

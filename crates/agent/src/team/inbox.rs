@@ -6,7 +6,7 @@ use provost_core::{ErrorKind, TeamMessage};
 use serde::{Deserialize, Serialize};
 
 /// To whom a message to everybody goes.
-pub const EVERYBODY: &str = "*";
+pub const BROADCAST: &str = "*";
 /// Messages that may wait for one recipient; a sender that floods it is refused.
 pub const INBOX_MESSAGES_MAX: usize = 100;
 /// Bytes of one message, as JSON.
@@ -50,12 +50,12 @@ impl MailError {
 
 /// The inboxes of one team, each in the order of sending.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Mail {
+pub struct Inboxes {
     inboxes: BTreeMap<String, VecDeque<TeamMessage>>,
     closed: bool,
 }
 
-impl Mail {
+impl Inboxes {
     /// Gives a recipient an inbox; one that it has is kept.
     pub fn register(&mut self, name: &str) {
         self.inboxes.entry(name.to_owned()).or_default();
@@ -71,7 +71,7 @@ impl Mail {
         if self.closed {
             return Err(MailError::Closed);
         }
-        let everybody = message.to == EVERYBODY;
+        let everybody = message.to == BROADCAST;
         if !everybody && !self.inboxes.contains_key(&message.to) {
             return Err(MailError::Unknown(message.to.clone()));
         }
@@ -91,7 +91,7 @@ impl Mail {
     }
 
     /// Delivers what the team itself has to say, however full the inbox is: there is one such note for each member.
-    pub(super) fn note(&mut self, message: &TeamMessage) {
+    pub(super) fn deliver_notice(&mut self, message: &TeamMessage) {
         if let (false, Some(inbox)) = (self.closed, self.inboxes.get_mut(&message.to)) {
             inbox.push_back(message.clone());
         }
@@ -116,7 +116,7 @@ impl Mail {
     }
 
     /// How many messages wait for a recipient.
-    pub fn waiting(&self, name: &str) -> usize {
+    pub fn unread_count(&self, name: &str) -> usize {
         self.inboxes.get(name).map_or(0, VecDeque::len)
     }
 

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use provost_core::{RunId, TeamMessage};
 
-use crate::team::inbox::{Mail, MailError};
+use crate::team::inbox::{Inboxes, MailError};
 
 /// What a call of a [`Mailbox`] gives.
 pub type MailFuture<'a, T> = BoxFuture<'a, Result<T, MailError>>;
@@ -37,7 +37,7 @@ pub trait Mailbox: Send + Sync + 'static {
 
 /// A mailbox in memory: to begin with, where another one only wants to watch.
 #[derive(Debug, Default)]
-pub struct MemoryMailbox(Mutex<HashMap<RunId, Mail>>);
+pub struct MemoryMailbox(Mutex<HashMap<RunId, Inboxes>>);
 
 impl MemoryMailbox {
     /// An empty one.
@@ -45,7 +45,7 @@ impl MemoryMailbox {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Mail>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Inboxes>> {
         self.0.lock()
     }
 
@@ -53,7 +53,7 @@ impl MemoryMailbox {
     fn with<T: Send + 'static>(
         &self,
         team: RunId,
-        act: impl FnOnce(&mut Mail) -> Result<T, MailError>,
+        act: impl FnOnce(&mut Inboxes) -> Result<T, MailError>,
     ) -> MailFuture<'static, T> {
         let done = match self.lock().get_mut(&team) {
             Some(mail) => act(mail),

@@ -1,6 +1,6 @@
 //! A member of a team, as the book has it.
 
-use provost_core::{EventKind, RunId, Teammate, Timestamp};
+use provost_core::{EventKind, RunId, TeamMember, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Where a member stands.
@@ -20,7 +20,7 @@ pub enum MemberStatus {
 /// How a member ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MemberEnd {
+pub enum MemberOutcome {
     /// With this answer.
     Completed(String),
     /// With this error.
@@ -62,18 +62,18 @@ impl Member {
         self.status == MemberStatus::Active
     }
 
-    pub(super) fn end(&mut self, end: MemberEnd, now: Timestamp) {
+    pub(super) fn end(&mut self, end: MemberOutcome, now: Timestamp) {
         self.ended_at = Some(now);
         match end {
-            MemberEnd::Completed(text) => {
+            MemberOutcome::Completed(text) => {
                 self.status = MemberStatus::Completed;
                 self.result = Some(text);
             }
-            MemberEnd::Failed(error) => {
+            MemberOutcome::Failed(error) => {
                 self.status = MemberStatus::Failed;
                 self.error = Some(error);
             }
-            MemberEnd::Stopped(reason) => {
+            MemberOutcome::Stopped(reason) => {
                 self.status = MemberStatus::Stopped;
                 self.error = reason;
             }
@@ -82,7 +82,7 @@ impl Member {
 
     /// The event by which the lead's run tells that it came to stand where it does.
     pub fn event(&self, team: &str) -> EventKind {
-        let told = Box::new(Teammate {
+        let told = Box::new(TeamMember {
             team: team.to_owned(),
             member: self.name.clone(),
             task: self.task.clone(),

@@ -10,12 +10,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::member::{Member, MemberEnd};
+use super::member::{Member, MemberOutcome};
 use super::{LIST_BYTES_MAX, Team};
 use crate::error::BuildError;
-use crate::subagent::{ChildAsk, ChildLife, ChildStatus, Hop, NoArgs, host, made};
-use crate::team::command::{TeamAction, TeamError, TeamReply};
-use crate::team::membership::Seat;
+use crate::subagent::{
+    AgentPathSegment, ChildLifetime, ChildStatus, NoArgs, SpawnRequest, erase_tool, host,
+};
+use crate::team::command::{TeamCommand, TeamError, TeamResponse};
+use crate::team::membership::TeamMembership;
 use crate::team::state::shortened;
 
 /// Makes a member.
@@ -29,17 +31,17 @@ pub(super) const NAMES: [&str; 3] = [SPAWN, STOP, LIST];
 
 /// The lead's own.
 pub(super) fn tools(team: &Team) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    Ok(vec![made(spawn(team))?, made(stop())?])
+    Ok(vec![erase_tool(spawn(team))?, erase_tool(stop())?])
 }
 
 /// Everybody's.
 pub(super) fn shared() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    Ok(vec![made(list())?])
+    Ok(vec![erase_tool(list())?])
 }
 
 /// Whom to make.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Spawn {
+struct SpawnArgs {
     /// What the new member is called; no active member may have the name.
     name: String,
     /// What it is to do. It sees nothing else: say everything it needs to know.
@@ -60,7 +62,7 @@ struct Spawn {
 
 /// Whom to stop.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Named {
+struct MemberNameArgs {
     /// The member's name.
     name: String,
 }
@@ -78,7 +80,7 @@ fn spawn(team: &Team) -> Result<FnTool, SpecError> {
         description.push_str(&lines.join("\n"));
     }
     let team = Arc::new(team.clone());
-    let tool = tool_fn(SPAWN, description, move |cx: ToolCx, args: Spawn| {
+    let tool = tool_fn(SPAWN, description, move |cx: ToolCx, args: SpawnArgs| {
         let team = Arc::clone(&team);
         async move { team.spawn(&cx, args).await }
     })?;
@@ -87,7 +89,7 @@ fn spawn(team: &Team) -> Result<FnTool, SpecError> {
 }
 
 impl Team {
-    async fn spawn(&self, cx: &ToolCx, args: Spawn) -> Result<String, ToolError> {
+    async fn spawn(&self, cx: &ToolCx, args: SpawnArgs) -> Result<String, ToolError> {
         let seat = lead(cx)?;
         for (what, text) in [("name", &args.name), ("task", &args.task)] {
             if text.trim().is_empty() {
@@ -96,20 +98,20 @@ impl Team {
         }
         let hop = self.hop(&args)?;
         let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-        let ask = ChildAsk {
-            place: [hop].into(),
+        let ask = SpawnRequest {
+            path: [hop].into(),
             index: 0,
             task: args.task.clone(),
             max_turns: (args.max_turns > 0).then_some(args.max_turns),
             timeout: timeout.or(self.default_timeout),
-            life: ChildLife::Run,
+            lifetime: ChildLifetime::Run,
         };
-        let join = TeamAction::Join { name: args.name.clone(), task: args.task };
-        let TeamReply::Member { member, .. } = seat.act(cx, join).await? else {
+        let join = TeamCommand::Join { name: args.name.clone(), task: args.task };
+        let TeamResponse::Member { member, .. } = seat.apply(cx, join).await? else {
             return Err(ToolError::failed("the team did not say who joined"));
         };
         // Before it begins, so that it is told before anything that it does.
-        if let Some(run) = seat.holder() {
+        if let Some(run) = seat.context() {
             run.tell_member(&seat, &member, Duration::ZERO).await;
         }
         let begun = match host(cx) {
@@ -126,25 +128,25 @@ impl Team {
             }
             Err(error) => return Err(self.not_begun(&seat, &name, &error.to_string()).await),
         };
-        seat.act(cx, TeamAction::Began { name, run: child.run }).await?;
+        seat.apply(cx, TeamCommand::MemberStarted { name, run: child.run }).await?;
         let shown = json!({ "member_id": member.id, "name": member.name, "status": member.status });
         Ok(shown.to_string())
     }
 
     /// A member that joined and could not begin has failed.
-    async fn not_begun(&self, seat: &Seat, name: &str, error: &str) -> ToolError {
-        if let Some(run) = seat.holder() {
-            run.member_over(name, MemberEnd::Failed(error.to_owned()), Duration::ZERO).await;
+    async fn not_begun(&self, seat: &TeamMembership, name: &str, error: &str) -> ToolError {
+        if let Some(run) = seat.context() {
+            run.member_over(name, MemberOutcome::Failed(error.to_owned()), Duration::ZERO).await;
         }
         ToolError::Failed(format!("`{name}` could not begin: {error}"))
     }
 
     /// Where the new member's definition is.
-    fn hop(&self, args: &Spawn) -> Result<Hop, ToolError> {
+    fn hop(&self, args: &SpawnArgs) -> Result<AgentPathSegment, ToolError> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         let (named, instructions) = (given(&args.template), given(&args.system_prompt));
         let template = named.clone().or_else(|| Some(args.name.clone()));
-        let template = template.filter(|name| self.template(name).is_some());
+        let template = template.filter(|name| self.find_template(name).is_some());
         if let (Some(name), None) = (&named, &template) {
             let known: Vec<&str> =
                 self.templates.iter().map(|(agent, _)| &**agent.name()).collect();
@@ -159,18 +161,19 @@ impl Team {
             );
             return Err(ToolError::Retry(text));
         }
-        Ok(Hop::Member { name: args.name.clone(), template, instructions })
+        Ok(AgentPathSegment::Member { name: args.name.clone(), template, instructions })
     }
 }
 
 fn stop() -> Result<FnTool, SpecError> {
     let description = "Stops a member of your team. What it was doing is lost.";
-    let tool = tool_fn(STOP, description, |cx: ToolCx, args: Named| async move {
+    let tool = tool_fn(STOP, description, |cx: ToolCx, args: MemberNameArgs| async move {
         let seat = lead(&cx)?;
         if args.name.trim().is_empty() {
             return Err(ToolError::retry(TeamError::Empty("name")));
         }
-        let TeamReply::Members { members, .. } = seat.act(&cx, TeamAction::Members).await? else {
+        let TeamResponse::Members { members, .. } = seat.apply(&cx, TeamCommand::Members).await?
+        else {
             return Err(ToolError::failed("the team did not say who is there"));
         };
         let known = members.iter().rev().find(|member| member.name == args.name);
@@ -200,8 +203,8 @@ fn stop() -> Result<FnTool, SpecError> {
 fn list() -> Result<FnTool, SpecError> {
     let description = "Lists the members of the team with what they do and where they stand.";
     let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
-        let reply = Seat::of(&cx)?.act(&cx, TeamAction::Members).await?;
-        let TeamReply::Members { members, .. } = reply else {
+        let reply = TeamMembership::of(&cx)?.apply(&cx, TeamCommand::Members).await?;
+        let TeamResponse::Members { members, .. } = reply else {
             return Err(ToolError::failed("the team did not say who is there"));
         };
         let room = LIST_BYTES_MAX / members.len().max(1);
@@ -219,7 +222,7 @@ fn list() -> Result<FnTool, SpecError> {
 }
 
 /// The place of the call's run, which must be the lead's.
-fn lead(cx: &ToolCx) -> Result<Seat, ToolError> {
-    let seat = Seat::of(cx)?;
+fn lead(cx: &ToolCx) -> Result<TeamMembership, ToolError> {
+    let seat = TeamMembership::of(cx)?;
     if seat.is_lead() { Ok(seat) } else { Err(ToolError::failed("only the lead can do that")) }
 }

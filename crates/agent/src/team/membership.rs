@@ -7,26 +7,26 @@ use parking_lot::Mutex;
 use provost_core::RunId;
 use provost_tool::{ToolCx, ToolError};
 
-use crate::driver::Cx;
-use crate::team::command::{TeamAction, TeamReply};
+use crate::driver::DriverContext;
+use crate::team::command::{TeamCommand, TeamResponse};
 use crate::team::state::LEAD;
-use crate::team::store::TeamDesk;
+use crate::team::store::TeamStore;
 
 /// A run's place in a team. Its tools find it among what the run was given.
 #[derive(Clone)]
-pub struct Seat {
+pub struct TeamMembership {
     team: Arc<str>,
     name: Arc<str>,
-    desk: Arc<dyn TeamDesk>,
+    store: Arc<dyn TeamStore>,
     /// Whose it is: what a run was given reaches the runs below it, which have no part in the team.
     run: Option<RunId>,
     /// Weak, because a tool may outlive its run.
-    holder: Arc<Mutex<Weak<Cx>>>,
+    context: Arc<Mutex<Weak<DriverContext>>>,
 }
 
-impl Seat {
+impl TeamMembership {
     /// The lead's place.
-    pub fn lead(team: impl Into<Arc<str>>, desk: Arc<dyn TeamDesk>) -> Self {
+    pub fn lead(team: impl Into<Arc<str>>, desk: Arc<dyn TeamStore>) -> Self {
         Self::member(team, LEAD, desk)
     }
 
@@ -34,10 +34,10 @@ impl Seat {
     pub fn member(
         team: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
-        desk: Arc<dyn TeamDesk>,
+        desk: Arc<dyn TeamStore>,
     ) -> Self {
         let (team, name) = (team.into(), name.into());
-        Self { team, name, desk, run: None, holder: Arc::default() }
+        Self { team, name, store: desk, run: None, context: Arc::default() }
     }
 
     /// The place of the run that makes this call.
@@ -63,37 +63,41 @@ impl Seat {
     }
 
     /// Where the team's book is kept.
-    pub fn desk(&self) -> &Arc<dyn TeamDesk> {
-        &self.desk
+    pub fn store(&self) -> &Arc<dyn TeamStore> {
+        &self.store
     }
 
     /// The place of a member of the same team.
-    pub(crate) fn beside(&self, name: &str) -> Self {
-        Self::member(Arc::clone(&self.team), name, Arc::clone(&self.desk))
+    pub(crate) fn for_member(&self, name: &str) -> Self {
+        Self::member(Arc::clone(&self.team), name, Arc::clone(&self.store))
     }
 
     /// Gives the place to a run.
-    pub(crate) fn of_run(self, run: RunId) -> Self {
-        Self { run: Some(run), holder: Arc::default(), ..self }
+    pub(crate) fn for_run(self, run: RunId) -> Self {
+        Self { run: Some(run), context: Arc::default(), ..self }
     }
 
     /// Sets the agent that holds the place.
-    pub(crate) fn bind(&self, holder: Weak<Cx>) {
-        *self.holder.lock() = holder;
+    pub(crate) fn bind(&self, holder: Weak<DriverContext>) {
+        *self.context.lock() = holder;
     }
 
     /// The agent that holds the place, while its run lives.
-    pub(crate) fn holder(&self) -> Option<Arc<Cx>> {
-        self.holder.lock().upgrade()
+    pub(crate) fn context(&self) -> Option<Arc<DriverContext>> {
+        self.context.lock().upgrade()
     }
 
     /// Performs an action of a call.
-    pub(crate) async fn act(&self, cx: &ToolCx, act: TeamAction) -> Result<TeamReply, ToolError> {
-        self.desk.act(Some(cx.effect_key()), act).await
+    pub(crate) async fn apply(
+        &self,
+        cx: &ToolCx,
+        act: TeamCommand,
+    ) -> Result<TeamResponse, ToolError> {
+        self.store.apply(Some(cx.effect_key()), act).await
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for TeamMembership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").field("team", &self.team).field("name", &self.name).finish()
     }

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::LIST_BYTES_MAX;
 use crate::error::BuildError;
-use crate::subagent::{NoArgs, made};
-use crate::team::command::{TeamAction, TeamError, TeamReply};
+use crate::subagent::{NoArgs, erase_tool};
+use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::inbox::json_bytes;
-use crate::team::membership::Seat;
+use crate::team::membership::TeamMembership;
 use crate::team::state::shortened;
 use crate::team::store::TeamWait;
 
@@ -38,12 +38,12 @@ const NO_MESSAGES: &str = "There are no messages.";
 
 /// All of them.
 pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
-    Ok(vec![made(send())?, made(read())?, made(wait())?])
+    Ok(vec![erase_tool(send())?, erase_tool(read())?, erase_tool(wait())?])
 }
 
 /// What to say to whom.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Send {
+struct SendMessageArgs {
     /// A member's name, `__lead__` for the lead, `*` for everybody else in the team.
     to: String,
     /// What to say.
@@ -52,7 +52,7 @@ struct Send {
 
 /// How long to wait.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Wait {
+struct WaitArgs {
     /// Seconds to wait at most; 0 for a minute.
     #[serde(default)]
     timeout: u64,
@@ -60,19 +60,19 @@ struct Wait {
 
 fn send() -> Result<FnTool, SpecError> {
     let description = "Sends a message to somebody of the team.";
-    let tool = tool_fn(SEND, description, |cx: ToolCx, args: Send| async move {
-        let seat = Seat::of(&cx)?;
+    let tool = tool_fn(SEND, description, |cx: ToolCx, args: SendMessageArgs| async move {
+        let seat = TeamMembership::of(&cx)?;
         for (what, text) in [("to", &args.to), ("content", &args.content)] {
             if text.trim().is_empty() {
                 return Err(ToolError::retry(TeamError::Empty(what)));
             }
         }
         let from = seat.name().to_owned();
-        let send = TeamAction::Send { from, to: args.to, content: args.content };
-        let TeamReply::Sent { message, recipients } = seat.act(&cx, send).await? else {
+        let send = TeamCommand::Send { from, to: args.to, content: args.content };
+        let TeamResponse::Sent { message, recipients } = seat.apply(&cx, send).await? else {
             return Err(ToolError::failed("the team did not say whether it was sent"));
         };
-        if let Some(run) = seat.holder() {
+        if let Some(run) = seat.context() {
             run.tell_message(&seat, &message).await;
         }
         Ok(match recipients.as_slice() {
@@ -87,15 +87,15 @@ fn send() -> Result<FnTool, SpecError> {
 fn read() -> Result<FnTool, SpecError> {
     let description = "Gives the messages that were sent to you and that you have not read.";
     let tool = tool_fn(READ, description, |cx: ToolCx, _args: NoArgs| async move {
-        Ok::<_, ToolError>(take(&cx, &Seat::of(&cx)?).await?.unwrap_or_else(none))
+        Ok::<_, ToolError>(take(&cx, &TeamMembership::of(&cx)?).await?.unwrap_or_else(none))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
 fn wait() -> Result<FnTool, SpecError> {
     let description = "Waits until there are messages for you and gives them.";
-    let tool = tool_fn(WAIT, description, |cx: ToolCx, args: Wait| async move {
-        let seat = Seat::of(&cx)?;
+    let tool = tool_fn(WAIT, description, |cx: ToolCx, args: WaitArgs| async move {
+        let seat = TeamMembership::of(&cx)?;
         let timeout = match args.timeout {
             0 => WAIT_DEFAULT,
             seconds => Duration::from_secs(seconds).min(WAIT_MAX),
@@ -115,8 +115,8 @@ fn wait() -> Result<FnTool, SpecError> {
             if is_over || left.is_zero() {
                 return Ok(format!("No message came within {} seconds.", timeout.as_secs()));
             }
-            let mail = TeamWait::Mail(seat.name().to_owned());
-            is_over = seat.desk().wait_in(&cx, mail, timeout, left).await?;
+            let mail = TeamWait::Message(seat.name().to_owned());
+            is_over = seat.store().wait_in_call(&cx, mail, timeout, left).await?;
         }
     })?;
     let tool = tool.with_spec(|spec| spec.effect(EffectClass::Idempotent));
@@ -128,8 +128,9 @@ fn none() -> String {
 }
 
 /// True if everybody else is over: whatever they had to say is there.
-async fn is_alone(cx: &ToolCx, seat: &Seat) -> Result<bool, ToolError> {
-    let TeamReply::Members { members, lead_done } = seat.act(cx, TeamAction::Members).await? else {
+async fn is_alone(cx: &ToolCx, seat: &TeamMembership) -> Result<bool, ToolError> {
+    let TeamResponse::Members { members, lead_done } = seat.apply(cx, TeamCommand::Members).await?
+    else {
         return Err(ToolError::failed("the team did not say who is there"));
     };
     let mut others = members.iter().filter(|member| member.name != seat.name());
@@ -138,10 +139,10 @@ async fn is_alone(cx: &ToolCx, seat: &Seat) -> Result<bool, ToolError> {
 }
 
 /// What waits for whoever has this place, as a JSON array; none, if nothing does.
-async fn take(cx: &ToolCx, seat: &Seat) -> Result<Option<String>, ToolError> {
+async fn take(cx: &ToolCx, seat: &TeamMembership) -> Result<Option<String>, ToolError> {
     let by = seat.name().to_owned();
-    let reply = seat.act(cx, TeamAction::Read { by }).await?;
-    let TeamReply::Messages { messages, left } = reply else {
+    let reply = seat.apply(cx, TeamCommand::Read { by }).await?;
+    let TeamResponse::Messages { messages, left } = reply else {
         return Err(ToolError::failed("the team did not give the messages"));
     };
     if messages.is_empty() {

@@ -10,10 +10,10 @@ use provost_core::usage::limits::NAME_CHARS_MAX;
 use provost_core::{TeamMessage, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::board::{Board, NewTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX};
-use super::member::{Member, MemberEnd, MemberStatus};
-use crate::team::command::{TeamAction, TeamError, TeamReply};
-use crate::team::inbox::{EVERYBODY, MESSAGE_BYTES_MAX, Mail, json_bytes};
+use super::board::{NewBoardTask, RESULT_BYTES_MAX, TITLE_BYTES_MAX, TaskBoard};
+use super::member::{Member, MemberOutcome, MemberStatus};
+use crate::team::command::{TeamCommand, TeamError, TeamResponse};
+use crate::team::inbox::{BROADCAST, Inboxes, MESSAGE_BYTES_MAX, json_bytes};
 
 /// What the lead is called in messages and on the board.
 pub const LEAD: &str = "__lead__";
@@ -26,33 +26,33 @@ const REPLIES_MAX: usize = 64;
 
 /// The state of one team in one run of its lead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TeamBook {
+pub struct TeamState {
     team: String,
     /// Members that may be active at once; 0 for any number.
     max_size: usize,
     members: Vec<Member>,
     /// None, if the messages are kept elsewhere.
-    mail: Option<Mail>,
-    board: Board,
+    mail: Option<Inboxes>,
+    board: TaskBoard,
     /// Messages sent so far.
     sent: u64,
     lead_done: bool,
     /// How often it has changed.
     revision: u64,
-    replies: VecDeque<(String, TeamReply)>,
+    replies: VecDeque<(String, TeamResponse)>,
 }
 
-impl TeamBook {
+impl TeamState {
     /// The book of a new team; `max_size` members may be active at once, 0 for any number.
     pub fn new(team: impl Into<String>, max_size: usize) -> Self {
-        let mut mail = Mail::default();
+        let mut mail = Inboxes::default();
         mail.register(LEAD);
         Self {
             team: team.into(),
             max_size,
             members: Vec::new(),
             mail: Some(mail),
-            board: Board::default(),
+            board: TaskBoard::default(),
             sent: 0,
             lead_done: false,
             revision: 0,
@@ -62,7 +62,7 @@ impl TeamBook {
 
     /// The same where messages are kept elsewhere: it checks and numbers them, and whoever has the book delivers them.
     #[must_use]
-    pub fn mail_elsewhere(mut self) -> Self {
+    pub fn without_inboxes(mut self) -> Self {
         self.mail = None;
         self
     }
@@ -98,34 +98,34 @@ impl TeamBook {
     }
 
     /// The tasks.
-    pub fn board(&self) -> &Board {
+    pub fn board(&self) -> &TaskBoard {
         &self.board
     }
 
     /// Messages that wait for somebody; none, if they are kept elsewhere.
-    pub fn waiting(&self, name: &str) -> usize {
-        self.mail.as_ref().map_or(0, |mail| mail.waiting(name))
+    pub fn unread_count(&self, name: &str) -> usize {
+        self.mail.as_ref().map_or(0, |mail| mail.unread_count(name))
     }
 
     /// True if there is somebody who could still write to this one.
-    pub fn may_hear(&self, name: &str) -> bool {
+    pub fn can_receive(&self, name: &str) -> bool {
         let lead = name != LEAD && !self.lead_done;
         lead || self.members.iter().any(|member| member.is_active() && member.name != name)
     }
 
     /// Performs an action of a call that may be made again: the same call gets the reply it had.
-    pub fn act_once(
+    pub fn apply_idempotent(
         &mut self,
         key: &EffectKey,
-        action: TeamAction,
+        action: TeamCommand,
         now: Timestamp,
-    ) -> Result<TeamReply, TeamError> {
+    ) -> Result<TeamResponse, TeamError> {
         let key = format!("{key}/{}", action.name());
         if let Some((_, reply)) = self.replies.iter().find(|(of, _)| *of == key) {
             return Ok(reply.clone());
         }
         let before = self.revision;
-        let reply = self.act(action, now)?;
+        let reply = self.apply(action, now)?;
         // What changed nothing can be asked again.
         if self.revision != before {
             if self.replies.len() >= REPLIES_MAX {
@@ -137,61 +137,70 @@ impl TeamBook {
     }
 
     /// Performs an action. If it fails, the book stays as it is.
-    pub fn act(&mut self, action: TeamAction, now: Timestamp) -> Result<TeamReply, TeamError> {
+    pub fn apply(
+        &mut self,
+        action: TeamCommand,
+        now: Timestamp,
+    ) -> Result<TeamResponse, TeamError> {
         let reply = match action {
-            TeamAction::Members => {
+            TeamCommand::Members => {
                 let (members, lead_done) = (self.members.clone(), self.lead_done);
-                return Ok(TeamReply::Members { members, lead_done });
+                return Ok(TeamResponse::Members { members, lead_done });
             }
-            TeamAction::Tasks => {
-                return Ok(TeamReply::Tasks { tasks: self.board.tasks().to_vec() });
+            TeamCommand::Tasks => {
+                return Ok(TeamResponse::Tasks { tasks: self.board.tasks().to_vec() });
             }
-            TeamAction::Read { by } => return self.read(&by),
-            TeamAction::Over { name, end } => return Ok(self.over(&name, end, now)),
-            TeamAction::Join { name, task } => self.join(name, task, now)?,
-            TeamAction::Began { name, run } => {
+            TeamCommand::Read { by } => return self.read(&by),
+            TeamCommand::MemberFinished { name, end } => return Ok(self.over(&name, end, now)),
+            TeamCommand::Join { name, task } => self.join(name, task, now)?,
+            TeamCommand::MemberStarted { name, run } => {
                 let named = |member: &&mut Member| member.name == name;
                 if let Some(member) = self.members.iter_mut().rev().find(named) {
                     member.run = Some(run);
                 }
-                TeamReply::Noted
+                TeamResponse::Acknowledged
             }
-            TeamAction::LeadDone => {
+            TeamCommand::LeadFinished => {
                 self.lead_done = true;
-                TeamReply::Noted
+                TeamResponse::Acknowledged
             }
-            TeamAction::Send { from, to, content } => self.send(from, to, content, now)?,
-            TeamAction::CreateTask(new) => self.create(new, now)?,
-            TeamAction::Claim { by, task } => {
-                TeamReply::Task { task: self.board.claim(&task, &by, now)? }
+            TeamCommand::Send { from, to, content } => self.send(from, to, content, now)?,
+            TeamCommand::CreateTask(new) => self.create(new, now)?,
+            TeamCommand::Claim { by, task } => {
+                TeamResponse::Task { task: self.board.claim(&task, &by, now)? }
             }
-            TeamAction::Unclaim { by, task } => {
-                TeamReply::Task { task: self.board.unclaim(&task, &by, by == LEAD, now)? }
+            TeamCommand::Unclaim { by, task } => {
+                TeamResponse::Task { task: self.board.unclaim(&task, &by, by == LEAD, now)? }
             }
-            TeamAction::CompleteTask { by, task, result } => {
+            TeamCommand::CompleteTask { by, task, result } => {
                 check_text("result", &result, RESULT_BYTES_MAX)?;
-                TeamReply::Task { task: self.board.complete(&task, &by, result, now)? }
+                TeamResponse::Task { task: self.board.complete(&task, &by, result, now)? }
             }
-            TeamAction::Close => {
-                self.mail.iter_mut().for_each(Mail::close);
-                TeamReply::Noted
+            TeamCommand::Close => {
+                self.mail.iter_mut().for_each(Inboxes::close);
+                TeamResponse::Acknowledged
             }
         };
         self.revision += 1;
         Ok(reply)
     }
 
-    fn join(&mut self, name: String, task: String, now: Timestamp) -> Result<TeamReply, TeamError> {
+    fn join(
+        &mut self,
+        name: String,
+        task: String,
+        now: Timestamp,
+    ) -> Result<TeamResponse, TeamError> {
         check_name(&name)?;
         check_text("task", &task, TASK_BYTES_MAX)?;
         if self.member(&name).is_some_and(Member::is_active) {
-            return Err(TeamError::Taken(name));
+            return Err(TeamError::NameInUse(name));
         }
         if self.max_size > 0 && self.active() >= self.max_size {
             return Err(TeamError::Full { max: self.max_size });
         }
         if self.members.len() >= MEMBERS_MAX {
-            return Err(TeamError::UsedUp { max: MEMBERS_MAX });
+            return Err(TeamError::MemberLimit { max: MEMBERS_MAX });
         }
         let member = Member {
             id: format!("teammate-{}", self.members.len() + 1),
@@ -206,22 +215,26 @@ impl TeamBook {
         };
         self.mail.iter_mut().for_each(|mail| mail.register(&member.name));
         self.members.push(member.clone());
-        Ok(TeamReply::Member { member, note: None })
+        Ok(TeamResponse::Member { member, note: None })
     }
 
-    fn over(&mut self, name: &str, end: MemberEnd, now: Timestamp) -> TeamReply {
+    fn over(&mut self, name: &str, end: MemberOutcome, now: Timestamp) -> TeamResponse {
         let active = |member: &&mut Member| member.name == name && member.is_active();
-        let Some(member) = self.members.iter_mut().find(active) else { return TeamReply::Noted };
+        let Some(member) = self.members.iter_mut().find(active) else {
+            return TeamResponse::Acknowledged;
+        };
         let end = match end {
-            MemberEnd::Completed(text) => MemberEnd::Completed(shortened(text, TASK_BYTES_MAX)),
-            MemberEnd::Failed(error) => MemberEnd::Failed(shortened(error, TASK_BYTES_MAX)),
+            MemberOutcome::Completed(text) => {
+                MemberOutcome::Completed(shortened(text, TASK_BYTES_MAX))
+            }
+            MemberOutcome::Failed(error) => MemberOutcome::Failed(shortened(error, TASK_BYTES_MAX)),
             stopped => stopped,
         };
         let told = match &end {
-            MemberEnd::Completed(text) => Some(format!("[completed] {text}")),
-            MemberEnd::Failed(error) => Some(format!("[failed] {error}")),
+            MemberOutcome::Completed(text) => Some(format!("[completed] {text}")),
+            MemberOutcome::Failed(error) => Some(format!("[failed] {error}")),
             // The lead knows whom it stopped.
-            MemberEnd::Stopped(reason) => reason.as_ref().map(|why| format!("[stopped] {why}")),
+            MemberOutcome::Stopped(reason) => reason.as_ref().map(|why| format!("[stopped] {why}")),
         };
         member.end(end, now);
         let member = member.clone();
@@ -232,10 +245,10 @@ impl TeamBook {
             self.message(name.to_owned(), LEAD.to_owned(), content, now)
         });
         if let (Some(mail), Some(note)) = (&mut self.mail, &note) {
-            mail.note(note);
+            mail.deliver_notice(note);
         }
         self.revision += 1;
-        TeamReply::Member { member, note }
+        TeamResponse::Member { member, note }
     }
 
     fn send(
@@ -244,7 +257,7 @@ impl TeamBook {
         to: String,
         content: String,
         now: Timestamp,
-    ) -> Result<TeamReply, TeamError> {
+    ) -> Result<TeamResponse, TeamError> {
         check_text("to", &to, NAME_CHARS_MAX)?;
         check_text("content", &content, MESSAGE_BYTES_MAX)?;
         let bytes = json_bytes(&content);
@@ -260,21 +273,21 @@ impl TeamBook {
             self.sent -= 1;
             return Err(error.into());
         }
-        Ok(TeamReply::Sent { message, recipients })
+        Ok(TeamResponse::Sent { message, recipients })
     }
 
     fn recipients(&self, from: &str, to: &str) -> Result<Vec<String>, TeamError> {
         let lead = (!self.lead_done).then(|| LEAD.to_owned());
         let active = self.members.iter().filter(|member| member.is_active());
         let active: Vec<String> = lead.into_iter().chain(active.map(|m| m.name.clone())).collect();
-        if to == EVERYBODY {
+        if to == BROADCAST {
             return Ok(active.into_iter().filter(|name| name != from).collect());
         }
         if active.iter().any(|name| name == to) {
             return Ok(vec![to.to_owned()]);
         }
         if to == LEAD || self.member(to).is_some() {
-            return Err(TeamError::Gone(to.to_owned()));
+            return Err(TeamError::Inactive(to.to_owned()));
         }
         Err(TeamError::Unknown { name: to.to_owned(), known: active.join(", ") })
     }
@@ -284,20 +297,20 @@ impl TeamBook {
         TeamMessage { id: format!("msg-{}", self.sent), from, to, content, at }
     }
 
-    fn read(&mut self, by: &str) -> Result<TeamReply, TeamError> {
+    fn read(&mut self, by: &str) -> Result<TeamResponse, TeamError> {
         let Some(mail) = &mut self.mail else {
-            return Ok(TeamReply::Messages { messages: Vec::new(), left: 0 });
+            return Ok(TeamResponse::Messages { messages: Vec::new(), left: 0 });
         };
         let messages = mail.read(by)?;
         if !messages.is_empty() {
             self.revision += 1;
         }
-        Ok(TeamReply::Messages { messages, left: self.waiting(by) })
+        Ok(TeamResponse::Messages { messages, left: self.unread_count(by) })
     }
 
-    fn create(&mut self, new: NewTask, now: Timestamp) -> Result<TeamReply, TeamError> {
+    fn create(&mut self, new: NewBoardTask, now: Timestamp) -> Result<TeamResponse, TeamError> {
         check_text("title", &new.title, TITLE_BYTES_MAX)?;
-        Ok(TeamReply::Task { task: self.board.create(new, now)? })
+        Ok(TeamResponse::Task { task: self.board.create(new, now)? })
     }
 }
 

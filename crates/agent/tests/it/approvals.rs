@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use provost_agent::hook::{Gate, Hook, HookError};
-use provost_agent::{Agent, AgentBuilder, OnApproval};
+use provost_agent::hook::{Hook, HookDecision, HookError};
+use provost_agent::{Agent, AgentBuilder, ApprovalMode};
 use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall, ToolResult};
 use provost_model::{ScriptedModel, call, calls, text};
 use provost_tool::{Approval, FnTool, RunContext, ToolError, tool_fn};
@@ -42,10 +42,10 @@ fn deny(reason: &str) -> ApprovalDecision {
 type Questions = Arc<Mutex<Vec<ApprovalRequest>>>;
 
 /// Answers every question the same way and keeps the questions.
-fn answering(answer: Result<ApprovalDecision, String>) -> (OnApproval, Questions) {
+fn answering(answer: Result<ApprovalDecision, String>) -> (ApprovalMode, Questions) {
     let questions = Questions::default();
     let asked = Arc::clone(&questions);
-    let provider = OnApproval::ask(move |request| {
+    let provider = ApprovalMode::callback(move |request| {
         asked.lock().unwrap().push(request);
         std::future::ready(answer.clone())
     });
@@ -105,7 +105,7 @@ async fn s104_with_nobody_to_ask_the_tool_does_not_run() {
         assert_eq!(became.counts[0], 0);
         assert!(became.result.is_error && became.result.to_text().contains("nobody can be asked"));
         let became =
-            called("echo", streaming, |agent| agent.on_approval(OnApproval::Approve)).await;
+            called("echo", streaming, |agent| agent.on_approval(ApprovalMode::AutoApprove)).await;
         assert_eq!((became.result.to_text().as_str(), became.counts[0]), ("echo: a", 1));
     }
 }
@@ -149,7 +149,7 @@ async fn s108_with_nobody_to_ask_a_question_is_denied() {
         let became = called("asking", streaming, |agent| agent).await;
         assert_eq!(became.counts, [0, 1, 0]);
         assert!(became.result.is_error);
-        let approve = |agent: AgentBuilder| agent.on_approval(OnApproval::Approve);
+        let approve = |agent: AgentBuilder| agent.on_approval(ApprovalMode::AutoApprove);
         assert_eq!(called("asking", streaming, approve).await.counts, [0, 1, 1]);
     }
 }
@@ -190,12 +190,12 @@ struct Refuse;
 
 #[async_trait::async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(
+    async fn before_tool_call(
         &self,
         _cx: &RunContext,
         _call: &mut ToolCall,
-    ) -> Result<Gate, HookError> {
-        Ok(Gate::Deny("never".to_owned()))
+    ) -> Result<HookDecision, HookError> {
+        Ok(HookDecision::Deny("never".to_owned()))
     }
 }
 
@@ -278,7 +278,7 @@ async fn whoever_reads_the_events_can_answer() {
         let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
         let agent = Agent::builder("tester", model)
             .tool(guarded(&count))
-            .on_approval(OnApproval::Events)
+            .on_approval(ApprovalMode::Interactive)
             .build()
             .unwrap();
         let mut stream = agent.run("hi").stream();
@@ -299,8 +299,9 @@ async fn whoever_reads_the_events_can_answer() {
 async fn events_that_nobody_reads_are_answered_with_no() {
     let count = Arc::new(AtomicUsize::new(0));
     let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("well"));
-    let agent =
-        Agent::builder("tester", model).tool(guarded(&count)).on_approval(OnApproval::Events);
+    let agent = Agent::builder("tester", model)
+        .tool(guarded(&count))
+        .on_approval(ApprovalMode::Interactive);
     let result = agent.build().unwrap().run("go").await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 0);
     assert!(result.tool_results[0].to_text().contains("nobody can be asked"));

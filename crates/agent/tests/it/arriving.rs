@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use provost_agent::{Agent, Error, Outcome};
+use provost_agent::{Agent, Error, RunOutcome};
 use provost_core::{Limits, StopReason};
 use provost_model::{ChatModel, ChatRequest, ModelError, ModelEvent, ModelInfo, ModelStream};
 use tokio_util::sync::CancellationToken;
@@ -79,7 +79,7 @@ async fn a_run_whose_answer_never_ends_can_be_cancelled() {
         stop.cancel();
     };
     let (outcome, ()) = tokio::join!(run, cancel);
-    let Ok(Outcome::Cancelled(summary)) = outcome else { panic!("{outcome:?}") };
+    let Ok(RunOutcome::Cancelled(summary)) = outcome else { panic!("{outcome:?}") };
     assert!(summary.text.starts_with("0 1 2 "), "what had come is kept: {}", summary.text);
 }
 

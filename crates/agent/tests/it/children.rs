@@ -10,7 +10,7 @@ mod unhappy;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use provost_agent::{Agent, Delegate};
+use provost_agent::{Agent, Subagent};
 use provost_core::{Event, EventKind, Usage};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(crate) fn child(model: &ScriptedModel) -> Agent {
 }
 
 pub(crate) fn lead(model: &ScriptedModel, child: &Agent) -> Agent {
-    let terms = Delegate::new("Does one thing");
+    let terms = Subagent::new("Does one thing");
     Agent::builder("lead", model.clone()).subagent(child, terms).build().unwrap()
 }
 
@@ -103,8 +103,8 @@ async fn s118_two_sub_agents_work_in_turns_each_once() {
     let first = Agent::builder("first", one.clone()).build().unwrap();
     let second = Agent::builder("second", two.clone()).build().unwrap();
     let lead = Agent::builder("lead", above.clone())
-        .subagent(&first, Delegate::new("First"))
-        .subagent(&second, Delegate::new("Second"))
+        .subagent(&first, Subagent::new("First"))
+        .subagent(&second, Subagent::new("Second"))
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().output, "both");
@@ -159,13 +159,13 @@ async fn s135_the_tools_for_tasks_are_offered_exactly_with_sub_agents() {
 async fn without_background_work_there_is_nothing_to_look_after() {
     let model = ScriptedModel::new().turn(text("hi"));
     let (one, two) = (child(&ScriptedModel::new()), child(&ScriptedModel::new()));
-    let waits = |tool: &str| Delegate::new("Thinks").named(tool).background(false);
+    let waits = |tool: &str| Subagent::new("Thinks").named(tool).background(false);
     let builder = Agent::builder("lead", model.clone());
     builder.subagent(&one, waits("one")).build().unwrap().run("hi").await.unwrap();
     let builder = Agent::builder("lead", model.clone().turn(text("hi")));
     let both = builder
         .subagent(&one, waits("one"))
-        .subagent(&two, Delegate::new("Thinks").named("two"))
+        .subagent(&two, Subagent::new("Thinks").named("two"))
         .build();
     both.unwrap().run("hi").await.unwrap();
     let names = |request: usize| -> Vec<String> {
@@ -194,7 +194,7 @@ async fn the_events_of_a_child_are_in_the_parents_stream() {
     let above =
         ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
     let events = events(lead(&above, &child(&below)).run("ask it").stream()).await;
-    let of_child: Vec<&Event> = events.iter().filter(|event| event.level() == 1).collect();
+    let of_child: Vec<&Event> = events.iter().filter(|event| event.depth() == 1).collect();
     assert!(of_child.iter().all(|event| &*event.agent == "lead/child"));
     let last = of_child.last().unwrap().innermost();
     assert!(matches!(&last.kind, EventKind::Finished { summary } if summary.text == "forty-two"));

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_agent::context::{ContextError, ContextStrategy, FitInput, Fitted, Summarize};
+use provost_agent::context::{
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, Summarize,
+};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Message, Role, ToolCall, ToolResult, Usage};
 use provost_model::{ScriptedModel, Turn, text};
@@ -22,29 +24,36 @@ struct By<F> {
     asked: Arc<AtomicUsize>,
 }
 
-impl<F: Fn(FitInput<'_>) -> Fitted + Send + Sync + 'static> ContextStrategy for By<F> {
+impl<F: Fn(CompactionInput<'_>) -> CompactionResult + Send + Sync + 'static> ContextStrategy
+    for By<F>
+{
     fn name(&self) -> &str {
         "by_hand"
     }
 
-    fn fit<'a>(&'a self, input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         std::future::ready(Ok((self.fit)(input))).boxed()
     }
 }
 
-fn by<F: Fn(FitInput<'_>) -> Fitted + Send + Sync + 'static>(fit: F) -> (By<F>, Arc<AtomicUsize>) {
+fn by<F: Fn(CompactionInput<'_>) -> CompactionResult + Send + Sync + 'static>(
+    fit: F,
+) -> (By<F>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     (By { fit, asked: Arc::clone(&asked) }, asked)
 }
 
 /// A strategy that puts a summary before the newest messages and stores it there.
 fn summary_before(keep: usize) -> (impl ContextStrategy, Arc<AtomicUsize>) {
-    by(move |input: FitInput<'_>| {
+    by(move |input: CompactionInput<'_>| {
         let mut after = vec![Arc::new(Message::summary("so far"))];
         after.extend_from_slice(&input.messages[input.messages.len() - keep..]);
         let session = Some(SessionChange { pop: keep, add: after.clone() });
-        Fitted { messages: after, session, ..Fitted::default() }
+        CompactionResult { messages: after, session, ..CompactionResult::default() }
     })
 }
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
+use provost_agent::hook::{Hook, HookError, RunEnd, StartDecision};
 use provost_agent::run::ContinueError;
-use provost_agent::{Agent, Error, Outcome, RunBuilder};
+use provost_agent::{Agent, Error, RunBuilder, RunOutcome};
 use provost_core::{
     ErrorKind, Event, EventKind, Message, Role, RunSummary, StopReason, ToolCall, ToolResult,
 };
@@ -74,7 +74,7 @@ impl Waiting {
 /// What a test's hook does at the ends of an agent.
 #[derive(Clone, Default)]
 struct Ends {
-    entry: Entry,
+    entry: StartDecision,
     entry_error: Option<&'static str>,
     replace: Option<&'static str>,
     after_error: Option<&'static str>,
@@ -97,7 +97,11 @@ impl Hook for Ends {
         self.note("before_run");
     }
 
-    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(
+        &self,
+        _cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
         self.note("before_agent");
         match self.entry_error {
             Some(error) => Err(HookError::new(error)),
@@ -208,7 +212,7 @@ async fn s038_pending_calls_are_in_the_session() {
 #[tokio::test]
 async fn s039_an_answer_before_the_agent_ends_it() {
     let waiting = Waiting::for_one().await;
-    let hook = Ends { entry: Entry::Answer("cached".into()), ..Ends::default() };
+    let hook = Ends { entry: StartDecision::Respond("cached".into()), ..Ends::default() };
     let result = waiting.go_on().hook(hook.clone()).await.unwrap();
     assert_eq!((result.output.as_str(), result.turns), ("cached", 0));
     let events = events(waiting.go_on().hook(hook).stream()).await;
@@ -271,9 +275,9 @@ async fn s043_before_and_after_run_fire_once() {
 #[tokio::test]
 async fn s044_a_refusal_before_the_agent_is_an_outcome() {
     let waiting = Waiting::for_one().await;
-    let hook = Ends { entry: Entry::Deny("closed".into()), ..Ends::default() };
+    let hook = Ends { entry: StartDecision::Deny("closed".into()), ..Ends::default() };
     let outcome = waiting.go_on().hook(hook.clone()).outcome().await.unwrap();
-    assert_eq!(outcome, Outcome::Denied { reason: "closed".into() });
+    assert_eq!(outcome, RunOutcome::Denied { reason: "closed".into() });
     assert_eq!(waiting.model.call_count(), 1);
     let seen = ["before_run", "before_agent", "after_agent", "after_run without an answer"];
     assert_eq!(hook.seen(), seen);
@@ -285,7 +289,7 @@ async fn s044_a_refusal_before_the_agent_is_an_outcome() {
 #[tokio::test]
 async fn s045_a_refusal_before_the_agent_ends_the_stream() {
     let waiting = Waiting::for_one().await;
-    let hook = Ends { entry: Entry::Deny("closed".into()), ..Ends::default() };
+    let hook = Ends { entry: StartDecision::Deny("closed".into()), ..Ends::default() };
     let events = events(waiting.go_on().hook(hook).stream()).await;
     assert_eq!(events.last().unwrap().kind, EventKind::Denied { reason: "closed".into() });
     assert_eq!(waiting.model.call_count(), 1);

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use provost_agent::{Agent, HandOffTo, OnApproval, Outcome};
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_agent::{Agent, ApprovalMode, Handoff, RunOutcome};
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{AgentPolicy, ToolPermission};
 use provost_core::{ApprovalDecision, Env};
 use provost_model::{ScriptedModel, call, text};
@@ -25,24 +25,24 @@ impl Governor for House {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         Box::pin(async move {
             let Some(verdict) = self.rule else {
                 return Err(GovernorError("the disk is gone".to_owned()));
             };
-            let subject = Subject {
+            let subject = PolicySubject {
                 namespace: origin.namespace.clone(),
                 agent: origin.agent.clone(),
-                ..Subject::default()
+                ..PolicySubject::default()
             };
             let rule: ToolPermission = serde_json::from_value(json!({
                 "name": "pay", "namespace": origin.namespace,
                 "operation_rules": [{"operation_class": "*", "verdict": verdict}],
             }))
             .map_err(|error| GovernorError(error.to_string()))?;
-            let mut parts = GovernanceParts::new(self.revision, subject);
+            let mut parts = PolicySources::new(self.revision, subject);
             parts.permissions = vec![rule];
-            Governance::compile(parts)
+            CompiledPolicy::compile(parts)
                 .map(Arc::new)
                 .map_err(|error| GovernorError(error.to_string()))
         })
@@ -73,28 +73,28 @@ impl Policy {
         Self { revision: revision.to_owned(), ..self }
     }
 
-    fn governance(&self, origin: &Origin) -> Result<Arc<Governance>, String> {
+    fn governance(&self, origin: &Origin) -> Result<Arc<CompiledPolicy>, String> {
         let rule = self.rule.ok_or("the disk is gone")?;
         let tools = ["helper", "transfer_to_cashier"];
-        let subject = Subject {
+        let subject = PolicySubject {
             namespace: origin.namespace.clone(),
             agent: origin.agent.clone(),
             allowed_tools: tools.map(str::to_owned).to_vec(),
-            ..Subject::default()
+            ..PolicySubject::default()
         };
         let rule: ToolPermission = serde_json::from_value(json!({
             "name": "pay", "namespace": origin.namespace, "approvers": self.approvers,
             "operation_rules": [{"operation_class": "*", "verdict": rule}],
         }))
         .map_err(|error| error.to_string())?;
-        let mut parts = GovernanceParts::new(&self.revision, subject);
+        let mut parts = PolicySources::new(&self.revision, subject);
         parts.permissions = vec![rule];
         parts.policies = vec![AgentPolicy {
             allowed_models: self.models.clone(),
             max_tokens_per_run: self.tokens,
             ..AgentPolicy::global(&origin.namespace, "p")
         }];
-        Governance::compile(parts).map(Arc::new).map_err(|error| error.to_string())
+        CompiledPolicy::compile(parts).map(Arc::new).map_err(|error| error.to_string())
     }
 }
 
@@ -123,7 +123,7 @@ impl Governor for Shifting {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         let mut policies = self.0.lock().unwrap();
         let policy = match policies.len() {
             1 => policies[0].clone(),
@@ -184,15 +184,15 @@ async fn an_approval_is_good_for_the_policy_that_asked() {
         let paid = Arc::new(AtomicU32::new(0));
         let asks = House { revision: "1", rule: Some("approval_required") };
         let first = agent(asks, &paid, ScriptedModel::new().turn(call("pay", json!({}))));
-        let outcome = first.run("pay").on_approval(OnApproval::Suspend).outcome().await.unwrap();
-        let Outcome::Suspended(suspended) = outcome else { panic!("it did not ask") };
+        let outcome = first.run("pay").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+        let RunOutcome::Suspended(suspended) = outcome else { panic!("it did not ask") };
         let question = suspended.approvals()[0].id;
         let suspended = suspended.decide(question, ApprovalDecision::Approve).unwrap();
         let asks = House { revision, rule: Some("approval_required") };
         let later = agent(asks, &paid, ScriptedModel::new().turn(text("done")));
-        let resumed = later.resume(suspended).on_approval(OnApproval::Suspend).outcome().await;
+        let resumed = later.resume(suspended).on_approval(ApprovalMode::Suspend).outcome().await;
         assert_eq!(paid.load(Ordering::SeqCst), times, "revision {revision}");
-        let asked_again = matches!(resumed.unwrap(), Outcome::Suspended(_));
+        let asked_again = matches!(resumed.unwrap(), RunOutcome::Suspended(_));
         assert_eq!(asked_again, revision == "2");
     }
 }
@@ -210,7 +210,7 @@ async fn handing_over_does_not_get_rid_of_a_policy() {
             ..Oversight::default()
         };
         let lead = Agent::builder("lead", hands_over)
-            .hand_off(&clerk, HandOffTo::new("pays"))
+            .handoff(&clerk, Handoff::new("pays"))
             .oversight(oversight)
             .build()
             .unwrap();

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Gate, Hook, HookError, HookEvent, HookPoint, Observe, SubagentInfo};
-use provost_agent::{Agent, Delegate, HandOffTo, OnApproval};
+use provost_agent::hook::{
+    Hook, HookDecision, HookError, HookEvent, HookPoint, ObserverHook, SubagentInfo,
+};
+use provost_agent::{Agent, ApprovalMode, Handoff, Subagent};
 use provost_core::{ApprovalDecision, ToolCall};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_tool::{Approval, RunContext};
@@ -24,9 +26,13 @@ struct Watch {
 
 #[async_trait]
 impl Hook for Watch {
-    async fn pre_tool_use(&self, cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn before_tool_call(
+        &self,
+        cx: &RunContext,
+        call: &mut ToolCall,
+    ) -> Result<HookDecision, HookError> {
         self.tools.lock().unwrap().push((cx.agent.to_string(), call.name.clone()));
-        Ok(Gate::Allow)
+        Ok(HookDecision::Allow)
     }
 
     async fn on_subagent_start(&self, _cx: &RunContext, subagent: &SubagentInfo) {
@@ -51,7 +57,7 @@ async fn run(above: &ScriptedModel, below: &ScriptedModel, hook: impl Hook) {
     let count = Arc::new(AtomicUsize::new(0));
     let child = Agent::builder("child", below.clone()).tool(echo(&count)).build().unwrap();
     let lead = Agent::builder("lead", above.clone())
-        .subagent(&child, Delegate::new("Does one thing"))
+        .subagent(&child, Subagent::new("Does one thing"))
         .hook(hook)
         .build()
         .unwrap();
@@ -101,11 +107,12 @@ async fn s100_hooks_of_the_parent_reach_a_child_without_hooks() {
 async fn s101_model_calls_of_a_background_child_carry_its_task() {
     let seen: Arc<Mutex<Vec<HookEvent>>> = Arc::default();
     let note = Arc::clone(&seen);
-    let observe = Observe::new(move |event: &HookEvent| note.lock().unwrap().push(event.clone()));
+    let observe =
+        ObserverHook::new(move |event: &HookEvent| note.lock().unwrap().push(event.clone()));
     let below = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("forty-two"));
     run(&background(), &below, observe).await;
     let seen = seen.lock().unwrap();
-    for point in [HookPoint::PreModelCall, HookPoint::PostModelCall] {
+    for point in [HookPoint::BeforeModelCall, HookPoint::AfterModelCall] {
         let of = |agent: &str| -> Vec<_> {
             let at = |event: &&HookEvent| event.point == point && event.agent == agent;
             seen.iter().filter(at).map(|event| event.task_id.as_deref()).collect()
@@ -116,9 +123,9 @@ async fn s101_model_calls_of_a_background_child_carry_its_task() {
 }
 
 /// Approves everything and keeps what it was asked about.
-fn approving(asked: &Arc<Mutex<Vec<String>>>) -> OnApproval {
+fn approving(asked: &Arc<Mutex<Vec<String>>>) -> ApprovalMode {
     let asked = Arc::clone(asked);
-    OnApproval::ask(move |request| {
+    ApprovalMode::callback(move |request| {
         asked.lock().unwrap().push(request.call.name);
         std::future::ready(Ok(ApprovalDecision::Approve))
     })
@@ -138,7 +145,7 @@ async fn s112_after_a_hand_off_the_target_asks_whom_it_always_asks() {
     let front = Agent::builder("front", model)
         .tool(guarded())
         .on_approval(approving(&source))
-        .hand_off(&billing, HandOffTo::new("Money questions"))
+        .handoff(&billing, Handoff::new("Money questions"))
         .build()
         .unwrap();
     let result = front.run("pay").await.unwrap();

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Gate, Hook, HookError, RunEnd};
-use provost_agent::{Agent, AgentBuilder, Error, Outcome};
-use provost_core::{Env, EventKind, Part, RunSummary};
+use provost_agent::hook::{Hook, HookDecision, HookError, RunEnd, StartDecision};
+use provost_agent::{Agent, AgentBuilder, Error, RunOutcome};
+use provost_core::{ContentPart, Env, EventKind, RunSummary};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_session::{
     MemorySessions, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
@@ -25,9 +25,9 @@ type Log = Arc<Mutex<Vec<String>>>;
 #[derive(Default)]
 struct Life {
     log: Log,
-    message: Option<Result<Gate, HookError>>,
+    message: Option<Result<HookDecision, HookError>>,
     replaced: Option<&'static str>,
-    entry: Option<Result<Entry, HookError>>,
+    entry: Option<Result<StartDecision, HookError>>,
     after_agent: Option<Result<&'static str, HookError>>,
 }
 
@@ -46,16 +46,20 @@ impl Hook for Life {
     async fn on_user_message(
         &self,
         _cx: &RunContext,
-        parts: &mut Vec<Part>,
-    ) -> Result<Gate, HookError> {
+        parts: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
         if let Some(text) = self.replaced {
-            *parts = vec![Part::text(text)];
+            *parts = vec![ContentPart::text(text)];
         }
-        self.message.clone().unwrap_or(Ok(Gate::Allow))
+        self.message.clone().unwrap_or(Ok(HookDecision::Allow))
     }
 
-    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
-        self.entry.clone().unwrap_or(Ok(Entry::Go))
+    async fn before_agent(
+        &self,
+        _cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
+        self.entry.clone().unwrap_or(Ok(StartDecision::Continue))
     }
 
     async fn after_agent(
@@ -103,7 +107,7 @@ fn broke<T>() -> Option<Result<T, HookError>> {
 #[tokio::test]
 async fn s081_a_hook_can_answer_in_the_models_place() {
     for streaming in [false, true] {
-        let (model, entry) = (answer(), Some(Ok(Entry::Answer("cached".to_owned()))));
+        let (model, entry) = (answer(), Some(Ok(StartDecision::Respond("cached".to_owned()))));
         let (end, log) = lived(&model, streaming, Life { entry, ..Life::default() }).await;
         let summary = end.unwrap();
         assert_eq!((summary.text.as_str(), summary.turns, model.call_count()), ("cached", 0, 0));
@@ -113,11 +117,11 @@ async fn s081_a_hook_can_answer_in_the_models_place() {
 
 #[tokio::test]
 async fn s082_a_denied_run_is_an_outcome_not_an_error() {
-    let (model, entry) = (answer(), Some(Ok(Entry::Deny("closed today".to_owned()))));
+    let (model, entry) = (answer(), Some(Ok(StartDecision::Deny("closed today".to_owned()))));
     let life = Life { entry, ..Life::default() };
     let agent = Agent::builder("tester", model.clone()).hook(life).build().unwrap();
     // The source gives an empty response; ours is an outcome of its own, and an error only where an answer is demanded.
-    let denied = Outcome::Denied { reason: "closed today".to_owned() };
+    let denied = RunOutcome::Denied { reason: "closed today".to_owned() };
     assert_eq!(agent.run("hi").outcome().await.unwrap(), denied);
     assert!(
         matches!(agent.run("hi").await, Err(Error::Denied { reason }) if reason == "closed today")
@@ -128,7 +132,7 @@ async fn s082_a_denied_run_is_an_outcome_not_an_error() {
 #[tokio::test]
 async fn s083_a_denied_run_still_passes_after_agent_and_after_run() {
     for streaming in [false, true] {
-        let (model, entry) = (answer(), Some(Ok(Entry::Deny("closed".to_owned()))));
+        let (model, entry) = (answer(), Some(Ok(StartDecision::Deny("closed".to_owned()))));
         let (end, log) = lived(&model, streaming, Life { entry, ..Life::default() }).await;
         assert_eq!(end.unwrap_err().code, "denied");
         assert_eq!(log, ["before_run hi", "after_agent ", "after_run hi - - 0s"]);
@@ -274,7 +278,7 @@ async fn s090_the_users_message_can_be_changed() {
 #[tokio::test]
 async fn s091_a_denied_message_fails_the_run() {
     for streaming in [false, true] {
-        let (model, message) = (answer(), Some(Ok(Gate::Deny("rude".to_owned()))));
+        let (model, message) = (answer(), Some(Ok(HookDecision::Deny("rude".to_owned()))));
         let (end, log) = lived(&model, streaming, Life { message, ..Life::default() }).await;
         assert!(end.unwrap_err().message.contains("rude"));
         assert_eq!(model.call_count(), 0);
@@ -296,7 +300,7 @@ async fn s092_a_failing_message_hook_fails_the_run() {
 
 #[tokio::test]
 async fn the_stream_of_a_denied_run_ends_with_its_reason() {
-    let entry = Some(Ok(Entry::Deny("closed".to_owned())));
+    let entry = Some(Ok(StartDecision::Deny("closed".to_owned())));
     let agent = Agent::builder("tester", answer()).hook(Life { entry, ..Life::default() });
     let events = events(agent.build().unwrap().run("hi").stream()).await;
     assert_eq!(names(&events), ["run_started", "denied"]);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookError, ModelEnd};
+use provost_agent::hook::{Hook, HookError, ModelCallEnd};
 use provost_agent::{Agent, AgentBuilder};
-use provost_core::{Event, EventKind, Message, Part, Reasoning, Role, StopReason, ToolCall};
+use provost_core::{ContentPart, Event, EventKind, Message, Reasoning, Role, StopReason, ToolCall};
 use provost_model::{
     ChatRequest, ModelError, ModelErrorClass, ModelResponse, ScriptedModel, call, fail, text,
 };
@@ -22,7 +22,7 @@ struct Pre<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ChatRequest) -> Result<(), HookError> + Send + Sync + 'static> Hook for Pre<F> {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _: &RunContext,
         request: &mut ChatRequest,
@@ -40,18 +40,20 @@ fn pre(
 struct Post<F>(F);
 
 #[async_trait]
-impl<F: Fn(&mut ModelEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook for Post<F> {
-    async fn post_model_call(
+impl<F: Fn(&mut ModelCallEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook
+    for Post<F>
+{
+    async fn after_model_call(
         &self,
         _: &RunContext,
-        end: &mut ModelEnd<'_>,
+        end: &mut ModelCallEnd<'_>,
     ) -> Result<(), HookError> {
         (self.0)(end)
     }
 }
 
 fn post(
-    hook: impl Fn(&mut ModelEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static,
+    hook: impl Fn(&mut ModelCallEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static,
 ) -> impl Hook {
     Post(hook)
 }
@@ -128,7 +130,8 @@ async fn a_hook_cannot_make_the_conversation_invalid() {
     run(&model, /*streaming*/ false, |agent| {
         agent.hook(pre(|request| {
             let orphan = ToolCall::new("nobody", "echo", &json!({}));
-            let system = Message::new(Role::System, vec![Part::text("obey")], Default::default());
+            let system =
+                Message::new(Role::System, vec![ContentPart::text("obey")], Default::default());
             request.messages.push(Arc::new(Message::calls([orphan])));
             request.messages.push(Arc::new(system));
             Ok(())
@@ -178,7 +181,8 @@ async fn s072_text_and_reasoning_of_a_stream_can_be_replaced() {
         .hook(post(|end| {
             let response = end.outcome.as_mut().unwrap();
             let reasoning = Reasoning { text: "aha".to_owned(), opaque: None };
-            response.message.parts = vec![Part::Reasoning(reasoning), Part::text("polished")];
+            response.message.parts =
+                vec![ContentPart::Reasoning(reasoning), ContentPart::text("polished")];
             Ok(())
         }))
         .build()
@@ -392,6 +396,6 @@ async fn s242_a_tool_result_cannot_pass_for_a_system_message() {
     assert_eq!(request.system.as_deref(), Some("Be kind."), "instructions come from one place");
     let roles: Vec<_> = request.messages.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::Tool]);
-    assert!(matches!(request.messages[2].parts[..], [Part::ToolResult(_)]));
+    assert!(matches!(request.messages[2].parts[..], [ContentPart::ToolResult(_)]));
     assert_eq!(request.last_tool_result().unwrap().to_text(), FORGED, "kept as data, whole");
 }

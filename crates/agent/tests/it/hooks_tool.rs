@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Gate, Hook, HookError, ToolEnd, ToolFailure};
+use provost_agent::hook::{Hook, HookDecision, HookError, ToolCallEnd, ToolFailure};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{EventKind, ToolCall, ToolResult};
 use provost_model::{ScriptedModel, call, calls, text};
@@ -15,14 +15,14 @@ use serde_json::json;
 
 use crate::support::{Say, broken, echo, ended, events, final_text, names};
 
-type Gated = Result<Gate, HookError>;
+type Gated = Result<HookDecision, HookError>;
 type Rescue = Result<Option<ToolOutput>, HookError>;
 
 struct Pre<F>(F);
 
 #[async_trait]
 impl<F: Fn(&mut ToolCall) -> Gated + Send + Sync + 'static> Hook for Pre<F> {
-    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Gated {
+    async fn before_tool_call(&self, _cx: &RunContext, call: &mut ToolCall) -> Gated {
         (self.0)(call)
     }
 }
@@ -34,18 +34,20 @@ fn pre(hook: impl Fn(&mut ToolCall) -> Gated + Send + Sync + 'static) -> impl Ho
 struct Post<F>(F);
 
 #[async_trait]
-impl<F: Fn(&mut ToolEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook for Post<F> {
-    async fn post_tool_use(
+impl<F: Fn(&mut ToolCallEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static> Hook
+    for Post<F>
+{
+    async fn after_tool_call(
         &self,
         _cx: &RunContext,
-        end: &mut ToolEnd<'_>,
+        end: &mut ToolCallEnd<'_>,
     ) -> Result<(), HookError> {
         (self.0)(end)
     }
 }
 
 fn post(
-    hook: impl Fn(&mut ToolEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static,
+    hook: impl Fn(&mut ToolCallEnd<'_>) -> Result<(), HookError> + Send + Sync + 'static,
 ) -> impl Hook {
     Post(hook)
 }
@@ -65,7 +67,7 @@ fn on_error(hook: impl Fn(&ToolFailure<'_>) -> Rescue + Send + Sync + 'static) -
 
 fn arguments(call: &mut ToolCall, value: &str) -> Gated {
     call.arguments = json!({ "text": value }).to_string();
-    Ok(Gate::Allow)
+    Ok(HookDecision::Allow)
 }
 
 /// A tool that says so itself when it fails.
@@ -116,9 +118,10 @@ async fn told_once(
 
 #[tokio::test]
 async fn s054_a_denied_call_does_not_run_and_the_model_is_told() {
-    let told =
-        told("echo", |agent| agent.hook(pre(|_| Ok(Gate::Deny("not on Sundays".to_owned())))))
-            .await;
+    let told = told("echo", |agent| {
+        agent.hook(pre(|_| Ok(HookDecision::Deny("not on Sundays".to_owned()))))
+    })
+    .await;
     assert_eq!(told.echoes, 0);
     assert!(told.result.is_error);
     assert!(told.text().contains("not on Sundays"), "{}", told.text());
@@ -175,7 +178,7 @@ async fn history_keeps_the_call_and_later_hooks_see_what_ran() {
 
 #[tokio::test]
 async fn s056_an_allowed_call_runs() {
-    let told = told("echo", |agent| agent.hook(pre(|_| Ok(Gate::Allow)))).await;
+    let told = told("echo", |agent| agent.hook(pre(|_| Ok(HookDecision::Allow)))).await;
     assert_eq!((told.text().as_str(), told.echoes), ("echo: first", 1));
     assert!(!told.result.is_error);
 }
@@ -190,7 +193,9 @@ async fn s057_a_failing_hook_denies() {
 #[tokio::test]
 async fn s058_the_second_hook_can_deny() {
     let told = told("echo", |agent| {
-        agent.hook(pre(|_| Ok(Gate::Allow))).hook(pre(|_| Ok(Gate::Deny("no".to_owned()))))
+        agent
+            .hook(pre(|_| Ok(HookDecision::Allow)))
+            .hook(pre(|_| Ok(HookDecision::Deny("no".to_owned()))))
     })
     .await;
     assert_eq!(told.echoes, 0);
@@ -217,7 +222,7 @@ async fn s060_hooks_run_in_the_order_they_were_added() {
             let order = Arc::clone(&order);
             pre(move |_| {
                 order.lock().unwrap().push(name);
-                Ok(Gate::Allow)
+                Ok(HookDecision::Allow)
             })
         };
         let (a, b, c) = (note("a"), note("b"), note("c"));
@@ -267,7 +272,7 @@ async fn s062_parallel_calls_pass_the_hooks_once_each() {
             .tool(broken())
             .hook(pre(move |call| {
                 note.lock().unwrap().push(format!("{} {}", call.id, call.name));
-                Ok(Gate::Allow)
+                Ok(HookDecision::Allow)
             }))
             .build()
             .unwrap();
@@ -288,7 +293,7 @@ async fn s063_the_stream_shows_what_hooks_made_of_a_call() {
         .tool(broken())
         .parallel_tools(1)
         .hook(pre(|call| match call.name.as_str() {
-            "broken" => Ok(Gate::Deny("no".to_owned())),
+            "broken" => Ok(HookDecision::Deny("no".to_owned())),
             _ => arguments(call, "b"),
         }))
         .hook(post(|end| {

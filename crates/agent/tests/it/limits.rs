@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookError, ModelEnd};
-use provost_agent::{Agent, AgentBuilder, Error, LimitDecision, LimitQuestion};
-use provost_core::{Event, EventKind, LimitKind, Limits, Part, Role, RunSummary, StopReason};
+use provost_agent::hook::{Hook, HookError, ModelCallEnd};
+use provost_agent::{Agent, AgentBuilder, Error, LimitContext, LimitDecision};
+use provost_core::{
+    ContentPart, Event, EventKind, LimitKind, Limits, Role, RunSummary, StopReason,
+};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text};
 use provost_session::MemorySessions;
 use provost_tool::RunContext;
@@ -17,7 +19,7 @@ use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, events, roles, stored};
 
-type Asked = Arc<Mutex<Vec<LimitQuestion>>>;
+type Asked = Arc<Mutex<Vec<LimitContext>>>;
 
 /// A tool turn, a second one that meets the limit of one round, then these.
 fn script(then: impl IntoIterator<Item = Turn>) -> ScriptedModel {
@@ -90,7 +92,7 @@ async fn s048_an_extended_run_ends_normally() {
     assert_eq!((result.tool_calls, count.load(Ordering::SeqCst)), (2, 2));
     assert_eq!(result.limit, None);
     let question = asked.lock().unwrap()[0].clone();
-    assert_eq!((question.reached.limit, question.rounds), (LimitKind::Turns, 1));
+    assert_eq!((question.reached.limit, question.tool_rounds), (LimitKind::Turns, 1));
     assert_eq!((question.reached.allowed.as_str(), question.reached.used.as_str()), ("1", "1"));
 }
 
@@ -101,7 +103,7 @@ async fn s048_an_extension_is_the_same_amount_again_and_may_say_something() {
     let (agent, count, asked) = asking(&model, LimitDecision::Extend { message });
     agent.build().unwrap().run("go").await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 3);
-    let rounds: Vec<u32> = asked.lock().unwrap().iter().map(|asked| asked.rounds).collect();
+    let rounds: Vec<u32> = asked.lock().unwrap().iter().map(|asked| asked.tool_rounds).collect();
     assert_eq!(rounds, [1, 2], "asked again after one more round");
     let request = model.request(2);
     assert_well_formed(&request.messages);
@@ -200,7 +202,7 @@ struct Watch(Arc<Mutex<Vec<String>>>);
 
 #[async_trait]
 impl Hook for Watch {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _: &RunContext,
         request: &mut ChatRequest,
@@ -209,15 +211,15 @@ impl Hook for Watch {
         Ok(())
     }
 
-    async fn post_model_call(
+    async fn after_model_call(
         &self,
         _: &RunContext,
-        end: &mut ModelEnd<'_>,
+        end: &mut ModelCallEnd<'_>,
     ) -> Result<(), HookError> {
         if let Ok(response) = end.outcome {
             self.0.lock().unwrap().push(response.message.text());
             for part in &mut response.message.parts {
-                if let Part::Text { text } = part {
+                if let ContentPart::Text { text } = part {
                     text.push('!');
                 }
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use provost_agent::instructions::PromptError;
-use provost_agent::{Agent, AtLimit, Error, Outcome};
+use provost_agent::{Agent, Error, OnLimit, RunOutcome};
 use provost_core::{Currency, EventKind, LimitKind, Limits, Money, Pricing, StopReason, Usage};
 use provost_model::{NativeOutput, ScriptedModel, ToolChoice, Turn, call, calls, text};
 use provost_tool::{DepType, ToolError, tool_fn};
@@ -212,7 +212,7 @@ async fn plain_text_where_the_output_tool_was_wanted_is_taken_or_sent_back() {
 #[tokio::test]
 async fn a_typed_run_at_a_limit_says_which() {
     for way in [Way::Native, Way::OutputTool] {
-        for at_limit in [AtLimit::Stop, AtLimit::FinalAnswer] {
+        for at_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
             for streaming in [false, true] {
                 let model =
                     way.model([call("echo", json!({})), call("echo", json!({})), text("Sorry.")]);
@@ -232,7 +232,7 @@ async fn a_typed_run_at_a_limit_says_which() {
         let agent = typed(&model)
             .tool(echo(&Arc::default()))
             .limits(Limits::default().turns(1))
-            .at_limit(AtLimit::FinalAnswer)
+            .at_limit(OnLimit::FinalAnswer)
             .build()
             .unwrap();
         let result = agent.run("hi").await.unwrap();
@@ -376,13 +376,13 @@ async fn an_answer_of_a_hook_must_have_the_type_too() {
             &self,
             _cx: &provost_tool::RunContext,
             input: &str,
-        ) -> Result<provost_agent::hook::Entry, provost_agent::hook::HookError> {
-            Ok(provost_agent::hook::Entry::Answer(input.to_owned()))
+        ) -> Result<provost_agent::hook::StartDecision, provost_agent::hook::HookError> {
+            Ok(provost_agent::hook::StartDecision::Respond(input.to_owned()))
         }
     }
     let agent = typed(&ScriptedModel::new()).hook(Shortcut).build().unwrap();
     let outcome = agent.run(right().to_string()).outcome().await.unwrap();
-    assert!(matches!(outcome, Outcome::Done(result) if result.output == oslo()));
+    assert!(matches!(outcome, RunOutcome::Completed(result) if result.output == oslo()));
     let events = events(agent.run("cold").stream()).await;
     assert_eq!(names(&events).last().unwrap(), "failed", "{events:?}");
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use provost_agent::hook::{Entry, Hook, HookError};
-use provost_agent::{Agent, AgentBuilder, Delegate, OnApproval, Outcome};
+use provost_agent::hook::{Hook, HookError, StartDecision};
+use provost_agent::{Agent, AgentBuilder, ApprovalMode, RunOutcome, Subagent};
 use provost_core::{ErrorKind, EventKind, StateChange, StateScope};
 use provost_model::{ScriptedModel, call, calls, text};
 use provost_session::MemorySessions;
@@ -148,10 +148,14 @@ struct Greets;
 
 #[async_trait::async_trait]
 impl Hook for Greets {
-    async fn before_agent(&self, cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(
+        &self,
+        cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
         let visits: u32 = cx.state.get("user:visits").unwrap_or(0);
         cx.state.set("user:visits", visits + 1).map_err(|error| HookError(error.to_string()))?;
-        Ok(Entry::Go)
+        Ok(StartDecision::Continue)
     }
 }
 
@@ -178,10 +182,10 @@ async fn a_run_that_waits_for_a_person_keeps_its_changes_and_comes_back_to_what_
     });
     let risky = risky.unwrap().with_spec(|spec| spec.approval(Approval::Always));
     let agent = Agent::builder("a", model).tool(note()).tool(risky);
-    let agent = agent.on_approval(OnApproval::Suspend).shared_state(Kept(Arc::clone(&store)));
+    let agent = agent.on_approval(ApprovalMode::Suspend).shared_state(Kept(Arc::clone(&store)));
     let agent = agent.build().unwrap();
     let outcome = agent.run("go").user("ada").outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     assert_eq!(stored(&store, "", "ada").await, json!({"user:a": "mine"}));
 
     let theirs = [StateChange { name: "user:a".into(), value: Some(json!("theirs")) }];
@@ -202,7 +206,7 @@ async fn a_run_below_is_for_the_same_user() {
     let child = Agent::builder("child", below.clone()).tool(note()).build().unwrap();
     let above =
         ScriptedModel::new().turn(call("child", json!({"task": "note it"}))).turn(text("done"));
-    let lead = Agent::builder("lead", above).subagent(&child, Delegate::new("Notes"));
+    let lead = Agent::builder("lead", above).subagent(&child, Subagent::new("Notes"));
     let lead = lead.sessions(MemorySessions::new()).shared_state(Kept(Arc::clone(&store)));
     lead.build().unwrap().run("go").session_id("s").user("ada").await.unwrap();
     assert_eq!(stored(&store, "s", "ada").await, json!({"user:a": "below"}));

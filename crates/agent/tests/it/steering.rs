@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, HandleError, LimitDecision, Outcome, RunHandle, RunStream};
+use provost_agent::{Agent, LimitDecision, RunHandle, RunHandleError, RunOutcome, RunStream};
 use provost_core::usage::limits::INBOX_MESSAGES_MAX;
 use provost_core::{Event, EventKind, Limits};
 use provost_model::{NativeOutput, ScriptedModel, call, calls, text};
@@ -129,7 +129,7 @@ async fn a_follow_up_waits_for_the_answer() {
     let stream = agent.run("hi").stream();
     stream.handle().follow_up("and then?").unwrap();
     stream.handle().follow_up("and at last?").unwrap();
-    let Outcome::Done(result) = stream.outcome().await.unwrap() else { panic!() };
+    let RunOutcome::Completed(result) = stream.outcome().await.unwrap() else { panic!() };
     assert_eq!(said(&model, 1).len(), 3, "not while the agent is at work");
     assert_eq!(said(&model, 2)[3..], ["first", "and then?"]);
     assert_eq!(said(&model, 3)[5..], ["second", "and at last?"], "one at a time");
@@ -168,10 +168,13 @@ async fn a_run_that_is_over_takes_nothing_more() {
     let stream = agent.run("hi").stream();
     let handle = stream.handle();
     stream.outcome().await.unwrap();
-    assert_eq!(handle.steer("hello?"), Err(HandleError::Ended));
-    assert_eq!(handle.follow_up("hello?"), Err(HandleError::Ended));
+    assert_eq!(handle.steer("hello?"), Err(RunHandleError::RunEnded));
+    assert_eq!(handle.follow_up("hello?"), Err(RunHandleError::RunEnded));
     let id = provost_core::Env::simulated(1).id();
-    assert_eq!(handle.decide(id, provost_core::ApprovalDecision::Approve), Err(HandleError::Ended));
+    assert_eq!(
+        handle.decide(id, provost_core::ApprovalDecision::Approve),
+        Err(RunHandleError::RunEnded)
+    );
 }
 
 #[tokio::test]
@@ -180,11 +183,15 @@ async fn a_run_that_was_told_to_stop_takes_nothing_more() {
     let stream = agent.run("hi").stream();
     let handle = stream.handle();
     handle.cancel();
-    assert_eq!(handle.steer("hello?"), Err(HandleError::Ended), "nobody would ever answer it");
+    assert_eq!(
+        handle.steer("hello?"),
+        Err(RunHandleError::RunEnded),
+        "nobody would ever answer it"
+    );
     let stream = agent.run("hi").stream();
     let handle = stream.handle();
     drop(stream);
-    assert_eq!(handle.follow_up("hello?"), Err(HandleError::Ended));
+    assert_eq!(handle.follow_up("hello?"), Err(RunHandleError::RunEnded));
 }
 
 #[tokio::test]
@@ -196,7 +203,7 @@ async fn the_inbox_is_bounded() {
     for number in 0..INBOX_MESSAGES_MAX {
         handle.steer(format!("{number}")).unwrap();
     }
-    assert_eq!(handle.steer("one too many"), Err(HandleError::Full));
+    assert_eq!(handle.steer("one too many"), Err(RunHandleError::QueueFull));
     stream.outcome().await.unwrap();
     let said = said(&model, 0);
     assert_eq!(said.len(), 1 + INBOX_MESSAGES_MAX);
@@ -218,7 +225,7 @@ async fn a_paused_run_waits_at_a_safe_point() {
                 tokio::time::sleep(Duration::from_secs(3600)).await;
                 assert_eq!(calls.call_count(), 1, "nothing happened in the meantime");
                 handle.steer("good morning").unwrap();
-                handle.unpause();
+                handle.resume();
             });
         }
         _ => {}
@@ -241,7 +248,7 @@ async fn a_run_paused_before_it_starts_asks_no_model() {
     let events = steered(stream, |handle, event| {
         if matches!(event, EventKind::Paused) {
             assert_eq!(calls.call_count(), 0);
-            handle.unpause();
+            handle.resume();
         }
     })
     .await;
@@ -372,7 +379,7 @@ async fn a_pause_does_not_stop_the_clock() {
         .unwrap();
     let stream = agent.run("go").stream();
     stream.handle().pause();
-    let Outcome::Done(result) = stream.outcome().await.unwrap() else { panic!() };
+    let RunOutcome::Completed(result) = stream.outcome().await.unwrap() else { panic!() };
     assert_eq!(result.limit.as_ref().unwrap().limit, provost_core::LimitKind::Wall);
     assert_eq!(model.call_count(), 0);
 }

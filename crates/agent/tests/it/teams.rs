@@ -32,7 +32,7 @@ fn busy(name: &str) -> Agent {
 }
 
 fn team_of(members: &[&Agent]) -> Team {
-    members.iter().fold(Team::new("crew"), |team, agent| team.member(*agent, "Does its part"))
+    members.iter().fold(Team::new("crew"), |team, agent| team.template(*agent, "Does its part"))
 }
 
 fn lead(model: &ScriptedModel, team: Team) -> Agent {

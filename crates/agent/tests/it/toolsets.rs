@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use provost_agent::hook::{Gate, Hook, HookError};
+use provost_agent::hook::{Hook, HookDecision, HookError};
 use provost_agent::{Agent, BuildError, Error};
 use provost_core::{Event, EventKind, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
@@ -198,8 +198,16 @@ struct Refuse(&'static str);
 
 #[async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(&self, _cx: &RunContext, call: &mut ToolCall) -> Result<Gate, HookError> {
-        Ok(if call.name == self.0 { Gate::Deny("not now".into()) } else { Gate::Allow })
+    async fn before_tool_call(
+        &self,
+        _cx: &RunContext,
+        call: &mut ToolCall,
+    ) -> Result<HookDecision, HookError> {
+        Ok(if call.name == self.0 {
+            HookDecision::Deny("not now".into())
+        } else {
+            HookDecision::Allow
+        })
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Gate, Hook, HookError};
+use provost_agent::hook::{Hook, HookDecision, HookError};
 use provost_agent::{Agent, AgentBuilder};
-use provost_core::{Part, ToolCall, ToolResult, Usage};
+use provost_core::{ContentPart, ToolCall, ToolResult, Usage};
 use provost_model::{ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
 use provost_tool::{Approval, RunContext, ToolError, tool_fn};
 use serde_json::json;
@@ -200,12 +200,12 @@ struct Refuse;
 
 #[async_trait]
 impl Hook for Refuse {
-    async fn pre_tool_use(
+    async fn before_tool_call(
         &self,
         _cx: &RunContext,
         _call: &mut ToolCall,
-    ) -> Result<Gate, HookError> {
-        Ok(Gate::Deny("no".into()))
+    ) -> Result<HookDecision, HookError> {
+        Ok(HookDecision::Deny("no".into()))
     }
 }
 
@@ -257,7 +257,11 @@ struct Illiterate;
 
 #[async_trait]
 impl Hook for Illiterate {
-    async fn on_user_message(&self, _: &RunContext, _: &mut Vec<Part>) -> Result<Gate, HookError> {
+    async fn on_user_message(
+        &self,
+        _: &RunContext,
+        _: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
         Err(HookError::new("cannot read"))
     }
 }

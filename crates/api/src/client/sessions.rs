@@ -1,7 +1,7 @@
 //! Calls about conversations.
 
 use http::Method;
-use provost_core::scheduling::QueueOverride;
+use provost_core::scheduling::InputQueueOverride;
 
 use super::stream::{EventStream, Watch};
 use super::{ApiError, Call, Client};
@@ -42,7 +42,7 @@ impl Client {
     pub async fn set_session_queue(
         &self,
         id: &str,
-        queue: &QueueOverride,
+        queue: &InputQueueOverride,
     ) -> Result<Session, ApiError> {
         let path = self.named("sessions", id, "/queue")?;
         self.call(Call::new(Method::PUT, path).body(queue)?).await

@@ -34,7 +34,7 @@ impl FrameError {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Sse(SseError::TooLarge) => "an event of the stream is too large",
-            Self::Sse(SseError::OnlyComments) => "the stream holds only comments",
+            Self::Sse(SseError::TooManyComments) => "the stream holds only comments",
             Self::NotText => "an event of the stream is not UTF-8",
         }
     }

@@ -1,7 +1,7 @@
 //! Agents: who does the work, and how they are configured.
 
-use provost_core::execution_policy::PolicyPatch;
-use provost_core::scheduling::QueueOverride;
+use provost_core::execution_policy::ExecutionPolicyPatch;
+use provost_core::scheduling::InputQueueOverride;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -27,10 +27,10 @@ pub struct AgentConfig {
     pub workspace_dir: Option<String>,
     /// What its runs may do, as far as it differs from the default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyPatch>,
+    pub policy: Option<ExecutionPolicyPatch>,
     /// How messages wait for its tasks, as far as it differs from the default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<QueueOverride>,
+    pub queue: Option<InputQueueOverride>,
     /// Everything else.
     #[serde(flatten)]
     pub more: Map<String, Value>,

@@ -1,6 +1,6 @@
 //! Questions to people and their answers.
 
-use provost_core::lifecycle::{ApprovalKind, ApprovalState, Fallback};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction};
 use provost_core::{ApprovalId, ApprovalRequest, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub struct Approval {
     /// When the fallback answers.
     pub expires: Time,
     /// The answer at expiry.
-    pub fallback: Fallback,
+    pub fallback: ApprovalTimeoutAction,
     /// When it was asked.
     pub created: Time,
     /// How far several people are with it; nothing where the first answer settles it.
@@ -140,7 +140,7 @@ pub struct Answer {
     pub text: Option<String>,
     /// How far a yes reaches: `once` (the default), `run`, `session`, `always`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grant: Option<provost_core::lifecycle::Grant>,
+    pub grant: Option<provost_core::lifecycle::GrantScope>,
 }
 
 /// What an answer did.

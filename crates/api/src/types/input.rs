@@ -1,8 +1,8 @@
 //! What is said to a task while it lives.
 
 use provost_core::command::{InputProvenance, RoutingContext};
-use provost_core::lifecycle::DeliveryOutcome;
-use provost_core::scheduling::QueueMode;
+use provost_core::lifecycle::InputOutcome;
+use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct NewInput {
     pub message: Said,
     /// What to do if the run is busy; `followup` if nobody says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<QueueMode>,
+    pub mode: Option<InputMode>,
     /// Makes a repeat harmless; the header `Idempotency-Key` says the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -39,7 +39,7 @@ pub struct InputReceipt {
     /// The run that answers it.
     pub run: RunId,
     /// What happens to it.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// True if it was here before.
     pub deduped: bool,
 }
@@ -55,9 +55,9 @@ pub struct PendingInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// How it waits.
-    pub mode: QueueMode,
+    pub mode: InputMode,
     /// What its sender was told.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// What it says.
     pub message: Message,
     /// Where it came from.
@@ -72,7 +72,7 @@ pub struct Interaction {
     /// The run.
     pub run: RunId,
     /// What it does: `working`, `waiting_for_input` or `closed`.
-    pub state: provost_core::lifecycle::Interaction,
+    pub state: provost_core::lifecycle::InteractionState,
     /// Where it is being carried out at this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,

@@ -1,6 +1,6 @@
 //! What operators set: classes, budgets, schedules.
 
-use provost_core::scheduling::Health;
+use provost_core::scheduling::ClassHealth;
 use provost_core::{Money, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Class {
     /// How many work now.
     pub running: u64,
     /// What the breaker says.
-    pub health: Health,
+    pub health: ClassHealth,
     /// When an open breaker lets one attempt through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_at: Option<Time>,

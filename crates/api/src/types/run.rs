@@ -1,7 +1,9 @@
 //! Runs: one turn-taking life of a task, its attempts and its steps.
 
-use provost_core::execution_policy::ExecPolicy;
-use provost_core::lifecycle::{AttemptStatus, RunPhase, RunStatus, StepKind, StepState, Strategy};
+use provost_core::execution_policy::ExecutionPolicy;
+use provost_core::lifecycle::{
+    AttemptReason, AttemptStatus, RunPhase, RunStatus, StepKind, StepState,
+};
 use provost_core::recovery::{EffectClass, OutcomeCode};
 use provost_core::{ExecutionId, Message, Money, RunId, TaskId, ToolResult, Usage, WorkerId};
 use schemars::JsonSchema;
@@ -45,7 +47,7 @@ pub struct Run {
     /// The scheduling class.
     pub class: String,
     /// How its commands may run.
-    pub policy: ExecPolicy,
+    pub policy: ExecutionPolicy,
     /// The number of the current attempt; zero before the first.
     pub attempt: u64,
     /// The fencing token: each claim raises it.
@@ -131,7 +133,7 @@ pub struct Attempt {
     /// Counts up from one.
     pub number: u64,
     /// Why it was started.
-    pub strategy: Strategy,
+    pub strategy: AttemptReason,
     /// Where it stands.
     pub status: AttemptStatus,
     /// The epoch under which it writes.

@@ -1,6 +1,6 @@
 //! Conversations.
 
-use provost_core::scheduling::QueueOverride;
+use provost_core::scheduling::InputQueueOverride;
 use provost_core::{Message, MessageId, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Session {
     pub agent: Option<String>,
     /// How its waiting messages are treated, as far as it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<QueueOverride>,
+    pub queue: Option<InputQueueOverride>,
     /// Rises with each change of what it consists of.
     pub revision: u64,
     /// The run that writes to it.

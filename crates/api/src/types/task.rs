@@ -1,11 +1,11 @@
 //! Tasks: what was asked for.
 
 use provost_core::command::{InputProvenance, RoutingContext};
-use provost_core::execution_policy::PolicyPatch;
+use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::SessionName;
-use provost_core::lifecycle::{DeliveryOutcome, TaskState};
-use provost_core::scheduling::QueueMode;
-use provost_core::{InputId, Money, Part, RunId, TaskId};
+use provost_core::lifecycle::{InputOutcome, TaskState};
+use provost_core::scheduling::InputMode;
+use provost_core::{ContentPart, InputId, Money, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct NewTask {
     pub timeout_ms: Option<u64>,
     /// How commands may run, as far as it is tighter than what the agent may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyPatch>,
+    pub policy: Option<ExecutionPolicyPatch>,
     /// A label that splits or joins budgets of concurrency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
@@ -58,7 +58,7 @@ pub struct NewTask {
     pub routing: RoutingContext,
     /// Pictures and documents that come with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attachments: Vec<Part>,
+    pub attachments: Vec<ContentPart>,
     /// Makes a repeat of this command harmless; the header `Idempotency-Key` says the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -73,7 +73,7 @@ pub struct NewTask {
     pub spawned_by: Option<String>,
     /// What to do if the session is busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_mode: Option<QueueMode>,
+    pub queue_mode: Option<InputMode>,
     /// Who goes first: one step counts like one minute of waiting.
     #[serde(default)]
     pub priority: i32,
@@ -113,7 +113,7 @@ pub struct Accepted {
     /// The session.
     pub session: String,
     /// What becomes of the message.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// True if this very command had been accepted before.
     pub deduped: bool,
 }
@@ -144,7 +144,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
     /// How inputs are queued.
-    pub queue_mode: QueueMode,
+    pub queue_mode: InputMode,
     /// One step counts like a minute of waiting.
     pub priority: i64,
     /// What was asked first, as text; where the task is one of many, the beginning of it.

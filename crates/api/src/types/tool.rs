@@ -1,6 +1,6 @@
 //! Declared tools, what the server can do, who did what, and what was used.
 
-use provost_core::{AuditId, MeterId, RunId};
+use provost_core::{AuditId, RunId, UsageRecordId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -100,7 +100,7 @@ pub struct AuditList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageRecord {
     /// The id.
-    pub id: MeterId,
+    pub id: UsageRecordId,
     /// When it was over.
     pub at: Time,
     /// What was used, such as `tool_call`.

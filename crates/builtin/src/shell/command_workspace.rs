@@ -1,6 +1,6 @@
 //! Where a command works: the workspace of its conversation, or the one that its profile names.
 
-use provost_core::ResultPart;
+use provost_core::ToolResultPart;
 use provost_sandbox::Workspace;
 use provost_tool::{ToolCx, ToolError, ToolOutput};
 use provost_workspace::conversation::{Mark, Seat, Tenant, WorkspaceError, Workspaces};
@@ -59,7 +59,7 @@ impl Room {
         let kept = self.keep().await;
         let mut output = ran?;
         if !note.is_empty() {
-            output.parts.insert(0, ResultPart::Text { text: note });
+            output.parts.insert(0, ToolResultPart::Text { text: note });
         }
         match kept {
             Ok(()) => Ok(output),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use provost_agent::{Agent, OnApproval};
+use provost_agent::{Agent, ApprovalMode};
 use provost_builtin::shell::{Ask, Security};
 use provost_builtin::{ExecPolicy, ShellOptions, calculator, clock, shell_tools, workspace_tools};
 use provost_core::resource::IsolationMode;
@@ -42,7 +42,7 @@ async fn an_agent_reads_edits_searches_and_writes() {
         .tool(calculator().unwrap())
         .build()
         .unwrap();
-    let result = agent.run("Fix the typo").on_approval(OnApproval::Approve).await.unwrap();
+    let result = agent.run("Fix the typo").on_approval(ApprovalMode::AutoApprove).await.unwrap();
     let told: Vec<_> = result.tool_results.iter().map(|result| result.to_text()).collect();
     assert_eq!(
         told,
@@ -64,7 +64,8 @@ async fn an_agent_reads_edits_searches_and_writes() {
 /// The session that all runs of a test belong to, and what an agent's shell said in one of them.
 async fn shell_says(agent: &Agent, line: &str, principal: &str) -> (Vec<String>, Vec<Event>) {
     let origin = Origin { principal: principal.to_owned(), ..Origin::default() };
-    let run = agent.run(line).session_id("chat").origin(origin).on_approval(OnApproval::Approve);
+    let run =
+        agent.run(line).session_id("chat").origin(origin).on_approval(ApprovalMode::AutoApprove);
     let events: Vec<Event> = run.stream().collect().await;
     let said = events.iter().filter_map(|event| match &event.kind {
         EventKind::ToolFinished { result, .. } => Some(result.to_text()),

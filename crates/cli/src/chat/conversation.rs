@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use provost_api::{Client, NewSession, NewTask, Paging, Run, RunList, Said, SessionMessage};
 use provost_core::id::name::SessionName;
-use provost_core::lifecycle::{RunPhase, WorkError};
-use provost_core::scheduling::QueueMode;
+use provost_core::lifecycle::{RequestError, RunPhase};
+use provost_core::scheduling::InputMode;
 use provost_core::usage::limits::COMMAND_TEXT_BYTES_MAX;
-use provost_core::{ErrorKind, InputId, Message, Part, Role, RunId};
+use provost_core::{ContentPart, ErrorKind, InputId, Message, Role, RunId};
 use provost_host::agent::{AGENT, NAME_PREFIX};
 
 use super::run_stream::RunStream;
@@ -221,12 +221,14 @@ impl Conversation {
     }
 
     fn task(&self, text: &str) -> Result<NewTask, Problem> {
-        let session: SessionName =
-            self.session.parse().map_err(|error: WorkError| Problem::invalid(error.to_string()))?;
+        let session: SessionName = self
+            .session
+            .parse()
+            .map_err(|error: RequestError| Problem::invalid(error.to_string()))?;
         Ok(NewTask {
             message: Said::Parts(parts(text)),
             session: Some(session),
-            queue_mode: Some(QueueMode::Steer),
+            queue_mode: Some(InputMode::Steer),
             // The agent of a terminal has its own limit, which says more when it is reached.
             timeout_ms: self.is_local().then_some(0),
             ..NewTask::default()
@@ -240,16 +242,16 @@ fn is_before(item: &SessionMessage, run: Option<RunId>) -> bool {
 }
 
 /// A text as parts, none of which is larger than a part may be.
-fn parts(text: &str) -> Vec<Part> {
+fn parts(text: &str) -> Vec<ContentPart> {
     let mut parts = Vec::new();
     let mut rest = text;
     while rest.len() > COMMAND_TEXT_BYTES_MAX {
         let cut = rest.floor_char_boundary(COMMAND_TEXT_BYTES_MAX);
         let (piece, left) = rest.split_at(cut);
-        parts.push(Part::text(piece));
+        parts.push(ContentPart::text(piece));
         rest = left;
     }
-    parts.push(Part::text(rest));
+    parts.push(ContentPart::text(rest));
     parts
 }
 
@@ -259,11 +261,11 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters_and_loses_none() {
-        assert_eq!(parts("hi"), [Part::text("hi")]);
+        assert_eq!(parts("hi"), [ContentPart::text("hi")]);
         let long = "é".repeat(COMMAND_TEXT_BYTES_MAX);
         let parts = parts(&long);
         assert_eq!(parts.len(), 2);
-        let text: String = parts.iter().filter_map(Part::as_text).collect();
+        let text: String = parts.iter().filter_map(ContentPart::as_text).collect();
         assert_eq!(text, long);
     }
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use provost_api::{Delta, RunEvent, StreamItem};
 use provost_core::durable::{RunEnded, TurnFinished};
-use provost_core::lifecycle::{RunStatus, Strategy};
+use provost_core::lifecycle::{AttemptReason, RunStatus};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{
-    ApprovalId, DurableEvent, EVENT_VERSION, ErrorInfo, ErrorKind, Event, EventKind, Message, Part,
-    RunId, RunSummary, Timestamp, ToolResult,
+    ApprovalId, ContentPart, DurableEvent, EVENT_VERSION, ErrorInfo, ErrorKind, Event, EventKind,
+    Message, RunId, RunSummary, Timestamp, ToolResult,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -189,7 +189,7 @@ impl EventFold {
             (DurableEvent::AttemptStarted(begun), _) => {
                 self.is_parked = false;
                 self.started.get_or_insert(at.0);
-                vec![EventKind::RunStarted { resumed: begun.strategy == Strategy::Resume }]
+                vec![EventKind::RunStarted { resumed: begun.strategy == AttemptReason::Resume }]
             }
             (DurableEvent::UserMessage(_), Some(message)) => {
                 vec![EventKind::UserMessage { message: message.into() }]
@@ -315,8 +315,8 @@ impl TurnSoFar {
             return reasoning.into_iter().chain(text).collect();
         }
         let whole = message.parts.iter().filter_map(|part| match part {
-            Part::Text { text } => Some(EventKind::TextDelta { text: text.clone() }),
-            Part::Reasoning(reasoning) if !reasoning.text.is_empty() => {
+            ContentPart::Text { text } => Some(EventKind::TextDelta { text: text.clone() }),
+            ContentPart::Reasoning(reasoning) if !reasoning.text.is_empty() => {
                 Some(EventKind::ReasoningDelta { text: reasoning.text.clone() })
             }
             _ => None,
@@ -326,12 +326,12 @@ impl TurnSoFar {
 }
 
 fn text(message: &Message) -> String {
-    message.parts.iter().filter_map(Part::as_text).collect()
+    message.parts.iter().filter_map(ContentPart::as_text).collect()
 }
 
 fn reasoning(message: &Message) -> String {
     let parts = message.parts.iter().filter_map(|part| match part {
-        Part::Reasoning(reasoning) => Some(reasoning.text.as_str()),
+        ContentPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
         _ => None,
     });
     parts.collect()

@@ -16,6 +16,7 @@ use super::conversation::Conversation;
 use crate::args::{AgentArgs, ChatArgs};
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
 use crate::data;
+use crate::model_catalog::user_catalog;
 use crate::problem::Problem;
 
 /// How to open a chat. Nothing is opened or stored yet.
@@ -166,7 +167,7 @@ impl LocalPlan {
         let wanted = args.model_request();
         let choice = model::choose(&wanted)?;
         let spec = AgentSpec::new(args.options(is_interactive)?, &choice)?;
-        let models = Arc::new(Models::new(pace));
+        let models = Arc::new(Models::new(pace, user_catalog()?));
         models.open(spec.model_request(), &choice)?;
         let tools = args.tools.config(args.role.clone(), spec.shell().cloned())?;
         let agent = LocalAgent { spec, models, wanted };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{
-    ApprovalDecision, ApprovalRequest, EventKind, Message, Part, Role, RunSummary, ToolCall,
+    ApprovalDecision, ApprovalRequest, ContentPart, EventKind, Message, Role, RunSummary, ToolCall,
     ToolResult,
 };
 
@@ -142,18 +142,20 @@ impl Transcript {
             }
             for part in &message.parts {
                 match (message.role, part) {
-                    (Role::User, Part::Text { text }) => self.push(Body::User(text.clone())),
-                    (Role::Assistant, Part::Text { text }) => {
+                    (Role::User, ContentPart::Text { text }) => self.push(Body::User(text.clone())),
+                    (Role::Assistant, ContentPart::Text { text }) => {
                         self.push(Body::Answer(text.clone()));
                     }
-                    (Role::Summary, Part::Text { text }) => {
+                    (Role::Summary, ContentPart::Text { text }) => {
                         self.push(Body::Notice(format!("summary of earlier messages: {text}")));
                     }
-                    (_, Part::Reasoning(reasoning)) if !reasoning.text.is_empty() => {
+                    (_, ContentPart::Reasoning(reasoning)) if !reasoning.text.is_empty() => {
                         self.push(Body::Reasoning(reasoning.text.clone()));
                     }
-                    (_, Part::ToolCall(call)) => self.ready(call),
-                    (_, Part::ToolResult(result)) => self.finish_tool(result, Duration::ZERO),
+                    (_, ContentPart::ToolCall(call)) => self.ready(call),
+                    (_, ContentPart::ToolResult(result)) => {
+                        self.finish_tool(result, Duration::ZERO)
+                    }
                     _ => {}
                 }
             }

@@ -123,7 +123,7 @@ async fn journey(way: Way) {
         let replayed = way.run(&["runs", "replay", run]);
         assert_eq!(replayed.code, 0, "{replayed:?}");
         let explained = way.run(&["explain", run]);
-        assert!(explained.out.lines().next().unwrap().contains("well"), "{explained:?}");
+        assert!(explained.out.lines().next().unwrap().contains("succeeded"), "{explained:?}");
     }
 
     // A run that fails says so, and why.

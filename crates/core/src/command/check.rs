@@ -1,16 +1,16 @@
 //! The bounds of a command.
 
-use crate::command::{AgentCommand, InputProvenance, RoutingContext};
-use crate::lifecycle::WorkError;
+use crate::command::{InputProvenance, RoutingContext, TaskRequest};
+use crate::lifecycle::RequestError;
 use crate::usage::limits::{
     COMMAND_ATTACHMENTS_MAX, COMMAND_BYTES_MAX, COMMAND_FIELD_BYTES_MAX, COMMAND_PARTS_MAX,
     COMMAND_PROMPT_BYTES_MAX, COMMAND_TEXT_BYTES_MAX, NAME_CHARS_MAX, PRIORITY_MAX,
 };
-use crate::{Part, Source};
+use crate::{ContentPart, MediaSource};
 
-impl AgentCommand {
+impl TaskRequest {
     /// Checks everything that can be checked without looking anything up.
-    pub fn validate(&self) -> Result<(), WorkError> {
+    pub fn validate(&self) -> Result<(), RequestError> {
         check_parts("command.message", &self.message, COMMAND_PARTS_MAX)?;
         check_parts("command.attachments", &self.attachments, COMMAND_ATTACHMENTS_MAX)?;
         self.check_not_empty()?;
@@ -18,16 +18,16 @@ impl AgentCommand {
         if self.priority.unsigned_abs() > PRIORITY_MAX.unsigned_abs() {
             let problem = format!("{} is out of range", self.priority);
             let fix = format!("use -{PRIORITY_MAX} to {PRIORITY_MAX}");
-            return Err(WorkError::invalid("command.priority", problem, fix));
+            return Err(RequestError::invalid("command.priority", problem, fix));
         }
         if self.budget.is_some_and(|budget| budget.amount.is_sign_negative()) {
             let fix = "use zero or more, or leave it out";
-            return Err(WorkError::invalid("command.budget", "less than nothing", fix));
+            return Err(RequestError::invalid("command.budget", "less than nothing", fix));
         }
         if self.deliver && !self.best_effort_deliver && self.routing.reply_target().is_none() {
             let problem = "the answer is to be sent out and no channel is named";
             let fix = "name `channel` or `reply_channel`, or set `best_effort_deliver`";
-            return Err(WorkError::invalid("command.routing", problem, fix));
+            return Err(RequestError::invalid("command.routing", problem, fix));
         }
         if let Some(patch) = &self.policy {
             patch.validate()?;
@@ -36,23 +36,22 @@ impl AgentCommand {
         check_bytes(|| "command".to_owned(), bytes, COMMAND_BYTES_MAX)
     }
 
-    fn check_not_empty(&self) -> Result<(), WorkError> {
-        let says_something =
-            |part: &Part| !matches!(part, Part::Text { text } if text.trim().is_empty());
+    fn check_not_empty(&self) -> Result<(), RequestError> {
+        let says_something = |part: &ContentPart| !matches!(part, ContentPart::Text { text } if text.trim().is_empty());
         if self.attachments.is_empty() && !self.message.iter().any(says_something) {
             let fix = "say something, or attach something";
-            return Err(WorkError::invalid("command.message", "empty", fix));
+            return Err(RequestError::invalid("command.message", "empty", fix));
         }
         Ok(())
     }
 
-    fn check_fields(&self) -> Result<(), WorkError> {
+    fn check_fields(&self) -> Result<(), RequestError> {
         if let Some(agent) = &self.agent
             && !(1..=NAME_CHARS_MAX).contains(&agent.chars().count())
         {
             let problem = format!("a name of {} characters", agent.chars().count());
             let fix = format!("use 1 to {NAME_CHARS_MAX}");
-            return Err(WorkError::invalid("command.agent", problem, fix));
+            return Err(RequestError::invalid("command.agent", problem, fix));
         }
         for (field, value) in [
             ("hook_id", &self.hook_id),
@@ -77,7 +76,7 @@ impl AgentCommand {
 }
 
 impl RoutingContext {
-    fn check(&self) -> Result<(), WorkError> {
+    fn check(&self) -> Result<(), RequestError> {
         for (field, value) in [
             ("to", &self.to),
             ("reply_to", &self.reply_to),
@@ -97,7 +96,7 @@ impl RoutingContext {
 }
 
 impl InputProvenance {
-    fn check(&self) -> Result<(), WorkError> {
+    fn check(&self) -> Result<(), RequestError> {
         for (field, value) in [
             ("source", &self.source),
             ("message_id", &self.message_id),
@@ -112,19 +111,30 @@ impl InputProvenance {
 }
 
 /// Checks the parts of a message that comes from outside: what only a model or a tool may say is refused.
-pub(super) fn check_parts(path: &str, parts: &[Part], max: usize) -> Result<(), WorkError> {
+pub(super) fn check_parts(
+    path: &str,
+    parts: &[ContentPart],
+    max: usize,
+) -> Result<(), RequestError> {
     if parts.len() > max {
         let problem = format!("{} parts", parts.len());
-        return Err(WorkError::invalid(path, problem, format!("send at most {max}")));
+        return Err(RequestError::invalid(path, problem, format!("send at most {max}")));
     }
     for (index, part) in parts.iter().enumerate() {
         let path = || format!("{path}[{index}]");
         match part {
-            Part::Text { text } => check_bytes(path, text.len(), COMMAND_TEXT_BYTES_MAX)?,
-            Part::Image(_) | Part::Document(_) => {}
-            Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Unknown(_) => {
+            ContentPart::Text { text } => check_bytes(path, text.len(), COMMAND_TEXT_BYTES_MAX)?,
+            ContentPart::Image(_) | ContentPart::Document(_) => {}
+            ContentPart::Reasoning(_)
+            | ContentPart::ToolCall(_)
+            | ContentPart::ToolResult(_)
+            | ContentPart::Unknown(_) => {
                 let fix = "send text, images and documents only";
-                return Err(WorkError::invalid(&path(), "not a part that a caller may send", fix));
+                return Err(RequestError::invalid(
+                    &path(),
+                    "not a part that a caller may send",
+                    fix,
+                ));
             }
         }
     }
@@ -132,41 +142,50 @@ pub(super) fn check_parts(path: &str, parts: &[Part], max: usize) -> Result<(), 
 }
 
 /// Checks the key of a session that is created without a command.
-pub fn check_session_key(key: &str) -> Result<(), WorkError> {
+pub fn check_session_key(key: &str) -> Result<(), RequestError> {
     check_field("session", "key", Some(key))
 }
 
 /// Checks that a field is absent, or neither blank nor too long. The path is only formatted for an error.
-fn check_field(parent: &str, field: &str, value: Option<&str>) -> Result<(), WorkError> {
+fn check_field(parent: &str, field: &str, value: Option<&str>) -> Result<(), RequestError> {
     let path = || format!("{parent}.{field}");
     match value {
         None => Ok(()),
         Some(text) if text.trim().is_empty() => {
-            Err(WorkError::invalid(&path(), "empty", "leave it out, or say something"))
+            Err(RequestError::invalid(&path(), "empty", "leave it out, or say something"))
         }
         Some(text) => check_bytes(path, text.len(), COMMAND_FIELD_BYTES_MAX),
     }
 }
 
-fn check_bytes(path: impl FnOnce() -> String, bytes: usize, max: usize) -> Result<(), WorkError> {
+fn check_bytes(
+    path: impl FnOnce() -> String,
+    bytes: usize,
+    max: usize,
+) -> Result<(), RequestError> {
     if bytes <= max {
         return Ok(());
     }
-    Err(WorkError::TooLarge { path: path(), bytes, max })
+    Err(RequestError::TooLarge { path: path(), bytes, max })
 }
 
-fn bytes_of(part: &Part) -> usize {
-    let source = |source: &Source| match source {
-        Source::Url(url) => url.len(),
-        Source::Base64 { media_type, data } => media_type.len() + data.len(),
+fn bytes_of(part: &ContentPart) -> usize {
+    let source = |source: &MediaSource| match source {
+        MediaSource::Url(url) => url.len(),
+        MediaSource::Base64 { media_type, data } => media_type.len() + data.len(),
     };
     match part {
-        Part::Text { text } => text.len(),
-        Part::Image(image) => source(&image.source) + image.detail.as_ref().map_or(0, String::len),
-        Part::Document(document) => {
+        ContentPart::Text { text } => text.len(),
+        ContentPart::Image(image) => {
+            source(&image.source) + image.detail.as_ref().map_or(0, String::len)
+        }
+        ContentPart::Document(document) => {
             source(&document.source) + document.name.as_ref().map_or(0, String::len)
         }
         // Refused before.
-        Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Unknown(_) => 0,
+        ContentPart::Reasoning(_)
+        | ContentPart::ToolCall(_)
+        | ContentPart::ToolResult(_)
+        | ContentPart::Unknown(_) => 0,
     }
 }

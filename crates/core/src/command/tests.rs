@@ -29,7 +29,7 @@ fn full() -> Value {
     })
 }
 
-fn read(value: Value) -> AgentCommand {
+fn read(value: Value) -> TaskRequest {
     serde_json::from_value(value).unwrap()
 }
 
@@ -46,54 +46,54 @@ fn every_field_is_read_and_comes_back() {
 
 #[test]
 fn an_unknown_field_is_refused() {
-    let error = serde_json::from_value::<AgentCommand>(json!({"messages": []})).unwrap_err();
+    let error = serde_json::from_value::<TaskRequest>(json!({"messages": []})).unwrap_err();
     assert!(error.to_string().contains("messages"), "{error}");
 }
 
 #[test]
 fn a_run_has_ten_minutes_unless_it_says_otherwise() {
-    assert_eq!(AgentCommand::text("hi").timeout(), Some(Duration::from_secs(600)));
-    let unlimited = AgentCommand { timeout_ms: Some(0), ..AgentCommand::text("hi") };
+    assert_eq!(TaskRequest::text("hi").timeout(), Some(Duration::from_secs(600)));
+    let unlimited = TaskRequest { timeout_ms: Some(0), ..TaskRequest::text("hi") };
     assert_eq!(unlimited.timeout(), None);
 }
 
 #[test]
 fn a_bad_command_is_refused_with_its_place() {
-    let command = || AgentCommand::text("hi");
-    let call = Part::ToolCall(ToolCall::new("1", "shell", &json!({})));
+    let command = || TaskRequest::text("hi");
+    let call = ContentPart::ToolCall(ToolCall::new("1", "shell", &json!({})));
     let long = "x".repeat(COMMAND_FIELD_BYTES_MAX + 1);
     let routing = RoutingContext { thread_id: Some(long.clone()), ..RoutingContext::default() };
     let provenance = InputProvenance { source: Some(" ".into()), ..InputProvenance::default() };
     let budget = Money::usd((-1).into());
     for (command, path, code) in [
-        (AgentCommand::default(), "command.message", "invalid"),
-        (AgentCommand::text(" \n"), "command.message", "invalid"),
-        (AgentCommand { message: vec![call], ..command() }, "command.message[0]", "invalid"),
-        (AgentCommand { agent: Some(String::new()), ..command() }, "command.agent", "invalid"),
-        (AgentCommand { agent: Some("a".repeat(65)), ..command() }, "command.agent", "invalid"),
-        (AgentCommand { lane: Some(" ".into()), ..command() }, "command.lane", "invalid"),
-        (AgentCommand { priority: i32::MIN, ..command() }, "command.priority", "invalid"),
-        (AgentCommand { budget: Some(budget), ..command() }, "command.budget", "invalid"),
-        (AgentCommand { deliver: true, ..command() }, "command.routing", "invalid"),
-        (AgentCommand { message: vec!["x".into(); 65], ..command() }, "command.message", "invalid"),
+        (TaskRequest::default(), "command.message", "invalid"),
+        (TaskRequest::text(" \n"), "command.message", "invalid"),
+        (TaskRequest { message: vec![call], ..command() }, "command.message[0]", "invalid"),
+        (TaskRequest { agent: Some(String::new()), ..command() }, "command.agent", "invalid"),
+        (TaskRequest { agent: Some("a".repeat(65)), ..command() }, "command.agent", "invalid"),
+        (TaskRequest { lane: Some(" ".into()), ..command() }, "command.lane", "invalid"),
+        (TaskRequest { priority: i32::MIN, ..command() }, "command.priority", "invalid"),
+        (TaskRequest { budget: Some(budget), ..command() }, "command.budget", "invalid"),
+        (TaskRequest { deliver: true, ..command() }, "command.routing", "invalid"),
+        (TaskRequest { message: vec!["x".into(); 65], ..command() }, "command.message", "invalid"),
         (
-            AgentCommand { input_provenance: Some(provenance), ..command() },
+            TaskRequest { input_provenance: Some(provenance), ..command() },
             "command.input_provenance.source",
             "invalid",
         ),
         (
-            AgentCommand { idempotency_key: Some(long), ..command() },
+            TaskRequest { idempotency_key: Some(long), ..command() },
             "command.idempotency_key",
             "payload_too_large",
         ),
-        (AgentCommand { routing, ..command() }, "command.routing.thread_id", "payload_too_large"),
+        (TaskRequest { routing, ..command() }, "command.routing.thread_id", "payload_too_large"),
         (
-            AgentCommand::text("x".repeat(COMMAND_TEXT_BYTES_MAX + 1)),
+            TaskRequest::text("x".repeat(COMMAND_TEXT_BYTES_MAX + 1)),
             "command.message[0]",
             "payload_too_large",
         ),
         (
-            AgentCommand {
+            TaskRequest {
                 extra_system_prompt: Some("x".repeat(COMMAND_PROMPT_BYTES_MAX + 1)),
                 ..command()
             },
@@ -110,7 +110,7 @@ fn a_bad_command_is_refused_with_its_place() {
 #[test]
 fn all_parts_together_are_bounded() {
     let big = "x".repeat(1024 * 1024);
-    let command = AgentCommand { message: vec![big.into(); 26], ..AgentCommand::default() };
+    let command = TaskRequest { message: vec![big.into(); 26], ..TaskRequest::default() };
     let error = command.validate().unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
     assert!(error.to_string().starts_with("command has 27262976 bytes, 26214400 are"), "{error}");
@@ -118,11 +118,11 @@ fn all_parts_together_are_bounded() {
 
 #[test]
 fn an_attachment_may_stand_alone() {
-    let document = Part::from(Document::bytes("a.txt", "text/plain", "x"));
-    let command = AgentCommand { attachments: vec![document], ..AgentCommand::default() };
+    let document = ContentPart::from(Document::bytes("a.txt", "text/plain", "x"));
+    let command = TaskRequest { attachments: vec![document], ..TaskRequest::default() };
     assert_eq!(command.validate(), Ok(()));
-    let image = Part::from(Image::url("https://a/b"));
-    let command = AgentCommand { message: vec![image], ..AgentCommand::default() };
+    let image = ContentPart::from(Image::url("https://a/b"));
+    let command = TaskRequest { message: vec![image], ..TaskRequest::default() };
     assert_eq!(command.validate(), Ok(()));
 }
 
@@ -164,18 +164,18 @@ fn g03_two_commands_are_the_same_if_all_but_the_key_is() {
         assert!(hashes.insert(hash(changed)), "{field} does not count");
     }
     let said = json!({"message": [{"type": "text", "text": "hi"}], "agent": null, "priority": 0});
-    assert_eq!(hash(said), AgentCommand::text("hi").body_hash().unwrap(), "a default is the same");
+    assert_eq!(hash(said), TaskRequest::text("hi").body_hash().unwrap(), "a default is the same");
 }
 
 #[test]
 fn a_command_continues_a_task_only_of_its_own_agent() {
-    let command = || AgentCommand { agent: Some("a".into()), ..AgentCommand::text("hi") };
-    assert!(command().continues("a", false));
-    assert!(AgentCommand::text("hi").continues("a", false), "it names no agent");
-    assert!(!command().continues("b", false), "another agent's task");
-    assert!(!command().continues("a", true), "put away");
-    assert!(!AgentCommand { new_task: true, ..command() }.continues("a", false));
-    assert!(!AgentCommand { hook_id: Some("h".into()), ..command() }.continues("a", false));
+    let command = || TaskRequest { agent: Some("a".into()), ..TaskRequest::text("hi") };
+    assert!(command().is_follow_up_of("a", false));
+    assert!(TaskRequest::text("hi").is_follow_up_of("a", false), "it names no agent");
+    assert!(!command().is_follow_up_of("b", false), "another agent's task");
+    assert!(!command().is_follow_up_of("a", true), "put away");
+    assert!(!TaskRequest { new_task: true, ..command() }.is_follow_up_of("a", false));
+    assert!(!TaskRequest { hook_id: Some("h".into()), ..command() }.is_follow_up_of("a", false));
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 use crate::{ErrorInfo, ErrorKind};
 
 use super::ToolStatus;
 
-words! {
+string_enum! {
     /// What went wrong.
     #[derive(PartialOrd, Ord)]
-    ToolCode, "a tool code" {
+    ToolErrorCode, "a tool code" {
         /// The request is wrong.
         InvalidInput = "invalid_input",
         /// There is no such tool here, or it is of another type.
@@ -45,64 +45,64 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Why, in one word for programs.
     #[derive(PartialOrd, Ord)]
-    ToolReason, "a tool reason" {
-        /// For [`ToolCode::InvalidInput`].
+    ToolErrorReason, "a tool reason" {
+        /// For [`ToolErrorCode::InvalidInput`].
         InvalidInput = "tool_invalid_input",
-        /// For [`ToolCode::UnsupportedTool`].
+        /// For [`ToolErrorCode::UnsupportedTool`].
         Unsupported = "tool_unsupported",
-        /// For [`ToolCode::RuntimePolicyInvalid`].
+        /// For [`ToolErrorCode::RuntimePolicyInvalid`].
         RuntimePolicyInvalid = "tool_runtime_policy_invalid",
-        /// For [`ToolCode::IsolationUnavailable`].
+        /// For [`ToolErrorCode::IsolationUnavailable`].
         IsolationUnavailable = "tool_isolation_unavailable",
-        /// For [`ToolCode::PermissionDenied`].
+        /// For [`ToolErrorCode::PermissionDenied`].
         PermissionDenied = "tool_permission_denied",
-        /// For [`ToolCode::SecretResolutionFailed`].
+        /// For [`ToolErrorCode::SecretResolutionFailed`].
         SecretResolutionFailed = "tool_secret_resolution_failed",
-        /// For [`ToolCode::Timeout`].
+        /// For [`ToolErrorCode::Timeout`].
         ExecutionTimeout = "tool_execution_timeout",
-        /// For [`ToolCode::Canceled`].
+        /// For [`ToolErrorCode::Canceled`].
         ExecutionCanceled = "tool_execution_canceled",
-        /// For [`ToolCode::ExecutionFailed`].
+        /// For [`ToolErrorCode::ExecutionFailed`].
         BackendFailure = "tool_backend_failure",
-        /// For [`ToolCode::AuthExpired`].
+        /// For [`ToolErrorCode::AuthExpired`].
         AuthExpired = "tool_auth_expired",
-        /// For [`ToolCode::AuthInvalid`].
+        /// For [`ToolErrorCode::AuthInvalid`].
         AuthInvalid = "tool_auth_invalid",
-        /// For [`ToolCode::AuthForbidden`].
+        /// For [`ToolErrorCode::AuthForbidden`].
         AuthForbidden = "tool_auth_forbidden",
-        /// For [`ToolCode::ApprovalPending`].
+        /// For [`ToolErrorCode::ApprovalPending`].
         ApprovalPending = "tool_approval_pending",
-        /// For [`ToolCode::ApprovalDenied`].
+        /// For [`ToolErrorCode::ApprovalDenied`].
         ApprovalDenied = "tool_approval_denied",
-        /// For [`ToolCode::ApprovalTimeout`].
+        /// For [`ToolErrorCode::ApprovalTimeout`].
         ApprovalTimeout = "tool_approval_timeout",
-        /// An agent broke the rules of its own execution; goes with [`ToolCode::RuntimePolicyInvalid`].
+        /// An agent broke the rules of its own execution; goes with [`ToolErrorCode::RuntimePolicyInvalid`].
         AgentContractViolation = "agent_contract_violation",
     }
 }
 
-impl ToolCode {
+impl ToolErrorCode {
     /// The reason that goes with it unless a finer one is known.
-    pub const fn reason(self) -> ToolReason {
+    pub const fn reason(self) -> ToolErrorReason {
         match self {
-            Self::InvalidInput => ToolReason::InvalidInput,
-            Self::UnsupportedTool => ToolReason::Unsupported,
-            Self::RuntimePolicyInvalid => ToolReason::RuntimePolicyInvalid,
-            Self::IsolationUnavailable => ToolReason::IsolationUnavailable,
-            Self::PermissionDenied => ToolReason::PermissionDenied,
-            Self::SecretResolutionFailed => ToolReason::SecretResolutionFailed,
-            Self::Timeout => ToolReason::ExecutionTimeout,
-            Self::Canceled => ToolReason::ExecutionCanceled,
-            Self::ExecutionFailed => ToolReason::BackendFailure,
-            Self::AuthExpired => ToolReason::AuthExpired,
-            Self::AuthInvalid => ToolReason::AuthInvalid,
-            Self::AuthForbidden => ToolReason::AuthForbidden,
-            Self::ApprovalPending => ToolReason::ApprovalPending,
-            Self::ApprovalDenied => ToolReason::ApprovalDenied,
-            Self::ApprovalTimeout => ToolReason::ApprovalTimeout,
+            Self::InvalidInput => ToolErrorReason::InvalidInput,
+            Self::UnsupportedTool => ToolErrorReason::Unsupported,
+            Self::RuntimePolicyInvalid => ToolErrorReason::RuntimePolicyInvalid,
+            Self::IsolationUnavailable => ToolErrorReason::IsolationUnavailable,
+            Self::PermissionDenied => ToolErrorReason::PermissionDenied,
+            Self::SecretResolutionFailed => ToolErrorReason::SecretResolutionFailed,
+            Self::Timeout => ToolErrorReason::ExecutionTimeout,
+            Self::Canceled => ToolErrorReason::ExecutionCanceled,
+            Self::ExecutionFailed => ToolErrorReason::BackendFailure,
+            Self::AuthExpired => ToolErrorReason::AuthExpired,
+            Self::AuthInvalid => ToolErrorReason::AuthInvalid,
+            Self::AuthForbidden => ToolErrorReason::AuthForbidden,
+            Self::ApprovalPending => ToolErrorReason::ApprovalPending,
+            Self::ApprovalDenied => ToolErrorReason::ApprovalDenied,
+            Self::ApprovalTimeout => ToolErrorReason::ApprovalTimeout,
         }
     }
 
@@ -140,11 +140,11 @@ impl ToolCode {
 
 /// How a governed call fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolFault {
+pub struct ToolContractError {
     /// What went wrong.
-    pub code: ToolCode,
+    pub code: ToolErrorCode,
     /// Why.
-    pub reason: ToolReason,
+    pub reason: ToolErrorReason,
     /// May the same call succeed later?
     pub retryable: bool,
     /// A sentence.
@@ -153,9 +153,9 @@ pub struct ToolFault {
     pub details: BTreeMap<String, String>,
 }
 
-impl ToolFault {
+impl ToolContractError {
     /// With the reason and the flag that usually go with the code.
-    pub fn new(code: ToolCode, message: impl Into<String>) -> Self {
+    pub fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
             reason: code.reason(),
@@ -167,7 +167,7 @@ impl ToolFault {
 
     /// A failed execution that fails again if it is repeated.
     pub fn final_failure(message: impl Into<String>) -> Self {
-        Self { retryable: false, ..Self::new(ToolCode::ExecutionFailed, message) }
+        Self { retryable: false, ..Self::new(ToolErrorCode::ExecutionFailed, message) }
     }
 
     /// Adds a fact.
@@ -183,10 +183,10 @@ impl ToolFault {
     }
 }
 
-impl fmt::Display for ToolFault {
+impl fmt::Display for ToolContractError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
 
-impl std::error::Error for ToolFault {}
+impl std::error::Error for ToolContractError {}

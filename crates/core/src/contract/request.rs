@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CONTRACT_VERSION, OPERATION_INVOKE, ToolCode, ToolFault, check_version};
+use super::{CONTRACT_VERSION, OPERATION_INVOKE, ToolContractError, ToolErrorCode, check_version};
 
 /// One call of a tool that lives elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,7 +115,7 @@ fn is_zero(number: &u64) -> bool {
 
 impl ToolRequest {
     /// The normal form: trimmed names, labels in lower case and once, defaults filled in.
-    pub fn normalised(mut self) -> Result<Self, ToolFault> {
+    pub fn normalized(mut self) -> Result<Self, ToolContractError> {
         check_version(&self.tool_contract_version)?;
         CONTRACT_VERSION.clone_into(&mut self.tool_contract_version);
         for (field, text) in
@@ -124,7 +124,8 @@ impl ToolRequest {
             *text = text.trim().to_owned();
             if text.is_empty() {
                 let message = format!("`{field}` is missing");
-                return Err(ToolFault::new(ToolCode::InvalidInput, message).detail("field", field));
+                return Err(ToolContractError::new(ToolErrorCode::InvalidInput, message)
+                    .detail("field", field));
             }
         }
         let operation = self.tool.operation.trim().to_lowercase();

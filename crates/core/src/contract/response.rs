@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 
 use super::{
-    CONTRACT_VERSION, ToolCode, ToolFault, ToolReason, ToolRequest, TraceIds, check_version,
+    CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolErrorReason, ToolRequest, TraceIds,
+    check_version,
 };
 
-words! {
+string_enum! {
     /// How a call went.
     ToolStatus, "a tool status" {
         /// It worked.
@@ -86,7 +87,11 @@ pub struct ResponseError {
 
 impl ToolResponse {
     /// The answer to a request.
-    pub fn of(request: &ToolRequest, came: Result<String, ToolFault>, duration_ms: u64) -> Self {
+    pub fn of(
+        request: &ToolRequest,
+        came: Result<String, ToolContractError>,
+        duration_ms: u64,
+    ) -> Self {
         let (status, output, error) = match came {
             Ok(result) => (ToolStatus::Ok, ResponseOutput { result }, None),
             Err(fault) => {
@@ -105,36 +110,36 @@ impl ToolResponse {
     }
 
     /// What the answer says, checked against the request: another version or another request's id is no answer.
-    pub fn outcome(self, request: &ToolRequest) -> Result<String, ToolFault> {
-        check_version(&self.tool_contract_version).map_err(|fault| ToolFault {
-            code: ToolCode::ExecutionFailed,
-            ..ToolFault::final_failure(fault.message)
+    pub fn outcome(self, request: &ToolRequest) -> Result<String, ToolContractError> {
+        check_version(&self.tool_contract_version).map_err(|fault| ToolContractError {
+            code: ToolErrorCode::ExecutionFailed,
+            ..ToolContractError::final_failure(fault.message)
         })?;
         if self.request_id.trim() != request.request_id {
-            return Err(ToolFault::final_failure(
+            return Err(ToolContractError::final_failure(
                 "the answer belongs to another request: its `request_id` is not ours",
             ));
         }
         match (self.status, self.error) {
             (ToolStatus::Ok, None) => Ok(self.output.result),
-            (ToolStatus::Ok, Some(_)) => Err(ToolFault::final_failure(
+            (ToolStatus::Ok, Some(_)) => Err(ToolContractError::final_failure(
                 "the answer has status `ok` and an error: it cannot be both",
             )),
             (ToolStatus::Denied, Some(error)) => {
                 let fault = error.fault();
                 Err(match fault.code {
                     // What denies says so with its own code; any other code is not a denial.
-                    ToolCode::PermissionDenied
-                    | ToolCode::AuthForbidden
-                    | ToolCode::ApprovalDenied => fault,
-                    _ => ToolFault {
+                    ToolErrorCode::PermissionDenied
+                    | ToolErrorCode::AuthForbidden
+                    | ToolErrorCode::ApprovalDenied => fault,
+                    _ => ToolContractError {
                         details: fault.details,
-                        ..ToolFault::new(ToolCode::PermissionDenied, fault.message)
+                        ..ToolContractError::new(ToolErrorCode::PermissionDenied, fault.message)
                     },
                 })
             }
             (ToolStatus::Error, Some(error)) => Err(error.fault()),
-            (status, None) => Err(ToolFault::final_failure(format!(
+            (status, None) => Err(ToolContractError::final_failure(format!(
                 "the answer has status `{status}` and no error"
             ))),
         }
@@ -142,20 +147,26 @@ impl ToolResponse {
 }
 
 impl ResponseError {
-    fn fault(self) -> ToolFault {
-        let code = self.code.trim().parse().unwrap_or(ToolCode::ExecutionFailed);
-        let reason: ToolReason = self.reason.trim().parse().unwrap_or(code.reason());
+    fn fault(self) -> ToolContractError {
+        let code = self.code.trim().parse().unwrap_or(ToolErrorCode::ExecutionFailed);
+        let reason: ToolErrorReason = self.reason.trim().parse().unwrap_or(code.reason());
         let message = if self.message.trim().is_empty() {
             format!("the tool says `{code}` and not why")
         } else {
             self.message
         };
-        ToolFault { code, reason, retryable: self.retryable, message, details: self.details }
+        ToolContractError {
+            code,
+            reason,
+            retryable: self.retryable,
+            message,
+            details: self.details,
+        }
     }
 }
 
-impl From<ToolFault> for ResponseError {
-    fn from(fault: ToolFault) -> Self {
+impl From<ToolContractError> for ResponseError {
+    fn from(fault: ToolContractError) -> Self {
         Self {
             code: fault.code.as_str().to_owned(),
             reason: fault.reason.as_str().to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// UTC milliseconds since 1970. RFC 3339 text exists only at the edges.
+/// Milliseconds since 1970 in UTC. RFC 3339 text is used only at the API and in output.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
 )]
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From milliseconds since 1970.
+    /// Converts from milliseconds since 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
@@ -24,24 +24,24 @@ impl Timestamp {
         self.0
     }
 
-    /// The time that passed since `earlier`, zero if the clock went back.
+    /// Time elapsed since `earlier`. Zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The moment so much later; the last one that can be told, if it is beyond.
+    /// Adds a duration. Saturates at the latest representable time.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The moment so much earlier; the first one that can be told, if it is beyond.
+    /// Subtracts a duration. Saturates at the earliest representable time.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// RFC 3339 text in UTC, with milliseconds.
+    /// Formats as RFC 3339 in UTC, with milliseconds.
     pub fn to_rfc3339(self) -> String {
         let (days, ms_of_day) = (self.0.div_euclid(86_400_000), self.0.rem_euclid(86_400_000));
         let (year, month, day) = civil_from_days(days);
@@ -51,7 +51,7 @@ impl Timestamp {
     }
 }
 
-/// Durations as whole milliseconds: what people and programs expect in JSON.
+/// Serde format of a duration: whole milliseconds.
 pub(crate) mod millis {
     use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(crate) mod millis {
     }
 }
 
-/// Day number to Gregorian date, by the well-known era arithmetic (400 years are 146,097 days).
+/// Converts a day number to a Gregorian date. An era is 400 years or 146,097 days.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -1,4 +1,4 @@
-//! A question to a person about one exact call, and its answer.
+//! Approval requests for one exact tool call, and the decisions about them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,74 +7,76 @@ use serde_json::Value;
 use crate::resource::Approvers;
 use crate::{ApprovalId, ToolCall};
 
-/// What a run that makes a request waits for.
+/// Reason why a run that makes the request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum RequestKind {
-    /// A person's decision about the call.
+pub enum ApprovalRequestKind {
+    /// A person decides whether the call may run.
     #[default]
     Call,
-    /// A person's answer to a question. The tool puts it to the person in place of doing something.
+    /// A person answers a question. The tool passes it on and has no effect of its own.
     Question,
-    /// A person's word about a call that was interrupted: nobody knows whether it had its effect.
+    /// A person states the outcome of an interrupted call: it is unknown whether the call had its effect.
     EffectUnknown,
-    /// The end of other runs. No person answers it, and no person sees it.
+    /// The run waits until other runs end. The request is not shown to people.
     Runs,
 }
 
-impl RequestKind {
+impl ApprovalRequestKind {
     fn is_call(&self) -> bool {
         *self == Self::Call
     }
 }
 
-/// A question to a person: may this exact call run?
+/// Request to a person to decide whether one exact call may run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
-    /// The question's own id.
+    /// Id of the request.
     pub id: ApprovalId,
-    /// What the run waits for. The API does not document it: an approval has a kind of its own there.
-    #[serde(default, skip_serializing_if = "RequestKind::is_call")]
+    /// Reason why the run waits. Not part of the API schema, because API approvals have their own kind.
+    #[serde(default, skip_serializing_if = "ApprovalRequestKind::is_call")]
     #[schemars(skip)]
-    pub kind: RequestKind,
-    /// The exact call, arguments included. A decision is good for this and nothing else.
+    pub kind: ApprovalRequestKind,
+    /// The exact call with its arguments. A decision is valid for this call only.
     pub call: ToolCall,
-    /// Why it asks, in the tool's words.
+    /// Reason for the request, as stated by the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What the tool wants to show with the question.
+    /// Data of the tool to display with the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
-    /// The revision of the policy that asks, if one does. A decision is good for no other.
+    /// Revision of the policy that requires the approval. `None` if no policy does. A decision is valid for this
+    /// revision only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_revision: Option<String>,
-    /// Whose approval counts, where anybody's one yes is not enough.
+    /// Required approvers. `None` if one approval of any person is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Box<Approvers>>,
 }
 
-/// The answer to an [`ApprovalRequest`].
+/// Decision about an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum ApprovalDecision {
-    /// Run it.
+    /// Run the call.
     Approve,
-    /// Run it: these people said so. The answer to a question that names [`approvers`](ApprovalRequest::approvers).
+    /// Run the call, approved by these people. Decides a request that names
+    /// [`approvers`](ApprovalRequest::approvers).
     ApprovedBy {
-        /// Everybody who said yes, each by the name that the rule knows.
+        /// Names of all people who approved, spelled as in the rule.
         by: Vec<String>,
     },
-    /// Do not run it; the model is told why.
+    /// Do not run the call. The model receives the reason.
     Deny {
-        /// Why not.
+        /// Reason for the model.
         #[serde(default)]
         reason: String,
     },
 }
 
 impl ApprovalDecision {
-    /// True for a yes. Whether it is enough, the question says.
-    pub const fn is_yes(&self) -> bool {
+    /// True for an approval. The request determines whether it is sufficient.
+    pub const fn is_approved(&self) -> bool {
         matches!(self, Self::Approve | Self::ApprovedBy { .. })
     }
 }

@@ -1,9 +1,10 @@
-//! Events of the durable log: what happened to a run, as it is stored.
+//! Durable events: the stored history of a run.
 //!
-//! A kind is declared in three places: its payload in a module of this folder, its line in the list below, which names the
-//! variant, the payload and the stored name, and its row and example in `docs/reference/events.md`. A payload is the body as
-//! JSON; messages and results are stored elsewhere, and the body names their place. The fields of a payload and their order are
-//! a stored format: a field may be added as an option that is left out when it is empty, nothing else may change.
+//! A kind is declared in three places: its payload in a module of this folder, its line in the list below, which
+//! names the variant, the payload and the stored name, and its row and example in `docs/reference/events.md`.
+//! A payload is the body as JSON; messages and results are stored elsewhere, and the body refers to them.
+//! The fields of a payload and their order are a stored format: the only allowed change is a new optional field that is
+//! omitted when empty.
 
 mod approval;
 mod child;
@@ -17,7 +18,7 @@ mod turn;
 
 use serde::de::DeserializeOwned;
 
-pub use self::approval::{ApprovalDecided, ApprovalNeeded, ApprovalVote, Vote};
+pub use self::approval::{ApprovalDecided, ApprovalNeeded, ApprovalVote, VoteChoice};
 pub use self::child::ChildStarted;
 pub use self::input::{
     InputReceived, InputSteered, InputsDropped, InterruptRequested, Interrupted, RollbackRequested,
@@ -34,10 +35,10 @@ pub use self::turn::{
     Compacted, CompactionStarted, DraftDiscarded, OutputRejected, TurnFinished, TurnStarted,
     UserMessage,
 };
-use super::{HandOff, TeamMessage};
+use super::{AgentHandoff, TeamMessage};
 use crate::lifecycle::RunStatus;
 use crate::recovery::OutcomeCode;
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 
 /// Version of the stored events. It rises when a stored body changes in a way that an older reader cannot skip.
 pub const DURABLE_EVENT_VERSION: u16 = 1;
@@ -45,7 +46,7 @@ pub const DURABLE_EVENT_VERSION: u16 = 1;
 /// Declares [`DurableEvent`] and [`DurableEventKind`]: variant, payload and stored name of each kind.
 macro_rules! durable_events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $name:literal ),+ $(,)?) => {
-        words! {
+        string_enum! {
             /// Kind of a durable event.
             DurableEventKind, "a kind of durable event" {
                 $( $(#[$doc])* $variant = $name ),+
@@ -96,79 +97,79 @@ durable_events! {
     Accepted(Accepted) = "accepted",
     /// The run was created as a fork of another run.
     Forked(Forked) = "forked",
-    /// A worker claimed the run and begins an attempt.
+    /// A worker claimed the run and starts an attempt.
     AttemptStarted(AttemptStarted) = "attempt_started",
     /// The run waits for a person, a child, a message or an operator.
     Parked(Parked) = "parked",
     /// An operator resumed the run.
     Resumed(Resumed) = "resumed",
-    /// A newer message interrupted the run, which begins again.
+    /// A newer message interrupted the run, which starts again.
     Interrupted(Interrupted) = "interrupted",
-    /// A worker gave the run back; another attempt follows.
+    /// A worker returned the run to the queue; another attempt follows.
     HandedOver(HandedOver) = "handed_over",
     /// An attempt failed; another attempt follows.
     RetryScheduled(RetryScheduled) = "retry_scheduled",
     /// The worker of the run was lost; another attempt follows.
     WorkerLost(WorkerLost) = "worker_lost",
-    /// The end of the run was requested while a worker held it.
+    /// Cancellation of the run was requested while a worker executed it.
     CancelRequested(CancelRequested) = "cancel_requested",
     /// Files of the run were lost.
     WorkspaceReset(WorkspaceReset) = "workspace_reset",
     /// Values that outlive the run were set or removed.
     StateChanged(StateChanged) = "state_changed",
-    /// Tokens, money or time of the run were used up.
+    /// The run exceeded its limit of tokens, money or time.
     LimitFound(LimitFound) = "limit_found",
-    /// The agent was stopped from outside or by a limit.
+    /// The agent was stopped by the caller or by a limit.
     Stopped(Stopped) = "stopped",
-    /// The run ended well.
+    /// The run succeeded.
     Finished(RunEnded) = "finished",
-    /// The run ended with an error.
+    /// The run failed.
     Failed(RunEnded) = "failed",
-    /// The time of the run ended.
+    /// The run timed out.
     TimedOut(RunEnded) = "timed_out",
     /// The run was cancelled.
     Cancelled(RunEnded) = "cancelled",
-    /// A message of the user's side entered the conversation.
+    /// A user message entered the conversation.
     UserMessage(UserMessage) = "user_message",
-    /// A model call begins.
+    /// A model call starts.
     TurnStarted(TurnStarted) = "turn_started",
-    /// A model call ended with an answer.
+    /// A model call finished with a response.
     TurnFinished(TurnFinished) = "turn_finished",
-    /// A model call is repeated; the deltas of its lost try are void.
+    /// A model call is repeated; the deltas of the lost attempt are void.
     DraftDiscarded(DraftDiscarded) = "draft_discarded",
     /// The conversation is about to be shortened.
     CompactionStarted(CompactionStarted) = "compaction_started",
     /// The conversation was shortened to fit the model's context.
     Compacted(Compacted) = "compacted",
-    /// An answer did not have the required form and went back to the model.
+    /// A response did not match the output type and was returned to the model.
     OutputRejected(OutputRejected) = "output_rejected",
     /// Another agent continues the conversation.
-    HandedOff(HandOff) = "handed_off",
-    /// A tool call begins.
+    HandedOff(AgentHandoff) = "handed_off",
+    /// A tool call starts.
     ToolStarted(ToolStarted) = "tool_started",
-    /// A tool call has its result.
+    /// A tool call finished.
     ToolFinished(ToolFinished) = "tool_finished",
-    /// A tool call waits for runs of children.
+    /// A tool call waits for child runs.
     WaitingStarted(WaitingStarted) = "waiting_started",
-    /// The run asks a person.
+    /// The run requests an approval.
     ApprovalNeeded(ApprovalNeeded) = "approval_needed",
-    /// A question has its answer.
+    /// An approval request was decided.
     ApprovalDecided(ApprovalDecided) = "approval_decided",
-    /// One of several people voted on a question.
+    /// One of several approvers voted.
     ApprovalVote(ApprovalVote) = "approval_vote",
     /// A message enters the run at its next boundary.
     InputSteered(InputSteered) = "input_steered",
-    /// The run waited for a message and got it.
+    /// The run received the message that it waited for.
     InputReceived(InputReceived) = "input_received",
-    /// Too many messages waited; some were dropped.
+    /// The input queue was full; some messages were dropped.
     InputsDropped(InputsDropped) = "inputs_dropped",
-    /// A message could not enter the run and begins a run of its own.
+    /// A message could not enter the run and starts a run of its own.
     SteerFallback(SteerFallback) = "steer_fallback",
     /// A message interrupts the run.
     InterruptRequested(InterruptRequested) = "interrupt_requested",
-    /// A message ends the run and takes back what it added to the session.
+    /// A message ends the run and removes its messages from the session.
     RollbackRequested(RollbackRequested) = "rollback_requested",
-    /// The session is what it was before the run.
+    /// The session was restored to its content before the run.
     RolledBack(RolledBack) = "rolled_back",
     /// A child run was created.
     ChildStarted(ChildStarted) = "child_started",
@@ -184,7 +185,7 @@ durable_events! {
     TeamMessage(TeamMessage) = "team_message",
 }
 
-/// The body of a stored event does not fit its kind.
+/// A stored event whose body does not match its kind.
 #[derive(Debug, thiserror::Error)]
 #[error("the body of a `{kind}` event: {source}")]
 pub struct DurableEventError {
@@ -200,17 +201,17 @@ fn payload<T: DeserializeOwned>(
 }
 
 impl DurableEventKind {
-    /// Kind of a stored name; none if only a newer version knows the name.
+    /// Parses the stored name of a kind. `None` if only a newer version knows the name.
     pub fn from_name(name: &str) -> Option<Self> {
         name.parse().ok()
     }
 
-    /// Kind of the last event of a run that ended with the status; none for a run that is live.
+    /// Kind of the last event of a run with the status. `None` if the status is not terminal.
     pub fn of_end(status: RunStatus) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.end_status() == Some(status))
     }
 
-    /// Status of a run that ends with an event of this kind; none if the kind does not end a run.
+    /// Status of a run that ends with an event of this kind. `None` if the kind does not end a run.
     pub const fn end_status(self) -> Option<RunStatus> {
         match self {
             Self::Finished => Some(RunStatus::Ok),
@@ -228,7 +229,7 @@ impl DurableEventKind {
 }
 
 impl DurableEvent {
-    /// Reads a stored event.
+    /// Parses a stored event. A kind of a newer version becomes [`DurableEvent::Unknown`].
     pub fn parse(kind: &str, body: &str) -> Result<Self, DurableEventError> {
         match DurableEventKind::from_name(kind) {
             Some(kind) => Self::parse_known(kind, body),
@@ -246,12 +247,12 @@ impl DurableEvent {
         }
     }
 
-    /// True if the event names the message that is stored with it.
+    /// True if a message is stored with the event.
     pub const fn has_message(&self) -> bool {
         matches!(self, Self::UserMessage(_) | Self::TurnFinished(_))
     }
 
-    /// Number of the model call that the event ends.
+    /// Number of the model call that the event finishes. `None` for other kinds.
     pub const fn ended_turn(&self) -> Option<u32> {
         match self {
             Self::TurnFinished(turn) => Some(turn.turn),
@@ -259,7 +260,7 @@ impl DurableEvent {
         }
     }
 
-    /// Error code of the event.
+    /// Outcome code of the event. `None` if it has none.
     pub const fn code(&self) -> Option<OutcomeCode> {
         match self {
             Self::Parked(parked) => parked.code,
@@ -273,7 +274,7 @@ impl DurableEvent {
         }
     }
 
-    /// What the event says about its error or its end, in words.
+    /// Description of the error or end that the event reports, for people.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Parked(parked) => parked.detail.as_deref(),
@@ -287,13 +288,13 @@ impl DurableEvent {
         }
     }
 
-    /// Why it happened, for a reader who sees one line: the detail, the reason or the error code.
+    /// One-line reason for the event: its detail, else the reason in its payload, else its outcome code.
     pub fn reason(&self) -> Option<&str> {
         let reason = match self {
-            Self::Parked(parked) => Some(parked.waits_for.as_str()),
+            Self::Parked(parked) => Some(parked.reason.as_str()),
             Self::WorkspaceReset(reset) => Some(reset.reason.as_str()),
             Self::OutputRejected(rejected) => Some(rejected.reason.as_str()),
-            Self::HandedOff(hand_off) => hand_off.reason.as_deref(),
+            Self::HandedOff(handoff) => handoff.reason.as_deref(),
             Self::Stopped(stopped) => Some(stopped.reason.as_str()),
             _ => None,
         };

@@ -1,78 +1,78 @@
-//! What events tell of: hand-offs, members of teams, limits, shortened conversations.
+//! Payloads of live events: handoffs, team members, limits and compaction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Money, Timestamp, Usage};
 
-/// How a conversation went from one agent to another.
+/// Handoff of a conversation from one agent to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HandOff {
-    /// The agent that gave it away.
+pub struct AgentHandoff {
+    /// Agent that handed the conversation off.
     pub from: String,
-    /// The agent that goes on with it.
+    /// Agent that continues the conversation.
     pub to: String,
-    /// Why, in the words of the first.
+    /// Reason given by the first agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// A member of a team, as an event tells of it.
+/// Member of a team, in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Teammate {
-    /// The team.
+pub struct TeamMember {
+    /// Name of the team.
     pub team: String,
-    /// The member's name.
+    /// Name of the member.
     pub member: String,
-    /// What it was asked.
+    /// Task of the member.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub task: String,
-    /// What it gave.
+    /// Result of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// What went wrong.
+    /// Error of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// A message between members of a team.
+/// Message between members of a team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamMessage {
-    /// The message: `msg-1`.
+    /// Id of the message, such as `msg-1`.
     pub id: String,
-    /// Who said it.
+    /// Name of the sender.
     pub from: String,
-    /// To whom; `*` for all.
+    /// Name of the recipient; `*` for all members.
     pub to: String,
-    /// What.
+    /// Text of the message.
     pub content: String,
-    /// When.
+    /// Time of the message.
     pub at: Timestamp,
 }
 
-/// What one agent of a run used.
+/// Usage of one agent of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentUsed {
-    /// The agent, with the agents above it.
+pub struct AgentUsage {
+    /// Path of the agent, with its ancestors.
     pub agent: String,
-    /// Model calls.
+    /// Number of model calls.
     pub turns: u32,
     /// Tokens.
     pub usage: Usage,
-    /// Money, where the price is known.
+    /// Cost of the calls with a known price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Money>,
-    /// Model calls whose price is not known.
-    #[serde(default, skip_serializing_if = "is_none_unpriced")]
+    /// Number of model calls without a known price.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_calls: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_none_unpriced(count: &u32) -> bool {
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Which limit.
+/// Kind of a run limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
@@ -86,16 +86,16 @@ pub enum LimitKind {
     OutputTokens,
     /// All tokens.
     TotalTokens,
-    /// Money.
+    /// Cost of model calls.
     Cost,
-    /// Time.
+    /// Wall-clock time.
     Wall,
-    /// Agents inside agents.
+    /// Nesting depth of agents.
     Depth,
 }
 
 impl LimitKind {
-    /// The stable name.
+    /// Name of the kind, as stored and sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Turns => "turns",
@@ -110,25 +110,25 @@ impl LimitKind {
     }
 }
 
-/// A limit that was reached, in words a person can act on.
+/// Limit that a run reached, with values formatted for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReached {
-    /// Which one.
+    /// Kind of the limit.
     pub limit: LimitKind,
-    /// Where it was set, as text: `10`, `$0.50`, `120s`.
+    /// Configured limit: `10`, `$0.50`, `120s`.
     pub allowed: String,
-    /// What was used when it was reached.
+    /// Usage when the limit was reached.
     pub used: String,
 }
 
-/// How a conversation was shortened.
+/// Compaction of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compaction {
-    /// Which strategy.
+    /// Name of the strategy.
     pub strategy: String,
-    /// Messages before.
+    /// Number of messages before.
     pub messages_before: usize,
-    /// Messages after.
+    /// Number of messages after.
     pub messages_after: usize,
     /// Estimated tokens before.
     pub tokens_before: u64,

@@ -4,23 +4,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::execution_policy::{
-    Ask, ExecPolicy, Host, PolicyError, Resources, RuntimeType, Security, WorkspaceAccess,
+    CommandApproval, CommandPolicy, ExecutionHost, ExecutionPolicy, PolicyError, RuntimeType,
+    SandboxResources, WorkspaceAccess,
 };
 use crate::scheduling::RetryPolicy;
 
 /// The part of a policy that one layer speaks of; the rest it leaves as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "serde_json::Value")]
-pub struct PolicyPatch {
+#[schemars(rename = "PolicyPatch")]
+pub struct ExecutionPolicyPatch {
     /// Where commands run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<Host>,
+    pub host: Option<ExecutionHost>,
     /// Which commands.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub security: Option<Security>,
+    pub security: Option<CommandPolicy>,
     /// When a person is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ask: Option<Ask>,
+    pub ask: Option<CommandApproval>,
     /// How a sandbox is isolated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_type: Option<RuntimeType>,
@@ -35,13 +37,13 @@ pub struct PolicyPatch {
     pub interactive: Option<bool>,
     /// What a sandbox may use.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    pub resources: Option<SandboxResources>,
     /// How a run is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
 }
 
-impl PolicyPatch {
+impl ExecutionPolicyPatch {
     /// Checks every bound.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.unwrap_or_default().validate()?;
@@ -49,12 +51,12 @@ impl PolicyPatch {
     }
 
     /// `base` with what this layer says in its place, wider or not.
-    pub fn over(&self, base: &ExecPolicy) -> ExecPolicy {
-        ExecPolicy {
+    pub fn apply_to(&self, base: &ExecutionPolicy) -> ExecutionPolicy {
+        ExecutionPolicy {
             host: self.host.unwrap_or(base.host),
             security: self.security.unwrap_or(base.security),
             ask: self.ask.unwrap_or(base.ask),
-            deny_misses: base.deny_misses,
+            deny_unlisted: base.deny_unlisted,
             runtime_type: self.runtime_type.unwrap_or(base.runtime_type),
             workspace_access: self.workspace_access.unwrap_or(base.workspace_access),
             network_enabled: self.network_enabled.unwrap_or(base.network_enabled),
@@ -62,26 +64,30 @@ impl PolicyPatch {
             resources: self.resources.unwrap_or(base.resources),
             retry: self.retry.clone().unwrap_or_else(|| base.retry.clone()),
         }
-        .normalised()
+        .normalized()
     }
 }
 
-impl ExecPolicy {
+impl ExecutionPolicy {
     /// The policy of a run: what its agent says over the defaults, and then only ever tighter, by the ceiling, by the session,
     /// by the call.
     pub fn effective(
-        ceiling: &ExecPolicy,
-        agent: &PolicyPatch,
-        session: &PolicyPatch,
-        call: &PolicyPatch,
-    ) -> ExecPolicy {
-        agent.over(&ExecPolicy::default()).tighten(ceiling).narrowed(session).narrowed(call)
+        ceiling: &ExecutionPolicy,
+        agent: &ExecutionPolicyPatch,
+        session: &ExecutionPolicyPatch,
+        call: &ExecutionPolicyPatch,
+    ) -> ExecutionPolicy {
+        agent
+            .apply_to(&ExecutionPolicy::default())
+            .intersect(ceiling)
+            .restricted_by(session)
+            .restricted_by(call)
     }
 
     /// This policy with what a layer asks for, as far as it is tighter.
     #[must_use]
-    pub fn narrowed(&self, patch: &PolicyPatch) -> ExecPolicy {
-        patch.over(self).tighten(self)
+    pub fn restricted_by(&self, patch: &ExecutionPolicyPatch) -> ExecutionPolicy {
+        patch.apply_to(self).intersect(self)
     }
 
     /// The strictest of both, knob by knob. For a child run: `child.tighten(&parent)`.
@@ -89,33 +95,37 @@ impl ExecPolicy {
     /// What it decides about a command is exactly the stricter of what both decide. How a run is tried again is no right: it
     /// stays as it is here, with no more tries than `by` allows.
     #[must_use]
-    pub fn tighten(&self, by: &ExecPolicy) -> ExecPolicy {
-        let never_asks =
-            |policy: &ExecPolicy| policy.security == Security::Allowlist && policy.ask == Ask::Off;
-        ExecPolicy {
+    pub fn intersect(&self, by: &ExecutionPolicy) -> ExecutionPolicy {
+        let never_asks = |policy: &ExecutionPolicy| {
+            policy.security == CommandPolicy::Allowlist && policy.ask == CommandApproval::Off
+        };
+        ExecutionPolicy {
             host: self.host.min(by.host),
             security: self.security.min(by.security),
             ask: self.ask.max(by.ask),
-            deny_misses: self.deny_misses || by.deny_misses || never_asks(self) || never_asks(by),
+            deny_unlisted: self.deny_unlisted
+                || by.deny_unlisted
+                || never_asks(self)
+                || never_asks(by),
             runtime_type: self.runtime_type.min(by.runtime_type),
             workspace_access: self.workspace_access.min(by.workspace_access),
             network_enabled: self.network_enabled && by.network_enabled,
             interactive: self.interactive && by.interactive,
-            resources: self.resources.tighten(by.resources),
+            resources: self.resources.intersect(by.resources),
             retry: RetryPolicy {
                 max_attempts: self.retry.max_attempts.min(by.retry.max_attempts),
                 ..self.retry.clone()
             },
         }
-        .normalised()
+        .normalized()
     }
 }
 
-impl Resources {
-    fn tighten(self, by: Resources) -> Resources {
+impl SandboxResources {
+    fn intersect(self, by: SandboxResources) -> SandboxResources {
         let (mine, theirs) = (self.resolved(), by.resolved());
         // Who says nothing takes the default, or less where the other gives less.
-        Resources {
+        SandboxResources {
             cpu: self.cpu.and(mine.cpu.min(theirs.cpu)).or(below(mine.cpu, theirs.cpu)),
             memory: self
                 .memory
@@ -133,9 +143,9 @@ fn below<T: PartialOrd>(mine: Option<T>, theirs: Option<T>) -> Option<T> {
 
 /// What the places to run in can honour. Nothing, unless somebody says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Supported {
+pub struct SandboxCapabilities {
     /// Where commands can run.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<ExecutionHost>,
     /// Which kinds of sandbox there are.
     pub runtimes: Vec<RuntimeType>,
     /// True if the network can be taken away.
@@ -148,11 +158,11 @@ pub struct Supported {
     pub gpus: u32,
 }
 
-impl ExecPolicy {
+impl ExecutionPolicy {
     /// Refuses what nothing here can honour: a promise that is not kept would be worse than none.
     ///
     /// Where commands run does not matter to a policy that lets none run.
-    pub fn refuse_unsupported(&self, supported: &Supported) -> Result<(), PolicyError> {
+    pub fn check_supported(&self, supported: &SandboxCapabilities) -> Result<(), PolicyError> {
         if !self.network_enabled && !supported.network_off {
             return Err(unsupported("network_enabled", "false", "leave the network on"));
         }
@@ -161,23 +171,23 @@ impl ExecPolicy {
         {
             return Err(unsupported("workspace_access", self.workspace_access.as_str(), "use rw"));
         }
-        if self.security == Security::Deny {
+        if self.security == CommandPolicy::Deny {
             return Ok(());
         }
         if !supported.hosts.contains(&self.host) {
             let fix = "set `security` to deny, or choose another host";
             return Err(unsupported("host", self.host.as_str(), fix));
         }
-        if self.host == Host::Sandbox && !supported.runtimes.contains(&self.runtime_type) {
+        if self.host == ExecutionHost::Sandbox && !supported.runtimes.contains(&self.runtime_type) {
             let fix = "set `security` to deny, or choose another runtime type";
             return Err(unsupported("runtime_type", self.runtime_type.as_str(), fix));
         }
-        self.resources.refuse_unsupported(supported)
+        self.resources.check_supported(supported)
     }
 }
 
-impl Resources {
-    fn refuse_unsupported(self, supported: &Supported) -> Result<(), PolicyError> {
+impl SandboxResources {
+    fn check_supported(self, supported: &SandboxCapabilities) -> Result<(), PolicyError> {
         let fix = "leave it out";
         if let Some(cpu) = self.cpu.filter(|_| !supported.resource_limits) {
             return Err(unsupported("resources.cpu", &cpu.to_string(), fix));

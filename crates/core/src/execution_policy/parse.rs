@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-use crate::execution_policy::{PolicyError, PolicyPatch, Resources};
+use crate::execution_policy::{ExecutionPolicyPatch, PolicyError, SandboxResources};
 use crate::scheduling::RetryPolicy;
 
 const FIELDS: &str = "host, security, ask, runtime_type, workspace_access, network_enabled, \
                       interactive, resources, retry";
 
-impl PolicyPatch {
+impl ExecutionPolicyPatch {
     /// Reads and checks a policy as a caller or an agent's configuration gives it. What is not said is left open.
     pub fn parse(value: &Value) -> Result<Self, PolicyError> {
         let mut patch = Self::default();
@@ -36,15 +36,15 @@ impl PolicyPatch {
     }
 }
 
-impl TryFrom<Value> for PolicyPatch {
+impl TryFrom<Value> for ExecutionPolicyPatch {
     type Error = PolicyError;
     fn try_from(value: Value) -> Result<Self, PolicyError> {
         Self::parse(&value)
     }
 }
 
-fn resources(path: &str, value: &Value) -> Result<Resources, PolicyError> {
-    let mut resources = Resources::default();
+fn resources(path: &str, value: &Value) -> Result<SandboxResources, PolicyError> {
+    let mut resources = SandboxResources::default();
     for (field, value) in object(path, value)? {
         let path = format!("{path}.{field}");
         match field.as_str() {

@@ -5,13 +5,14 @@ use serde_json::json;
 use super::*;
 
 /// Every policy that differs in what commands may do.
-fn policies() -> Vec<ExecPolicy> {
+fn policies() -> Vec<ExecutionPolicy> {
     let mut policies = Vec::new();
-    for &security in Security::ALL {
-        for &ask in Ask::ALL {
-            for deny_misses in [false, true] {
-                let policy = ExecPolicy { security, ask, deny_misses, ..ExecPolicy::default() };
-                policies.push(policy.normalised());
+    for &security in CommandPolicy::ALL {
+        for &ask in CommandApproval::ALL {
+            for deny_unlisted in [false, true] {
+                let policy =
+                    ExecutionPolicy { security, ask, deny_unlisted, ..ExecutionPolicy::default() };
+                policies.push(policy.normalized());
             }
         }
     }
@@ -20,30 +21,30 @@ fn policies() -> Vec<ExecPolicy> {
 
 #[test]
 fn the_defaults_are_those_of_the_spec() {
-    let policy = ExecPolicy::default();
+    let policy = ExecutionPolicy::default();
     assert_eq!(
         (policy.host, policy.security, policy.ask),
-        (Host::Sandbox, Security::Allowlist, Ask::Off)
+        (ExecutionHost::Sandbox, CommandPolicy::Allowlist, CommandApproval::Off)
     );
     assert_eq!(
         (policy.runtime_type, policy.workspace_access),
         (RuntimeType::Gvisor, WorkspaceAccess::Rw)
     );
     assert!(policy.network_enabled && !policy.interactive);
-    assert_eq!(policy.resources, Resources::default());
+    assert_eq!(policy.resources, SandboxResources::default());
     assert_eq!(policy.retry.max_attempts, 3);
     let resolved = policy.resources.resolved();
     assert_eq!(resolved.cpu, Some(2000));
     assert_eq!((resolved.memory, resolved.gpu), (Some(2 * 1024 * 1024 * 1024), Some(0)));
     assert_eq!(policy.validate(), Ok(()));
-    assert_eq!(policy.clone().normalised(), policy);
+    assert_eq!(policy.clone().normalized(), policy);
 }
 
 #[test]
 fn the_table_of_security_ask_and_match() {
-    use Ask as K;
-    use Decision as D;
-    use Security as S;
+    use CommandApproval as K;
+    use CommandDecision as D;
+    use CommandPolicy as S;
     for (security, on_list, row) in [
         (S::Deny, true, [D::Deny, D::Deny, D::Deny]),
         (S::Deny, false, [D::Deny, D::Deny, D::Deny]),
@@ -54,7 +55,7 @@ fn the_table_of_security_ask_and_match() {
     ] {
         for (ask, decision) in [K::Off, K::OnMiss, K::Always].into_iter().zip(row) {
             assert_eq!(decide(security, ask, on_list), decision, "{security} {ask} {on_list}");
-            let policy = ExecPolicy { security, ask, ..ExecPolicy::default() };
+            let policy = ExecutionPolicy { security, ask, ..ExecutionPolicy::default() };
             assert_eq!(policy.decide(on_list), decision);
         }
     }
@@ -65,10 +66,10 @@ fn what_two_layers_decide_together_is_the_stricter_of_both() {
     for one in policies() {
         for two in policies() {
             for on_list in [false, true] {
-                let together = one.tighten(&two).decide(on_list);
+                let together = one.intersect(&two).decide(on_list);
                 let strictest = one.decide(on_list).min(two.decide(on_list));
                 assert_eq!(together, strictest, "{one:?} and {two:?} on list: {on_list}");
-                assert_eq!(two.tighten(&one).decide(on_list), strictest);
+                assert_eq!(two.intersect(&one).decide(on_list), strictest);
             }
         }
     }
@@ -80,8 +81,8 @@ fn three_layers_decide_the_same_in_any_order() {
     for one in &all {
         for two in &all {
             for three in &all {
-                let left = one.tighten(two).tighten(three);
-                let right = one.tighten(&two.tighten(three));
+                let left = one.intersect(two).intersect(three);
+                let right = one.intersect(&two.intersect(three));
                 assert_eq!(left, right);
             }
         }
@@ -90,9 +91,11 @@ fn three_layers_decide_the_same_in_any_order() {
 
 #[test]
 fn the_normal_form_decides_the_same_and_is_unique() {
-    let mut seen: Vec<(Decision, Decision, ExecPolicy)> = Vec::new();
-    for policy in policies().into_iter().filter(|policy| policy.security == Security::Allowlist) {
-        assert_eq!(policy.clone().normalised(), policy);
+    let mut seen: Vec<(CommandDecision, CommandDecision, ExecutionPolicy)> = Vec::new();
+    for policy in
+        policies().into_iter().filter(|policy| policy.security == CommandPolicy::Allowlist)
+    {
+        assert_eq!(policy.clone().normalized(), policy);
         let row = (policy.decide(true), policy.decide(false));
         match seen.iter().find(|(on, off, _)| (*on, *off) == row) {
             Some((_, _, same)) => assert_eq!(*same, policy),
@@ -103,25 +106,25 @@ fn the_normal_form_decides_the_same_and_is_unique() {
 
 #[test]
 fn a_child_is_never_wider_than_its_parent() {
-    let parent = ExecPolicy {
-        host: Host::Node,
+    let parent = ExecutionPolicy {
+        host: ExecutionHost::Node,
         runtime_type: RuntimeType::Gvisor,
         workspace_access: WorkspaceAccess::Ro,
         network_enabled: false,
-        resources: Resources { cpu: Some(1000), memory: None, gpu: Some(1) },
+        resources: SandboxResources { cpu: Some(1000), memory: None, gpu: Some(1) },
         retry: RetryPolicy { max_attempts: 2, ..RetryPolicy::default() },
-        ..ExecPolicy::default()
+        ..ExecutionPolicy::default()
     };
-    let child = ExecPolicy::widest().tighten(&parent);
-    assert_eq!(child.host, Host::Node);
+    let child = ExecutionPolicy::unrestricted().intersect(&parent);
+    assert_eq!(child.host, ExecutionHost::Node);
     assert_eq!(child.runtime_type, RuntimeType::Gvisor);
     assert_eq!(child.workspace_access, WorkspaceAccess::Ro);
     assert!(!child.network_enabled && !child.interactive);
-    assert_eq!((child.security, child.ask), (Security::Allowlist, Ask::Off));
+    assert_eq!((child.security, child.ask), (CommandPolicy::Allowlist, CommandApproval::Off));
     assert_eq!(child.resources.cpu, Some(1000));
     assert_eq!(child.resources.memory, Some(MEMORY_BYTES_DEFAULT), "unsaid is the default");
     assert_eq!((child.resources.gpu, child.retry.max_attempts), (Some(1), 2));
-    let silent = ExecPolicy::default().tighten(&parent);
+    let silent = ExecutionPolicy::default().intersect(&parent);
     assert_eq!(silent.resources.cpu, Some(1000), "who says nothing is bound too");
     assert_eq!((silent.resources.memory, silent.resources.gpu), (None, None));
 }
@@ -129,27 +132,46 @@ fn a_child_is_never_wider_than_its_parent() {
 #[test]
 fn the_widest_ceiling_takes_nothing_away() {
     for policy in policies() {
-        let under = policy.tighten(&ExecPolicy::widest());
-        assert_eq!(under, ExecPolicy { interactive: policy.interactive, ..policy });
+        let under = policy.intersect(&ExecutionPolicy::unrestricted());
+        assert_eq!(under, ExecutionPolicy { interactive: policy.interactive, ..policy });
     }
 }
 
 #[test]
 fn the_agent_chooses_under_the_ceiling_and_the_call_only_tightens() {
-    let ceiling = ExecPolicy { security: Security::Full, ..ExecPolicy::widest() };
-    let agent = PolicyPatch { security: Some(Security::Full), ..PolicyPatch::default() };
-    let none = PolicyPatch::default();
-    let effective = ExecPolicy::effective(&ceiling, &agent, &none, &none);
-    assert_eq!(effective.security, Security::Full);
-    let session = PolicyPatch { ask: Some(Ask::OnMiss), ..PolicyPatch::default() };
-    let call = PolicyPatch { security: Some(Security::Allowlist), ..PolicyPatch::default() };
-    let effective = ExecPolicy::effective(&ceiling, &agent, &session, &call);
-    assert_eq!((effective.security, effective.ask), (Security::Allowlist, Ask::OnMiss));
-    let wider = PolicyPatch { security: Some(Security::Full), ..PolicyPatch::default() };
-    let effective = ExecPolicy::effective(&ExecPolicy::default(), &none, &none, &wider);
-    assert_eq!(effective.security, Security::Allowlist, "a call cannot widen");
-    let low = ExecPolicy { security: Security::Deny, ..ExecPolicy::widest() };
-    assert_eq!(ExecPolicy::effective(&low, &agent, &none, &none).security, Security::Deny);
+    let ceiling =
+        ExecutionPolicy { security: CommandPolicy::Full, ..ExecutionPolicy::unrestricted() };
+    let agent = ExecutionPolicyPatch {
+        security: Some(CommandPolicy::Full),
+        ..ExecutionPolicyPatch::default()
+    };
+    let none = ExecutionPolicyPatch::default();
+    let effective = ExecutionPolicy::effective(&ceiling, &agent, &none, &none);
+    assert_eq!(effective.security, CommandPolicy::Full);
+    let session = ExecutionPolicyPatch {
+        ask: Some(CommandApproval::OnMiss),
+        ..ExecutionPolicyPatch::default()
+    };
+    let call = ExecutionPolicyPatch {
+        security: Some(CommandPolicy::Allowlist),
+        ..ExecutionPolicyPatch::default()
+    };
+    let effective = ExecutionPolicy::effective(&ceiling, &agent, &session, &call);
+    assert_eq!(
+        (effective.security, effective.ask),
+        (CommandPolicy::Allowlist, CommandApproval::OnMiss)
+    );
+    let wider = ExecutionPolicyPatch {
+        security: Some(CommandPolicy::Full),
+        ..ExecutionPolicyPatch::default()
+    };
+    let effective = ExecutionPolicy::effective(&ExecutionPolicy::default(), &none, &none, &wider);
+    assert_eq!(effective.security, CommandPolicy::Allowlist, "a call cannot widen");
+    let low = ExecutionPolicy { security: CommandPolicy::Deny, ..ExecutionPolicy::unrestricted() };
+    assert_eq!(
+        ExecutionPolicy::effective(&low, &agent, &none, &none).security,
+        CommandPolicy::Deny
+    );
 }
 
 #[test]
@@ -187,10 +209,10 @@ fn a_bad_policy_is_refused_with_its_place_and_a_remedy() {
         (json!({"retry": {"backoff": 1}}), "policy.retry.backoff", "use max_attempts, delay_ms"),
         (json!({"sudo": true}), "policy.sudo", "use host, security"),
     ] {
-        let error = PolicyPatch::parse(&value).unwrap_err();
+        let error = ExecutionPolicyPatch::parse(&value).unwrap_err();
         assert_eq!((error.path.as_str(), error.code()), (path, "policy_invalid"), "{error}");
         assert!(error.fix.starts_with(fix), "{error}");
-        let read = serde_json::from_value::<PolicyPatch>(value).unwrap_err().to_string();
+        let read = serde_json::from_value::<ExecutionPolicyPatch>(value).unwrap_err().to_string();
         assert!(read.contains(path), "the same when it is read inside a command: {read}");
     }
 }
@@ -204,48 +226,58 @@ fn a_good_policy_is_read_and_comes_back() {
         "retry": {"max_attempts": 2, "delay_ms": 0, "factor": 3, "cap_ms": 9, "jitter": "none",
             "pause_at_end": true, "retry_on": ["sandbox_start"]},
     });
-    let patch = PolicyPatch::parse(&value).unwrap();
-    assert_eq!(patch.ask, Some(Ask::OnMiss));
+    let patch = ExecutionPolicyPatch::parse(&value).unwrap();
+    assert_eq!(patch.ask, Some(CommandApproval::OnMiss));
     let written = serde_json::to_value(&patch).unwrap();
-    assert_eq!(PolicyPatch::parse(&written).unwrap(), patch);
-    let policy = patch.over(&ExecPolicy::default());
+    assert_eq!(ExecutionPolicyPatch::parse(&written).unwrap(), patch);
+    let policy = patch.apply_to(&ExecutionPolicy::default());
     let text = serde_json::to_string(&policy).unwrap();
-    assert_eq!(serde_json::from_str::<ExecPolicy>(&text).unwrap(), policy);
-    assert_eq!(PolicyPatch::parse(&json!({"ask": null})).unwrap(), PolicyPatch::default());
+    assert_eq!(serde_json::from_str::<ExecutionPolicy>(&text).unwrap(), policy);
+    assert_eq!(
+        ExecutionPolicyPatch::parse(&json!({"ask": null})).unwrap(),
+        ExecutionPolicyPatch::default()
+    );
 }
 
 #[test]
 fn what_nothing_can_honour_is_refused_with_a_reason() {
-    let policy = ExecPolicy::default;
-    let deny = || ExecPolicy { security: Security::Deny, ..policy() };
-    let some = Supported {
-        hosts: vec![Host::Sandbox],
+    let policy = ExecutionPolicy::default;
+    let deny = || ExecutionPolicy { security: CommandPolicy::Deny, ..policy() };
+    let some = SandboxCapabilities {
+        hosts: vec![ExecutionHost::Sandbox],
         runtimes: vec![RuntimeType::Runc],
-        ..Supported::default()
+        ..SandboxCapabilities::default()
     };
-    let resources = Resources { cpu: Some(1), ..Resources::default() };
-    let runc = || ExecPolicy { runtime_type: RuntimeType::Runc, ..policy() };
+    let resources = SandboxResources { cpu: Some(1), ..SandboxResources::default() };
+    let runc = || ExecutionPolicy { runtime_type: RuntimeType::Runc, ..policy() };
     for (policy, supported, path) in [
-        (policy(), &Supported::default(), "policy.host"),
+        (policy(), &SandboxCapabilities::default(), "policy.host"),
         (policy(), &some, "policy.runtime_type"),
-        (ExecPolicy { host: Host::Local, ..policy() }, &some, "policy.host"),
-        (ExecPolicy { network_enabled: false, ..deny() }, &some, "policy.network_enabled"),
+        (ExecutionPolicy { host: ExecutionHost::Local, ..policy() }, &some, "policy.host"),
+        (ExecutionPolicy { network_enabled: false, ..deny() }, &some, "policy.network_enabled"),
         (
-            ExecPolicy { workspace_access: WorkspaceAccess::None, ..deny() },
+            ExecutionPolicy { workspace_access: WorkspaceAccess::None, ..deny() },
             &some,
             "policy.workspace_access",
         ),
-        (ExecPolicy { resources, ..runc() }, &some, "policy.resources.cpu"),
+        (ExecutionPolicy { resources, ..runc() }, &some, "policy.resources.cpu"),
         (
-            ExecPolicy { resources: Resources { gpu: Some(1), ..Resources::default() }, ..runc() },
+            ExecutionPolicy {
+                resources: SandboxResources { gpu: Some(1), ..SandboxResources::default() },
+                ..runc()
+            },
             &some,
             "policy.resources.gpu",
         ),
     ] {
-        let error = policy.refuse_unsupported(supported).unwrap_err();
+        let error = policy.check_supported(supported).unwrap_err();
         assert_eq!((error.path.as_str(), error.code()), (path, "policy_unsupported"));
         assert!(error.to_string().contains("no sandbox here can honour"), "{error}");
     }
-    assert_eq!(runc().refuse_unsupported(&some), Ok(()));
-    assert_eq!(deny().refuse_unsupported(&Supported::default()), Ok(()), "no command, no sandbox");
+    assert_eq!(runc().check_supported(&some), Ok(()));
+    assert_eq!(
+        deny().check_supported(&SandboxCapabilities::default()),
+        Ok(()),
+        "no command, no sandbox"
+    );
 }

@@ -1,4 +1,4 @@
-//! Names that people choose: namespaces and sessions.
+//! Names that users choose for namespaces and sessions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::lifecycle::WorkError;
+use crate::lifecycle::RequestError;
 use crate::lifecycle::error::quoted;
 use crate::usage::limits::{NAMESPACE_CHARS_MAX, SESSION_CHARS_MAX};
 
-/// Defines a name: a text that `check` accepts.
+/// Defines a name type whose text must pass `$check`.
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $path:literal, $check:expr, $fix:expr) => {
         $(#[$doc])*
@@ -20,26 +20,26 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl FromStr for $name {
-            type Err = WorkError;
-            fn from_str(text: &str) -> Result<Self, WorkError> {
+            type Err = RequestError;
+            fn from_str(text: &str) -> Result<Self, RequestError> {
                 if $check(text) {
                     return Ok(Self(text.to_owned()));
                 }
                 let problem = format!("`{}` cannot be used", quoted(text));
-                Err(WorkError::invalid($path, problem, $fix))
+                Err(RequestError::invalid($path, problem, $fix))
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = WorkError;
-            fn try_from(text: String) -> Result<Self, WorkError> {
+            type Error = RequestError;
+            fn try_from(text: String) -> Result<Self, RequestError> {
                 text.parse()
             }
         }
@@ -65,14 +65,14 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The boundary of tenancy: every row, id and query belongs to one.
+    /// Tenancy boundary. Every row, id and query belongs to one namespace.
     Namespace,
     "namespace",
     is_namespace,
     format!("use 1 to {NAMESPACE_CHARS_MAX} of a-z, 0-9 and -, with a letter or digit at both ends")
 );
 name_type!(
-    /// A conversation's name, unique in its namespace; chosen by a person or a channel.
+    /// Name of a session, unique in its namespace. A user or a channel chooses it.
     SessionName,
     "session_id",
     is_session_name,

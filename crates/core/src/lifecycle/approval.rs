@@ -1,179 +1,190 @@
-//! Questions to a person: what may be answered, by when, and what counts if nobody answers.
+//! Approval requests: permitted decisions, expiry, and the default when no decision arrives in time.
 //!
-//! Invariant: the first answer wins, an answer is good for the exact plan that was shown, and every question ends.
+//! Invariant: the first decision wins, a decision applies only to the exact plan that was shown, and every request
+//! ends.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::execution_policy::Ask;
+use crate::execution_policy::CommandApproval;
 use crate::hash::{canonical_json, sha256_hex};
-use crate::lifecycle::{Illegal, WorkError};
-use crate::text::string_enum::words;
-use crate::usage::limits::{APPROVAL_EXPIRY_DEFAULT, APPROVAL_EXPIRY_MAX, QUESTION_EXPIRY_DEFAULT};
+use crate::lifecycle::{InvalidTransition, RequestError};
+use crate::text::string_enum::string_enum;
+use crate::usage::limits::{
+    APPROVAL_EXPIRY_DEFAULT, APPROVAL_EXPIRY_MAX, USER_QUESTION_EXPIRY_DEFAULT,
+};
 
-words! {
-    /// What is asked.
+string_enum! {
+    /// Subject of an approval request.
     ApprovalKind, "an approval kind" {
-        /// May this run begin?
+        /// Whether a run may start.
         Start = "start",
-        /// May this exact call run?
+        /// Whether one exact tool call may run.
         Tool = "tool",
-        /// Did this effect happen before the crash?
+        /// Whether an effect happened before a crash.
         EffectUnknown = "effect_unknown",
-        /// A question of the agent.
+        /// A question of the agent, answered with text.
         Question = "question",
-        /// May more money be spent?
+        /// Whether the budget may be raised.
         BudgetRaise = "budget_raise",
-        /// Is this plan good?
+        /// Whether a plan is acceptable.
         Plan = "plan",
     }
 }
 
-words! {
-    /// Where a question stands.
+string_enum! {
+    /// State of an approval request.
     ApprovalState, "an approval state" {
-        /// Nobody has answered.
+        /// No decision yet.
         Pending = "pending",
-        /// Yes.
+        /// Approved.
         Approved = "approved",
-        /// No.
+        /// Denied.
         Denied = "denied",
-        /// Nobody answered in time; the fallback counts.
+        /// No decision arrived in time; the timeout action applies.
         Expired = "expired",
-        /// The run no longer needs an answer.
+        /// The run no longer needs a decision.
         Cancelled = "cancelled",
-        /// An answer in words.
+        /// Answered with text.
         Answered = "answered",
     }
 }
 
-words! {
-    /// What happens to a question.
-    ApprovalEvent, "an approval event" {
-        /// Somebody says yes.
+string_enum! {
+    /// Transition of an approval request.
+    ApprovalTransition, "an approval event" {
+        /// A person approves.
         Approve = "approve",
-        /// Somebody says no.
+        /// A person denies.
         Deny = "deny",
-        /// Somebody answers in words.
+        /// A person answers with text.
         Answer = "answer",
-        /// Its time is over.
+        /// The request expires.
         Expire = "expire",
-        /// Its run has ended.
+        /// The run has ended.
         Cancel = "cancel",
     }
 }
 
-words! {
-    /// What counts when nobody answers.
+string_enum! {
+    /// Decision that applies when an approval request expires.
     #[derive(Default)]
-    Fallback, "a fallback" {
-        /// No.
+    ApprovalTimeoutAction as "Fallback", "a fallback" {
+        /// Deny.
         #[default]
         Deny = "deny",
-        /// Yes if the command is on the agent's list.
+        /// Approve if the command is on the agent's allowlist, otherwise deny.
         Allowlist = "allowlist",
-        /// Yes.
+        /// Approve.
         Full = "full",
     }
 }
 
-words! {
-    /// How far a yes reaches.
+string_enum! {
+    /// Set of calls that an approval covers.
     #[derive(Default, PartialOrd, Ord)]
-    Grant, "a grant" {
-        /// This one call.
+    GrantScope as "Grant", "a grant" {
+        /// Only this call.
         #[default]
         Once = "once",
-        /// The same call again in this run.
+        /// Repetitions of the call in the same run.
         Run = "run",
-        /// The same call again in this session.
+        /// Repetitions of the call in the same session.
         Session = "session",
-        /// The same call, with exactly these arguments, from now on.
+        /// All later repetitions of the call with exactly the same arguments.
         Always = "always",
     }
 }
 
 impl ApprovalState {
-    /// The state after an event.
-    pub const fn next(self, event: ApprovalEvent) -> Result<Self, Illegal> {
+    /// Returns the state after a transition.
+    pub const fn apply(self, event: ApprovalTransition) -> Result<Self, InvalidTransition> {
         match (self, event) {
-            (Self::Pending, ApprovalEvent::Approve) => Ok(Self::Approved),
-            (Self::Pending, ApprovalEvent::Deny) => Ok(Self::Denied),
-            (Self::Pending, ApprovalEvent::Answer) => Ok(Self::Answered),
-            (Self::Pending, ApprovalEvent::Expire) => Ok(Self::Expired),
-            (Self::Pending, ApprovalEvent::Cancel) => Ok(Self::Cancelled),
-            _ => Err(Illegal {
+            (Self::Pending, ApprovalTransition::Approve) => Ok(Self::Approved),
+            (Self::Pending, ApprovalTransition::Deny) => Ok(Self::Denied),
+            (Self::Pending, ApprovalTransition::Answer) => Ok(Self::Answered),
+            (Self::Pending, ApprovalTransition::Expire) => Ok(Self::Expired),
+            (Self::Pending, ApprovalTransition::Cancel) => Ok(Self::Cancelled),
+            _ => Err(InvalidTransition {
                 machine: "approval",
                 from: self.as_str(),
-                event: event.as_str(),
+                transition: event.as_str(),
                 terminal: true,
             }),
         }
     }
 
-    /// True if it is settled.
+    /// Returns true if the request is decided or closed.
     pub const fn is_terminal(self) -> bool {
         !matches!(self, Self::Pending)
     }
 }
 
-/// What an answer came to.
+/// Result of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolution {
-    /// It counts; the question is now this.
+pub enum ApprovalResult {
+    /// The decision was recorded; this is the new state.
     Applied(ApprovalState),
-    /// It came too late; this was recorded before and counts.
-    Recorded(ApprovalState),
+    /// The request was already decided; this earlier state remains.
+    AlreadyDecided(ApprovalState),
 }
 
 impl ApprovalKind {
-    /// Is this an answer to this kind of question? A question in words takes words or a refusal; the others yes or no.
-    pub const fn takes(self, event: ApprovalEvent) -> bool {
+    /// Returns true if `event` is a possible decision for this kind of request. A question accepts a text or a
+    /// denial; the other kinds accept an approval or a denial, and an unknown effect also accepts a text.
+    pub const fn accepts(self, event: ApprovalTransition) -> bool {
         match event {
-            ApprovalEvent::Approve => !matches!(self, Self::Question),
-            ApprovalEvent::Answer => matches!(self, Self::Question | Self::EffectUnknown),
-            ApprovalEvent::Deny | ApprovalEvent::Expire | ApprovalEvent::Cancel => true,
+            ApprovalTransition::Approve => !matches!(self, Self::Question),
+            ApprovalTransition::Answer => matches!(self, Self::Question | Self::EffectUnknown),
+            ApprovalTransition::Deny | ApprovalTransition::Expire | ApprovalTransition::Cancel => {
+                true
+            }
         }
     }
 
-    /// Answers a question of this kind: the first answer wins, a later one is told what was recorded.
+    /// Applies a decision to a request of this kind. The first decision wins; a later one returns the recorded state.
     pub fn resolve(
         self,
         state: ApprovalState,
-        event: ApprovalEvent,
-    ) -> Result<Resolution, WorkError> {
-        if !self.takes(event) {
+        event: ApprovalTransition,
+    ) -> Result<ApprovalResult, RequestError> {
+        if !self.accepts(event) {
             let problem = format!("`{event}` is no answer to a question of kind `{self}`");
             let fix = if self == Self::Question { "answer in words" } else { "approve or deny" };
-            return Err(WorkError::invalid("answer", problem, fix));
+            return Err(RequestError::invalid("answer", problem, fix));
         }
-        Ok(state.next(event).map_or(Resolution::Recorded(state), Resolution::Applied))
+        Ok(state
+            .apply(event)
+            .map_or(ApprovalResult::AlreadyDecided(state), ApprovalResult::Applied))
     }
 
-    /// How long the question stays open. Where nobody can answer it is settled at once, whatever was asked for.
+    /// Returns how long a request stays open: `asked` or the default of its kind, with an upper bound. A
+    /// non-interactive request expires at once, even if `asked` is set.
     pub fn expiry(self, interactive: bool, asked: Option<Duration>) -> Duration {
         if !interactive {
             return Duration::ZERO;
         }
         let default = match self {
-            Self::Question => QUESTION_EXPIRY_DEFAULT,
+            Self::Question => USER_QUESTION_EXPIRY_DEFAULT,
             _ => APPROVAL_EXPIRY_DEFAULT,
         };
         asked.unwrap_or(default).min(APPROVAL_EXPIRY_MAX)
     }
 
-    /// The fallback that counts. Silence never repeats an effect that may have happened, and never spends more money.
-    pub const fn fallback(self, wanted: Fallback) -> Fallback {
+    /// Returns the timeout action that applies to this kind of request. A timeout never repeats an effect that may
+    /// have happened and never raises a budget.
+    pub const fn fallback(self, wanted: ApprovalTimeoutAction) -> ApprovalTimeoutAction {
         match self {
             Self::Start | Self::Tool | Self::Plan => wanted,
-            Self::EffectUnknown | Self::BudgetRaise | Self::Question => Fallback::Deny,
+            Self::EffectUnknown | Self::BudgetRaise | Self::Question => ApprovalTimeoutAction::Deny,
         }
     }
 }
 
-impl Fallback {
-    /// Does silence mean yes?
+impl ApprovalTimeoutAction {
+    /// Returns true if the timeout approves the request. `on_list` is true if the command is on the agent's
+    /// allowlist.
     pub const fn allows(self, on_list: bool) -> bool {
         match self {
             Self::Deny => false,
@@ -183,21 +194,21 @@ impl Fallback {
     }
 }
 
-impl Grant {
-    /// Does an earlier yes make the next question unnecessary?
-    pub const fn silences(self, ask: Ask) -> bool {
-        !matches!(self, Self::Once) && !matches!(ask, Ask::Always)
+impl GrantScope {
+    /// Returns true if an earlier approval with this scope makes a new request unnecessary.
+    pub const fn covers_later_calls(self, ask: CommandApproval) -> bool {
+        !matches!(self, Self::Once) && !matches!(ask, CommandApproval::Always)
     }
 }
 
-/// What an approval is bound to: the hash of the canonical plan.
+/// Returns the hash that binds an approval to a plan: the SHA-256 of its canonical JSON.
 pub fn plan_hash(plan: &Value) -> String {
     sha256_hex(canonical_json(plan).as_bytes())
 }
 
-/// Refuses a plan that is not the one that was approved.
-pub fn check_plan(approved_hash: &str, plan: &Value) -> Result<(), WorkError> {
-    if plan_hash(plan) == approved_hash { Ok(()) } else { Err(WorkError::PlanChanged) }
+/// Returns an error if `plan` is not the approved plan.
+pub fn check_plan(approved_hash: &str, plan: &Value) -> Result<(), RequestError> {
+    if plan_hash(plan) == approved_hash { Ok(()) } else { Err(RequestError::ApprovalMismatch) }
 }
 
 #[cfg(test)]

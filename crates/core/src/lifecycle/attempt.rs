@@ -1,37 +1,37 @@
-//! One try of a run: the decision to try, and how it came out. Where it runs is the execution.
+//! Status of a run attempt. The environment in which an attempt runs is identified by its execution id.
 
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 
-words! {
-    /// Where an attempt stands.
+string_enum! {
+    /// Status of a run attempt.
     AttemptStatus, "an attempt status" {
-        /// Made and not started.
+        /// Created but not started.
         Pending = "pending",
-        /// Waits for a person to approve the start; nothing of it exists yet.
+        /// Waits for a person to approve the start. No environment exists yet.
         Blocked = "blocked",
-        /// At work.
+        /// Executing.
         Running = "running",
-        /// Ended well.
+        /// Succeeded.
         Ok = "ok",
-        /// Ended with an error.
+        /// Failed.
         Error = "error",
-        /// Ended because its time was over.
+        /// Ended because its time limit was reached.
         Timeout = "timeout",
-        /// Ended because somebody asked for it.
+        /// Cancelled on request.
         Cancelled = "cancelled",
     }
 }
 
-words! {
-    /// Why an attempt was made.
-    Strategy, "a strategy" {
-        /// The first one.
+string_enum! {
+    /// Reason why an attempt was created.
+    AttemptReason as "Strategy", "a strategy" {
+        /// First attempt.
         Primary = "primary",
-        /// The same again after a failure.
+        /// Retry after a failure.
         Retry = "retry",
-        /// With another model or credential.
+        /// Retry with another model or credential.
         Failover = "failover",
-        /// Goes on with the same journal after a lost lease or a pause; nothing is asked again.
+        /// Continues the same journal after a lost lease or a wait. Recorded model calls are not repeated.
         Resume = "resume",
     }
 }

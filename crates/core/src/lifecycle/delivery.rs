@@ -1,151 +1,154 @@
-//! Answers on their way out. That a run ended well and that its answer arrived are two outcomes.
+//! Deliveries of responses to channels. The outcome of a delivery is separate from the outcome of its run.
 
 use std::time::Duration;
 
 use crate::Timestamp;
-use crate::lifecycle::Illegal;
+use crate::lifecycle::InvalidTransition;
 use crate::recovery::EffectClass;
 use crate::scheduling::retry::{grown, share};
-use crate::text::string_enum::words;
-use crate::usage::limits::{DELIVERY_DELAY, DELIVERY_DELAY_MAX, DELIVERY_GIVE_UP};
+use crate::text::string_enum::string_enum;
+use crate::usage::limits::{DELIVERY_RETRY_DELAY, DELIVERY_RETRY_DELAY_MAX, DELIVERY_RETRY_WINDOW};
 
-words! {
-    /// Where a delivery stands.
+string_enum! {
+    /// State of a delivery.
     DeliveryState, "a delivery state" {
-        /// To be sent.
+        /// Waits to be sent.
         Pending = "pending",
-        /// Being sent.
+        /// A sender is sending it.
         Sending = "sending",
-        /// Arrived, with a receipt.
+        /// Delivered; the channel returned a receipt.
         Delivered = "delivered",
-        /// The channel refuses it for good.
+        /// The channel rejected it permanently.
         Failed = "failed",
-        /// The sender was lost, and nobody can say whether it arrived.
+        /// The sender was lost, and it is unknown whether the message arrived.
         Unknown = "unknown",
-        /// It could not be sent for too long; the answer is kept for an operator.
+        /// Dead letter: it could not be sent before its deadline. The response is kept for an operator.
         Blocked = "blocked",
-        /// An operator put it away.
+        /// An operator closed it.
         Dismissed = "dismissed",
     }
 }
 
-words! {
-    /// What happens to a delivery.
-    DeliveryEvent, "a delivery event" {
-        /// A sender takes it.
+string_enum! {
+    /// Transition of a delivery.
+    DeliveryTransition, "a delivery event" {
+        /// A sender claims it.
         Sending = "sending",
-        /// The channel gave a receipt, or knows the message when it is asked.
+        /// The channel returned a receipt, or confirmed the message on lookup.
         Delivered = "delivered",
-        /// The channel did not take it for now.
-        FailedForNow = "failed_for_now",
-        /// The channel refuses it for good.
+        /// The channel failed temporarily.
+        FailedTransiently = "failed_for_now",
+        /// The channel rejected it permanently.
         Failed = "failed",
-        /// The sender was lost on the way and a repeat would be safe, or the channel does not know the message.
-        SendAgain = "send_again",
-        /// The sender was lost on the way and nobody can say.
+        /// The sender was lost, and either a repetition is safe or the channel does not know the message.
+        Resend = "send_again",
+        /// The sender was lost and the outcome is unknown.
         Lost = "lost",
-        /// It was tried for too long.
-        GivenUp = "given_up",
-        /// An operator asks to send it again, as a new generation.
+        /// The deadline has passed.
+        Abandoned = "given_up",
+        /// An operator sends it again, as a new generation.
         Retried = "retried",
-        /// An operator puts it away.
+        /// An operator closes it.
         Dismissed = "dismissed",
     }
 }
 
 impl DeliveryState {
-    /// The state after an event.
-    pub const fn next(self, event: DeliveryEvent) -> Result<Self, Illegal> {
-        use DeliveryEvent as E;
+    /// Returns the state after a transition.
+    pub const fn apply(self, event: DeliveryTransition) -> Result<Self, InvalidTransition> {
+        use DeliveryTransition as E;
         Ok(match (self, event) {
             (Self::Pending, E::Sending) => Self::Sending,
             (Self::Sending | Self::Unknown, E::Delivered) => Self::Delivered,
-            (Self::Sending, E::FailedForNow)
-            | (Self::Sending | Self::Unknown, E::SendAgain)
+            (Self::Sending, E::FailedTransiently)
+            | (Self::Sending | Self::Unknown, E::Resend)
             | (Self::Failed | Self::Unknown | Self::Blocked, E::Retried) => Self::Pending,
             (Self::Pending | Self::Sending, E::Failed) => Self::Failed,
             (Self::Sending, E::Lost) => Self::Unknown,
-            (Self::Pending | Self::Sending, E::GivenUp) => Self::Blocked,
+            (Self::Pending | Self::Sending, E::Abandoned) => Self::Blocked,
             (Self::Pending | Self::Failed | Self::Unknown | Self::Blocked, E::Dismissed) => {
                 Self::Dismissed
             }
             _ => {
-                return Err(Illegal {
+                return Err(InvalidTransition {
                     machine: "delivery",
                     from: self.as_str(),
-                    event: event.as_str(),
+                    transition: event.as_str(),
                     terminal: self.is_terminal(),
                 });
             }
         })
     }
 
-    /// True if nothing more happens to it. What failed, is blocked or unknown is still an operator's to decide.
+    /// Returns true if the delivery cannot change any more. A failed, blocked or unknown delivery waits for an
+    /// operator.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Delivered | Self::Dismissed)
     }
 }
 
-/// What a channel can do about a message that may have been sent.
+/// Features of a channel that matter when a message may already have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Abilities {
-    /// It takes our key and knows a repeat by it.
+pub struct ChannelCapabilities {
+    /// The channel accepts an idempotency key and recognizes repetitions by it.
     pub accepts_key: bool,
-    /// It can be asked whether it has a message.
+    /// The channel can be queried for a message.
     pub can_lookup: bool,
 }
 
-words! {
-    /// What is done about a delivery whose sender was lost.
-    LostSend, "what to do about a lost send" {
+string_enum! {
+    /// Action for a delivery whose sender was lost.
+    UncertainSendAction, "what to do about a lost send" {
         /// Send it again with the same key.
-        SendAgain = "send_again",
-        /// Ask the channel.
+        Resend = "send_again",
+        /// Query the channel for the message.
         LookUp = "look_up",
-        /// Say that nobody knows; never send it again silently.
+        /// Mark the outcome as unknown. The message is not sent again automatically.
         MarkUnknown = "mark_unknown",
     }
 }
 
-impl Abilities {
-    /// What is done about a delivery that was being sent when its sender was lost.
-    pub const fn after_loss(self) -> LostSend {
+impl ChannelCapabilities {
+    /// Returns the action for a delivery that was in flight when its sender was lost.
+    pub const fn after_sender_loss(self) -> UncertainSendAction {
         if self.accepts_key {
-            LostSend::SendAgain
+            UncertainSendAction::Resend
         } else if self.can_lookup {
-            LostSend::LookUp
+            UncertainSendAction::LookUp
         } else {
-            LostSend::MarkUnknown
+            UncertainSendAction::MarkUnknown
         }
     }
 
-    /// The effect class of sending.
+    /// Returns the effect class of sending.
     pub const fn effect_class(self) -> EffectClass {
-        match self.after_loss() {
-            LostSend::SendAgain => EffectClass::Keyed,
-            LostSend::LookUp => EffectClass::Provable,
-            LostSend::MarkUnknown => EffectClass::Opaque,
+        match self.after_sender_loss() {
+            UncertainSendAction::Resend => EffectClass::Keyed,
+            UncertainSendAction::LookUp => EffectClass::Provable,
+            UncertainSendAction::MarkUnknown => EffectClass::Opaque,
         }
     }
 }
 
-/// When a delivery that came in at `first` is left to an operator.
-pub fn give_up_at(first: Timestamp) -> Timestamp {
-    first.after(DELIVERY_GIVE_UP)
+/// Returns the time at which a delivery that was created at `first` becomes a dead letter.
+pub fn delivery_deadline(first: Timestamp) -> Timestamp {
+    first.after(DELIVERY_RETRY_WINDOW)
 }
 
-/// When a delivery is sent again after `tries` of them failed, or `None` if it is given up.
+/// Returns the time of the next attempt after `tries` failed ones, or `None` if the deadline passes before it.
 ///
-/// The wait grows from 15 s to 5 min, spread by a tenth. `chance` is a random number in `0.0 ..= 1.0`.
-pub fn next_send(
+/// The delay doubles from 15 s to 5 min, plus up to a tenth at random. `chance` is a random number in `0.0 ..= 1.0`.
+pub fn next_delivery_at(
     tries: u32,
     now: Timestamp,
-    give_up_at: Timestamp,
+    deadline: Timestamp,
     chance: f64,
 ) -> Option<Timestamp> {
-    let step: Duration = grown(DELIVERY_DELAY, 2, tries.saturating_sub(1)).min(DELIVERY_DELAY_MAX);
-    let next = now.after(step.saturating_add(share(step / 10, chance)).min(DELIVERY_DELAY_MAX));
-    (next < give_up_at).then_some(next)
+    let step: Duration =
+        grown(DELIVERY_RETRY_DELAY, 2, tries.saturating_sub(1)).min(DELIVERY_RETRY_DELAY_MAX);
+    let next =
+        now.after(step.saturating_add(share(step / 10, chance)).min(DELIVERY_RETRY_DELAY_MAX));
+    (next < deadline).then_some(next)
 }
 
 #[cfg(test)]

@@ -1,246 +1,247 @@
-//! Why a piece of work is refused.
+//! Errors of requests to the engine.
 //!
-//! Each refusal has a stable code for programs, an [`ErrorKind`] for whoever must react, and a sentence for people.
-//! What exists in another namespace is always "not found": the answer must not tell that it is there.
+//! Each error has a stable code for programs, an [`ErrorKind`] and a message for people. An object of another
+//! namespace is reported as not found, so that the response does not reveal its existence.
 
 use crate::execution_policy::PolicyError;
 use crate::scheduling::Epoch;
 use crate::text::first_chars;
 use crate::{ErrorInfo, ErrorKind, Timestamp};
 
-/// Error texts never repeat more of a stranger's input than this.
+/// Maximum number of characters of untrusted input in an error message.
 const QUOTED_CHARS_MAX: usize = 64;
 
-/// The beginning of a text, for an error that quotes it.
+/// Truncates a text for quotation in an error message.
 pub(crate) fn quoted(text: &str) -> String {
     first_chars(text, QUOTED_CHARS_MAX).to_owned()
 }
 
-/// A text that is not a word of a closed set.
+/// Error for a text that is not a value of a string enum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {what}: use one of {}", .known.join(", "))]
-pub struct UnknownWord {
-    /// What was wanted, with its article.
+pub struct ParseEnumError {
+    /// Name of the enum, with its article.
     pub what: &'static str,
-    /// The beginning of what was given.
+    /// Start of the rejected text.
     pub text: String,
-    /// The words that would do.
+    /// The valid texts.
     pub known: &'static [&'static str],
 }
 
-impl UnknownWord {
+impl ParseEnumError {
     pub(crate) fn new(what: &'static str, text: &str, known: &'static [&'static str]) -> Self {
         Self { what, text: quoted(text), known }
     }
 }
 
-/// An event that a state does not take.
+/// Error for a transition that the current state does not permit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a {machine} that is `{from}` does not take `{event}`{}", if *.terminal { ": it has ended" } else { "" })]
-pub struct Illegal {
-    /// Which machine.
+#[error("a {machine} that is `{from}` does not take `{transition}`{}", if *terminal { ": it has ended" } else { "" })]
+pub struct InvalidTransition {
+    /// Name of the state machine.
     pub machine: &'static str,
-    /// The state it is in.
+    /// The current state.
     pub from: &'static str,
-    /// What was to happen to it.
-    pub event: &'static str,
-    /// True if the state is an end: nothing changes it any more.
+    /// The rejected transition.
+    pub transition: &'static str,
+    /// True if the state is final.
     pub terminal: bool,
 }
 
-/// Why a piece of work is refused.
+/// Reason why a request was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkError {
-    /// Something the caller sent is wrong.
+pub enum RequestError {
+    /// A field of the request is invalid.
     #[error("{path}: {problem}; {fix}")]
     Invalid {
-        /// Where, such as `command.message`.
+        /// Path of the field, such as `command.message`.
         path: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
-        /// What to do.
+        /// Suggested remedy.
         fix: String,
     },
-    /// Something the caller sent is too big.
+    /// A field of the request is too large.
     #[error("{path} has {bytes} bytes, {max} are allowed: send less, or a reference to it")]
     TooLarge {
-        /// Where.
+        /// Path of the field.
         path: String,
-        /// How big it is.
+        /// Its size.
         bytes: usize,
-        /// How big it may be.
+        /// The maximum size.
         max: usize,
     },
-    /// Nothing of that name, as far as this caller may know.
+    /// The object does not exist in a namespace that the caller can see.
     #[error("there is no {what} `{id}`: check the id and the namespace")]
     NotFound {
-        /// What was looked for.
+        /// Type of the object.
         what: &'static str,
-        /// Its id or name as it was given.
+        /// Id or name from the request.
         id: String,
     },
-    /// There is one already.
+    /// An object with this name exists already.
     #[error("there is a {what} `{id}` already: use another name, or change that one")]
-    Exists {
-        /// What was to be made.
+    AlreadyExists {
+        /// Type of the object.
         what: &'static str,
-        /// Its id or name as it was given.
+        /// Id or name from the request.
         id: String,
     },
-    /// It is not what the caller last saw.
+    /// The object has changed since the caller read it.
     #[error("{what} `{id}` is at revision {current} by now: read it again, then change that")]
-    Stale {
-        /// What was to be changed.
+    RevisionConflict {
+        /// Type of the object.
         what: &'static str,
-        /// Its id or name.
+        /// Id or name of the object.
         id: String,
-        /// Its revision.
+        /// The current revision.
         current: u64,
     },
-    /// The key was used before, for something else.
+    /// The idempotency key was used before for another request.
     #[error("the idempotency key `{key}` was used for another request: use a new key")]
     IdempotencyMismatch {
-        /// The key.
+        /// The idempotency key.
         key: String,
     },
-    /// Somebody else is at it.
+    /// The object is in use.
     #[error("{what} is busy: try again when it is free")]
     Busy {
-        /// What is busy, and who holds it where that may be told.
+        /// The object and, if the caller may know it, its user.
         what: String,
-        /// Until when at least.
+        /// Earliest time at which it can be free, if known.
         until: Option<Timestamp>,
     },
-    /// No room for more.
+    /// A limit on the number of objects is reached.
     #[error("{what} is full, {cap} are allowed: wait until some are done")]
-    Full {
-        /// What is full.
+    LimitExceeded {
+        /// The limited collection.
         what: &'static str,
-        /// How many fit.
+        /// The maximum number.
         cap: usize,
     },
-    /// The writer lost its lease; another may be writing.
+    /// The writer lost its lease. Another worker may be writing.
     #[error("epoch {held} no longer owns this run, {current} is current: stop and write nothing")]
     Fenced {
-        /// The writer's epoch.
+        /// The epoch of the writer.
         held: Epoch,
-        /// The epoch that counts.
+        /// The current epoch.
         current: Epoch,
     },
-    /// The time for it is over.
+    /// The deadline has passed.
     #[error("{what} has expired: ask again")]
     Expired {
-        /// What.
+        /// The expired object.
         what: &'static str,
     },
-    /// What would run is not what was approved.
+    /// The plan to execute differs from the approved plan.
     #[error("the plan changed after it was approved: ask for approval of the new one")]
-    PlanChanged,
-    /// Only certain people decide this, and this is none of them.
+    ApprovalMismatch,
+    /// The principal is not one of the approvers.
     #[error("`{by}` may not decide this: ask {}", if .of.is_empty() { "somebody with a name" } else { .of.as_str() })]
     NotApprover {
-        /// Who wanted to.
+        /// The principal.
         by: String,
-        /// Who may.
+        /// The permitted approvers, quoted and separated by commas; empty if any named principal may decide.
         of: String,
     },
-    /// Whoever started the run may not decide this.
+    /// The requester of a run may not approve it.
     #[error("`{by}` started the run and may not decide this: somebody else must")]
-    OwnApproval {
-        /// Who wanted to.
+    SelfApproval {
+        /// The requester.
         by: String,
     },
-    /// They have said something else before.
-    #[error("`{by}` has said {said} already: the first word counts")]
+    /// The principal has already voted differently.
+    #[error("`{by}` has voted {previous} already: the first vote counts")]
     VoteConflict {
-        /// Who.
+        /// The principal.
         by: String,
-        /// What they said.
-        said: &'static str,
+        /// The earlier vote.
+        previous: &'static str,
     },
-    /// The execution policy is wrong or cannot be honoured.
+    /// The execution policy is invalid or cannot be enforced.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The state does not allow it.
+    /// The current state does not permit the transition.
     #[error(transparent)]
-    Illegal(#[from] Illegal),
+    InvalidTransition(#[from] InvalidTransition),
 }
 
-impl WorkError {
-    /// Something at `path` is wrong, and how to mend it.
+impl RequestError {
+    /// Creates an error for the field at `path`, with the problem and the remedy.
     pub fn invalid(path: &str, problem: impl Into<String>, fix: impl Into<String>) -> Self {
         Self::Invalid { path: path.to_owned(), problem: problem.into(), fix: fix.into() }
     }
 
-    /// There is no such thing.
+    /// Creates an error for a missing object.
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::NotFound { what, id: quoted(&id.to_string()) }
     }
 
-    /// There is one already.
-    pub fn exists(what: &'static str, id: impl std::fmt::Display) -> Self {
-        Self::Exists { what, id: quoted(&id.to_string()) }
+    /// Creates an error for an object that exists already.
+    pub fn already_exists(what: &'static str, id: impl std::fmt::Display) -> Self {
+        Self::AlreadyExists { what, id: quoted(&id.to_string()) }
     }
 
-    /// Somebody who is none of these wants to decide.
+    /// Creates an error for a principal who is not in `of`.
     pub(crate) fn not_approver(by: &str, of: &[String]) -> Self {
         let names: Vec<String> = of.iter().map(|name| format!("`{}`", quoted(name))).collect();
         Self::NotApprover { by: quoted(by), of: names.join(", ") }
     }
 
-    /// Whoever started the run wants to decide.
-    pub(crate) fn own_approval(by: &str) -> Self {
-        Self::OwnApproval { by: quoted(by) }
+    /// Creates an error for a requester who votes on their own run.
+    pub(crate) fn self_approval(by: &str) -> Self {
+        Self::SelfApproval { by: quoted(by) }
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "invalid",
             Self::TooLarge { .. } => "payload_too_large",
             Self::NotFound { .. } => "not_found",
-            Self::Exists { .. } => "exists",
-            Self::Stale { .. } => "stale",
+            Self::AlreadyExists { .. } => "exists",
+            Self::RevisionConflict { .. } => "stale",
             Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Self::Busy { .. } => "busy",
-            Self::Full { .. } => "full",
+            Self::LimitExceeded { .. } => "full",
             Self::Fenced { .. } => "fenced",
             Self::Expired { .. } => "expired",
-            Self::PlanChanged => "plan_changed",
+            Self::ApprovalMismatch => "plan_changed",
             Self::NotApprover { .. } => "not_an_approver",
-            Self::OwnApproval { .. } => "own_approval",
+            Self::SelfApproval { .. } => "own_approval",
             Self::VoteConflict { .. } => "vote_conflict",
             Self::Policy(error) => error.code(),
-            Self::Illegal(Illegal { terminal: true, .. }) => "already_terminal",
-            Self::Illegal(_) => "illegal_transition",
+            Self::InvalidTransition(InvalidTransition { terminal: true, .. }) => "already_terminal",
+            Self::InvalidTransition(_) => "illegal_transition",
         }
     }
 
-    /// The shared kind.
+    /// Returns the kind in the shared taxonomy.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid { .. } | Self::TooLarge { .. } | Self::Policy(_) => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::Full { .. } => ErrorKind::Exhausted,
-            Self::NotApprover { .. } | Self::OwnApproval { .. } => ErrorKind::Denied,
-            Self::Exists { .. }
-            | Self::Stale { .. }
+            Self::LimitExceeded { .. } => ErrorKind::Exhausted,
+            Self::NotApprover { .. } | Self::SelfApproval { .. } => ErrorKind::Denied,
+            Self::AlreadyExists { .. }
+            | Self::RevisionConflict { .. }
             | Self::IdempotencyMismatch { .. }
             | Self::Busy { .. }
             | Self::Fenced { .. }
             | Self::Expired { .. }
-            | Self::PlanChanged
+            | Self::ApprovalMismatch
             | Self::VoteConflict { .. }
-            | Self::Illegal(_) => ErrorKind::Conflict,
+            | Self::InvalidTransition(_) => ErrorKind::Conflict,
         }
     }
 
-    /// True if a repeat with the same idempotency key gets the same refusal; what may pass is never remembered.
-    pub fn is_remembered(&self) -> bool {
+    /// Returns true if a repetition with the same idempotency key gets the same error. Errors that may disappear are
+    /// not stored.
+    pub fn is_cacheable(&self) -> bool {
         matches!(self, Self::Policy(_))
     }
 
-    /// The error as data.
+    /// Returns the error as data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }

@@ -1,100 +1,102 @@
-//! Messages on their way into a run, and what the world sees of a run that could take one.
+//! Inputs: messages for a session whose run is active.
 
-use crate::lifecycle::{Illegal, ParkedFor, RunState};
-use crate::text::string_enum::words;
+use crate::lifecycle::{InvalidTransition, RunState, WaitReason};
+use crate::text::string_enum::string_enum;
 
-words! {
-    /// Where a message stands.
+string_enum! {
+    /// State of an input.
     InputState, "an input state" {
-        /// Stored, and nobody has it yet.
+        /// Stored, and not yet claimed by an attempt.
         Pending = "pending",
-        /// An attempt took it into its conversation.
+        /// An attempt has added it to its conversation.
         Claimed = "claimed",
-        /// The model call that contains it is recorded, or the run that began with it has ended.
+        /// The model call that contains it is recorded, or the run that started with it has ended.
         Consumed = "consumed",
-        /// A newer message, or the limit of waiting ones, took its place.
+        /// Replaced by a newer message, or dropped because the queue was full.
         Superseded = "superseded",
-        /// Its sender took it back.
+        /// Withdrawn by its sender.
         Cancelled = "cancelled",
     }
 }
 
-words! {
-    /// Why a message leaves the queue without an answer.
-    InputEvent, "an input event" {
-        /// A newer one takes its place, or too many wait.
+string_enum! {
+    /// Transition that removes an input from the queue unanswered.
+    InputTransition, "an input event" {
+        /// A newer message replaces it, or the queue is full.
         Superseded = "superseded",
-        /// Its sender takes it back.
+        /// Its sender withdraws it.
         Cancelled = "cancelled",
     }
 }
 
-words! {
-    /// What the sender of a message is told.
-    DeliveryOutcome, "a delivery outcome" {
-        /// The run was waiting and has it.
+string_enum! {
+    /// Result of submitting an input, as reported to the sender.
+    InputOutcome as "DeliveryOutcome", "a delivery outcome" {
+        /// A waiting run received it immediately.
         Direct = "direct",
-        /// It will be read later.
+        /// Queued for later.
         Queued = "queued",
-        /// What was being done is cancelled for it.
+        /// The current activity of the run is cancelled for it.
         Interrupted = "interrupted",
-        /// The run had ended; a new one starts with it.
+        /// The run had ended; a new run starts with it.
         Restarted = "restarted",
-        /// It enters the running turn.
+        /// It enters the current turn.
         Steered = "steered",
-        /// It becomes one turn with others.
+        /// It is collected with other inputs into one turn.
         Collected = "collected",
-        /// It is refused: busy.
+        /// Rejected because the run is busy.
         Rejected = "rejected",
-        /// It was here before.
+        /// It was submitted before.
         Duplicate = "duplicate",
     }
 }
 
-words! {
-    /// What the world sees of a run that could take a message.
-    Interaction, "an interaction state" {
-        /// It does something, or is about to.
+string_enum! {
+    /// Public state of a run with respect to input.
+    InteractionState as "Interaction", "an interaction state" {
+        /// The run is executing or will continue without input.
         Working = "working",
-        /// It waits for a message.
+        /// The run waits for a message.
         WaitingForInput = "waiting_for_input",
-        /// It has ended.
+        /// The run has ended.
         Closed = "closed",
     }
 }
 
 impl InputState {
-    /// The state after an event.
-    pub const fn next(self, event: InputEvent) -> Result<Self, Illegal> {
-        use InputEvent as E;
+    /// Returns the state after a transition.
+    pub const fn apply(self, event: InputTransition) -> Result<Self, InvalidTransition> {
+        use InputTransition as E;
         Ok(match (self, event) {
             (Self::Pending, E::Superseded) => Self::Superseded,
             (Self::Pending, E::Cancelled) => Self::Cancelled,
             _ => {
-                return Err(Illegal {
+                return Err(InvalidTransition {
                     machine: "message",
                     from: self.as_str(),
-                    event: event.as_str(),
+                    transition: event.as_str(),
                     terminal: self.is_terminal(),
                 });
             }
         })
     }
 
-    /// True if nothing more happens to it.
+    /// Returns true if the input cannot change any more.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Consumed | Self::Superseded | Self::Cancelled)
     }
 }
 
-impl Interaction {
-    /// Read off the run and its waiting messages; never stored, so it cannot go stale.
+impl InteractionState {
+    /// Computes the state from the run and the number of its pending inputs. The result is never stored, so it cannot
+    /// become stale.
     ///
-    /// A run that waits for an answer and already has one is about to go on: it works.
+    /// A run that waits for an answer and already has a pending input is about to continue, so its state is
+    /// `Working`.
     pub const fn of(run: RunState, pending: usize) -> Self {
-        match run.parked_for() {
+        match run.wait_reason() {
             _ if run.is_terminal() => Self::Closed,
-            Some(ParkedFor::Question) if pending == 0 => Self::WaitingForInput,
+            Some(WaitReason::Question) if pending == 0 => Self::WaitingForInput,
             _ => Self::Working,
         }
     }

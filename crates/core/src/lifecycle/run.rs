@@ -1,78 +1,78 @@
-//! One life of a task in a session: its public status, its inner phase, and who holds the session meanwhile.
+//! State machine of a run: its public status, its internal phase and its hold on the session.
 //!
 //! Invariant: a run that has ended never changes again.
 
-use crate::lifecycle::Illegal;
-use crate::text::string_enum::words;
+use crate::lifecycle::InvalidTransition;
+use crate::text::string_enum::string_enum;
 
-words! {
-    /// What a run executes.
+string_enum! {
+    /// Kind of program that a run executes.
     RunKind, "a run kind" {
         /// An agent.
         Agent = "agent",
     }
 }
 
-words! {
-    /// What the world sees of a run.
+string_enum! {
+    /// Public status of a run.
     RunStatus, "a run status" {
-        /// Taken in and not begun, or sent back to begin again.
+        /// Accepted and not started, or requeued to start again.
         Accepted = "accepted",
-        /// Begun: at work, waiting, or waiting to go on.
+        /// Started: executing, waiting or requeued.
         Running = "running",
-        /// Ended well.
+        /// Succeeded.
         Ok = "ok",
-        /// Ended with an error.
+        /// Failed.
         Error = "error",
-        /// Ended because its time was over.
+        /// Ended because its time limit was reached.
         Timeout = "timeout",
-        /// Ended because somebody asked for it.
+        /// Cancelled on request.
         Cancelled = "cancelled",
     }
 }
 
 impl RunStatus {
-    /// True if the run has ended.
+    /// Returns true if the run has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Ok | Self::Error | Self::Timeout | Self::Cancelled)
     }
 }
 
-words! {
-    /// Where a run is inside the engine.
+string_enum! {
+    /// Internal phase of a run.
     RunPhase, "a run phase" {
         /// Waits for a worker.
         Queued = "queued",
-        /// A worker has it.
+        /// Leased by a worker.
         Leased = "leased",
-        /// Waits for something else, and costs a row.
+        /// Waits for something other than a worker. A parked run occupies only a database row.
         Parked = "parked",
         /// Ended.
         Done = "done",
     }
 }
 
-words! {
-    /// What a parked run waits for.
-    ParkedFor, "a reason to be parked" {
-        /// A person's yes or no.
+string_enum! {
+    /// Reason why a run is parked.
+    WaitReason, "a reason to be parked" {
+        /// Waits for an approval.
         Approval = "approval",
-        /// A person's answer.
+        /// Waits for a person to answer a question of the agent.
         Question = "question",
-        /// A child run.
+        /// Waits for a child run.
         Child = "child",
-        /// Money.
+        /// Waits for a higher budget.
         Budget = "budget",
-        /// An operator: its tries are used up, or somebody paused it.
+        /// Waits for an operator, because its attempts are used up or it was paused.
         Operator = "operator",
     }
 }
 
-impl ParkedFor {
-    /// Does a run keep its session while it waits for this?
+impl WaitReason {
+    /// Returns true if the run keeps its session while it waits.
     ///
-    /// In the middle of a turn it must: another writer would come between a call and its result. Between turns, and where
-    /// the wait has no end of its own, it must not: the conversation would stand still.
+    /// In the middle of a turn it must: otherwise another run could write between a tool call and its result. Between
+    /// turns, or if the wait can be unbounded, it must not: the session would be blocked.
     pub const fn holds_session(self) -> bool {
         match self {
             Self::Approval | Self::Child | Self::Budget => true,
@@ -80,37 +80,37 @@ impl ParkedFor {
         }
     }
 
-    /// Can a run wait for this before a worker ever had it?
+    /// Returns true if a run can be parked for this reason before a worker has claimed it.
     const fn without_worker(self) -> bool {
         matches!(self, Self::Approval | Self::Operator)
     }
 }
 
-/// What happens to a run.
+/// Transition of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RunEvent {
-    /// A worker takes it, under a new epoch.
+pub enum RunTransition {
+    /// A worker claims the run under a new epoch.
     Claimed,
-    /// It has to wait for something that is not a worker.
-    Parked(ParkedFor),
-    /// What it waited for is there.
+    /// The run is parked.
+    Parked(WaitReason),
+    /// The awaited condition is met; the run is queued again.
     Woken,
-    /// The worker gives it back or is lost; it goes on later.
+    /// The worker releases the run or is lost; the run continues later.
     Requeued,
-    /// A newer message takes the place of what it does; it begins again with that.
+    /// A newer message replaces the current activity; the run starts again with that message.
     Interrupted,
-    /// It ended well.
+    /// The run succeeds.
     Succeeded,
-    /// It failed.
+    /// The run fails.
     Failed,
-    /// Its time is over.
+    /// The run reaches its time limit.
     TimedOut,
-    /// Somebody asked for its end.
+    /// The run is cancelled on request.
     Cancelled,
 }
 
-impl RunEvent {
-    /// The stable name.
+impl RunTransition {
+    /// Returns the stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Claimed => "claimed",
@@ -125,8 +125,8 @@ impl RunEvent {
         }
     }
 
-    /// The event that ends a run with a status; `None` for a status that is no end.
-    pub const fn ending(status: RunStatus) -> Option<Self> {
+    /// Returns the transition that ends a run with `status`, or `None` if `status` is not terminal.
+    pub const fn for_terminal_status(status: RunStatus) -> Option<Self> {
         match status {
             RunStatus::Accepted | RunStatus::Running => None,
             RunStatus::Ok => Some(Self::Succeeded),
@@ -137,17 +137,17 @@ impl RunEvent {
     }
 }
 
-/// Where a run stands. Only combinations that make sense can be made.
+/// State of a run. Only valid combinations can be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RunState {
     status: RunStatus,
     phase: RunPhase,
-    parked_for: Option<ParkedFor>,
+    parked_for: Option<WaitReason>,
     holds_session: bool,
 }
 
 impl RunState {
-    /// A run that was just taken in.
+    /// State of a newly accepted run.
     pub const ACCEPTED: Self = Self {
         status: RunStatus::Accepted,
         phase: RunPhase::Queued,
@@ -155,11 +155,11 @@ impl RunState {
         holds_session: false,
     };
 
-    /// The state that a row holds, or `None` if no run can be in it.
+    /// Restores the state from a row. Returns `None` for a combination that no run can have.
     pub fn from_row(
         status: RunStatus,
         phase: RunPhase,
-        parked_for: Option<ParkedFor>,
+        parked_for: Option<WaitReason>,
         holds_session: bool,
     ) -> Option<Self> {
         let sound = match phase {
@@ -168,7 +168,7 @@ impl RunState {
             RunPhase::Parked => parked_for.is_some_and(|why| {
                 let begun = status == RunStatus::Running
                     || (status == RunStatus::Accepted && why.without_worker());
-                // What was parked straight from the queue may not have had it to keep.
+                // A run that was parked while it was queued may not have held the session.
                 let frees = !why.holds_session() || why.without_worker();
                 begun && if holds_session { why.holds_session() } else { frees }
             }),
@@ -183,38 +183,38 @@ impl RunState {
         })
     }
 
-    /// What the world sees.
+    /// Returns the public status.
     pub const fn status(self) -> RunStatus {
         self.status
     }
 
-    /// Where it is.
+    /// Returns the internal phase.
     pub const fn phase(self) -> RunPhase {
         self.phase
     }
 
-    /// What it waits for, if it is parked.
-    pub const fn parked_for(self) -> Option<ParkedFor> {
+    /// Returns the reason for the wait if the run is parked.
+    pub const fn wait_reason(self) -> Option<WaitReason> {
         self.parked_for
     }
 
-    /// Is it the one writer of its session?
+    /// Returns true if the run is the only writer of its session.
     ///
-    /// From its first claim on, until it ends or parks for something that lets others go first. It stays so while a run that
-    /// was in the middle of a turn waits for its next worker.
+    /// It is from its first claim until it ends or parks for a reason that releases the session. A run that was
+    /// requeued in the middle of a turn keeps the session.
     pub const fn holds_session(self) -> bool {
         self.holds_session
     }
 
-    /// True if it has ended.
+    /// Returns true if the run has ended.
     pub const fn is_terminal(self) -> bool {
         self.status.is_terminal()
     }
 
-    /// The state after an event.
-    pub const fn next(self, event: RunEvent) -> Result<Self, Illegal> {
-        use RunEvent as E;
+    /// Returns the state after a transition.
+    pub const fn apply(self, event: RunTransition) -> Result<Self, InvalidTransition> {
         use RunPhase as P;
+        use RunTransition as E;
         Ok(match (self.phase, event) {
             (P::Queued, E::Claimed) => Self {
                 status: RunStatus::Running,
@@ -235,20 +235,20 @@ impl RunState {
             (P::Queued | P::Leased | P::Parked, E::TimedOut) => Self::ended(RunStatus::Timeout),
             (P::Queued | P::Leased | P::Parked, E::Cancelled) => Self::ended(RunStatus::Cancelled),
             _ => {
-                return Err(Illegal {
+                return Err(InvalidTransition {
                     machine: "run",
                     from: match self.phase {
                         P::Done => self.status.as_str(),
                         phase => phase.as_str(),
                     },
-                    event: event.as_str(),
+                    transition: event.as_str(),
                     terminal: self.is_terminal(),
                 });
             }
         })
     }
 
-    const fn parked(self, why: ParkedFor) -> Self {
+    const fn parked(self, why: WaitReason) -> Self {
         Self {
             status: self.status,
             phase: RunPhase::Parked,

@@ -1,63 +1,63 @@
-//! The steps of a run's journal, and what happens to the open ones when their worker is lost.
+//! Steps of a run's journal, and the recovery of steps that are in flight when their worker is lost.
 
 use std::time::Duration;
 
-use crate::recovery::{EffectClass, OnUnknown, Recovery};
-use crate::text::string_enum::words;
+use crate::recovery::{EffectClass, EffectRecovery, UnknownEffectPolicy};
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::CRASHES_MAX;
 
-words! {
-    /// What a step does.
+string_enum! {
+    /// Kind of a step.
     StepKind, "a step kind" {
-        /// Takes waiting messages in.
+        /// Adds pending inputs to the conversation.
         DrainInput = "drain_input",
-        /// Asks a model.
+        /// Calls a model.
         ModelCall = "model_call",
-        /// Runs a tool.
+        /// Calls a tool.
         ToolCall = "tool_call",
-        /// Asks a person.
+        /// Requests an approval.
         Approval = "approval",
         /// Starts a child run.
         Spawn = "spawn",
         /// Waits for a child run.
         AwaitChild = "await_child",
-        /// Waits for a moment.
+        /// Waits until a point in time.
         Sleep = "sleep",
-        /// Makes the conversation fit.
+        /// Compacts the context so that it fits the model.
         Compact = "compact",
-        /// Sends an answer out.
+        /// Delivers a response.
         Deliver = "deliver",
-        /// Keeps the state of the run.
+        /// Stores the state of the run.
         Checkpoint = "checkpoint",
         /// Ends the run.
         Finish = "finish",
-        /// Takes in something that is no effect.
+        /// Records a fact that has no effect.
         Note = "note",
     }
 }
 
-words! {
-    /// Where a step stands.
+string_enum! {
+    /// State of a step.
     StepState, "a step state" {
-        /// Decided and not begun.
+        /// Planned and not started.
         Planned = "planned",
-        /// Begun: its effect may have happened.
+        /// Started; its effect may have happened.
         Started = "started",
         /// Its outcome is recorded.
         Committed = "committed",
-        /// It failed for good.
+        /// It failed permanently.
         Failed = "failed",
-        /// It was begun by a worker that is gone: nobody knows yet.
+        /// Its worker was lost after the start; the outcome is unknown.
         Unknown = "unknown",
     }
 }
 
 impl StepKind {
-    /// The effect class of the kinds that have one of their own; a tool and a channel say theirs.
+    /// Returns the fixed effect class of this kind of step, or `None` if the tool or the channel determines it.
     pub const fn own_class(self) -> Option<EffectClass> {
         match self {
             Self::ToolCall | Self::Deliver => None,
-            // A lost model call is made again and paid twice; nothing else happens.
+            // A lost model call is repeated and paid for twice; it has no other effect.
             Self::ModelCall | Self::Compact => Some(EffectClass::Keyed),
             Self::DrainInput
             | Self::Approval
@@ -71,104 +71,115 @@ impl StepKind {
     }
 }
 
-/// An open step of a run whose worker is lost.
+/// A step of a run that was in flight when the worker was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenStep {
-    /// What it does.
+pub struct InFlightStep {
+    /// Kind of the step.
     pub kind: StepKind,
-    /// Where it stands.
+    /// State of the step.
     pub state: StepState,
-    /// What a repeat would do.
+    /// Effect class of the step.
     pub class: EffectClass,
 }
 
-/// What is known about a run whose worker is lost.
+/// Facts about a run whose worker was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Loss {
-    /// True if somebody asked to cancel it.
+pub struct LostWorkerContext {
+    /// True if cancellation of the run was requested.
     pub cancel_requested: bool,
-    /// Crashes in a row before this one.
+    /// Number of consecutive crashes before this one.
     pub crashes: u32,
-    /// True if a step was committed since the last crash.
+    /// True if a step was committed since the previous crash.
     pub progressed: bool,
-    /// True if the worker is proven dead; one that may be alive gets one more lease to notice that it is out.
-    pub proven_dead: bool,
-    /// What is done about opaque effects.
-    pub on_unknown: OnUnknown,
+    /// True if the worker is known to be dead. A worker that may be alive gets the grace period to notice that it
+    /// lost its lease.
+    pub confirmed_dead: bool,
+    /// Policy for opaque effects with an unknown outcome.
+    pub on_unknown: UnknownEffectPolicy,
 }
 
-impl Loss {
-    /// Crashes in a row, this one included.
-    pub const fn crashes_now(self) -> u32 {
+impl LostWorkerContext {
+    /// Returns the number of consecutive crashes, including this one. Progress since the previous crash resets it to
+    /// 1.
+    pub const fn consecutive_crashes(self) -> u32 {
         if self.progressed { 1 } else { self.crashes.saturating_add(1) }
     }
 }
 
-/// What happens to a run whose worker is lost.
+/// Action for a run whose lease expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpiryAction {
-    /// It goes on after a wait.
+pub enum LeaseExpiryAction {
+    /// Requeue the run.
     Requeue {
-        /// The wait.
+        /// Delay before it can be claimed.
         after: Duration,
-        /// True if it may only look and not act until the unknown outcome is cleared.
+        /// True if the turn is restricted to observing tools until the unknown outcome is resolved.
         restricted: bool,
     },
-    /// A person is asked whether an effect happened.
+    /// Park the run and ask a person whether an effect happened.
     Park,
-    /// It ends: an effect may have happened and its policy is to fail then.
+    /// Fail the run, because an effect may have happened and the policy is to fail.
     Fail,
-    /// It ends as it was asked to.
+    /// Cancel the run, as requested.
     Cancel,
-    /// It crashes again and again: an operator must look.
+    /// Park the run for an operator, because it crashes repeatedly.
     CrashLoop,
 }
 
-/// What happens to a run whose worker is lost, by its open steps.
+/// Chooses the action for a run whose lease expired, from its in-flight steps.
 ///
-/// `grace` is one more lease. With several open steps the most careful answer counts.
-pub fn at_expiry(open: &[OpenStep], loss: Loss, grace: Duration) -> ExpiryAction {
+/// `grace` is the delay for a worker that may be alive. If several steps are in flight, the most cautious action
+/// applies.
+pub fn on_lease_expired(
+    open: &[InFlightStep],
+    loss: LostWorkerContext,
+    grace: Duration,
+) -> LeaseExpiryAction {
     if loss.cancel_requested {
-        return ExpiryAction::Cancel;
+        return LeaseExpiryAction::Cancel;
     }
-    if loss.crashes_now() >= CRASHES_MAX {
-        return ExpiryAction::CrashLoop;
+    if loss.consecutive_crashes() >= CRASHES_MAX {
+        return LeaseExpiryAction::CrashLoop;
     }
-    let careful =
-        |action: ExpiryAction, step: &OpenStep| action.most_careful(step.at_expiry(loss, grace));
-    open.iter().fold(ExpiryAction::AT_ONCE, careful)
+    let careful = |action: LeaseExpiryAction, step: &InFlightStep| {
+        action.most_cautious(step.on_lease_expired(loss, grace))
+    };
+    open.iter().fold(LeaseExpiryAction::REQUEUE_NOW, careful)
 }
 
-impl OpenStep {
-    fn at_expiry(&self, loss: Loss, grace: Duration) -> ExpiryAction {
-        let after = if loss.proven_dead { Duration::ZERO } else { grace };
+impl InFlightStep {
+    fn on_lease_expired(&self, loss: LostWorkerContext, grace: Duration) -> LeaseExpiryAction {
+        let after = if loss.confirmed_dead { Duration::ZERO } else { grace };
         if !matches!(self.state, StepState::Started | StepState::Unknown) {
-            return ExpiryAction::AT_ONCE;
+            return LeaseExpiryAction::REQUEUE_NOW;
         }
         match self.kind {
             StepKind::ModelCall | StepKind::Compact => {
-                ExpiryAction::Requeue { after, restricted: false }
+                LeaseExpiryAction::Requeue { after, restricted: false }
             }
             StepKind::ToolCall => match self.class.on_unknown(loss.on_unknown) {
-                Recovery::RunAgain | Recovery::Probe => {
-                    ExpiryAction::Requeue { after, restricted: false }
+                EffectRecovery::Retry | EffectRecovery::Probe => {
+                    LeaseExpiryAction::Requeue { after, restricted: false }
                 }
-                Recovery::Surface => ExpiryAction::Requeue { after, restricted: true },
-                Recovery::Park => ExpiryAction::Park,
-                Recovery::Fail => ExpiryAction::Fail,
+                EffectRecovery::ReportToModel => {
+                    LeaseExpiryAction::Requeue { after, restricted: true }
+                }
+                EffectRecovery::AskPerson => LeaseExpiryAction::Park,
+                EffectRecovery::FailRun => LeaseExpiryAction::Fail,
             },
-            // The delivery becomes unknown by itself; the run does not wait for it. The rest is in our own database.
-            _ => ExpiryAction::AT_ONCE,
+            // A delivery becomes unknown by its own rules, and the run does not wait for it. All other kinds commit
+            // in our own database.
+            _ => LeaseExpiryAction::REQUEUE_NOW,
         }
     }
 }
 
-impl ExpiryAction {
-    /// It goes on at once.
-    pub const AT_ONCE: Self = Self::Requeue { after: Duration::ZERO, restricted: false };
+impl LeaseExpiryAction {
+    /// Requeue without delay or restriction.
+    pub const REQUEUE_NOW: Self = Self::Requeue { after: Duration::ZERO, restricted: false };
 
-    fn most_careful(self, other: Self) -> Self {
-        use ExpiryAction as A;
+    fn most_cautious(self, other: Self) -> Self {
+        use LeaseExpiryAction as A;
         match (self, other) {
             (A::Cancel, _) | (_, A::Cancel) => A::Cancel,
             (A::CrashLoop, _) | (_, A::CrashLoop) => A::CrashLoop,

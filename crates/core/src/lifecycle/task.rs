@@ -1,80 +1,80 @@
-//! What was asked: its states, and the one function that moves it when a run ends.
+//! State machine of a task, and the function that advances a task when one of its runs ends.
 //!
-//! Invariant: a shortage of capacity is never a reason to drop a task. It waits.
+//! Invariant: a lack of capacity never drops a task. The task waits.
 
 use crate::RunId;
-use crate::lifecycle::{Illegal, RunStatus};
-use crate::text::string_enum::words;
+use crate::lifecycle::{InvalidTransition, RunStatus};
+use crate::text::string_enum::string_enum;
 
-words! {
-    /// Where a task stands.
+string_enum! {
+    /// State of a task.
     TaskState, "a task state" {
         /// Waits for a worker.
         Queued = "queued",
-        /// A run answers it.
+        /// A run is executing it.
         Running = "running",
         /// Waits for a person.
         Waiting = "waiting",
-        /// Waits for a moment.
+        /// Waits until a point in time.
         Sleeping = "sleeping",
-        /// Answered.
+        /// Completed.
         Done = "done",
         /// Failed.
         Error = "error",
-        /// Never begun, for a reason that is recorded.
+        /// Never started, for a recorded reason.
         Dropped = "dropped",
-        /// Somebody asked for its end.
+        /// Cancelled on request.
         Cancelled = "cancelled",
     }
 }
 
-words! {
-    /// What happens to a task.
-    TaskEvent, "a task event" {
+string_enum! {
+    /// Transition of a task.
+    TaskTransition, "a task event" {
         /// A worker claims its run.
         Dispatched = "dispatched",
-        /// Its run goes back to the queue: a retry, or what it waited for is there.
+        /// Its run is requeued, for a retry or because the wait is over.
         Requeued = "requeued",
-        /// A message reached its living run.
+        /// An input reached its active run.
         InputDelivered = "input_delivered",
-        /// Its run asked a person something.
-        AwaitsInput = "awaits_input",
-        /// Its run asked to be woken later.
-        FellAsleep = "fell_asleep",
-        /// Its run ended well.
+        /// Its run waits for a person.
+        WaitingForInput = "awaits_input",
+        /// Its run waits until a point in time.
+        Delayed = "fell_asleep",
+        /// Its run succeeded.
         Finished = "finished",
-        /// Its run ended with an error, or its time was over.
+        /// Its run failed or reached its time limit.
         Failed = "failed",
-        /// Somebody asked for its end.
+        /// It is cancelled on request.
         Cancelled = "cancelled",
-        /// It cannot be begun.
+        /// It cannot be started.
         Dropped = "dropped",
-        /// A message came after the end: a new run of the same task.
+        /// An input arrived after the end; a new run of the same task starts.
         Reopened = "reopened",
-        /// Somebody asked to try it once more.
+        /// A retry was requested.
         Retried = "retried",
     }
 }
 
 impl TaskState {
-    /// The state of a task that was just accepted.
+    /// Returns the first state of a task.
     pub const fn accepted(delayed: bool) -> Self {
         if delayed { Self::Sleeping } else { Self::Queued }
     }
 
-    /// The state after an event.
+    /// Returns the state after a transition.
     ///
-    /// An end is left only by a new message or by an explicit retry, both of which begin a new run.
-    pub const fn next(self, event: TaskEvent) -> Result<Self, Illegal> {
-        use TaskEvent as E;
+    /// Only a new input or an explicit retry leaves a terminal state. Both start a new run.
+    pub const fn apply(self, event: TaskTransition) -> Result<Self, InvalidTransition> {
+        use TaskTransition as E;
         Ok(match (self, event) {
             (Self::Queued | Self::Sleeping | Self::Running, E::Dispatched) => Self::Running,
             (Self::Queued | Self::Running | Self::Waiting | Self::Sleeping, E::Requeued) => {
                 Self::Queued
             }
             (Self::Running | Self::Waiting, E::InputDelivered) => Self::Running,
-            (Self::Running | Self::Waiting, E::AwaitsInput) => Self::Waiting,
-            (Self::Running, E::FellAsleep) => Self::Sleeping,
+            (Self::Running | Self::Waiting, E::WaitingForInput) => Self::Waiting,
+            (Self::Running, E::Delayed) => Self::Sleeping,
             (Self::Running | Self::Waiting, E::Finished) => Self::Done,
             (Self::Queued | Self::Running | Self::Waiting | Self::Sleeping, E::Failed) => {
                 Self::Error
@@ -86,56 +86,60 @@ impl TaskState {
             (Self::Done | Self::Error | Self::Dropped | Self::Cancelled, E::Reopened)
             | (Self::Error | Self::Dropped, E::Retried) => Self::Queued,
             _ => {
-                return Err(Illegal {
+                return Err(InvalidTransition {
                     machine: "task",
                     from: self.as_str(),
-                    event: event.as_str(),
+                    transition: event.as_str(),
                     terminal: self.is_terminal(),
                 });
             }
         })
     }
 
-    /// True if it has ended.
+    /// Returns true if the task has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Done | Self::Error | Self::Dropped | Self::Cancelled)
     }
 
-    /// May it be put away? Only what has ended, or waits for a person who no longer cares.
+    /// Returns true if the task can be archived: it has ended, or it waits for a person.
     pub const fn can_archive(self) -> bool {
         self.is_terminal() || matches!(self, Self::Waiting)
     }
 }
 
-/// What a run's end means for its task; `None` if the status is no end.
-pub const fn task_event(status: RunStatus) -> Option<TaskEvent> {
+/// Returns the transition of a task whose run ends with `status`, or `None` if `status` is not terminal.
+pub const fn task_transition_after_run(status: RunStatus) -> Option<TaskTransition> {
     match status {
         RunStatus::Accepted | RunStatus::Running => None,
-        RunStatus::Ok => Some(TaskEvent::Finished),
-        RunStatus::Error | RunStatus::Timeout => Some(TaskEvent::Failed),
-        RunStatus::Cancelled => Some(TaskEvent::Cancelled),
+        RunStatus::Ok => Some(TaskTransition::Finished),
+        RunStatus::Error | RunStatus::Timeout => Some(TaskTransition::Failed),
+        RunStatus::Cancelled => Some(TaskTransition::Cancelled),
     }
 }
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EndedRun {
-    /// Which.
+pub struct FinishedRun {
+    /// Id of the run.
     pub id: RunId,
-    /// How.
+    /// Terminal status of the run.
     pub status: RunStatus,
 }
 
-/// Where a task stands after one of its runs ended, or `None` if that changes nothing.
+/// Returns the state of a task after one of its runs has ended, or `None` if the task does not change.
 ///
-/// The only way a run's end moves its task. Only the run that answers for the task now (`current`) moves it, so a late or
-/// repeated end is ignored.
-pub fn settle(state: TaskState, current: Option<RunId>, ended: EndedRun) -> Option<TaskState> {
+/// The end of a run changes a task only through this function. Only the task's current run has an effect, so a late
+/// or repeated end is ignored.
+pub fn task_state_after_run(
+    state: TaskState,
+    current: Option<RunId>,
+    ended: FinishedRun,
+) -> Option<TaskState> {
     if current != Some(ended.id) || state.is_terminal() {
         return None;
     }
-    let event = task_event(ended.status)?;
-    state.next(event).ok().filter(|next| *next != state)
+    let event = task_transition_after_run(ended.status)?;
+    state.apply(event).ok().filter(|next| *next != state)
 }
 
 #[cfg(test)]

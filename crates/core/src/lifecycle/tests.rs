@@ -1,20 +1,21 @@
-//! What all machines have in common, and what they do together.
+//! Common checks of all state machines, and their interaction.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use crate::lifecycle::Illegal;
+use crate::lifecycle::InvalidTransition;
 
 mod faults;
 mod two_workers;
 mod words;
 
-/// Every pair of state and event is a state or an [`Illegal`] that tells the truth, and ends are left by nothing.
+/// Checks that every pair of state and transition gives a state or a correct [`InvalidTransition`], and that no
+/// transition leaves a terminal state.
 #[track_caller]
 pub(crate) fn check_machine<S, E>(
     states: &[S],
     events: &[E],
-    next: impl Fn(S, E) -> Result<S, Illegal>,
+    next: impl Fn(S, E) -> Result<S, InvalidTransition>,
     is_terminal: impl Fn(S) -> bool,
 ) where
     S: Copy + Eq + Debug,
@@ -36,11 +37,11 @@ pub(crate) fn check_machine<S, E>(
     }
 }
 
-/// Every state that events can lead to from a first one.
+/// Returns all states that can be reached from `first`.
 pub(crate) fn reachable<S, E>(
     first: S,
     events: &[E],
-    next: impl Fn(S, E) -> Result<S, Illegal>,
+    next: impl Fn(S, E) -> Result<S, InvalidTransition>,
 ) -> std::collections::HashSet<S>
 where
     S: Copy + Eq + Hash,

@@ -1,104 +1,112 @@
-//! A question that several people, or certain ones, decide: who counts, who has said what, and when it is settled.
+//! Votes of an approval that needs several approvers or particular ones.
 //!
-//! Invariant: everybody counts once and by their first word, one no settles it, and whoever does not count changes nothing.
+//! Invariant: each principal has one vote, the first vote counts, one denial decides, and the vote of a principal who
+//! is not an approver changes nothing.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
-use crate::lifecycle::WorkError;
+use crate::lifecycle::RequestError;
 use crate::resource::{Approvers, is_same_principal};
 
-/// The name of whoever has the database open themselves: at the terminal, or by a call inside the process.
+/// Principal of calls from the terminal or from the same process.
 pub const LOCAL_PRINCIPAL: &str = "local";
 
-/// A question that several people, or certain ones, decide.
+/// The votes on one approval request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ballot {
-    /// Whose approval counts.
+pub struct ApprovalVotes {
+    /// Rule that selects the approvers.
     pub approvers: Approvers,
-    /// Who started the run: they do not count where the rule says so.
+    /// Principals who started the run. The rule can exclude them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<String>,
-    /// What was said so far, in order.
+    /// The votes so far, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub votes: Vec<CastVote>,
+    pub votes: Vec<Vote>,
 }
 
-/// What one person said.
+/// Vote of one principal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CastVote {
-    /// Who.
+pub struct Vote {
+    /// The principal.
     pub by: String,
-    /// Yes or no.
+    /// True to approve, false to deny.
     pub approves: bool,
-    /// When.
+    /// Time of the vote.
     pub at: Timestamp,
 }
 
-/// Where a ballot stands.
+/// Result of the votes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Poll {
-    /// Some are missing.
-    Open,
-    /// Enough said yes.
+pub enum VoteResult {
+    /// More approvals are needed.
+    Pending,
+    /// Enough approvers approved.
     Approved,
-    /// Somebody said no.
+    /// An approver denied.
     Denied,
 }
 
-impl Ballot {
-    /// A ballot that nobody has voted in.
+impl ApprovalVotes {
+    /// Creates an approval without votes.
     pub fn new(approvers: Approvers, requesters: Vec<String>) -> Self {
         Self { approvers, requesters, votes: Vec::new() }
     }
 
-    /// Takes in what somebody says. Saying the same again changes nothing; saying something else is refused.
-    pub fn cast(&mut self, by: &str, approves: bool, at: Timestamp) -> Result<Poll, WorkError> {
+    /// Records a vote and returns the result. An identical repetition changes nothing; a different vote of the same
+    /// principal is an error.
+    pub fn cast(
+        &mut self,
+        by: &str,
+        approves: bool,
+        at: Timestamp,
+    ) -> Result<VoteResult, RequestError> {
         match self.vote_of(by) {
-            Some(first) => first.check_same(approves)?,
+            Some(first) => first.check_repeat(approves)?,
             None => {
-                self.check(by)?;
-                self.votes.push(CastVote { by: by.to_owned(), approves, at });
+                self.check_voter(by)?;
+                self.votes.push(Vote { by: by.to_owned(), approves, at });
             }
         }
-        Ok(self.poll())
+        Ok(self.result())
     }
 
-    /// What somebody said.
-    pub fn vote_of(&self, by: &str) -> Option<&CastVote> {
+    /// Returns the vote of a principal.
+    pub fn vote_of(&self, by: &str) -> Option<&Vote> {
         self.votes.iter().find(|vote| is_same_principal(&vote.by, by))
     }
 
-    /// Where it stands.
-    pub fn poll(&self) -> Poll {
+    /// Returns the result of the votes so far.
+    pub fn result(&self) -> VoteResult {
         match self.votes.iter().any(|vote| !vote.approves) {
-            true => Poll::Denied,
-            false if self.missing() == 0 => Poll::Approved,
-            false => Poll::Open,
+            true => VoteResult::Denied,
+            false if self.missing_approvals() == 0 => VoteResult::Approved,
+            false => VoteResult::Pending,
         }
     }
 
-    /// Who has said yes.
-    pub fn yes(&self) -> Vec<String> {
+    /// Returns the principals who approved.
+    pub fn approved_by(&self) -> Vec<String> {
         let yes = self.votes.iter().filter(|vote| vote.approves);
         yes.map(|vote| vote.by.clone()).collect()
     }
 
-    /// How many more must say yes.
-    pub fn missing(&self) -> u32 {
+    /// Returns the number of approvals that are still needed.
+    pub fn missing_approvals(&self) -> u32 {
         let yes = self.votes.iter().filter(|vote| vote.approves).count();
         self.approvers.required.saturating_sub(u32::try_from(yes).unwrap_or(u32::MAX))
     }
 
-    /// Those whom the rule names, who count and have said nothing yet; nobody, if it names nobody.
-    pub fn awaited(&self) -> Vec<&str> {
+    /// Returns the named approvers who can still vote. Empty if the rule names no approvers.
+    pub fn pending_approvers(&self) -> Vec<&str> {
         let names = self.approvers.of.iter().map(String::as_str);
         names.filter(|name| !self.is_excluded(name) && self.vote_of(name).is_none()).collect()
     }
 
-    /// Why it cannot come to a yes, whoever votes. Such a question need not wait for anybody.
-    pub fn hopeless(&self) -> Option<String> {
-        let Approvers { required, of, not_requester } = &self.approvers;
+    /// Returns the reason why the approval cannot succeed, whatever the votes are, or `None` if it can. Such a
+    /// request need not wait.
+    pub fn unsatisfiable_reason(&self) -> Option<String> {
+        let Approvers { required, of, exclude_requester: not_requester } = &self.approvers;
         if *not_requester && self.requesters.is_empty() {
             return Some(
                 "somebody other than whoever started the run must approve it, and nobody knows who started it"
@@ -114,32 +122,32 @@ impl Ballot {
         })
     }
 
-    /// Refuses somebody who does not count.
-    pub fn check(&self, by: &str) -> Result<(), WorkError> {
-        if by.trim().is_empty() || !self.approvers.names(by) {
-            return Err(WorkError::not_approver(by, &self.approvers.of));
+    /// Returns an error if the principal may not vote.
+    pub fn check_voter(&self, by: &str) -> Result<(), RequestError> {
+        if by.trim().is_empty() || !self.approvers.includes(by) {
+            return Err(RequestError::not_approver(by, &self.approvers.of));
         }
         if self.is_excluded(by) {
-            return Err(WorkError::own_approval(by));
+            return Err(RequestError::self_approval(by));
         }
         Ok(())
     }
 
     fn is_excluded(&self, name: &str) -> bool {
-        self.approvers.not_requester
+        self.approvers.exclude_requester
             && self.requesters.iter().any(|requester| is_same_principal(requester, name))
     }
 }
 
-impl CastVote {
-    /// Refuses another word than the one that was said.
-    pub fn check_same(&self, approves: bool) -> Result<(), WorkError> {
+impl Vote {
+    /// Returns an error if a repeated vote differs from this one.
+    pub fn check_repeat(&self, approves: bool) -> Result<(), RequestError> {
         if self.approves == approves {
             return Ok(());
         }
-        Err(WorkError::VoteConflict {
+        Err(RequestError::VoteConflict {
             by: self.by.clone(),
-            said: if self.approves { "yes" } else { "no" },
+            previous: if self.approves { "yes" } else { "no" },
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What messages are made of.
+//! Content of messages: text, media, tool calls and tool results.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -6,40 +6,42 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One piece of a message.
+/// One part of a message.
 ///
-/// A kind that this version does not know is kept as [`Part::Unknown`], so that storing a message again loses nothing.
+/// A part of a kind that this version does not know is kept as [`ContentPart::Unknown`], so that storing the message
+/// again loses nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Part {
+#[schemars(rename = "Part")]
+pub enum ContentPart {
     /// Plain text.
     Text {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image(Image),
     /// A document or any other file.
     Document(Document),
-    /// What the model thought before it answered.
+    /// Reasoning of the model before its response.
     Reasoning(Reasoning),
-    /// A tool call the model asks for.
+    /// A tool call that the model requests.
     ToolCall(ToolCall),
-    /// What a tool call gave.
+    /// Result of a tool call.
     ToolResult(ToolResult),
-    /// A part written by a newer version, kept as it was.
+    /// A part written by a newer version, preserved unchanged.
     #[serde(untagged)]
     #[schemars(skip)]
     Unknown(Value),
 }
 
-impl Part {
-    /// A text part.
+impl ContentPart {
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// The text, if this is a text part.
+    /// Text of a text part. `None` for other kinds.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -48,52 +50,53 @@ impl Part {
     }
 }
 
-impl From<&str> for Part {
+impl From<&str> for ContentPart {
     fn from(text: &str) -> Self {
         Self::text(text)
     }
 }
 
-impl From<String> for Part {
+impl From<String> for ContentPart {
     fn from(text: String) -> Self {
         Self::text(text)
     }
 }
 
-impl From<Image> for Part {
+impl From<Image> for ContentPart {
     fn from(image: Image) -> Self {
         Self::Image(image)
     }
 }
 
-impl From<Document> for Part {
+impl From<Document> for ContentPart {
     fn from(document: Document) -> Self {
         Self::Document(document)
     }
 }
 
-/// Where the bytes of an image or a document are.
+/// Location of the bytes of an image or a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The provider fetches them.
+#[schemars(rename = "Source")]
+pub enum MediaSource {
+    /// A URL that the provider fetches.
     Url(String),
-    /// They are here, in base 64 as every wire wants them.
+    /// Bytes in the message itself, in the Base64 form that the vendor protocols use.
     Base64 {
         /// MIME type.
         media_type: String,
-        /// Standard base 64 with padding.
+        /// Standard Base64 with padding.
         data: String,
     },
 }
 
-impl Source {
-    /// Takes bytes in.
+impl MediaSource {
+    /// Encodes bytes.
     pub fn bytes(media_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::Base64 { media_type: media_type.into(), data: BASE64.encode(bytes) }
     }
 
-    /// The bytes, if they are here and well formed.
+    /// Decodes the bytes. `None` for a URL and for invalid Base64.
     pub fn decode(&self) -> Option<Vec<u8>> {
         match self {
             Self::Url(_) => None,
@@ -102,96 +105,97 @@ impl Source {
     }
 }
 
-/// A picture.
+/// An image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Image {
-    /// Where it is.
-    pub source: Source,
-    /// How closely the model should look: `low`, `high` or `auto`, where the vendor knows that.
+    /// Location of the bytes.
+    pub source: MediaSource,
+    /// Resolution at which the model reads the image: `low`, `high` or `auto`. Only some vendors support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl Image {
-    /// A picture the provider fetches.
+    /// Creates an image that the provider fetches.
     pub fn url(url: impl Into<String>) -> Self {
-        Self { source: Source::Url(url.into()), detail: None }
+        Self { source: MediaSource::Url(url.into()), detail: None }
     }
 
-    /// A picture sent along.
+    /// Creates an image from bytes.
     pub fn bytes(media_type: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
-        Self { source: Source::bytes(media_type, bytes), detail: None }
+        Self { source: MediaSource::bytes(media_type, bytes), detail: None }
     }
 }
 
 /// A document or any other file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// Where it is.
-    pub source: Source,
-    /// Its name, for people and for models that show it.
+    /// Location of the bytes.
+    pub source: MediaSource,
+    /// File name, for people and for models that display it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Document {
-    /// A file sent along.
+    /// Creates a document from bytes.
     pub fn bytes(
         name: impl Into<String>,
         media_type: impl Into<String>,
         bytes: impl AsRef<[u8]>,
     ) -> Self {
-        Self { source: Source::bytes(media_type, bytes), name: Some(name.into()) }
+        Self { source: MediaSource::bytes(media_type, bytes), name: Some(name.into()) }
     }
 }
 
-/// Data that only one provider understands: a signature, encrypted reasoning.
+/// Data that only one provider can interpret, such as a signature or encrypted reasoning.
 ///
-/// Kept byte for byte, replayed only to the provider that made it, never edited.
+/// Stored byte for byte, never edited, and sent back only to the provider that created it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Opaque {
-    /// Whose it is, such as `anthropic`.
+#[schemars(rename = "Opaque")]
+pub struct ProviderData {
+    /// Provider that created the data, such as `anthropic`.
     pub provider: String,
-    /// What it is in the provider's own words, such as `signature` or `redacted_thinking`.
+    /// Kind of the data, in the provider's terms: `signature`, `redacted_thinking`.
     pub kind: String,
     /// The data as text, exactly as received.
     pub data: String,
 }
 
-/// What the model thought.
+/// Reasoning of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Reasoning {
-    /// The readable part; empty where the provider hides it.
+    /// Readable text. Empty if the provider hides it.
     #[serde(default)]
     pub text: String,
-    /// The provider's own data that must come back with it.
+    /// Provider data that must be sent back with the reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opaque: Option<Opaque>,
+    pub opaque: Option<ProviderData>,
 }
 
-/// A tool call the model asks for.
+/// A tool call that the model requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCall {
-    /// The provider's id of this call; unique within a run.
+    /// The provider's id of the call, unique within a run.
     pub id: String,
-    /// Which tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments exactly as the model wrote them: usually JSON, but a model can write anything.
+    /// Arguments exactly as the model wrote them: usually JSON, but not guaranteed.
     pub arguments: String,
-    /// The provider's own data that must come back with it.
+    /// Provider data that must be sent back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub opaque: Option<Opaque>,
+    pub opaque: Option<ProviderData>,
 }
 
 impl ToolCall {
-    /// A call with arguments in JSON.
+    /// Creates a call with JSON arguments.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: &Value) -> Self {
-        // Twice as quick as `to_string`; what is JSON already can always be written.
+        // Twice as fast as `Value::to_string`. Serializing a `Value` cannot fail.
         let arguments = serde_json::to_string(arguments).unwrap_or_default();
         Self { id: id.into(), name: name.into(), arguments, opaque: None }
     }
 
-    /// The arguments as JSON. No arguments at all mean an empty object.
+    /// Parses the arguments. Empty arguments become an empty object.
     pub fn parse_arguments(&self) -> Result<Value, serde_json::Error> {
         if self.arguments.trim().is_empty() {
             return Ok(Value::Object(serde_json::Map::new()));
@@ -200,27 +204,28 @@ impl ToolCall {
     }
 }
 
-/// One piece of a tool result.
+/// One part of a tool result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum ResultPart {
-    /// Text.
+#[schemars(rename = "ResultPart")]
+pub enum ToolResultPart {
+    /// Plain text.
     Text {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image(Image),
     /// A file.
     File(Document),
-    /// A part written by a newer version, kept as it was.
+    /// A part written by a newer version, preserved unchanged.
     #[serde(untagged)]
     #[schemars(skip)]
     Unknown(Value),
 }
 
-impl ResultPart {
-    /// The text parts of a result, joined by line breaks.
+impl ToolResultPart {
+    /// Joins the text parts with line breaks.
     pub fn join_text(parts: &[Self]) -> String {
         let mut text = String::new();
         for part in parts {
@@ -235,54 +240,53 @@ impl ResultPart {
     }
 }
 
-/// What a tool call gave.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// Which call this answers.
+    /// Id of the call.
     pub call_id: String,
-    /// Which tool it was.
+    /// Name of the tool.
     pub name: String,
-    /// What the model sees.
-    pub parts: Vec<ResultPart>,
-    /// True if the call failed; the model is told so.
+    /// Content for the model.
+    pub parts: Vec<ToolResultPart>,
+    /// True if the call failed. The model receives this flag.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// True while the real result is still awaited from outside.
+    /// True for a placeholder whose real result is still expected from outside of the run.
     ///
-    /// A placeholder keeps the history valid for every provider; [`pending`](Self::pending) results are replaced when the
-    /// run continues.
+    /// A placeholder keeps the history valid for every provider. It is replaced when the run resumes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
-    /// For the application only: never sent to a model.
+    /// Data for the application. Never sent to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
 }
 
 impl ToolResult {
-    /// A result of plain text.
+    /// Creates a successful result with one text part.
     pub fn text(call: &ToolCall, text: impl Into<String>) -> Self {
         Self {
             call_id: call.id.clone(),
             name: call.name.clone(),
-            parts: vec![ResultPart::Text { text: text.into() }],
+            parts: vec![ToolResultPart::Text { text: text.into() }],
             is_error: false,
             pending: false,
             metadata: None,
         }
     }
 
-    /// A failure the model is told about.
+    /// Creates a failed result with one text part.
     pub fn error(call: &ToolCall, text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(call, text) }
     }
 
-    /// Stands in for a result that somebody outside still owes.
+    /// Creates a placeholder for a result that is delivered later.
     pub fn placeholder(call: &ToolCall) -> Self {
         Self { pending: true, ..Self::text(call, "The result of this call is not there yet.") }
     }
 
-    /// All text parts, joined by line breaks.
+    /// Joins the text parts with line breaks.
     pub fn to_text(&self) -> String {
-        ResultPart::join_text(&self.parts)
+        ToolResultPart::join_text(&self.parts)
     }
 }

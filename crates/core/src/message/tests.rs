@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Document, Opaque, ResultPart};
+use crate::{Document, ProviderData, ToolResultPart};
 
 fn round_trip(message: &Message) {
     let text = serde_json::to_string(message).unwrap();
@@ -16,9 +16,9 @@ fn s210_accessors_return_only_their_kind_and_append_extends_or_creates() {
     assert_eq!(message.first_text(), "");
     message.append_text("one");
     message.append_text(" two");
-    message.parts.push(Part::text("three"));
-    message.parts.push(Part::Image(Image::url("https://example.test/a.png")));
-    message.parts.push(Part::Reasoning(Reasoning { text: "hm".into(), opaque: None }));
+    message.parts.push(ContentPart::text("three"));
+    message.parts.push(ContentPart::Image(Image::url("https://example.test/a.png")));
+    message.parts.push(ContentPart::Reasoning(Reasoning { text: "hm".into(), opaque: None }));
     assert_eq!(message.first_text(), "one two");
     assert_eq!(message.text(), "one twothree");
     assert_eq!(message.tool_calls().collect::<Vec<_>>(), [&call]);
@@ -33,13 +33,17 @@ fn s210_accessors_return_only_their_kind_and_append_extends_or_creates() {
 #[test]
 fn s211_every_part_round_trips_through_json() {
     let call = ToolCall {
-        opaque: Some(Opaque { provider: "p".into(), kind: "k".into(), data: "\u{0}é\"".into() }),
+        opaque: Some(ProviderData {
+            provider: "p".into(),
+            kind: "k".into(),
+            data: "\u{0}é\"".into(),
+        }),
         ..ToolCall::new("c1", "add", &json!({"a": [1, null, "x"]}))
     };
     let mut result = ToolResult::error(&call, "no");
     result.metadata = Some(json!({"ui": true}));
-    result.parts.push(ResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
-    result.parts.push(ResultPart::File(Document::bytes(
+    result.parts.push(ToolResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
+    result.parts.push(ToolResultPart::File(Document::bytes(
         "a.bin",
         "application/octet-stream",
         [0; 9],
@@ -47,12 +51,12 @@ fn s211_every_part_round_trips_through_json() {
     let mut message = Message::new(
         Role::Assistant,
         vec![
-            Part::text("täxt"),
-            Part::Image(Image::url("https://example.test/a.png")),
-            Part::Document(Document::bytes("a.pdf", "application/pdf", b"%PDF")),
-            Part::Reasoning(Reasoning { text: "hm".into(), opaque: call.opaque.clone() }),
-            Part::ToolCall(call),
-            Part::ToolResult(result),
+            ContentPart::text("täxt"),
+            ContentPart::Image(Image::url("https://example.test/a.png")),
+            ContentPart::Document(Document::bytes("a.pdf", "application/pdf", b"%PDF")),
+            ContentPart::Reasoning(Reasoning { text: "hm".into(), opaque: call.opaque.clone() }),
+            ContentPart::ToolCall(call),
+            ContentPart::ToolResult(result),
         ],
         Timestamp::from_millis(1_700_000_000_123),
     );
@@ -76,11 +80,11 @@ fn s211_an_unknown_part_survives_a_round_trip_and_is_skipped_by_accessors() {
 #[test]
 fn an_opaque_block_keeps_its_bytes() {
     let data = "{\"b\": 1,  \"a\" :2}\n";
-    let opaque = Opaque { provider: "x".into(), kind: "encrypted".into(), data: data.into() };
-    let part = Part::Reasoning(Reasoning { text: String::new(), opaque: Some(opaque) });
+    let opaque = ProviderData { provider: "x".into(), kind: "encrypted".into(), data: data.into() };
+    let part = ContentPart::Reasoning(Reasoning { text: String::new(), opaque: Some(opaque) });
     let text = serde_json::to_string(&part).unwrap();
-    match serde_json::from_str::<Part>(&text).unwrap() {
-        Part::Reasoning(reasoning) => assert_eq!(reasoning.opaque.unwrap().data, data),
+    match serde_json::from_str::<ContentPart>(&text).unwrap() {
+        ContentPart::Reasoning(reasoning) => assert_eq!(reasoning.opaque.unwrap().data, data),
         other => panic!("{other:?}"),
     }
 }

@@ -1,14 +1,14 @@
-//! What a model is told about a tool.
+//! Tool definitions that are sent to a model.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The model-visible part of a tool: name, purpose and a whole JSON Schema of its arguments.
+/// The part of a tool that a model receives: name, description and the JSON Schema of its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ToolDef {
-    /// `[A-Za-z0-9_-]{1,64}`: what every vendor accepts.
+pub struct ToolDefinition {
+    /// `[A-Za-z0-9_-]{1,64}`: the form that every vendor accepts.
     pub name: String,
-    /// What it does, for the model.
+    /// Description of the tool for the model.
     pub description: String,
     /// JSON Schema (2020-12) of the arguments; the root is an object.
     pub input_schema: Value,

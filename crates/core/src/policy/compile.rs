@@ -1,91 +1,94 @@
-//! From what is declared to tables that a decision looks into.
+//! Compilation of declared resources into lookup tables.
 //!
-//! The subject is fixed, so whether it has what a rule requires is found out here once and not with every call.
+//! The subject is fixed, so its permissions are matched against each rule here, once, instead of at every call.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use super::word::in_namespace;
-use super::{GovernanceParts, ModelDenied, Subject, canonical};
-use crate::execution_policy::ExecPolicy;
+use super::name::in_namespace;
+use super::{ModelDenied, PolicySources, PolicySubject, normalize_name};
+use crate::execution_policy::ExecutionPolicy;
 use crate::resource::{
     AgentPolicy, AgentRole, ApplyMode, Approvers, MatchMode, OperationClass, OperationMatch,
     OperationVerdict, ResourceError, RiskLevel, ToolPermission,
 };
 
-/// Rules, roles and policies that one snapshot may hold each. More is refused: a cut would open doors.
+/// Largest number of rules, of roles and of policies in one snapshot. A larger snapshot is an error: truncating it
+/// could drop a rule that denies.
 const RESOURCES_MAX: usize = 100_000;
 
-/// Everything that counts for the calls of one run.
+/// All rules that apply to the calls of one run.
 #[derive(Clone)]
-pub struct Governance {
+pub struct CompiledPolicy {
     revision: String,
-    subject: Subject,
-    pub(super) exec: ExecPolicy,
+    subject: PolicySubject,
+    pub(super) exec: ExecutionPolicy,
     pub(super) missing_roles: Vec<String>,
     pub(super) has_roles: bool,
     pub(super) permissions: HashSet<String>,
     pub(super) allowed_tools: HashSet<String>,
-    /// By tool and action, sorted by the rule's name, so that the same rule is named every time.
-    rules: HashMap<String, HashMap<String, Vec<Rule>>>,
-    /// The policy that blocks a tool.
+    /// Rules by tool and action. They are sorted by name so that the same rule is reported every time.
+    rules: HashMap<String, HashMap<String, Vec<CompiledRule>>>,
+    /// Blocked tools, each with the name of the policy that blocks it.
     pub(super) blocked: HashMap<String, String>,
-    /// From which risk on a tool runs only in a sandbox, and the policy that says so.
+    /// Lowest risk level that requires a sandbox, and the policy that demands it.
     pub(super) isolate_from: Option<(RiskLevel, String)>,
-    models: Vec<Models>,
+    models: Vec<ModelAllowlist>,
     tokens_max: Option<u64>,
 }
 
-/// A rule about one tool, as it is for the subject.
+/// A rule about one tool, evaluated for the subject.
 #[derive(Debug, Clone)]
-pub(super) struct Rule {
+pub(super) struct CompiledRule {
     pub(super) name: String,
-    pub(super) needs: Needs,
-    /// Its verdict per class; nothing where it does not speak.
+    pub(super) requirement: Requirement,
+    /// Verdict per operation class. `None` where the rule does not cover the class.
     verdicts: [Option<OperationVerdict>; 4],
     pub(super) approvers: Approvers,
 }
 
-/// What a rule requires of the subject.
+/// Permissions that a rule requires of the subject.
 #[derive(Debug, Clone)]
-pub(super) enum Needs {
-    /// Nothing: it only speaks of classes.
+pub(super) enum Requirement {
+    /// None: the rule only has verdicts per operation class.
     Nothing,
-    /// Permissions that the subject has.
-    Met,
-    /// Permissions that the subject does not have.
-    Unmet(Vec<String>),
-    /// The permissions that a tool needs by itself.
+    /// The subject has the required permissions.
+    Satisfied,
+    /// The subject lacks these permissions.
+    Missing(Vec<String>),
+    /// The rule lists none, so the default permissions of the tool are required.
     Defaults,
 }
 
-/// The models that one policy lets through.
+/// Models that one policy allows.
 #[derive(Debug, Clone)]
-struct Models {
+struct ModelAllowlist {
     policy: String,
     allowed: HashSet<String>,
 }
 
-impl Governance {
-    /// Compiles what was read. Anything of the subject's namespace that is not sound is an error, and so is too much.
-    pub fn compile(parts: GovernanceParts) -> Result<Self, ResourceError> {
-        let GovernanceParts { revision, subject, roles, permissions, policies, exec } = parts;
+impl CompiledPolicy {
+    /// Compiles the sources. Fails if a resource of the subject's namespace is invalid or if there are too many.
+    pub fn compile(parts: PolicySources) -> Result<Self, ResourceError> {
+        let PolicySources { revision, subject, roles, permissions, policies, exec } = parts;
         check_count("roles", roles.len())?;
         check_count("permissions", permissions.len())?;
         check_count("policies", policies.len())?;
         let namespace = subject.namespace.trim().to_owned();
-        let ours = |given: &str| given.trim() == namespace;
-        let (held, missing_roles) =
-            held(&subject, roles.into_iter().filter(|role| ours(&role.namespace)))?;
-        let tool = |name: &String| canonical(in_namespace(name, &namespace));
-        let mut governance = Self {
+        let is_own_namespace = |given: &str| given.trim() == namespace;
+        let (granted, missing_roles) = resolve_roles(
+            &subject,
+            roles.into_iter().filter(|role| is_own_namespace(&role.namespace)),
+        )?;
+        let tool = |name: &String| normalize_name(in_namespace(name, &namespace));
+        let mut compiled = Self {
             revision,
             has_roles: subject.roles.iter().any(|role| !role.trim().is_empty()),
             allowed_tools: subject.allowed_tools.iter().map(tool).collect(),
             subject,
             exec,
             missing_roles,
-            permissions: held,
+            permissions: granted,
             rules: HashMap::new(),
             blocked: HashMap::new(),
             isolate_from: None,
@@ -93,26 +96,26 @@ impl Governance {
             tokens_max: None,
         };
         for permission in permissions {
-            // Without a namespace it belongs to the usual one, and must not vanish.
-            if permission.namespace.trim().is_empty() || ours(&permission.namespace) {
-                let permission = permission.normalised()?;
-                if ours(&permission.namespace) {
-                    governance.add_rule(permission);
+            // A resource without a namespace belongs to the default namespace; normalization sets it.
+            if permission.namespace.trim().is_empty() || is_own_namespace(&permission.namespace) {
+                let permission = permission.normalized()?;
+                if is_own_namespace(&permission.namespace) {
+                    compiled.add_rule(permission);
                 }
             }
         }
-        for rules in governance.rules.values_mut().flat_map(HashMap::values_mut) {
+        for rules in compiled.rules.values_mut().flat_map(HashMap::values_mut) {
             rules.sort_by(|one, two| one.name.cmp(&two.name));
         }
         for policy in policies {
-            if policy.namespace.trim().is_empty() || ours(&policy.namespace) {
-                let policy = policy.normalised()?;
-                if ours(&policy.namespace) {
-                    governance.add_policy(policy);
+            if policy.namespace.trim().is_empty() || is_own_namespace(&policy.namespace) {
+                let policy = policy.normalized()?;
+                if is_own_namespace(&policy.namespace) {
+                    compiled.add_policy(policy);
                 }
             }
         }
-        Ok(governance)
+        Ok(compiled)
     }
 
     fn add_rule(&mut self, permission: ToolPermission) {
@@ -124,10 +127,11 @@ impl Governance {
         if !applies {
             return;
         }
-        let tool = canonical(in_namespace(&permission.tool_ref, self.subject.namespace.trim()));
-        let action = canonical(&permission.action);
-        let rule = Rule {
-            needs: self.needs(&permission),
+        let tool =
+            normalize_name(in_namespace(&permission.tool_ref, self.subject.namespace.trim()));
+        let action = normalize_name(&permission.action);
+        let rule = CompiledRule {
+            requirement: self.requirement(&permission),
             verdicts: [Read, Write, Delete, Admin].map(|class| verdict(&permission, class)),
             approvers: permission.approvers.unwrap_or_default(),
             name: permission.name,
@@ -135,40 +139,40 @@ impl Governance {
         self.rules.entry(tool).or_default().entry(action).or_default().push(rule);
     }
 
-    fn needs(&self, permission: &ToolPermission) -> Needs {
+    fn requirement(&self, permission: &ToolPermission) -> Requirement {
         let required = &permission.required_permissions;
         if required.is_empty() {
-            let speaks = !permission.operation_rules.is_empty();
-            return if speaks { Needs::Nothing } else { Needs::Defaults };
+            let has_operation_rules = !permission.operation_rules.is_empty();
+            return if has_operation_rules { Requirement::Nothing } else { Requirement::Defaults };
         }
-        let lacks = |name: &&String| !self.permissions.contains(&canonical(name));
+        let lacks = |name: &&String| !self.permissions.contains(&normalize_name(name));
         let missing: Vec<String> = required.iter().filter(lacks).cloned().collect();
         let met = match permission.match_mode {
             MatchMode::All => missing.is_empty(),
             MatchMode::Any => missing.len() < required.len(),
         };
-        if met { Needs::Met } else { Needs::Unmet(missing) }
+        if met { Requirement::Satisfied } else { Requirement::Missing(missing) }
     }
 
     fn add_policy(&mut self, policy: AgentPolicy) {
-        let Subject { namespace, task, system, .. } = &self.subject;
-        if !policy.applies(namespace, task, system) {
+        let PolicySubject { namespace, task, system, .. } = &self.subject;
+        if !policy.applies_to(namespace, task, system) {
             return;
         }
         for tool in &policy.blocked_tools {
-            let tool = canonical(in_namespace(tool, namespace.trim()));
+            let tool = normalize_name(in_namespace(tool, namespace.trim()));
             let first = self.blocked.entry(tool).or_insert_with(|| policy.name.clone());
-            // The same policy is named every time, in whatever order they were read.
+            // The first name in alphabetical order is reported, so that the order of the policies does not matter.
             if policy.name < *first {
                 first.clone_from(&policy.name);
             }
         }
         if let Some(risk) = policy.isolate_from {
-            // The strictest counts, and of several the same is named every time.
-            let said = (risk, policy.name.clone());
+            // The lowest risk level is the strictest. Of equal levels, the first name is reported.
+            let limit = (risk, policy.name.clone());
             self.isolate_from = Some(match self.isolate_from.take() {
-                Some(other) => other.min(said),
-                None => said,
+                Some(other) => other.min(limit),
+                None => limit,
             });
         }
         if let Some(tokens) = policy.max_tokens_per_run {
@@ -176,35 +180,37 @@ impl Governance {
         }
         if !policy.allowed_models.is_empty() {
             let allowed = policy.allowed_models.iter().map(|model| model.to_lowercase()).collect();
-            self.models.push(Models { policy: policy.name, allowed });
+            self.models.push(ModelAllowlist { policy: policy.name, allowed });
         }
     }
 
-    /// What changes whenever any part of it changes.
+    /// Changes whenever any of the sources changes.
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// Who asks.
-    pub fn subject(&self) -> &Subject {
+    /// Agent that the policy applies to.
+    pub fn subject(&self) -> &PolicySubject {
         &self.subject
     }
 
-    /// The fewest tokens that any policy gives a run.
+    /// Smallest token limit per run of all policies that apply. `None` if no policy sets one.
     pub fn tokens_max(&self) -> Option<u64> {
         self.tokens_max
     }
 
-    /// May this model of this provider be used? A policy names it alone or as `provider/model`. The error names the policy
-    /// that says no.
+    /// Checks that every policy allows the model of the provider. A policy lists a model by its name or as
+    /// `provider/model`.
+    /// The error names the policy that denies it.
     pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
         if self.models.is_empty() {
             return Ok(());
         }
         let name = model.trim().to_lowercase();
         let full = format!("{}/{name}", provider.trim().to_lowercase());
-        let denies =
-            |models: &&Models| !models.allowed.contains(&name) && !models.allowed.contains(&full);
+        let denies = |models: &&ModelAllowlist| {
+            !models.allowed.contains(&name) && !models.allowed.contains(&full)
+        };
         match self.models.iter().filter(denies).map(|models| &models.policy).min() {
             None => Ok(()),
             Some(policy) => {
@@ -213,20 +219,20 @@ impl Governance {
         }
     }
 
-    /// The rules about an action with a tool, in the order of their names.
-    pub(super) fn rules_of(&self, tool: &str, action: &str) -> &[Rule] {
+    /// Rules about an action of a tool, sorted by name.
+    pub(super) fn rules_of(&self, tool: &str, action: &str) -> &[CompiledRule] {
         self.rules.get(tool).and_then(|actions| actions.get(action)).map_or(&[], Vec::as_slice)
     }
 }
 
-impl Rule {
-    /// What it says about a class, if it speaks of it.
+impl CompiledRule {
+    /// Verdict about a class. `None` if the rule does not cover it.
     pub(super) fn verdict(&self, class: OperationClass) -> Option<OperationVerdict> {
         self.verdicts[class as usize]
     }
 }
 
-/// The strictest line about a class; else the strictest one about all others.
+/// The strictest entry for the class, else the strictest `*` entry.
 fn verdict(permission: &ToolPermission, class: OperationClass) -> Option<OperationVerdict> {
     let strictest = |wanted: OperationMatch| {
         let lines = permission.operation_rules.iter();
@@ -235,21 +241,23 @@ fn verdict(permission: &ToolPermission, class: OperationClass) -> Option<Operati
     strictest(class.into()).or_else(|| strictest(OperationMatch::Any))
 }
 
-/// What the subject's roles permit, and the roles that do not exist.
-fn held(
-    subject: &Subject,
+/// Permissions of the subject's roles, and the names of roles that do not exist.
+fn resolve_roles(
+    subject: &PolicySubject,
     roles: impl Iterator<Item = AgentRole>,
 ) -> Result<(HashSet<String>, Vec<String>), ResourceError> {
     let mut known: BTreeMap<String, AgentRole> = BTreeMap::new();
     for role in roles {
-        let role = role.normalised()?;
+        let role = role.normalized()?;
         known.insert(role.name.to_lowercase(), role);
     }
     let (mut permissions, mut missing) = (HashSet::new(), Vec::new());
-    let asked = subject.roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty());
-    for name in asked {
+    let requested = subject.roles.iter().map(|role| role.trim()).filter(|role| !role.is_empty());
+    for name in requested {
         match known.get(&in_namespace(name, subject.namespace.trim()).to_lowercase()) {
-            Some(role) => permissions.extend(role.permissions.iter().map(|word| canonical(word))),
+            Some(role) => {
+                permissions.extend(role.permissions.iter().map(|word| normalize_name(word)))
+            }
             None => missing.push(name.to_owned()),
         }
     }
@@ -267,9 +275,9 @@ fn check_count(path: &str, count: usize) -> Result<(), ResourceError> {
     })
 }
 
-impl fmt::Debug for Governance {
+impl fmt::Debug for CompiledPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Governance")
+        f.debug_struct("CompiledPolicy")
             .field("revision", &self.revision)
             .field("subject", &self.subject)
             .field(

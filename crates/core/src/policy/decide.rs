@@ -1,78 +1,80 @@
-//! The decision itself.
+//! Evaluation of one call against a compiled policy.
 
-use super::compile::{Needs, Rule};
-use super::word::in_namespace;
-use super::{Decision, Governance, ToolFacts, canonical};
-use crate::execution_policy::{self, Ask};
+use super::compile::{CompiledRule, Requirement};
+use super::name::in_namespace;
+use super::{CompiledPolicy, PolicyDecision, ToolAttributes, normalize_name};
+use crate::execution_policy::{self, CommandApproval};
 use crate::resource::{Approvers, OperationClass, OperationVerdict, RiskLevel};
 
-/// What counts for a tool that does not say what it does.
-const OPERATIONS_UNSAID: &[OperationClass] = &[OperationClass::Write];
+/// Operations of a tool that declares none.
+const DEFAULT_OPERATIONS: &[OperationClass] = &[OperationClass::Write];
 
-/// One call while it is decided.
-struct Case<'a> {
-    tool: &'a ToolFacts<'a>,
+/// State of one decision.
+struct Evaluation<'a> {
+    tool: &'a ToolAttributes<'a>,
     operations: &'a [OperationClass],
-    /// The tool's name as rules know it.
+    /// Normalized name of the tool.
     key: String,
     action: String,
-    /// Classes that something permits.
-    granted: Classes,
-    /// Classes that a rule permits in so many words.
-    allowed: Classes,
-    /// The first rule that permits something.
-    by: Option<&'a str>,
-    asked: Option<(String, Approvers)>,
+    /// Classes that a rule or a default permits.
+    granted: OperationSet,
+    /// Classes that a rule explicitly allows.
+    allowed: OperationSet,
+    /// Name of the first rule that permits a class.
+    granted_by: Option<&'a str>,
+    approval: Option<(String, Approvers)>,
 }
 
-/// A set of operation classes.
+/// Set of operation classes, as a bit mask.
 #[derive(Clone, Copy, Default)]
-struct Classes(u8);
+struct OperationSet(u8);
 
-impl Classes {
+impl OperationSet {
     fn add(&mut self, class: OperationClass) {
         self.0 |= 1 << class as u8;
     }
 
-    fn has(self, class: OperationClass) -> bool {
+    fn contains(self, class: OperationClass) -> bool {
         self.0 & (1 << class as u8) != 0
     }
 
-    fn has_all(self, classes: &[OperationClass]) -> bool {
-        classes.iter().all(|class| self.has(*class))
+    fn contains_all(self, classes: &[OperationClass]) -> bool {
+        classes.iter().all(|class| self.contains(*class))
     }
 }
 
-impl Governance {
-    /// May the subject do this with this tool? Of all answers the strictest.
-    pub fn decide(&self, tool: &ToolFacts<'_>, action: &str) -> Decision {
+impl CompiledPolicy {
+    /// Decides about an action of the subject with a tool. The most restrictive verdict wins.
+    pub fn decide(&self, tool: &ToolAttributes<'_>, action: &str) -> PolicyDecision {
         let operations =
-            if tool.operations.is_empty() { OPERATIONS_UNSAID } else { tool.operations };
-        let mut case = Case {
+            if tool.operations.is_empty() { DEFAULT_OPERATIONS } else { tool.operations };
+        let mut eval = Evaluation {
             tool,
             operations,
             key: self.key(tool.name),
-            action: canonical(action),
-            granted: Classes::default(),
-            allowed: Classes::default(),
-            by: None,
-            asked: None,
+            action: normalize_name(action),
+            granted: OperationSet::default(),
+            allowed: OperationSet::default(),
+            granted_by: None,
+            approval: None,
         };
-        let objection = self
-            .refuse(&case)
-            .and_then(|()| self.apply_rules(&mut case))
-            .and_then(|()| self.apply_defaults(&mut case))
-            .and_then(|()| self.ask_people(&mut case));
-        if let Err(why) = objection {
-            return Decision::deny(why);
+        let result = self
+            .check_denials(&eval)
+            .and_then(|()| self.apply_rules(&mut eval))
+            .and_then(|()| self.apply_defaults(&mut eval))
+            .and_then(|()| self.apply_approval_triggers(&mut eval));
+        if let Err(reason) = result {
+            return PolicyDecision::deny(reason);
         }
-        match (case.asked, case.by) {
-            (Some((why, needed)), _) => Decision::Approval { why, needed },
-            (None, Some(rule)) => Decision::Allow { why: format!("rule `{rule}` allows it") },
-            (None, None) if case.granted.has_all(operations) => {
-                Decision::Allow { why: format!("agent `{}` is permitted to", self.agent()) }
+        match (eval.approval, eval.granted_by) {
+            (Some((reason, needed)), _) => PolicyDecision::Approval { reason, approvers: needed },
+            (None, Some(rule)) => {
+                PolicyDecision::Allow { reason: format!("rule `{rule}` allows it") }
             }
-            (None, None) => Decision::Allow { why: "it only reads".to_owned() },
+            (None, None) if eval.granted.contains_all(operations) => PolicyDecision::Allow {
+                reason: format!("agent `{}` has the permission", self.agent()),
+            },
+            (None, None) => PolicyDecision::Allow { reason: "it only reads".to_owned() },
         }
     }
 
@@ -81,24 +83,24 @@ impl Governance {
     }
 
     fn key(&self, name: &str) -> String {
-        canonical(in_namespace(name, self.subject().namespace.trim()))
+        normalize_name(in_namespace(name, self.subject().namespace.trim()))
     }
 
-    /// What is said against the tool or the agent as such.
-    fn refuse(&self, case: &Case<'_>) -> Result<(), String> {
-        let also = case.tool.also.map(|name| self.key(name));
-        for key in std::iter::once(&case.key).chain(&also) {
+    /// Denies blocked tools, tools that lack a required sandbox, and agents with unknown roles.
+    fn check_denials(&self, eval: &Evaluation<'_>) -> Result<(), String> {
+        let also = eval.tool.alias.map(|name| self.key(name));
+        for key in std::iter::once(&eval.key).chain(&also) {
             if let Some(policy) = self.blocked.get(key) {
-                return Err(format!("policy `{policy}` blocks tool `{}`", case.tool.name));
+                return Err(format!("policy `{policy}` blocks tool `{}`", eval.tool.name));
             }
         }
         if let Some((risk, policy)) = &self.isolate_from
-            && case.tool.risk >= *risk
-            && !case.tool.is_isolated
+            && eval.tool.risk >= *risk
+            && !eval.tool.is_isolated
         {
-            let (name, own) = (case.tool.name, case.tool.risk);
+            let (name, own) = (eval.tool.name, eval.tool.risk);
             return Err(format!(
-                "policy `{policy}` wants tools of risk `{risk}` and above in a sandbox, and tool `{name}` of risk `{own}` runs in none"
+                "policy `{policy}` requires a sandbox for tools of risk `{risk}` and above, but tool `{name}` of risk `{own}` runs without one"
             ));
         }
         if self.missing_roles.is_empty() {
@@ -108,60 +110,66 @@ impl Governance {
         Err(format!("agent `{}` has roles that do not exist: `{names}`", self.agent()))
     }
 
-    /// What rules about the tool say. Those about another name of it permit nothing.
-    fn apply_rules<'a>(&'a self, case: &mut Case<'a>) -> Result<(), String> {
-        let rules = self.rules_of(&case.key, &case.action);
-        let missing = if rules.is_empty() { Vec::new() } else { self.lacking(case, &case.key) };
+    /// Applies the rules about the tool. Rules about its alias never allow.
+    fn apply_rules<'a>(&'a self, eval: &mut Evaluation<'a>) -> Result<(), String> {
+        let rules = self.rules_of(&eval.key, &eval.action);
+        let missing =
+            if rules.is_empty() { Vec::new() } else { self.missing_permissions(eval, &eval.key) };
         for rule in rules {
-            check_needs(rule, &missing)?;
-            let grants_rest = matches!(rule.needs, Needs::Met | Needs::Defaults);
-            for class in case.operations {
+            check_requirement(rule, &missing)?;
+            let grants_unlisted =
+                matches!(rule.requirement, Requirement::Satisfied | Requirement::Defaults);
+            for class in eval.operations {
                 match rule.verdict(*class) {
-                    None if !grants_rest => continue,
+                    None if !grants_unlisted => continue,
                     None => {}
-                    Some(OperationVerdict::Allow) => case.allowed.add(*class),
-                    Some(OperationVerdict::ApprovalRequired) => ask_for(case, rule, *class)?,
-                    Some(OperationVerdict::Deny) => return Err(denial(rule, *class)),
+                    Some(OperationVerdict::Allow) => eval.allowed.add(*class),
+                    Some(OperationVerdict::ApprovalRequired) => {
+                        require_rule_approval(eval, rule, *class)?
+                    }
+                    Some(OperationVerdict::Deny) => return Err(denial_reason(rule, *class)),
                 }
-                case.granted.add(*class);
-                case.by.get_or_insert(&rule.name);
+                eval.granted.add(*class);
+                eval.granted_by.get_or_insert(&rule.name);
             }
         }
-        let Some(also) = case.tool.also.map(|name| self.key(name)) else { return Ok(()) };
-        let missing = self.lacking(case, &also);
-        for rule in self.rules_of(&also, &case.action) {
-            check_needs(rule, &missing)?;
-            for class in case.operations {
+        let Some(also) = eval.tool.alias.map(|name| self.key(name)) else { return Ok(()) };
+        let missing = self.missing_permissions(eval, &also);
+        for rule in self.rules_of(&also, &eval.action) {
+            check_requirement(rule, &missing)?;
+            for class in eval.operations {
                 match rule.verdict(*class) {
                     None | Some(OperationVerdict::Allow) => {}
-                    Some(OperationVerdict::ApprovalRequired) => ask_for(case, rule, *class)?,
-                    Some(OperationVerdict::Deny) => return Err(denial(rule, *class)),
+                    Some(OperationVerdict::ApprovalRequired) => {
+                        require_rule_approval(eval, rule, *class)?
+                    }
+                    Some(OperationVerdict::Deny) => return Err(denial_reason(rule, *class)),
                 }
             }
         }
         Ok(())
     }
 
-    /// What counts for classes that no rule speaks of.
-    fn apply_defaults(&self, case: &mut Case<'_>) -> Result<(), String> {
-        let unspoken = |class: &&OperationClass| !case.granted.has(**class);
-        let Some(first) = case.operations.iter().find(unspoken) else { return Ok(()) };
-        let listed = self.allowed_tools.contains(&case.key);
+    /// Decides classes that no rule covers, by the agent's list of tools and the permissions of its roles.
+    fn apply_defaults(&self, eval: &mut Evaluation<'_>) -> Result<(), String> {
+        let is_undecided = |class: &&OperationClass| !eval.granted.contains(**class);
+        let Some(first) = eval.operations.iter().find(is_undecided) else { return Ok(()) };
+        let listed = self.allowed_tools.contains(&eval.key);
         if !listed && self.has_roles {
-            let missing = self.lacking(case, &case.key);
+            let missing = self.missing_permissions(eval, &eval.key);
             if !missing.is_empty() {
-                let (tool, agent) = (case.tool.name, self.agent());
+                let (tool, agent) = (eval.tool.name, self.agent());
                 let missing = missing.join("`, `");
                 return Err(format!(
-                    "no rule is about `{first}` with tool `{tool}`, and agent `{agent}` lacks `{missing}`"
+                    "no rule covers `{first}` with tool `{tool}`, and agent `{agent}` lacks `{missing}`"
                 ));
             }
         }
-        for class in case.operations {
+        for class in eval.operations {
             if listed || self.has_roles {
-                case.granted.add(*class);
-            } else if !case.granted.has(*class) && *class != OperationClass::Read {
-                let (tool, agent) = (case.tool.name, self.agent());
+                eval.granted.add(*class);
+            } else if !eval.granted.contains(*class) && *class != OperationClass::Read {
+                let (tool, agent) = (eval.tool.name, self.agent());
                 return Err(format!(
                     "no rule lets agent `{agent}` use tool `{tool}` for `{class}`"
                 ));
@@ -170,81 +178,96 @@ impl Governance {
         Ok(())
     }
 
-    /// When people decide though a rule did not ask for it, and what the exec policy forbids.
-    fn ask_people(&self, case: &mut Case<'_>) -> Result<(), String> {
-        let tool = case.tool.name;
-        if case.tool.risk == RiskLevel::Critical && !case.allowed.has_all(case.operations) {
-            let why = format!("tool `{tool}` is of critical risk and no rule allows that");
-            merge(case, why, &Approvers::default())?;
+    /// Requires approval for critical risk and by the execution policy, and applies denials of the execution policy.
+    fn apply_approval_triggers(&self, eval: &mut Evaluation<'_>) -> Result<(), String> {
+        let tool = eval.tool.name;
+        if eval.tool.risk == RiskLevel::Critical && !eval.allowed.contains_all(eval.operations) {
+            let reason = format!("tool `{tool}` is of critical risk and no rule allows it");
+            merge_approval(eval, reason, &Approvers::default())?;
         }
-        if case.tool.runs_commands() {
-            return match self.exec.decide(case.granted.has_all(case.operations)) {
-                execution_policy::Decision::Run => Ok(()),
-                execution_policy::Decision::Ask => {
-                    let why = format!("the exec policy asks (`ask: {}`)", self.exec.ask);
-                    merge(case, why, &Approvers::default())
+        if eval.tool.runs_commands() {
+            return match self.exec.decide(eval.granted.contains_all(eval.operations)) {
+                execution_policy::CommandDecision::Run => Ok(()),
+                execution_policy::CommandDecision::Ask => {
+                    let reason = format!(
+                        "the execution policy requires approval (`ask: {}`)",
+                        self.exec.ask
+                    );
+                    merge_approval(eval, reason, &Approvers::default())
                 }
-                execution_policy::Decision::Deny => Err(format!(
-                    "the exec policy does not let tool `{tool}` run commands (`security: {}`)",
+                execution_policy::CommandDecision::Deny => Err(format!(
+                    "the execution policy does not let tool `{tool}` run commands (`security: {}`)",
                     self.exec.security
                 )),
             };
         }
-        let changes = case.operations.iter().any(|class| *class != OperationClass::Read);
-        if changes && self.exec.ask == Ask::Always {
-            let why = format!("the exec policy asks (`ask: {}`)", self.exec.ask);
-            merge(case, why, &Approvers::default())?;
+        let changes = eval.operations.iter().any(|class| *class != OperationClass::Read);
+        if changes && self.exec.ask == CommandApproval::Always {
+            let reason =
+                format!("the execution policy requires approval (`ask: {}`)", self.exec.ask);
+            merge_approval(eval, reason, &Approvers::default())?;
         }
         Ok(())
     }
 
-    /// The permissions that a tool needs by itself and the agent lacks.
-    fn lacking(&self, case: &Case<'_>, key: &str) -> Vec<String> {
-        let needed = std::iter::once(format!("tool:{key}:{}", case.action)).chain(
-            case.tool.capabilities.iter().map(|label| canonical(&format!("capability:{label}"))),
+    /// Default permissions of the tool that the subject lacks.
+    fn missing_permissions(&self, eval: &Evaluation<'_>, key: &str) -> Vec<String> {
+        let needed = std::iter::once(format!("tool:{key}:{}", eval.action)).chain(
+            eval.tool
+                .capabilities
+                .iter()
+                .map(|label| normalize_name(&format!("capability:{label}"))),
         );
         needed.filter(|permission| !self.permissions.contains(permission)).collect()
     }
 }
 
-/// Refuses a subject that lacks what a rule requires.
-fn check_needs(rule: &Rule, defaults_missing: &[String]) -> Result<(), String> {
-    let missing = match &rule.needs {
-        Needs::Nothing | Needs::Met => return Ok(()),
-        Needs::Unmet(missing) => missing,
-        Needs::Defaults if defaults_missing.is_empty() => return Ok(()),
-        Needs::Defaults => defaults_missing,
+/// Denies a subject that lacks a permission that the rule requires.
+fn check_requirement(rule: &CompiledRule, defaults_missing: &[String]) -> Result<(), String> {
+    let missing = match &rule.requirement {
+        Requirement::Nothing | Requirement::Satisfied => return Ok(()),
+        Requirement::Missing(missing) => missing,
+        Requirement::Defaults if defaults_missing.is_empty() => return Ok(()),
+        Requirement::Defaults => defaults_missing,
     };
     Err(format!("rule `{}` requires `{}`", rule.name, missing.join("`, `")))
 }
 
-fn denial(rule: &Rule, class: OperationClass) -> String {
+fn denial_reason(rule: &CompiledRule, class: OperationClass) -> String {
     format!("rule `{}` denies `{class}`", rule.name)
 }
 
-fn ask_for(case: &mut Case<'_>, rule: &Rule, class: OperationClass) -> Result<(), String> {
-    let why = format!("rule `{}` asks for approval of `{class}`", rule.name);
-    merge(case, why, &rule.approvers)
+fn require_rule_approval(
+    eval: &mut Evaluation<'_>,
+    rule: &CompiledRule,
+    class: OperationClass,
+) -> Result<(), String> {
+    let reason = format!("rule `{}` asks for approval of `{class}`", rule.name);
+    merge_approval(eval, reason, &rule.approvers)
 }
 
-/// Adds a demand for approval: who counts must count for every demand. The first reason is kept.
-fn merge(case: &mut Case<'_>, why: String, more: &Approvers) -> Result<(), String> {
-    let Some((_, needed)) = &mut case.asked else {
-        case.asked = Some((why, more.clone()));
+/// Adds a required approval. The approvers of all requirements are intersected, and the first reason is kept.
+fn merge_approval(
+    eval: &mut Evaluation<'_>,
+    reason: String,
+    more: &Approvers,
+) -> Result<(), String> {
+    let Some((_, needed)) = &mut eval.approval else {
+        eval.approval = Some((reason, more.clone()));
         return Ok(());
     };
     needed.required = needed.required.max(more.required);
-    needed.not_requester |= more.not_requester;
+    needed.exclude_requester |= more.exclude_requester;
     if needed.of.is_empty() {
         needed.of.clone_from(&more.of);
     } else if !more.of.is_empty() {
         needed.of.retain(|one| more.of.iter().any(|two| two.to_lowercase() == one.to_lowercase()));
         if needed.of.is_empty() {
-            return Err(format!("nobody may give every approval that is needed: {why}"));
+            return Err(format!("no person may give all required approvals: {reason}"));
         }
     }
     if !needed.of.is_empty() && needed.of.len() < needed.required as usize {
-        return Err(format!("too few people may give every approval that is needed: {why}"));
+        return Err(format!("too few people may give all required approvals: {reason}"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::execution_policy::{Ask, Security};
+use crate::execution_policy::{CommandApproval, CommandPolicy};
 use crate::resource::{ApplyMode, MatchMode, OperationRule, OperationVerdict};
 
 mod oracle;
@@ -13,11 +13,11 @@ const INVOKE: &str = "invoke";
 const READ: &[OperationClass] = &[OperationClass::Read];
 const WRITE: &[OperationClass] = &[OperationClass::Write];
 
-fn clerk() -> GovernanceParts {
-    GovernanceParts::new("r1", Subject::new("default", "clerk"))
+fn clerk() -> PolicySources {
+    PolicySources::new("r1", PolicySubject::new("default", "clerk"))
 }
 
-fn with_roles(names: &[&str]) -> GovernanceParts {
+fn with_roles(names: &[&str]) -> PolicySources {
     let mut parts = clerk();
     parts.subject.roles = names.iter().map(|name| (*name).to_owned()).collect();
     parts
@@ -34,22 +34,22 @@ fn rule(name: &str, tool: &str, lines: &[(&str, OperationVerdict)]) -> ToolPermi
     }
 }
 
-fn decide(parts: GovernanceParts, tool: &ToolFacts<'_>) -> String {
-    let decision = Governance::compile(parts).unwrap().decide(tool, INVOKE);
-    format!("{}: {}", decision.as_str(), decision.why())
+fn decide(parts: PolicySources, tool: &ToolAttributes<'_>) -> String {
+    let decision = CompiledPolicy::compile(parts).unwrap().decide(tool, INVOKE);
+    format!("{}: {}", decision.as_str(), decision.reason())
 }
 
-fn check(parts: GovernanceParts, tool: &ToolFacts<'_>, expected: &str) {
+fn check(parts: PolicySources, tool: &ToolAttributes<'_>, expected: &str) {
     assert_eq!(decide(parts, tool), expected);
 }
 
 #[test]
 fn nobody_speaks_so_reading_is_allowed_and_writing_is_not() {
-    check(clerk(), &ToolFacts::new("t", READ), "allow: it only reads");
+    check(clerk(), &ToolAttributes::new("t", READ), "allow: it only reads");
     let no = "deny: no rule lets agent `clerk` use tool `t` for `write`";
-    check(clerk(), &ToolFacts::new("t", WRITE), no);
-    check(clerk(), &ToolFacts::new("t", &[]), no);
-    check(clerk(), &ToolFacts::new("t", &[OperationClass::Read, OperationClass::Write]), no);
+    check(clerk(), &ToolAttributes::new("t", WRITE), no);
+    check(clerk(), &ToolAttributes::new("t", &[]), no);
+    check(clerk(), &ToolAttributes::new("t", &[OperationClass::Read, OperationClass::Write]), no);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_role_that_does_not_exist_denies_and_is_named() {
     parts.roles.push(AgentRole::new("other", "x", ["tool:t:invoke"]));
     parts.roles.push(AgentRole::new("other", "gone", ["tool:t:invoke"]));
     let no = "deny: agent `clerk` has roles that do not exist: `gone`, `other/x`";
-    check(parts, &ToolFacts::new("t", READ), no);
+    check(parts, &ToolAttributes::new("t", READ), no);
 }
 
 #[test]
@@ -67,42 +67,42 @@ fn roles_permit_by_the_name_of_the_tool_and_its_capabilities() {
     let mut parts = with_roles(&["default/Ops"]);
     parts.roles.push(AgentRole::new("default", "ops", ["TOOL:T-1:invoke", "capability: Net"]));
     let net = ["net".to_owned()];
-    let tool = ToolFacts { capabilities: &net, ..ToolFacts::new("t/1", WRITE) };
-    check(parts.clone(), &tool, "allow: agent `clerk` is permitted to");
+    let tool = ToolAttributes { capabilities: &net, ..ToolAttributes::new("t/1", WRITE) };
+    check(parts.clone(), &tool, "allow: agent `clerk` has the permission");
     let more = ["net".to_owned(), "disk".to_owned()];
-    let tool = ToolFacts { capabilities: &more, ..tool };
+    let tool = ToolAttributes { capabilities: &more, ..tool };
     let no =
-        "deny: no rule is about `write` with tool `t/1`, and agent `clerk` lacks `capability:disk`";
+        "deny: no rule covers `write` with tool `t/1`, and agent `clerk` lacks `capability:disk`";
     check(parts.clone(), &tool, no);
-    let star = ToolFacts::new("*", READ);
+    let star = ToolAttributes::new("*", READ);
     assert!(decide(parts, &star).starts_with("deny"), "there are no wildcards");
 }
 
 #[test]
 fn a_list_of_the_agent_opens_no_door_that_a_rule_closes() {
     use OperationVerdict::{ApprovalRequired, Deny};
-    let tool = ToolFacts::new("t", WRITE);
+    let tool = ToolAttributes::new("t", WRITE);
     let mut parts = clerk();
     parts.subject.allowed_tools.push(" T ".to_owned());
-    check(parts.clone(), &tool, "allow: agent `clerk` is permitted to");
+    check(parts.clone(), &tool, "allow: agent `clerk` has the permission");
     let mut blocked = parts.clone();
     let policy = AgentPolicy::global("default", "lock");
     blocked.policies.push(AgentPolicy { blocked_tools: vec!["T".to_owned()], ..policy });
     check(blocked.clone(), &tool, "deny: policy `lock` blocks tool `t`");
-    let other = ToolFacts::new("other", READ);
+    let other = ToolAttributes::new("other", READ);
     check(blocked, &other, "allow: it only reads");
     let mut isolating = parts.clone();
     for (name, risk) in [("late", RiskLevel::Critical), ("early", RiskLevel::High)] {
         let policy = AgentPolicy::global("default", name);
         isolating.policies.push(AgentPolicy { isolate_from: Some(risk), ..policy });
     }
-    let said = "deny: policy `early` wants tools of risk `high` and above in a sandbox, and tool `t` of risk `high` runs in none";
-    let risky = ToolFacts { risk: RiskLevel::High, ..ToolFacts::new("t", WRITE) };
+    let said = "deny: policy `early` requires a sandbox for tools of risk `high` and above, but tool `t` of risk `high` runs without one";
+    let risky = ToolAttributes { risk: RiskLevel::High, ..ToolAttributes::new("t", WRITE) };
     check(isolating.clone(), &risky, said);
     let (isolated, little) = (true, RiskLevel::Medium);
-    let allowed = "allow: agent `clerk` is permitted to";
-    check(isolating.clone(), &ToolFacts { is_isolated: isolated, ..risky }, allowed);
-    check(isolating, &ToolFacts { risk: little, ..ToolFacts::new("t", WRITE) }, allowed);
+    let allowed = "allow: agent `clerk` has the permission";
+    check(isolating.clone(), &ToolAttributes { is_isolated: isolated, ..risky }, allowed);
+    check(isolating, &ToolAttributes { risk: little, ..ToolAttributes::new("t", WRITE) }, allowed);
     for (verdict, said) in [
         (Deny, "deny: rule `r` denies `write`"),
         (ApprovalRequired, "approval_required: rule `r` asks for approval of `write`"),
@@ -122,7 +122,7 @@ fn a_list_of_the_agent_opens_no_door_that_a_rule_closes() {
 #[test]
 fn of_several_rules_the_strictest_counts_and_the_first_name_is_told() {
     use OperationVerdict::{Allow, ApprovalRequired, Deny};
-    let tool = ToolFacts::new("t", WRITE);
+    let tool = ToolAttributes::new("t", WRITE);
     let mut parts = clerk();
     parts.permissions.push(rule("c", "t", &[("*", Allow)]));
     check(parts.clone(), &tool, "allow: rule `c` allows it");
@@ -136,7 +136,7 @@ fn of_several_rules_the_strictest_counts_and_the_first_name_is_told() {
 
 #[test]
 fn rules_of_another_action_agent_or_namespace_say_nothing() {
-    let tool = ToolFacts::new("t", WRITE);
+    let tool = ToolAttributes::new("t", WRITE);
     let allow = rule("r", "t", &[("*", OperationVerdict::Allow)]);
     let action = ToolPermission { action: "Preview".to_owned(), ..allow.clone() };
     let agent = ToolPermission {
@@ -153,8 +153,8 @@ fn rules_of_another_action_agent_or_namespace_say_nothing() {
     }
     let mut parts = clerk();
     parts.permissions.push(action);
-    let governance = Governance::compile(parts).unwrap();
-    assert!(matches!(governance.decide(&tool, "preview"), Decision::Allow { .. }));
+    let governance = CompiledPolicy::compile(parts).unwrap();
+    assert!(matches!(governance.decide(&tool, "preview"), PolicyDecision::Allow { .. }));
     let mut parts = clerk();
     parts.subject.agent = "BOSS".to_owned();
     parts.permissions.push(agent);
@@ -163,7 +163,7 @@ fn rules_of_another_action_agent_or_namespace_say_nothing() {
 
 #[test]
 fn one_of_the_required_permissions_is_enough_where_the_rule_says_so() {
-    let tool = ToolFacts::new("t", WRITE);
+    let tool = ToolAttributes::new("t", WRITE);
     let mut parts = with_roles(&["ops"]);
     parts.roles.push(AgentRole::new("default", "ops", ["b"]));
     let required = vec!["a".to_owned(), "B".to_owned()];
@@ -179,8 +179,8 @@ fn one_of_the_required_permissions_is_enough_where_the_rule_says_so() {
 
 #[test]
 fn critical_risk_needs_a_person_or_a_rule_that_allows_it() {
-    let critical = ToolFacts { risk: RiskLevel::Critical, ..ToolFacts::new("t", READ) };
-    let asks = "approval_required: tool `t` is of critical risk and no rule allows that";
+    let critical = ToolAttributes { risk: RiskLevel::Critical, ..ToolAttributes::new("t", READ) };
+    let asks = "approval_required: tool `t` is of critical risk and no rule allows it";
     check(clerk(), &critical, asks);
     let mut listed = clerk();
     listed.subject.allowed_tools.push("t".to_owned());
@@ -193,19 +193,23 @@ fn critical_risk_needs_a_person_or_a_rule_that_allows_it() {
 #[test]
 fn the_exec_policy_counts_for_commands_and_ask_always_for_every_change() {
     let shell = ["Shell".to_owned()];
-    let tool = ToolFacts { capabilities: &shell, ..ToolFacts::new("sh", WRITE) };
+    let tool = ToolAttributes { capabilities: &shell, ..ToolAttributes::new("sh", WRITE) };
     let mut parts = clerk();
     parts.permissions.push(rule("r", "sh", &[("*", OperationVerdict::Allow)]));
     check(parts.clone(), &tool, "allow: rule `r` allows it");
-    parts.exec.security = Security::Deny;
-    let no = "deny: the exec policy does not let tool `sh` run commands (`security: deny`)";
+    parts.exec.security = CommandPolicy::Deny;
+    let no = "deny: the execution policy does not let tool `sh` run commands (`security: deny`)";
     check(parts.clone(), &tool, no);
-    let plain = ToolFacts::new("sh", WRITE);
+    let plain = ToolAttributes::new("sh", WRITE);
     check(parts.clone(), &plain, "allow: rule `r` allows it");
-    parts.exec.ask = Ask::Always;
-    check(parts.clone(), &plain, "approval_required: the exec policy asks (`ask: always`)");
-    let cli = ToolFacts { kind: Some(ToolType::Cli), ..ToolFacts::new("ls", READ) };
-    assert!(decide(clerk(), &cli).starts_with("deny: the exec policy"), "nothing permits it");
+    parts.exec.ask = CommandApproval::Always;
+    check(
+        parts.clone(),
+        &plain,
+        "approval_required: the execution policy requires approval (`ask: always`)",
+    );
+    let cli = ToolAttributes { kind: Some(ToolType::Cli), ..ToolAttributes::new("ls", READ) };
+    assert!(decide(clerk(), &cli).starts_with("deny: the execution policy"), "nothing permits it");
 }
 
 #[test]
@@ -213,19 +217,19 @@ fn approvals_of_several_rules_are_all_needed() {
     let approvers = |required, of: &[&str], not_requester| Approvers {
         required,
         of: of.iter().map(|one| (*one).to_owned()).collect(),
-        not_requester,
+        exclude_requester: not_requester,
     };
     let asks = |name: &str, approvers| ToolPermission {
         approvers: Some(approvers),
         ..rule(name, "t", &[("*", OperationVerdict::ApprovalRequired)])
     };
-    let tool = ToolFacts::new("t", WRITE);
+    let tool = ToolAttributes::new("t", WRITE);
     let mut parts = clerk();
     parts.permissions.push(asks("a", approvers(1, &["ann", "bob", "eve"], false)));
     parts.permissions.push(asks("b", approvers(2, &["Bob", "Eve", "joe"], true)));
     parts.permissions.push(asks("c", approvers(1, &[], false)));
-    let Decision::Approval { why, needed } =
-        Governance::compile(parts.clone()).unwrap().decide(&tool, INVOKE)
+    let PolicyDecision::Approval { reason: why, approvers: needed } =
+        CompiledPolicy::compile(parts.clone()).unwrap().decide(&tool, INVOKE)
     else {
         panic!("it asks");
     };
@@ -235,7 +239,7 @@ fn approvals_of_several_rules_are_all_needed() {
     assert!(decide(parts.clone(), &tool).starts_with("deny: too few people"));
     parts.permissions.push(asks("e", approvers(1, &["zoe"], false)));
     parts.permissions.remove(3);
-    assert!(decide(parts, &tool).starts_with("deny: nobody may give"));
+    assert!(decide(parts, &tool).starts_with("deny: no person may give"));
 }
 
 #[test]
@@ -243,7 +247,7 @@ fn a_new_name_is_no_way_around_a_rule() {
     let mut parts = clerk();
     parts.permissions.push(rule("r", "nice", &[("*", OperationVerdict::Allow)]));
     parts.permissions.push(rule("s", "evil", &[("write", OperationVerdict::Deny)]));
-    let tool = ToolFacts { also: Some("evil"), ..ToolFacts::new("nice", WRITE) };
+    let tool = ToolAttributes { alias: Some("evil"), ..ToolAttributes::new("nice", WRITE) };
     check(parts.clone(), &tool, "deny: rule `s` denies `write`");
     parts.permissions[1].operation_rules[0].verdict = OperationVerdict::Allow;
     check(parts.clone(), &tool, "allow: rule `r` allows it");
@@ -265,14 +269,14 @@ fn policies_bound_models_and_tokens_in_their_namespace() {
     parts.policies.push(policy("default", 500, &["a", "b"]));
     parts.policies.push(policy("default", 300, &["B", "c"]));
     parts.policies.push(policy("other", 1, &["z"]));
-    let governance = Governance::compile(parts).unwrap();
+    let governance = CompiledPolicy::compile(parts).unwrap();
     assert_eq!(governance.tokens_max(), Some(300));
     assert!(governance.check_model("acme", " b ").is_ok());
     let no = governance.check_model("acme", "a").unwrap_err();
     assert_eq!(no.to_string(), "policy `p` does not allow model `a`");
     let mut parts = clerk();
     parts.policies.push(policy("default", 1, &["Acme/a"]));
-    let governance = Governance::compile(parts).unwrap();
+    let governance = CompiledPolicy::compile(parts).unwrap();
     assert!(governance.check_model("acme", "A").is_ok(), "with its provider");
     assert!(governance.check_model("other", "a").is_err());
 }
@@ -283,11 +287,11 @@ fn what_is_not_sound_is_an_error_and_never_left_out() {
     let mut broken = rule("r", "t", &[]);
     broken.apply_mode = ApplyMode::Scoped;
     parts.permissions.push(broken);
-    assert_eq!(Governance::compile(parts.clone()).unwrap_err().path, "target_agents");
+    assert_eq!(CompiledPolicy::compile(parts.clone()).unwrap_err().path, "target_agents");
     parts.permissions[0].namespace = "other".to_owned();
-    assert!(Governance::compile(parts.clone()).is_ok(), "what is not ours does not matter");
+    assert!(CompiledPolicy::compile(parts.clone()).is_ok(), "what is not ours does not matter");
     parts.permissions = vec![rule("r", "t", &[]); 100_001];
-    assert_eq!(Governance::compile(parts).unwrap_err().path, "permissions");
+    assert_eq!(CompiledPolicy::compile(parts).unwrap_err().path, "permissions");
 }
 
 /// The last of many rules counts like the first, and a decision among them is quick.
@@ -304,15 +308,15 @@ fn a_thousand_rules_and_a_hundred_roles() {
         one.required_permissions = vec![format!("p{}", index % 100)];
         parts.permissions.push(one);
     }
-    check(parts.clone(), &ToolFacts::new("t", WRITE), "allow: rule `r0000` allows it");
+    check(parts.clone(), &ToolAttributes::new("t", WRITE), "allow: rule `r0000` allows it");
     parts.permissions[4999].operation_rules[0].verdict = OperationVerdict::Deny;
-    check(parts.clone(), &ToolFacts::new("t", WRITE), "deny: rule `r4999` denies `write`");
+    check(parts.clone(), &ToolAttributes::new("t", WRITE), "deny: rule `r4999` denies `write`");
     parts.permissions.truncate(1000);
-    let governance = Governance::compile(parts).unwrap();
-    let (tool, rounds) = (ToolFacts::new("t", WRITE), 200);
+    let governance = CompiledPolicy::compile(parts).unwrap();
+    let (tool, rounds) = (ToolAttributes::new("t", WRITE), 200);
     let started = Instant::now();
     for _ in 0..rounds {
-        assert!(matches!(governance.decide(&tool, INVOKE), Decision::Allow { .. }));
+        assert!(matches!(governance.decide(&tool, INVOKE), PolicyDecision::Allow { .. }));
     }
     let each = started.elapsed() / rounds;
     println!("one decision among 1000 rules about one tool: {each:?}");

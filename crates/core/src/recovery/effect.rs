@@ -2,9 +2,9 @@
 //!
 //! Invariant: an effect of which nothing is known is never repeated by itself.
 
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// What is known about doing an effect a second time.
     #[derive(Default)]
     EffectClass, "an effect class" {
@@ -24,59 +24,61 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What is done about an opaque effect whose outcome is unknown.
     #[derive(Default)]
-    OnUnknown, "an answer to an unknown outcome" {
+    UnknownEffectPolicy, "an answer to an unknown outcome" {
         /// The model is told to verify, and the rest of the turn may only look, not act.
         #[default]
-        Surface = "surface",
+        ReportToModel = "surface",
         /// A person is asked whether it happened.
-        Park = "park",
+        AskPerson = "park",
         /// The run ends with an error.
-        Fail = "fail",
+        FailRun = "fail",
     }
 }
 
-words! {
+string_enum! {
     /// How a step with an unknown outcome is settled.
-    Recovery, "a recovery" {
+    EffectRecovery, "a recovery" {
         /// Do it again, with the same arguments and the same effect key.
-        RunAgain = "run_again",
+        Retry = "run_again",
         /// Ask the tool whether it happened.
         Probe = "probe",
         /// Tell the model that the outcome is unknown and restrict the turn.
-        Surface = "surface",
+        ReportToModel = "surface",
         /// Ask a person whether it happened.
-        Park = "park",
+        AskPerson = "park",
         /// End the run.
-        Fail = "fail",
+        FailRun = "fail",
     }
 }
 
 impl EffectClass {
     /// What is done about an effect of this class that was started and not committed.
-    pub const fn on_unknown(self, policy: OnUnknown) -> Recovery {
+    pub const fn on_unknown(self, policy: UnknownEffectPolicy) -> EffectRecovery {
         match self {
             // A transactional effect is its own commit: what is not committed did not happen.
-            Self::Pure | Self::Idempotent | Self::Keyed | Self::Transactional => Recovery::RunAgain,
-            Self::Provable => Recovery::Probe,
+            Self::Pure | Self::Idempotent | Self::Keyed | Self::Transactional => {
+                EffectRecovery::Retry
+            }
+            Self::Provable => EffectRecovery::Probe,
             Self::Opaque => policy.recovery(),
         }
     }
 
     /// May a tool of this class run while an unknown outcome is not cleared? It must be able to look and unable to repeat.
-    pub const fn runs_restricted(self) -> bool {
+    pub const fn allowed_while_restricted(self) -> bool {
         matches!(self, Self::Pure | Self::Provable)
     }
 }
 
-impl OnUnknown {
-    const fn recovery(self) -> Recovery {
+impl UnknownEffectPolicy {
+    const fn recovery(self) -> EffectRecovery {
         match self {
-            Self::Surface => Recovery::Surface,
-            Self::Park => Recovery::Park,
-            Self::Fail => Recovery::Fail,
+            Self::ReportToModel => EffectRecovery::ReportToModel,
+            Self::AskPerson => EffectRecovery::AskPerson,
+            Self::FailRun => EffectRecovery::FailRun,
         }
     }
 }
@@ -88,32 +90,32 @@ mod tests {
     #[test]
     fn each_class_recovers_as_the_table_says() {
         use EffectClass as C;
-        use OnUnknown as P;
-        use Recovery as R;
+        use EffectRecovery as R;
+        use UnknownEffectPolicy as P;
         for policy in P::ALL {
             for class in [C::Pure, C::Idempotent, C::Keyed, C::Transactional] {
-                assert_eq!(class.on_unknown(*policy), R::RunAgain, "{class}");
+                assert_eq!(class.on_unknown(*policy), R::Retry, "{class}");
             }
             assert_eq!(C::Provable.on_unknown(*policy), R::Probe);
         }
-        assert_eq!(C::Opaque.on_unknown(P::Surface), R::Surface);
-        assert_eq!(C::Opaque.on_unknown(P::Park), R::Park);
-        assert_eq!(C::Opaque.on_unknown(P::Fail), R::Fail);
+        assert_eq!(C::Opaque.on_unknown(P::ReportToModel), R::ReportToModel);
+        assert_eq!(C::Opaque.on_unknown(P::AskPerson), R::AskPerson);
+        assert_eq!(C::Opaque.on_unknown(P::FailRun), R::FailRun);
     }
 
     #[test]
     fn g15_an_opaque_effect_is_never_repeated_by_itself() {
         assert_eq!(EffectClass::default(), EffectClass::Opaque);
-        assert_eq!(OnUnknown::default(), OnUnknown::Surface);
-        for policy in OnUnknown::ALL {
-            assert_ne!(EffectClass::Opaque.on_unknown(*policy), Recovery::RunAgain);
+        assert_eq!(UnknownEffectPolicy::default(), UnknownEffectPolicy::ReportToModel);
+        for policy in UnknownEffectPolicy::ALL {
+            assert_ne!(EffectClass::Opaque.on_unknown(*policy), EffectRecovery::Retry);
         }
     }
 
     #[test]
     fn a_restricted_turn_may_look_and_not_act() {
         let allowed: Vec<_> =
-            EffectClass::ALL.iter().filter(|class| class.runs_restricted()).collect();
+            EffectClass::ALL.iter().filter(|class| class.allowed_while_restricted()).collect();
         assert_eq!(allowed, [&EffectClass::Pure, &EffectClass::Provable]);
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Builder;
 
 use crate::hash::{fields_hash, hex};
-use crate::lifecycle::WorkError;
+use crate::lifecycle::RequestError;
 use crate::lifecycle::error::quoted;
 use crate::{InputId, RunId, TaskId, TypedId};
 
@@ -41,21 +41,25 @@ impl EffectKey {
 }
 
 impl FromStr for EffectKey {
-    type Err = WorkError;
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+    type Err = RequestError;
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         let digits = text.strip_prefix(EFFECT_PREFIX).unwrap_or("");
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if digits.len() == KEY_BYTES * 2 && digits.bytes().all(lower_hex) {
             return Ok(Self(text.into()));
         }
         let problem = format!("`{}` is not an effect key", quoted(text));
-        Err(WorkError::invalid("effect_key", problem, "use the key of the step as it was stored"))
+        Err(RequestError::invalid(
+            "effect_key",
+            problem,
+            "use the key of the step as it was stored",
+        ))
     }
 }
 
 impl TryFrom<String> for EffectKey {
-    type Error = WorkError;
-    fn try_from(text: String) -> Result<Self, WorkError> {
+    type Error = RequestError;
+    fn try_from(text: String) -> Result<Self, RequestError> {
         text.parse()
     }
 }
@@ -92,8 +96,8 @@ pub fn child_task_id(parent: RunId, step: u64) -> TaskId {
 }
 
 /// The id of the run that answers what `ended` has left unanswered from the message `input` on; made like [`child_run_id`].
-pub fn heir_run_id(ended: RunId, input: InputId) -> RunId {
-    hashed_id("heir_run", ended, &[ended.uuid().as_bytes(), input.uuid().as_bytes()])
+pub fn follow_up_run_id(ended: RunId, input: InputId) -> RunId {
+    deterministic_id("heir_run", ended, &[ended.uuid().as_bytes(), input.uuid().as_bytes()])
 }
 
 /// The ids of a child that a call asks for.
@@ -108,13 +112,13 @@ pub struct ChildIds {
 /// The ids of the run and the task that a call of `parent` asks for at place `index`: the same whenever the call is made again,
 /// and in the order of their places, so that those that are at work together lie together in the database.
 pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> ChildIds {
-    let run = placed_id("call_run", parent, call, index);
-    let task = placed_id("call_task", parent, call, index);
+    let run = ordered_child_id("call_run", parent, call, index);
+    let task = ordered_child_id("call_task", parent, call, index);
     ChildIds { run, task }
 }
 
 /// The time of the parent, the call, the place, and the hash of all of them.
-fn placed_id<T: TypedId>(kind: &str, parent: RunId, call: &EffectKey, index: u32) -> T {
+fn ordered_child_id<T: TypedId>(kind: &str, parent: RunId, call: &EffectKey, index: u32) -> T {
     let (call, place) = (call.as_str().as_bytes(), index.to_be_bytes());
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&parent.uuid().as_bytes()[..6]);
@@ -126,10 +130,10 @@ fn placed_id<T: TypedId>(kind: &str, parent: RunId, call: &EffectKey, index: u32
 }
 
 fn child_id<T: TypedId>(kind: &str, parent: RunId, step: u64) -> T {
-    hashed_id(kind, parent, &[parent.uuid().as_bytes(), &step.to_be_bytes()])
+    deterministic_id(kind, parent, &[parent.uuid().as_bytes(), &step.to_be_bytes()])
 }
 
-fn hashed_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> T {
+fn deterministic_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> T {
     let uuid = parent.uuid();
     let hash = fields_hash(kind, fields);
     let mut bytes = [0; 16];
@@ -139,7 +143,7 @@ fn hashed_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> T {
 }
 
 /// The key of a delivery of one step to one target. An operator's retry is a new generation and may be sent again.
-pub fn send_key(run: RunId, step: u64, target: &str, generation: u64) -> String {
+pub fn delivery_key(run: RunId, step: u64, target: &str, generation: u64) -> String {
     let (step, generation) = (step.to_be_bytes(), generation.to_be_bytes());
     let hash = fields_hash("send", &[run.uuid().as_bytes(), &step, target.as_bytes(), &generation]);
     format!("send_{}", hex(&hash[..KEY_BYTES]))
@@ -212,9 +216,9 @@ mod tests {
         let env = Env::simulated(9);
         let first: RunId = env.id();
         let (one, two): (InputId, InputId) = (env.id(), env.id());
-        let heirs = [heir_run_id(first, one), heir_run_id(first, two)];
-        assert_eq!(heirs, [heir_run_id(first, one), heir_run_id(first, two)]);
-        let next = heir_run_id(heirs[0], one);
+        let heirs = [follow_up_run_id(first, one), follow_up_run_id(first, two)];
+        assert_eq!(heirs, [follow_up_run_id(first, one), follow_up_run_id(first, two)]);
+        let next = follow_up_run_id(heirs[0], one);
         let runs: HashSet<_> = [first, heirs[0], heirs[1], next].into();
         assert_eq!(runs.len(), 4);
     }
@@ -249,12 +253,12 @@ mod tests {
     #[test]
     fn a_delivery_is_new_only_in_a_new_generation() {
         let run: RunId = Env::simulated(8).id();
-        assert_eq!(send_key(run, 1, "mail:a", 1), send_key(run, 1, "mail:a", 1));
+        assert_eq!(delivery_key(run, 1, "mail:a", 1), delivery_key(run, 1, "mail:a", 1));
         let keys: HashSet<_> = [
-            send_key(run, 1, "mail:a", 1),
-            send_key(run, 1, "mail:a", 2),
-            send_key(run, 2, "mail:a", 1),
-            send_key(run, 1, "mail:b", 1),
+            delivery_key(run, 1, "mail:a", 1),
+            delivery_key(run, 1, "mail:a", 2),
+            delivery_key(run, 2, "mail:a", 1),
+            delivery_key(run, 1, "mail:b", 1),
         ]
         .into();
         assert_eq!(keys.len(), 4);

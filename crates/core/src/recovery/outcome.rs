@@ -4,10 +4,10 @@
 //! it likes.
 
 use crate::lifecycle::{AttemptStatus, RunStatus};
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 use crate::{ErrorInfo, ErrorKind};
 
-words! {
+string_enum! {
     /// Why a run or an attempt ended other than well.
     #[derive(PartialOrd, Ord)]
     OutcomeCode, "an outcome code" {
@@ -38,9 +38,9 @@ words! {
         /// A newer message took its place.
         CancelledByInterrupt = "cancelled_by_interrupt",
         /// Its time is over.
-        Deadline = "deadline",
+        DeadlineExceeded = "deadline",
         /// Its money is spent.
-        Budget = "budget",
+        BudgetExceeded = "budget",
         /// The policy forbids it.
         PolicyDenied = "policy_denied",
         /// A person said no.
@@ -54,7 +54,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What may be tried after an outcome.
     RetryClass, "a retry class" {
         /// Nothing: the same again would end the same.
@@ -62,29 +62,29 @@ words! {
         /// The same again after a growing wait.
         Backoff = "backoff",
         /// The same again when the other side said, without holding a place meanwhile.
-        AfterWait = "after_wait",
+        RetryAfter = "after_wait",
         /// Another credential or another model.
         Failover = "failover",
         /// The same again with a shorter conversation.
-        Compact = "compact",
+        CompactContext = "compact",
         /// A new attempt that goes on at the first open step; counted as a crash and not as a try.
         Resume = "resume",
     }
 }
 
-words! {
+string_enum! {
     /// What an attempt's end says about its class.
-    Vote, "a vote" {
+    BreakerSignal, "a vote" {
         /// It could not be run: this counts for the breaker.
-        FailedToRun = "failed_to_run",
+        Failure = "failed_to_run",
         /// It was run, whatever came of it.
-        Ran = "ran",
+        Success = "ran",
         /// It says nothing about the class.
-        Neutral = "neutral",
+        Ignored = "neutral",
     }
 }
 
-words! {
+string_enum! {
     /// Whose failure an error is.
     FailureSource, "a source of failure" {
         /// A model call.
@@ -106,9 +106,9 @@ impl OutcomeCode {
     pub const fn retry_class(self) -> RetryClass {
         match self {
             Self::ProviderOverloaded | Self::SandboxStart | Self::Internal => RetryClass::Backoff,
-            Self::ProviderRateLimited => RetryClass::AfterWait,
+            Self::ProviderRateLimited => RetryClass::RetryAfter,
             Self::ProviderAuth => RetryClass::Failover,
-            Self::ContextOverflow => RetryClass::Compact,
+            Self::ContextOverflow => RetryClass::CompactContext,
             Self::WorkerLost => RetryClass::Resume,
             Self::ProviderBadRequest
             | Self::ToolError
@@ -117,8 +117,8 @@ impl OutcomeCode {
             | Self::CancelledByUser
             | Self::CancelledByParent
             | Self::CancelledByInterrupt
-            | Self::Deadline
-            | Self::Budget
+            | Self::DeadlineExceeded
+            | Self::BudgetExceeded
             | Self::PolicyDenied
             | Self::ApprovalDenied
             | Self::ApprovalExpired
@@ -135,7 +135,7 @@ impl OutcomeCode {
     pub const fn run_status(self) -> Option<RunStatus> {
         match self {
             Self::Fenced => None,
-            Self::Deadline => Some(RunStatus::Timeout),
+            Self::DeadlineExceeded => Some(RunStatus::Timeout),
             _ if self.is_cancellation() => Some(RunStatus::Cancelled),
             _ => Some(RunStatus::Error),
         }
@@ -144,7 +144,7 @@ impl OutcomeCode {
     /// The status of an attempt that ends with this.
     pub const fn attempt_status(self) -> AttemptStatus {
         match self {
-            Self::Deadline => AttemptStatus::Timeout,
+            Self::DeadlineExceeded => AttemptStatus::Timeout,
             _ if self.is_cancellation() => AttemptStatus::Cancelled,
             _ => AttemptStatus::Error,
         }
@@ -161,39 +161,39 @@ impl OutcomeCode {
             Self::ProviderRateLimited => ErrorKind::RateLimited,
             Self::ProviderAuth => ErrorKind::Unauthenticated,
             Self::ProviderBadRequest | Self::ContextOverflow => ErrorKind::Invalid,
-            Self::ToolTimeout | Self::Deadline => ErrorKind::Timeout,
+            Self::ToolTimeout | Self::DeadlineExceeded => ErrorKind::Timeout,
             Self::Fenced => ErrorKind::Conflict,
             Self::CancelledByUser | Self::CancelledByParent | Self::CancelledByInterrupt => {
                 ErrorKind::Cancelled
             }
-            Self::Budget => ErrorKind::Exhausted,
+            Self::BudgetExceeded => ErrorKind::Exhausted,
             Self::PolicyDenied | Self::ApprovalDenied | Self::ApprovalExpired => ErrorKind::Denied,
             Self::Internal => ErrorKind::Bug,
         }
     }
 
     /// What this says about the class it ran in. Only a failure to run anything counts for the breaker.
-    pub const fn vote(self) -> Vote {
+    pub const fn breaker_signal(self) -> BreakerSignal {
         match self {
-            Self::SandboxStart | Self::WorkerLost => Vote::FailedToRun,
+            Self::SandboxStart | Self::WorkerLost => BreakerSignal::Failure,
             Self::ProviderOverloaded
             | Self::ProviderRateLimited
             | Self::ProviderAuth
             | Self::ProviderBadRequest
             | Self::ContextOverflow
             | Self::ToolError
-            | Self::ToolTimeout => Vote::Ran,
+            | Self::ToolTimeout => BreakerSignal::Success,
             Self::Fenced
             | Self::CancelledByUser
             | Self::CancelledByParent
             | Self::CancelledByInterrupt
-            | Self::Deadline
-            | Self::Budget
+            | Self::DeadlineExceeded
+            | Self::BudgetExceeded
             | Self::PolicyDenied
             | Self::ApprovalDenied
             | Self::ApprovalExpired
             | Self::CrashLoop
-            | Self::Internal => Vote::Neutral,
+            | Self::Internal => BreakerSignal::Ignored,
         }
     }
 
@@ -224,8 +224,8 @@ impl OutcomeCode {
             (S::Tool, _) => Self::ToolError,
             (S::Sandbox, _) => Self::SandboxStart,
             (S::Engine, ErrorKind::Denied | ErrorKind::Unauthenticated) => Self::PolicyDenied,
-            (S::Engine, ErrorKind::Exhausted) => Self::Budget,
-            (S::Engine, ErrorKind::Timeout) => Self::Deadline,
+            (S::Engine, ErrorKind::Exhausted) => Self::BudgetExceeded,
+            (S::Engine, ErrorKind::Timeout) => Self::DeadlineExceeded,
             (S::Engine, _) => Self::Internal,
         }
     }

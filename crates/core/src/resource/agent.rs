@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{distinct, named, namespace, namespace_default, refusal};
-use super::{ResourceError, Span};
+use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
+use super::{HumanDuration, ResourceError};
 
 /// The name that stands for every tool of the namespace.
-pub const EVERY_TOOL: &str = "*";
+pub const ALL_TOOLS: &str = "*";
 
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +16,7 @@ pub struct AgentResource {
     /// Its name.
     pub name: String,
     /// Where it counts, and nowhere else.
-    #[serde(default = "namespace_default")]
+    #[serde(default = "default_namespace")]
     pub namespace: String,
     /// A name for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -40,35 +40,35 @@ pub struct AgentResource {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
     /// False if nobody can be asked: what needs an approval is then denied.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub interactive: bool,
     /// Rounds of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
     /// How long one run may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Span>,
+    pub timeout: Option<HumanDuration>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 impl AgentResource {
     /// The normal form: trimmed, each word once, bounds that are some.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = named(&self.name, "give the agent a name")?;
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
+        self.name = required_name(&self.name, "give the agent a name")?;
         self.namespace = namespace(&self.namespace);
-        for words in
+        for names in
             [&mut self.tools, &mut self.mcp_servers, &mut self.roles, &mut self.allowed_tools]
         {
-            *words = distinct(words);
+            *names = trimmed_distinct(names);
         }
         if self.max_turns == Some(0) {
-            return Err(refusal("max_turns", "it is zero", "use at least 1, or leave it out"));
+            return Err(invalid_field("max_turns", "it is zero", "use at least 1, or omit it"));
         }
         if self.timeout.is_some_and(|timeout| timeout.0.is_zero()) {
-            return Err(refusal("timeout", "it is zero", "use at least `1s`, or leave it out"));
+            return Err(invalid_field("timeout", "it is zero", "use at least `1s`, or omit it"));
         }
         Ok(self)
     }

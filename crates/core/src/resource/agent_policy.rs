@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{distinct, named, namespace, namespace_default, refusal};
+use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
 use super::{ApplyMode, ResourceError, RiskLevel};
 
 /// Bounds around agents.
@@ -13,7 +13,7 @@ pub struct AgentPolicy {
     /// Its name.
     pub name: String,
     /// Where it counts, and nowhere else.
-    #[serde(default = "namespace_default")]
+    #[serde(default = "default_namespace")]
     pub namespace: String,
     /// Tokens that one run may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct AgentPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolate_from: Option<RiskLevel>,
     /// To what it applies.
-    #[serde(default = "apply_default")]
+    #[serde(default = "default_apply_mode")]
     pub apply_mode: ApplyMode,
     /// The systems of a scoped policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -38,7 +38,7 @@ pub struct AgentPolicy {
     pub target_tasks: Vec<String>,
 }
 
-fn apply_default() -> ApplyMode {
+fn default_apply_mode() -> ApplyMode {
     ApplyMode::Scoped
 }
 
@@ -59,35 +59,35 @@ impl AgentPolicy {
     }
 
     /// Does it apply to a task of a system? Namespaces are compared by the caller's own words, never guessed.
-    pub fn applies(&self, namespace: &str, task: &str, system: &str) -> bool {
-        let named = |names: &[String], name: &str| {
+    pub fn applies_to(&self, namespace: &str, task: &str, system: &str) -> bool {
+        let is_listed = |names: &[String], name: &str| {
             let name = name.trim().to_lowercase();
-            !name.is_empty() && names.iter().any(|given| given.trim().to_lowercase() == name)
+            !name.is_empty() && names.iter().any(|listed| listed.trim().to_lowercase() == name)
         };
         self.namespace.trim() == namespace.trim()
             && (self.apply_mode == ApplyMode::Global
-                || named(&self.target_tasks, task)
-                || named(&self.target_systems, system))
+                || is_listed(&self.target_tasks, task)
+                || is_listed(&self.target_systems, system))
     }
 
     /// The normal form: trimmed, each word once, a bound of zero is none, and it applies to something.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = named(&self.name, "give the policy a name")?;
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
+        self.name = required_name(&self.name, "give the policy a name")?;
         self.namespace = namespace(&self.namespace);
         self.max_tokens_per_run = self.max_tokens_per_run.filter(|tokens| *tokens > 0);
-        for words in [
+        for names in [
             &mut self.allowed_models,
             &mut self.blocked_tools,
             &mut self.target_systems,
             &mut self.target_tasks,
         ] {
-            *words = distinct(words);
+            *names = trimmed_distinct(names);
         }
-        let nobody = self.target_systems.is_empty() && self.target_tasks.is_empty();
-        if self.apply_mode == ApplyMode::Scoped && nobody {
-            return Err(refusal(
+        let has_no_target = self.target_systems.is_empty() && self.target_tasks.is_empty();
+        if self.apply_mode == ApplyMode::Scoped && has_no_target {
+            return Err(invalid_field(
                 "target_systems",
-                "a scoped policy names nothing, so it would bound nothing",
+                "a scoped policy must name a system or a task",
                 "name systems or tasks, or use `apply_mode: global`",
             ));
         }

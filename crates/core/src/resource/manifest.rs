@@ -6,7 +6,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::text::{named, namespace, refusal};
+use super::text::{invalid_field, namespace, required_name};
 use super::{
     AgentPolicy, AgentResource, AgentRole, McpServerResource, ResourceError, ToolPermission,
     ToolResource,
@@ -15,10 +15,10 @@ use super::{
 /// The version that manifests are written in.
 pub const API_VERSION: &str = "provost.dev/v1";
 /// Versions of other systems whose manifests mean the same.
-const API_VERSIONS_READ: [&str; 2] = [API_VERSION, "orloj.dev/v1"];
+const SUPPORTED_API_VERSIONS: [&str; 2] = [API_VERSION, "orloj.dev/v1"];
 
 /// Blocks of a spec whose own keys may be camelCase; what is inside others belongs to somebody else.
-const BLOCKS: [&str; 9] = [
+const NESTED_BLOCKS: [&str; 9] = [
     "runtime",
     "retry",
     "operation_rules",
@@ -32,7 +32,7 @@ const BLOCKS: [&str; 9] = [
 
 /// A tool in its namespace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DeclaredTool {
+pub struct NamespacedTool {
     /// Where it counts, and nowhere else.
     pub namespace: String,
     /// The tool.
@@ -51,7 +51,7 @@ pub enum Resource {
     /// An MCP server.
     McpServer(McpServerResource),
     /// A tool.
-    Tool(Box<DeclaredTool>),
+    Tool(Box<NamespacedTool>),
     /// A rule about a tool.
     ToolPermission(ToolPermission),
 }
@@ -62,9 +62,13 @@ const KINDS: [&str; 6] =
 
 impl Resource {
     /// Reads a manifest.
-    pub fn read(manifest: Value) -> Result<Self, ResourceError> {
+    pub fn from_manifest(manifest: Value) -> Result<Self, ResourceError> {
         let Value::Object(mut manifest) = manifest else {
-            return Err(refusal("", "it is no mapping", "write `kind`, `metadata` and `spec`"));
+            return Err(invalid_field(
+                "",
+                "it is not a mapping",
+                "write `kind`, `metadata` and `spec`",
+            ));
         };
         version(manifest.remove("apiVersion").or_else(|| manifest.remove("api_version")))?;
         let kind = kind(manifest.remove("kind"))?;
@@ -73,24 +77,33 @@ impl Resource {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(spec)) => spec,
             Some(_) => {
-                return Err(refusal("spec", "it is no mapping", "write its fields below it"));
+                return Err(invalid_field(
+                    "spec",
+                    "it is not a mapping",
+                    "write the fields of the resource under it",
+                ));
             }
         };
         // What a system says about a resource is not what an operator says.
         manifest.remove("status");
         if let Some(unknown) = manifest.keys().next() {
             let fix = "use `apiVersion`, `kind`, `metadata` and `spec`";
-            return Err(refusal(unknown, "there is no such field", fix));
+            return Err(invalid_field(unknown, "unknown field", fix));
         }
         for own in ["name", "namespace"] {
             if spec.contains_key(own) {
-                let problem = "it belongs to the metadata";
-                return Err(refusal(&format!("spec.{own}"), problem, "move it there"));
+                let problem = "it belongs in the metadata";
+                return Err(invalid_field(
+                    &format!("spec.{own}"),
+                    problem,
+                    "move it to `metadata`",
+                ));
             }
         }
-        let mut spec = snake(spec);
+        let mut spec = snake_case_keys(spec);
         spec.insert("name".to_owned(), Value::String(name));
-        Self::of(kind, spec, namespace).map_err(|error| placed(error, &["name", "namespace"]))
+        Self::of(kind, spec, namespace)
+            .map_err(|error| at_manifest_path(error, &["name", "namespace"]))
     }
 
     fn of(
@@ -100,8 +113,8 @@ impl Resource {
     ) -> Result<Self, ResourceError> {
         if kind == "Tool" {
             let tool: ToolResource = parse(mcp_reference(spec))?;
-            let tool = tool.normalised()?;
-            return Ok(Self::Tool(Box::new(DeclaredTool { namespace, tool })));
+            let tool = tool.normalized()?;
+            return Ok(Self::Tool(Box::new(NamespacedTool { namespace, tool })));
         }
         spec.insert("namespace".to_owned(), Value::String(namespace));
         Ok(match kind {
@@ -109,12 +122,12 @@ impl Resource {
                 if let Some(model) = spec.remove("model_ref") {
                     spec.entry("model").or_insert(model);
                 }
-                Self::Agent(parse::<AgentResource>(spec)?.normalised()?)
+                Self::Agent(parse::<AgentResource>(spec)?.normalized()?)
             }
-            "AgentPolicy" => Self::AgentPolicy(parse::<AgentPolicy>(spec)?.normalised()?),
-            "AgentRole" => Self::AgentRole(parse::<AgentRole>(spec)?.normalised()?),
-            "McpServer" => Self::McpServer(parse::<McpServerResource>(spec)?.normalised()?),
-            _ => Self::ToolPermission(parse::<ToolPermission>(spec)?.normalised()?),
+            "AgentPolicy" => Self::AgentPolicy(parse::<AgentPolicy>(spec)?.normalized()?),
+            "AgentRole" => Self::AgentRole(parse::<AgentRole>(spec)?.normalized()?),
+            "McpServer" => Self::McpServer(parse::<McpServerResource>(spec)?.normalized()?),
+            _ => Self::ToolPermission(parse::<ToolPermission>(spec)?.normalized()?),
         })
     }
 
@@ -158,10 +171,10 @@ impl Resource {
 fn version(given: Option<Value>) -> Result<(), ResourceError> {
     match given {
         None => Ok(()),
-        Some(Value::String(text)) if API_VERSIONS_READ.contains(&text.as_str()) => Ok(()),
-        Some(other) => Err(refusal(
+        Some(Value::String(text)) if SUPPORTED_API_VERSIONS.contains(&text.as_str()) => Ok(()),
+        Some(other) => Err(invalid_field(
             "apiVersion",
-            format!("{other} is not known here"),
+            format!("{other} is not supported"),
             format!("use `{API_VERSION}`"),
         )),
     }
@@ -170,29 +183,38 @@ fn version(given: Option<Value>) -> Result<(), ResourceError> {
 fn kind(given: Option<Value>) -> Result<&'static str, ResourceError> {
     let fix = || format!("use one of {}", KINDS.join(", "));
     let Some(Value::String(text)) = given else {
-        return Err(refusal("kind", "it is missing", fix()));
+        return Err(invalid_field("kind", "it is missing", fix()));
     };
     let found = KINDS.into_iter().find(|kind| kind.eq_ignore_ascii_case(text.trim()));
-    found.ok_or_else(|| refusal("kind", format!("there is no kind `{text}`"), fix()))
+    found.ok_or_else(|| invalid_field("kind", format!("there is no kind `{text}`"), fix()))
 }
 
 fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
     let Some(Value::Object(mut given)) = given else {
-        return Err(refusal("metadata", "it is missing", "write `name` below it"));
+        return Err(invalid_field("metadata", "it is missing", "write `name` under it"));
     };
     let mut text = |key: &str| match given.remove(key) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(refusal(&format!("metadata.{key}"), "it is no text", "write it in quotes")),
+        Some(_) => Err(invalid_field(
+            &format!("metadata.{key}"),
+            "it is not a string",
+            "write it in quotes",
+        )),
     };
-    let (name, space) = (text("name")?, text("namespace")?);
-    let name = named(&name, "give it a name").map_err(|error| under("metadata", error))?;
+    let (name, namespace_text) = (text("name")?, text("namespace")?);
+    let name = required_name(&name, "name the resource")
+        .map_err(|error| with_path_prefix("metadata", error))?;
     for key in ["labels", "annotations"] {
         let texts =
             |value: &Value| value.as_object().is_some_and(|map| map.values().all(Value::is_string));
         if given.remove(key).is_some_and(|value| !value.is_null() && !texts(&value)) {
             let path = format!("metadata.{key}");
-            return Err(refusal(&path, "it is no mapping of texts", "write `key: \"value\"`"));
+            return Err(invalid_field(
+                &path,
+                "it is not a mapping of strings",
+                "write `key: \"value\"`",
+            ));
         }
     }
     // What a system counts is not what an operator says.
@@ -201,9 +223,9 @@ fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
     }
     if let Some(unknown) = given.keys().next() {
         let fix = "use `name`, `namespace`, `labels` and `annotations`";
-        return Err(refusal(&format!("metadata.{unknown}"), "there is no such field", fix));
+        return Err(invalid_field(&format!("metadata.{unknown}"), "unknown field", fix));
     }
-    Ok((name, namespace(&space)))
+    Ok((name, namespace(&namespace_text)))
 }
 
 fn parse<T: DeserializeOwned>(spec: Map<String, Value>) -> Result<T, ResourceError> {
@@ -212,17 +234,17 @@ fn parse<T: DeserializeOwned>(spec: Map<String, Value>) -> Result<T, ResourceErr
             path if path == "." => String::new(),
             path => path,
         };
-        refusal(&path, error.inner().to_string(), "correct it")
+        invalid_field(&path, error.inner().to_string(), "correct it")
     })
 }
 
 /// Where it is in the manifest: a spec's own fields are below `spec`, its name is in the metadata.
-fn placed(error: ResourceError, of_metadata: &[&str]) -> ResourceError {
-    let block = if of_metadata.contains(&error.path.as_str()) { "metadata" } else { "spec" };
-    under(block, error)
+fn at_manifest_path(error: ResourceError, metadata_fields: &[&str]) -> ResourceError {
+    let block = if metadata_fields.contains(&error.path.as_str()) { "metadata" } else { "spec" };
+    with_path_prefix(block, error)
 }
 
-fn under(block: &str, error: ResourceError) -> ResourceError {
+fn with_path_prefix(block: &str, error: ResourceError) -> ResourceError {
     let path = match error.path.as_str() {
         "" => block.to_owned(),
         path => format!("{block}.{path}"),
@@ -248,14 +270,14 @@ fn mcp_reference(mut spec: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The keys of a spec and of its known blocks in snake_case.
-fn snake(block: Map<String, Value>) -> Map<String, Value> {
-    let of_block = |value: Value| match value {
-        Value::Object(inner) => Value::Object(snake(inner)),
+fn snake_case_keys(block: Map<String, Value>) -> Map<String, Value> {
+    let convert = |value: Value| match value {
+        Value::Object(inner) => Value::Object(snake_case_keys(inner)),
         Value::Array(items) => Value::Array(
             items
                 .into_iter()
                 .map(|item| match item {
-                    Value::Object(inner) => Value::Object(snake(inner)),
+                    Value::Object(inner) => Value::Object(snake_case_keys(inner)),
                     other => other,
                 })
                 .collect(),
@@ -264,7 +286,7 @@ fn snake(block: Map<String, Value>) -> Map<String, Value> {
     };
     let renamed = block.into_iter().map(|(key, value)| {
         let key = snake_case(&key);
-        let value = if BLOCKS.contains(&key.as_str()) { of_block(value) } else { value };
+        let value = if NESTED_BLOCKS.contains(&key.as_str()) { convert(value) } else { value };
         (key, value)
     });
     renamed.collect()

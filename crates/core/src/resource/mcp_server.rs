@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{distinct, named, namespace, namespace_default, refusal};
-use super::{Bounds, IsolationMode, ResourceError, ToolAuth};
-use crate::text::string_enum::words;
+use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
+use super::{IsolationMode, ProcessLimits, ResourceError, ToolAuth};
+use crate::text::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// How an MCP server is reached.
     McpTransport, "an MCP transport" {
         /// A program of this machine, over pipes.
@@ -59,7 +59,7 @@ pub struct McpIsolation {
     pub hosts: Vec<String>,
     /// How much it may use; never more than the operator gives.
     #[serde(default)]
-    pub resources: Bounds,
+    pub resources: ProcessLimits,
 }
 
 /// An MCP server.
@@ -69,7 +69,7 @@ pub struct McpServerResource {
     /// Its name.
     pub name: String,
     /// Where it counts, and nowhere else.
-    #[serde(default = "namespace_default")]
+    #[serde(default = "default_namespace")]
     pub namespace: String,
     /// How it is reached.
     pub transport: McpTransport,
@@ -101,46 +101,48 @@ pub struct McpServerResource {
 
 impl McpServerResource {
     /// The normal form: trimmed, with what its transport needs and nothing that belongs to another.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = named(&self.name, "give the server a name")?;
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
+        self.name = required_name(&self.name, "give the server a name")?;
         self.namespace = namespace(&self.namespace);
         self.command = self.command.trim().to_owned();
         self.endpoint = self.endpoint.trim().to_owned();
-        self.tool_filter.include = distinct(&self.tool_filter.include);
-        self.auth = self.auth.take().map(ToolAuth::normalised).transpose()?;
+        self.tool_filter.include = trimmed_distinct(&self.tool_filter.include);
+        self.auth = self.auth.take().map(ToolAuth::normalized).transpose()?;
         match self.transport {
             McpTransport::Stdio if self.command.is_empty() => {
-                Err(refusal("command", "it is missing", "name the program to start"))
+                Err(invalid_field("command", "it is missing", "name the program to start"))
             }
             McpTransport::Http if self.endpoint.is_empty() => {
-                Err(refusal("endpoint", "it is missing", "say where the server is"))
+                Err(invalid_field("endpoint", "it is missing", "give the address of the server"))
             }
             McpTransport::Stdio if !self.endpoint.is_empty() || self.auth.is_some() => {
-                Err(refusal(
+                Err(invalid_field(
                     "transport",
-                    "a program has no endpoint and no auth",
+                    "a stdio server has no endpoint and no auth",
                     "use `transport: http`, or give secrets to the program under `env`",
                 ))
             }
-            McpTransport::Http if self.isolation.is_some() => Err(refusal(
+            McpTransport::Http if self.isolation.is_some() => Err(invalid_field(
                 "isolation",
-                "an address runs nowhere here",
+                "an HTTP server cannot run in a sandbox",
                 "use `transport: stdio`, or remove it",
             )),
-            McpTransport::Http if !self.command.is_empty() || !self.env.is_empty() => Err(refusal(
-                "transport",
-                "an address has no command and no env",
-                "use `transport: stdio`, or remove them",
-            )),
-            McpTransport::Stdio | McpTransport::Http => self.with_variables(),
+            McpTransport::Http if !self.command.is_empty() || !self.env.is_empty() => {
+                Err(invalid_field(
+                    "transport",
+                    "an HTTP server has no command and no env",
+                    "use `transport: stdio`, or remove them",
+                ))
+            }
+            McpTransport::Stdio | McpTransport::Http => self.check_variables(),
         }
     }
 
-    fn with_variables(self) -> Result<Self, ResourceError> {
+    fn check_variables(self) -> Result<Self, ResourceError> {
         let dir = self.isolation.as_ref().and_then(|isolation| isolation.workspace.as_deref());
         if dir.is_some_and(|dir| !dir.starts_with('/')) {
-            let problem = "it is no whole path";
-            return Err(refusal("isolation.workspace", problem, "begin it with `/`"));
+            let problem = "it is not an absolute path";
+            return Err(invalid_field("isolation.workspace", problem, "begin it with `/`"));
         }
         for (place, variable) in self.env.iter().enumerate() {
             let path = format!("env[{place}]");
@@ -148,11 +150,15 @@ impl McpServerResource {
                 && !variable.name.contains(['=', '\0'])
                 && variable.name.trim() == variable.name;
             if !is_name {
-                return Err(refusal(&path, "it has no usable name", "use letters, digits and `_`"));
+                return Err(invalid_field(
+                    &path,
+                    "its name is not valid",
+                    "use letters, digits and `_`",
+                ));
             }
             if variable.value.is_some() == variable.secret_ref.is_some() {
                 let problem = "it needs exactly one of `value` and `secretRef`";
-                return Err(refusal(&path, problem, "keep the one you mean"));
+                return Err(invalid_field(&path, problem, "remove one of them"));
             }
         }
         Ok(self)

@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::{distinct, named, namespace, namespace_default, refusal};
+use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
 use super::{OperationClass, ResourceError};
 use crate::contract::OPERATION_INVOKE;
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 
 /// How many people one call may need at most.
 const APPROVERS_MAX: u32 = 32;
 
-words! {
+string_enum! {
     /// How many of the required permissions an agent must have.
     #[derive(Default)]
     MatchMode, "a match mode" {
@@ -23,7 +23,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// To whom a rule applies.
     #[derive(PartialOrd, Ord)]
     ApplyMode, "an apply mode" {
@@ -34,7 +34,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a rule says, from the widest to the strictest.
     #[derive(Default, PartialOrd, Ord)]
     OperationVerdict, "a verdict" {
@@ -48,7 +48,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Which operations a line of a rule is about.
     #[derive(Default)]
     OperationMatch, "an operation class or `*`" {
@@ -86,32 +86,33 @@ pub struct Approvers {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<String>,
     /// True if whoever started the run does not count.
-    pub not_requester: bool,
+    #[serde(rename = "not_requester")]
+    pub exclude_requester: bool,
 }
 
 impl Default for Approvers {
     fn default() -> Self {
-        Self { required: 1, of: Vec::new(), not_requester: false }
+        Self { required: 1, of: Vec::new(), exclude_requester: false }
     }
 }
 
 impl Approvers {
     /// True if anybody's one yes is enough.
-    pub fn is_plain(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
     /// True if a name is one of those that count.
-    pub fn names(&self, principal: &str) -> bool {
+    pub fn includes(&self, principal: &str) -> bool {
         self.of.is_empty() || self.of.iter().any(|name| is_same_principal(name, principal))
     }
 
     /// True if enough different people among these count; those in `excluded` do not.
-    pub fn are_met_by(&self, people: &[String], excluded: &[String]) -> bool {
+    pub fn is_satisfied_by(&self, people: &[String], excluded: &[String]) -> bool {
         let mut counted: Vec<&String> = Vec::new();
         for one in people {
             let out = one.trim().is_empty()
-                || !self.names(one)
+                || !self.includes(one)
                 || excluded.iter().any(|other| is_same_principal(other, one))
                 || counted.iter().any(|other| is_same_principal(other, one));
             if !out {
@@ -134,13 +135,13 @@ pub struct ToolPermission {
     /// Its name.
     pub name: String,
     /// Where it counts, and nowhere else.
-    #[serde(default = "namespace_default")]
+    #[serde(default = "default_namespace")]
     pub namespace: String,
     /// The tool; its own name if nothing is said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool_ref: String,
     /// The action that it is about; it says nothing about any other.
-    #[serde(default = "action_default")]
+    #[serde(default = "default_action")]
     pub action: String,
     /// What the agent's roles must permit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,7 +150,7 @@ pub struct ToolPermission {
     #[serde(default)]
     pub match_mode: MatchMode,
     /// To whom it applies.
-    #[serde(default = "apply_default")]
+    #[serde(default = "default_apply_mode")]
     pub apply_mode: ApplyMode,
     /// The agents of a scoped rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -162,11 +163,11 @@ pub struct ToolPermission {
     pub approvers: Option<Approvers>,
 }
 
-fn action_default() -> String {
+fn default_action() -> String {
     OPERATION_INVOKE.to_owned()
 }
 
-fn apply_default() -> ApplyMode {
+fn default_apply_mode() -> ApplyMode {
     ApplyMode::Global
 }
 
@@ -192,7 +193,7 @@ impl ToolPermission {
             name: name.into(),
             namespace: namespace.into(),
             tool_ref: tool.into(),
-            action: action_default(),
+            action: default_action(),
             required_permissions: Vec::new(),
             match_mode: MatchMode::All,
             apply_mode: ApplyMode::Global,
@@ -203,8 +204,8 @@ impl ToolPermission {
     }
 
     /// The normal form: trimmed, defaults filled in, each word once.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = named(&self.name, "give the rule a name")?;
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
+        self.name = required_name(&self.name, "give the rule a name")?;
         self.namespace = namespace(&self.namespace);
         self.tool_ref = self.tool_ref.trim().to_owned();
         if self.tool_ref.is_empty() {
@@ -212,19 +213,19 @@ impl ToolPermission {
         }
         self.action = self.action.trim().to_lowercase();
         if self.action.is_empty() {
-            self.action = action_default();
+            self.action = default_action();
         }
-        self.required_permissions = distinct(&self.required_permissions);
-        self.target_agents = distinct(&self.target_agents);
+        self.required_permissions = trimmed_distinct(&self.required_permissions);
+        self.target_agents = trimmed_distinct(&self.target_agents);
         if self.apply_mode == ApplyMode::Scoped && self.target_agents.is_empty() {
-            return Err(refusal(
+            return Err(invalid_field(
                 "target_agents",
-                "a scoped rule names nobody",
+                "a scoped rule must name an agent",
                 "name the agents or use `apply_mode: global`",
             ));
         }
         if let Some(approvers) = &mut self.approvers {
-            approvers.of = distinct(&approvers.of);
+            approvers.of = trimmed_distinct(&approvers.of);
             check_approvers(approvers)?;
         }
         Ok(self)
@@ -233,17 +234,17 @@ impl ToolPermission {
 
 fn check_approvers(approvers: &Approvers) -> Result<(), ResourceError> {
     if approvers.required == 0 || approvers.required > APPROVERS_MAX {
-        return Err(refusal(
+        return Err(invalid_field(
             "approvers.required",
             format!("it is not between 1 and {APPROVERS_MAX}"),
-            "say how many people must approve",
+            "set the number of people who must approve",
         ));
     }
     if !approvers.of.is_empty() && approvers.of.len() < approvers.required as usize {
-        return Err(refusal(
+        return Err(invalid_field(
             "approvers.of",
             format!("{} are named and {} must approve", approvers.of.len(), approvers.required),
-            "name more people or ask for fewer",
+            "name more people or lower `required`",
         ));
     }
     Ok(())

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ResourceError;
-use super::text::{distinct, named, namespace, namespace_default};
+use super::text::{default_namespace, namespace, required_name, trimmed_distinct};
 
 /// A name for permissions that agents can be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -13,7 +13,7 @@ pub struct AgentRole {
     /// Its name.
     pub name: String,
     /// Where it counts, and nowhere else.
-    #[serde(default = "namespace_default")]
+    #[serde(default = "default_namespace")]
     pub namespace: String,
     /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -39,10 +39,10 @@ impl AgentRole {
     }
 
     /// The normal form: trimmed, each permission once whatever its case.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
-        self.name = named(&self.name, "give the role a name")?;
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
+        self.name = required_name(&self.name, "give the role a name")?;
         self.namespace = namespace(&self.namespace);
-        self.permissions = distinct(&self.permissions);
+        self.permissions = trimmed_distinct(&self.permissions);
         Ok(self)
     }
 }

@@ -10,21 +10,21 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The longest length of time that is read: a year.
-const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A length of time as people write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Span(pub Duration);
+pub struct HumanDuration(pub Duration);
 
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-impl Span {
+impl HumanDuration {
     /// Reads a length of time such as `1m30s`, however long it is.
-    pub fn read(text: &str) -> Result<Duration, String> {
-        let refused = || {
-            let shown = first_chars(text, 40);
-            format!("`{shown}` is no length of time: write `500ms`, `30s`, `10m`, `2h` or `1m30s`")
+    pub fn parse_duration(text: &str) -> Result<Duration, String> {
+        let invalid = || {
+            let excerpt = first_chars(text, 40);
+            format!("`{excerpt}` is not a duration: use `500ms`, `30s`, `10m`, `2h` or `1m30s`")
         };
         let mut rest = text.trim();
         if rest == "0" {
@@ -32,37 +32,39 @@ impl Span {
         }
         let mut total_ms: u64 = 0;
         if rest.is_empty() {
-            return Err(refused());
+            return Err(invalid());
         }
         while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(refused)?;
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
             let (number, tail) = rest.split_at(digits);
             let letters = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
             let (unit, tail) = tail.split_at(letters);
-            let number: u64 = number.parse().ok().ok_or_else(refused)?;
-            let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?;
+            let number: u64 = number.parse().ok().ok_or_else(invalid)?;
+            let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(invalid)?;
             total_ms = number
                 .checked_mul(*factor)
                 .and_then(|ms| total_ms.checked_add(ms))
-                .ok_or_else(refused)?;
+                .ok_or_else(invalid)?;
             rest = tail;
         }
         Ok(Duration::from_millis(total_ms))
     }
 }
 
-impl FromStr for Span {
+impl FromStr for HumanDuration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match Self::read(text)? {
-            span if span > SPAN_MAX => Err(format!("`{}` is more than a year", text.trim())),
-            span => Ok(Self(span)),
+        match Self::parse_duration(text)? {
+            duration if duration > DURATION_MAX => {
+                Err(format!("`{}` is more than a year", text.trim()))
+            }
+            duration => Ok(Self(duration)),
         }
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         if left == 0 {
@@ -78,20 +80,20 @@ impl fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for HumanDuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for HumanDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
 }
 
-impl JsonSchema for Span {
+impl JsonSchema for HumanDuration {
     fn schema_name() -> Cow<'static, str> {
         "Span".into()
     }
@@ -100,7 +102,7 @@ impl JsonSchema for Span {
         json_schema!({
             "type": "string",
             "pattern": "^(0|([0-9]+(ms|s|m|h|d))+)$",
-            "description": "A length of time such as 250ms, 30s, 10m, 2h, 1d or 1m30s"
+            "description": "A duration such as 250ms, 30s, 10m, 2h, 1d or 1m30s"
         })
     }
 }
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn lengths_of_time_are_read_and_written_alike() {
-        for (text, ms, shown) in [
+        for (text, ms, excerpt) in [
             ("250ms", 250, "250ms"),
             ("30s", 30_000, "30s"),
             ("1m30s", 90_000, "1m30s"),
@@ -121,13 +123,13 @@ mod tests {
             ("0", 0, "0s"),
             ("0s", 0, "0s"),
         ] {
-            let span: Span = text.parse().unwrap();
-            assert_eq!(span.0, Duration::from_millis(ms), "{text}");
-            assert_eq!(span.to_string(), shown);
-            assert_eq!(shown.parse::<Span>().unwrap(), span);
+            let duration: HumanDuration = text.parse().unwrap();
+            assert_eq!(duration.0, Duration::from_millis(ms), "{text}");
+            assert_eq!(duration.to_string(), excerpt);
+            assert_eq!(excerpt.parse::<HumanDuration>().unwrap(), duration);
         }
         for wrong in ["", "5", "s", "-1s", "1.5s", "1 s", "1y", "9999999999999999999s", "400d"] {
-            assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+            assert!(wrong.parse::<HumanDuration>().is_err(), "{wrong}");
         }
     }
 }

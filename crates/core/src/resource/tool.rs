@@ -1,7 +1,7 @@
 //! A tool as an operator declares it.
 
 mod check;
-mod place;
+mod transport;
 
 use std::fmt;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::place::{A2aSpec, Bounds, CliSpec, GrpcSpec, HttpSpec, McpRef, WasmSpec};
+pub use self::transport::{A2aSpec, CliSpec, GrpcSpec, HttpSpec, McpRef, ProcessLimits, WasmSpec};
 use crate::recovery::EffectClass;
-use crate::resource::Span;
-use crate::text::string_enum::words;
+use crate::resource::HumanDuration;
+use crate::text::string_enum::string_enum;
 
 /// How long one attempt may take if nothing is said.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(30);
 /// How often a call may be tried at most.
 const ATTEMPTS_MAX: u32 = 20;
 
-words! {
+string_enum! {
     /// Where a tool lives.
     #[derive(Default, PartialOrd, Ord)]
     ToolType, "a tool type" {
@@ -48,7 +48,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How much harm a tool can do.
     #[derive(Default, PartialOrd, Ord)]
     RiskLevel, "a risk level" {
@@ -64,7 +64,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a tool does to the world.
     #[derive(PartialOrd, Ord)]
     OperationClass, "an operation class" {
@@ -79,7 +79,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a tool runs in.
     #[derive(PartialOrd, Ord)]
     IsolationMode, "an isolation mode" {
@@ -96,10 +96,10 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How pauses between attempts are spread.
     #[derive(Default)]
-    Jitter, "a jitter" {
+    ToolRetryJitter, "a jitter" {
         /// Not at all.
         #[default]
         None = "none",
@@ -110,7 +110,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a call is authenticated.
     #[derive(Default)]
     AuthProfile, "an auth profile" {
@@ -126,7 +126,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How an HTTP tool is called.
     #[derive(Default)]
     HttpMethod, "an HTTP method" {
@@ -146,7 +146,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How an envelope travels over gRPC.
     #[derive(Default)]
     GrpcEncoding, "a gRPC encoding" {
@@ -158,7 +158,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The files that a program works on.
     #[derive(Default)]
     CliWorkspace, "a workspace of a program" {
@@ -170,7 +170,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Which output of a program is its answer.
     #[derive(Default)]
     CliOutput, "an output" {
@@ -248,7 +248,7 @@ pub struct ToolResource {
 #[serde(deny_unknown_fields, default)]
 pub struct RuntimeSpec {
     /// How long one attempt may take.
-    pub timeout: Span,
+    pub timeout: HumanDuration,
     /// What it runs in; by its risk if nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation_mode: Option<IsolationMode>,
@@ -263,11 +263,11 @@ pub struct RetrySpec {
     /// How often it is tried in all.
     pub max_attempts: u32,
     /// The first pause; each further one is twice as long.
-    pub backoff: Span,
+    pub backoff: HumanDuration,
     /// The longest pause.
-    pub max_backoff: Span,
+    pub max_backoff: HumanDuration,
     /// How pauses are spread.
-    pub jitter: Jitter,
+    pub jitter: ToolRetryJitter,
 }
 
 /// How a tool is authenticated.
@@ -322,7 +322,11 @@ impl std::error::Error for ResourceError {}
 
 impl Default for RuntimeSpec {
     fn default() -> Self {
-        Self { timeout: Span(TIMEOUT_DEFAULT), isolation_mode: None, retry: RetrySpec::default() }
+        Self {
+            timeout: HumanDuration(TIMEOUT_DEFAULT),
+            isolation_mode: None,
+            retry: RetrySpec::default(),
+        }
     }
 }
 
@@ -330,9 +334,9 @@ impl Default for RetrySpec {
     fn default() -> Self {
         Self {
             max_attempts: 1,
-            backoff: Span::default(),
-            max_backoff: Span(BACKOFF_MAX_DEFAULT),
-            jitter: Jitter::None,
+            backoff: HumanDuration::default(),
+            max_backoff: HumanDuration(BACKOFF_MAX_DEFAULT),
+            jitter: ToolRetryJitter::None,
         }
     }
 }

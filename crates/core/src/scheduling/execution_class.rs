@@ -6,19 +6,19 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How many runs of a class work at once unless somebody says otherwise.
-pub const CLASS_DESIRED_DEFAULT: u64 = 8;
+pub const CLASS_CONCURRENCY_DEFAULT: u64 = 8;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Timestamp;
-use crate::execution_policy::ExecPolicy;
+use crate::execution_policy::ExecutionPolicy;
 use crate::hash::{canonical_json, sha256_hex};
 use crate::id::name::Namespace;
-use crate::lifecycle::WorkError;
+use crate::lifecycle::RequestError;
 use crate::lifecycle::error::quoted;
-use crate::recovery::{OutcomeCode, Vote};
-use crate::text::string_enum::words;
+use crate::recovery::{BreakerSignal, OutcomeCode};
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::{
     CLASS_FAILURE_WINDOW, CLASS_FAILURES_MAX, CLASS_FAILURES_WARN, CLASS_PROBE_AFTER,
 };
@@ -29,15 +29,15 @@ const KEY_DIGITS: usize = 32;
 /// Names a class.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct ClassKey(String);
+pub struct ExecutionClassKey(String);
 
-impl ClassKey {
+impl ExecutionClassKey {
     /// The class of a run: its namespace, agent, lane and policy. How it is tried again does not count.
     pub fn new(
         namespace: &Namespace,
         agent: Option<&str>,
         lane: Option<&str>,
-        policy: &ExecPolicy,
+        policy: &ExecutionPolicy,
     ) -> Self {
         let resources = policy.resources.resolved();
         let text = canonical_json(&json!({
@@ -56,48 +56,48 @@ impl ClassKey {
     }
 }
 
-impl FromStr for ClassKey {
-    type Err = WorkError;
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+impl FromStr for ExecutionClassKey {
+    type Err = RequestError;
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         let digits = text.strip_prefix(KEY_PREFIX).unwrap_or("");
         let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         if digits.len() == KEY_DIGITS && digits.bytes().all(lower_hex) {
             return Ok(Self(text.to_owned()));
         }
         let problem = format!("`{}` is not a class", quoted(text));
-        Err(WorkError::invalid("class_key", problem, "use a key from the list of classes"))
+        Err(RequestError::invalid("class_key", problem, "use a key from the list of classes"))
     }
 }
 
-impl TryFrom<String> for ClassKey {
-    type Error = WorkError;
-    fn try_from(text: String) -> Result<Self, WorkError> {
+impl TryFrom<String> for ExecutionClassKey {
+    type Error = RequestError;
+    fn try_from(text: String) -> Result<Self, RequestError> {
         text.parse()
     }
 }
 
-impl From<ClassKey> for String {
-    fn from(key: ClassKey) -> String {
+impl From<ExecutionClassKey> for String {
+    fn from(key: ExecutionClassKey) -> String {
         key.0
     }
 }
 
-impl fmt::Display for ClassKey {
+impl fmt::Display for ExecutionClassKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for ClassKey {
+impl fmt::Debug for ExecutionClassKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-words! {
+string_enum! {
     /// How a class does.
     #[derive(Default)]
-    Health, "a health" {
+    ClassHealth as "Health", "a health" {
         /// Well.
         #[default]
         Healthy = "healthy",
@@ -110,7 +110,7 @@ words! {
 
 /// The breaker of a class, as a value: what two columns of its row hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Breaker {
+pub struct ClassBreaker {
     failures: Vec<Timestamp>,
     probe_at: Option<Timestamp>,
 }
@@ -121,7 +121,7 @@ pub enum Admission {
     /// Yes.
     Admit,
     /// Yes, as the one probe; the breaker to store with the claim lets no second one through.
-    Probe(Breaker),
+    Probe(ClassBreaker),
     /// No: the class is paused.
     Paused,
     /// No: as many as it may run are running.
@@ -133,7 +133,7 @@ pub enum Admission {
     },
 }
 
-impl Breaker {
+impl ClassBreaker {
     /// The breaker that a row holds.
     pub fn from_row(failures: Vec<Timestamp>, probe_at: Option<Timestamp>) -> Self {
         Self { failures, probe_at }
@@ -150,12 +150,12 @@ impl Breaker {
     }
 
     /// How the class does now. Failures pass out of mind; an open breaker stays open until a probe ran.
-    pub fn health(&self, now: Timestamp) -> Health {
+    pub fn health(&self, now: Timestamp) -> ClassHealth {
         if self.probe_at.is_some() {
-            return Health::Degraded;
+            return ClassHealth::Degraded;
         }
         let recent = self.failures.iter().filter(|at| is_recent(**at, now)).count();
-        if recent >= CLASS_FAILURES_WARN { Health::Warning } else { Health::Healthy }
+        if recent >= CLASS_FAILURES_WARN { ClassHealth::Warning } else { ClassHealth::Healthy }
     }
 
     /// May one more attempt start, with `running` at work of `desired`?
@@ -176,17 +176,17 @@ impl Breaker {
 
     /// The breaker after an attempt that started at `started` ended, with `None` if it ended well.
     #[must_use]
-    pub fn settled(
+    pub fn after_attempt(
         mut self,
         started: Timestamp,
         code: Option<OutcomeCode>,
         now: Timestamp,
     ) -> Self {
-        match code.map_or(Vote::Ran, OutcomeCode::vote) {
-            Vote::Neutral => self,
-            Vote::Ran if self.is_probe(started) => Self::default(),
-            Vote::Ran => self,
-            Vote::FailedToRun => {
+        match code.map_or(BreakerSignal::Success, OutcomeCode::breaker_signal) {
+            BreakerSignal::Ignored => self,
+            BreakerSignal::Success if self.is_probe(started) => Self::default(),
+            BreakerSignal::Success => self,
+            BreakerSignal::Failure => {
                 self.failures.retain(|at| is_recent(*at, now));
                 self.failures.push(now);
                 let excess = self.failures.len().saturating_sub(CLASS_FAILURES_MAX);

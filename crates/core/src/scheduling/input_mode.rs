@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::env::time::millis;
-use crate::lifecycle::{DeliveryOutcome, Interaction, RunState, RunStatus, WorkError};
-use crate::text::string_enum::words;
+use crate::lifecycle::{InputOutcome, InteractionState, RequestError, RunState, RunStatus};
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::{
     INPUT_DEBOUNCE_DEFAULT, INPUT_DEBOUNCE_MAX, INPUTS_PENDING_DEFAULT, INPUTS_PENDING_MAX,
 };
 
-words! {
+string_enum! {
     /// How a message wants to be treated while a run is at work.
     #[derive(Default)]
-    QueueMode, "a queue mode" {
+    InputMode as "QueueMode", "a queue mode" {
         /// A new task behind the running one.
         Queue = "queue",
         /// The same task goes on with it afterwards. The default for programs.
@@ -35,23 +35,23 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What gives way when too many messages wait.
     #[derive(Default)]
-    DropPolicy, "a drop policy" {
+    OverflowPolicy as "DropPolicy", "a drop policy" {
         /// The oldest.
-        Old = "old",
+        DropOldest = "old",
         /// The new one is refused.
-        New = "new",
+        RejectNew = "new",
         /// The oldest, and a summary of what was dropped takes their place.
         #[default]
         Summarize = "summarize",
     }
 }
 
-words! {
+string_enum! {
     /// What a message finds.
-    Situation, "a situation" {
+    InputTargetState, "a situation" {
         /// The run waits for exactly this.
         WaitingForInput = "waiting_for_input",
         /// The run is at work and takes messages at its boundaries.
@@ -63,7 +63,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What is done with a message.
     InputAction, "an input action" {
         /// The waiting run gets it at once.
@@ -91,28 +91,28 @@ words! {
 
 impl InputAction {
     /// What the caller is told.
-    pub const fn outcome(self) -> DeliveryOutcome {
+    pub const fn outcome(self) -> InputOutcome {
         match self {
-            Self::Deliver => DeliveryOutcome::Direct,
+            Self::Deliver => InputOutcome::Direct,
             Self::QueueNewTask | Self::QueueSameTask | Self::QueueAsFallback => {
-                DeliveryOutcome::Queued
+                InputOutcome::Queued
             }
-            Self::Collect => DeliveryOutcome::Collected,
-            Self::Steer => DeliveryOutcome::Steered,
-            Self::Interrupt | Self::Rollback => DeliveryOutcome::Interrupted,
-            Self::Reject => DeliveryOutcome::Rejected,
-            Self::Restart => DeliveryOutcome::Restarted,
+            Self::Collect => InputOutcome::Collected,
+            Self::Steer => InputOutcome::Steered,
+            Self::Interrupt | Self::Rollback => InputOutcome::Interrupted,
+            Self::Reject => InputOutcome::Rejected,
+            Self::Restart => InputOutcome::Restarted,
         }
     }
 }
 
-impl Situation {
+impl InputTargetState {
     /// What a message finds at a run. `takes_steering` is whether its agent reads messages in the middle of a turn.
     pub const fn of(run: RunState, pending: usize, takes_steering: bool) -> Self {
-        match Interaction::of(run, pending) {
-            Interaction::WaitingForInput => Self::WaitingForInput,
-            Interaction::Closed => Self::Closed,
-            Interaction::Working => {
+        match InteractionState::of(run, pending) {
+            InteractionState::WaitingForInput => Self::WaitingForInput,
+            InteractionState::Closed => Self::Closed,
+            InteractionState::Working => {
                 let begun = matches!(run.status(), RunStatus::Running);
                 if begun && takes_steering { Self::CanSteer } else { Self::CannotSteer }
             }
@@ -120,17 +120,17 @@ impl Situation {
     }
 }
 
-impl QueueMode {
+impl InputMode {
     /// What is done with a message of this mode. The message itself is stored first in every case.
-    pub const fn route(self, situation: Situation) -> InputAction {
+    pub const fn route(self, situation: InputTargetState) -> InputAction {
         match (situation, self) {
-            (Situation::WaitingForInput, _) => InputAction::Deliver,
-            (Situation::Closed, _) => InputAction::Restart,
+            (InputTargetState::WaitingForInput, _) => InputAction::Deliver,
+            (InputTargetState::Closed, _) => InputAction::Restart,
             (_, Self::Queue) => InputAction::QueueNewTask,
             (_, Self::Followup) => InputAction::QueueSameTask,
             (_, Self::Collect) => InputAction::Collect,
-            (Situation::CanSteer, Self::Steer) => InputAction::Steer,
-            (Situation::CannotSteer, Self::Steer) => InputAction::QueueAsFallback,
+            (InputTargetState::CanSteer, Self::Steer) => InputAction::Steer,
+            (InputTargetState::CannotSteer, Self::Steer) => InputAction::QueueAsFallback,
             (_, Self::Interrupt) => InputAction::Interrupt,
             (_, Self::Rollback) => InputAction::Rollback,
             (_, Self::Reject) => InputAction::Reject,
@@ -141,9 +141,9 @@ impl QueueMode {
 /// How the waiting messages of a session are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct QueueSettings {
+pub struct InputQueueSettings {
     /// The mode of a message that does not say one.
-    pub mode: QueueMode,
+    pub mode: InputMode,
     /// Messages that may wait.
     pub cap: usize,
     /// The quiet time after which collected messages become one turn.
@@ -151,16 +151,16 @@ pub struct QueueSettings {
     #[schemars(with = "u64")]
     pub debounce: Duration,
     /// What gives way when too many wait.
-    pub drop: DropPolicy,
+    pub drop: OverflowPolicy,
 }
 
-impl Default for QueueSettings {
+impl Default for InputQueueSettings {
     fn default() -> Self {
         Self {
-            mode: QueueMode::default(),
+            mode: InputMode::default(),
             cap: INPUTS_PENDING_DEFAULT,
             debounce: INPUT_DEBOUNCE_DEFAULT,
-            drop: DropPolicy::default(),
+            drop: OverflowPolicy::default(),
         }
     }
 }
@@ -168,22 +168,23 @@ impl Default for QueueSettings {
 /// What one layer says about waiting messages; the rest it leaves as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct QueueOverride {
+#[schemars(rename = "QueueOverride")]
+pub struct InputQueueOverride {
     /// Another mode.
-    pub mode: Option<QueueMode>,
+    pub mode: Option<InputMode>,
     /// Another cap.
     pub cap: Option<usize>,
     /// Another quiet time, in milliseconds.
     pub debounce_ms: Option<u64>,
     /// Another drop policy.
-    pub drop: Option<DropPolicy>,
+    pub drop: Option<OverflowPolicy>,
 }
 
 /// What happens to the waiting messages when one more comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overflow {
+pub enum OverflowDecision {
     /// It fits.
-    Fits,
+    Accept,
     /// The new one is refused.
     Reject,
     /// It comes in and some of the oldest go.
@@ -195,15 +196,15 @@ pub enum Overflow {
     },
 }
 
-impl QueueSettings {
+impl InputQueueSettings {
     /// The settings of a chat: what a person adds is meant for what is being done.
     pub fn chat() -> Self {
-        Self { mode: QueueMode::Steer, ..Self::default() }
+        Self { mode: InputMode::Steer, ..Self::default() }
     }
 
     /// These settings with what stronger layers say, weakest first: global, channel, session, call.
     #[must_use]
-    pub fn with(self, layers: &[QueueOverride]) -> Self {
+    pub fn with(self, layers: &[InputQueueOverride]) -> Self {
         layers.iter().fold(self, |settings, layer| Self {
             mode: layer.mode.unwrap_or(settings.mode),
             cap: layer.cap.unwrap_or(settings.cap),
@@ -213,34 +214,34 @@ impl QueueSettings {
     }
 
     /// Checks every bound.
-    pub fn validate(&self) -> Result<(), WorkError> {
+    pub fn validate(&self) -> Result<(), RequestError> {
         if !(1..=INPUTS_PENDING_MAX).contains(&self.cap) {
             let problem = format!("{} messages are out of range", self.cap);
             let fix = format!("use 1 to {INPUTS_PENDING_MAX}");
-            return Err(WorkError::invalid("queue.cap", problem, fix));
+            return Err(RequestError::invalid("queue.cap", problem, fix));
         }
         if self.debounce > INPUT_DEBOUNCE_MAX {
             let problem = format!("{} ms are too long", self.debounce.as_millis());
             let fix = format!("use at most {}", INPUT_DEBOUNCE_MAX.as_millis());
-            return Err(WorkError::invalid("queue.debounce_ms", problem, fix));
+            return Err(RequestError::invalid("queue.debounce_ms", problem, fix));
         }
         Ok(())
     }
 
     /// When a message that comes now may become a turn. Each further collected message moves the time of all of them.
-    pub fn due(&self, mode: QueueMode, now: Timestamp) -> Timestamp {
-        if mode == QueueMode::Collect { now.after(self.debounce) } else { now }
+    pub fn due(&self, mode: InputMode, now: Timestamp) -> Timestamp {
+        if mode == InputMode::Collect { now.after(self.debounce) } else { now }
     }
 
     /// What happens when one more message comes to `pending` waiting ones.
-    pub fn overflow(&self, pending: usize) -> Overflow {
+    pub fn overflow(&self, pending: usize) -> OverflowDecision {
         let cap = self.cap.max(1);
         match self.drop {
-            _ if pending < cap => Overflow::Fits,
-            DropPolicy::New => Overflow::Reject,
-            drop => Overflow::DropOldest {
+            _ if pending < cap => OverflowDecision::Accept,
+            OverflowPolicy::RejectNew => OverflowDecision::Reject,
+            drop => OverflowDecision::DropOldest {
                 count: pending.saturating_sub(cap).saturating_add(1),
-                summarize: drop == DropPolicy::Summarize,
+                summarize: drop == OverflowPolicy::Summarize,
             },
         }
     }

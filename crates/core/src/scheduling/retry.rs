@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::env::time::millis;
 use crate::execution_policy::PolicyError;
 use crate::recovery::{OutcomeCode, RetryClass};
-use crate::text::string_enum::words;
+use crate::text::string_enum::string_enum;
 use crate::usage::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, RETRY_CAP, RETRY_DELAY_DEFAULT, RETRY_FACTOR_DEFAULT,
     RETRY_FACTOR_MAX,
 };
 
-words! {
+string_enum! {
     /// How a wait is spread, so that many that failed together do not come back together.
     #[derive(Default)]
     Jitter, "a jitter" {
@@ -103,7 +103,7 @@ impl RetryPolicy {
 
     /// The normal form: within the bounds, and no first wait that is longer than the longest.
     #[must_use]
-    pub fn normalised(mut self) -> Self {
+    pub fn normalized(mut self) -> Self {
         self.max_attempts = self.max_attempts.clamp(1, ATTEMPTS_MAX);
         self.factor = self.factor.clamp(1, RETRY_FACTOR_MAX);
         self.cap = self.cap.min(RETRY_CAP);
@@ -112,7 +112,7 @@ impl RetryPolicy {
     }
 
     /// Is this outcome one that is tried again at all?
-    pub fn covers(&self, code: OutcomeCode) -> bool {
+    pub fn retries(&self, code: OutcomeCode) -> bool {
         code.retry_class() != RetryClass::Never
             && self.retry_on.as_ref().is_none_or(|codes| codes.contains(&code))
     }

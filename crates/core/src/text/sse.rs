@@ -1,28 +1,28 @@
-//! Server-sent events, cut out of a byte stream. One parser for vendors and for our own API.
+//! Parser of server-sent events, used for model vendors and for the Provost API.
 //!
-//! Linear in the bytes it is given, and bounded by [`SseLimits`]. It knows nothing of HTTP and nothing of what the events mean.
+//! Runs in linear time and is bounded by [`SseLimits`]. It depends neither on HTTP nor on the meaning of the events.
 
 use std::time::Duration;
 
 use crate::usage::limits::SSE_EVENT_BYTES_MAX;
 
-/// One event, borrowed from the parser until the next one. Nothing of it is checked to be UTF-8.
+/// One event. It borrows from the parser, and its fields are not checked to be UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseFrame<'a> {
-    /// Its `id:` field, if it has one.
+    /// The `id` field.
     pub id: Option<&'a [u8]>,
-    /// Its `event:` field; empty if it has none.
+    /// The `event` field. Empty if the event has none.
     pub event: &'a [u8],
-    /// Its `data:` lines, joined by line feeds; `None` if it only has an id.
+    /// The `data` lines, joined by line feeds. `None` if the event only has an id.
     pub data: Option<&'a [u8]>,
 }
 
-/// What a parser holds at most.
+/// Memory limits of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// Bytes of one event.
+    /// Largest number of bytes of one event.
     pub event_bytes: usize,
-    /// Bytes of comments between two events.
+    /// Largest number of bytes of comments between two events.
     pub comment_bytes: usize,
 }
 
@@ -32,29 +32,29 @@ impl Default for SseLimits {
     }
 }
 
-/// Why the bytes cannot be cut into events.
+/// Error of a stream that exceeds the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// An event that does not end.
+    /// An event is larger than the limit.
     #[error("an event of the stream is too large")]
     TooLarge,
-    /// Signs of life, and nothing else.
+    /// The server sent only keep-alive comments, beyond the limit.
     #[error("the stream holds too many comments and no event")]
-    OnlyComments,
+    TooManyComments,
 }
 
-/// Cuts chunks of bytes into events, wherever the chunks break.
+/// Splits chunks of bytes into events, independent of the chunk boundaries.
 #[derive(Debug)]
 pub struct SseParser {
-    /// The beginning of a line whose end has not come yet.
+    /// Start of an incomplete line.
     line: Vec<u8>,
     id: Option<Vec<u8>>,
     event: Vec<u8>,
     data: Option<Vec<u8>>,
-    /// The last chunk ended in a carriage return; a line feed that follows belongs to it.
+    /// The last chunk ended with a carriage return. A line feed at the start of the next chunk belongs to it.
     after_cr: bool,
     at_start: bool,
-    /// Bytes of comments since the last event.
+    /// Number of bytes of comments since the last event.
     comments: usize,
     retry: Option<Duration>,
     limits: SseLimits,
@@ -67,7 +67,7 @@ impl Default for SseParser {
 }
 
 impl SseParser {
-    /// A parser that refuses more than these limits.
+    /// Creates a parser with the given limits.
     pub fn with_limits(limits: SseLimits) -> Self {
         Self {
             line: Vec::new(),
@@ -82,12 +82,12 @@ impl SseParser {
         }
     }
 
-    /// How long the server asks the client to wait before it connects again.
+    /// Reconnection delay that the server requested, if any.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes a chunk in and hands each event that ends in it to `sink`.
+    /// Parses a chunk and passes each event that ends in it to `sink`.
     pub fn push<E: From<SseError>>(
         &mut self,
         mut chunk: &[u8],
@@ -101,14 +101,14 @@ impl SseParser {
             let (head, tail) = (&chunk[..end], &chunk[end + 1..]);
             let is_cr = chunk[end] == b'\r';
             if self.line.is_empty() {
-                self.take_line(head, &mut sink)?;
+                self.process_line(head, &mut sink)?;
             } else {
                 let mut line = std::mem::take(&mut self.line);
                 line.extend_from_slice(head);
-                let taken = self.take_line(&line, &mut sink);
+                let result = self.process_line(&line, &mut sink);
                 line.clear();
                 self.line = line;
-                taken?;
+                result?;
             }
             chunk = match tail.strip_prefix(b"\n") {
                 Some(rest) if is_cr => rest,
@@ -120,23 +120,23 @@ impl SseParser {
         self.check_size(0)
     }
 
-    /// The end of the bytes: an event whose lines are whole is given out even if the empty line after it is missing.
+    /// Ends the stream. An event without the final blank line is still passed to `sink`.
     ///
-    /// A line that was cut in its middle is dropped, except the word that ends a stream.
+    /// An event whose last line is incomplete is dropped, except `data: [DONE]`, which marks the end of a stream.
     pub fn finish<E: From<SseError>>(
         &mut self,
         mut sink: impl FnMut(SseFrame<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.line == b"data: [DONE]" || self.line == b"data:[DONE]" {
             let line = std::mem::take(&mut self.line);
-            self.take_line(&line, &mut sink)?;
+            self.process_line(&line, &mut sink)?;
         } else if !self.line.is_empty() {
             return Ok(());
         }
         self.dispatch(&mut sink)
     }
 
-    fn take_line<E: From<SseError>>(
+    fn process_line<E: From<SseError>>(
         &mut self,
         mut line: &[u8],
         sink: &mut impl FnMut(SseFrame<'_>) -> Result<(), E>,
@@ -177,11 +177,11 @@ impl SseParser {
                 let millis = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
                 self.retry = millis.map(Duration::from_millis).or(self.retry);
             }
-            // A comment, which keeps the connection alive, or something of a later version.
+            // A keep-alive comment or an unknown field.
             _ => {
                 self.comments = self.comments.saturating_add(line.len());
                 if self.comments > self.limits.comment_bytes {
-                    return Err(SseError::OnlyComments.into());
+                    return Err(SseError::TooManyComments.into());
                 }
             }
         }
@@ -194,7 +194,8 @@ impl SseParser {
     ) -> Result<(), E> {
         let (id, data) = (self.id.take(), self.data.take());
         let event = std::mem::take(&mut self.event);
-        // An id alone is no event, but a position that a client can come back to.
+        // An event with only an id is not dispatched by the standard, but the id is a cursor that a client can resume
+        // from.
         if id.is_none() && data.is_none() {
             return Ok(());
         }
@@ -202,10 +203,10 @@ impl SseParser {
         sink(SseFrame { id: id.as_deref(), event: &event, data: data.as_deref() })
     }
 
-    fn check_size<E: From<SseError>>(&self, more: usize) -> Result<(), E> {
+    fn check_size<E: From<SseError>>(&self, additional: usize) -> Result<(), E> {
         let length = |field: &Option<Vec<u8>>| field.as_ref().map_or(0, Vec::len);
-        let held = self.line.len() + self.event.len() + length(&self.id) + length(&self.data);
-        if held + more > self.limits.event_bytes {
+        let buffered = self.line.len() + self.event.len() + length(&self.id) + length(&self.data);
+        if buffered + additional > self.limits.event_bytes {
             return Err(SseError::TooLarge.into());
         }
         Ok(())

@@ -1,14 +1,15 @@
-//! Closed sets of words: the one way in which a state, a mode or a code is written.
+//! Enums whose variants have one fixed text each.
 //!
-//! What is stored, what is sent and what is shown is the same text, so it is said once per word.
+//! The stored, the sent and the displayed form is the same text.
 
-/// Defines an enum whose variants are words, with `ALL`, `as_str`, `Display`, `FromStr` and serde.
+/// Defines an enum of fixed texts with `ALL`, `as_str`, `Display`, `FromStr`, serde and a JSON schema.
 ///
-/// `or "…"` gives a second spelling that is read and never written.
-macro_rules! words {
+/// `$what` names the set with its article, for the error of `FromStr`. `as "…"` sets another name of the JSON schema.
+/// `or "…"` adds a second spelling that is read but never written.
+macro_rules! string_enum {
     (
         $(#[$meta:meta])*
-        $name:ident, $what:literal {
+        $name:ident $(as $schema:literal)?, $what:literal {
             $( $(#[$doc:meta])* $variant:ident = $text:literal $(or $alias:literal)? ),+ $(,)?
         }
     ) => {
@@ -19,10 +20,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word of the set, in the order of this page.
+            /// All variants, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$( Self::$variant ),+];
 
-            /// The word as it is stored and sent.
+            /// Returns the text that is stored and sent.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => $text ),+
@@ -37,11 +38,11 @@ macro_rules! words {
         }
 
         impl ::std::str::FromStr for $name {
-            type Err = $crate::lifecycle::UnknownWord;
+            type Err = $crate::lifecycle::ParseEnumError;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text {
                     $( $text $(| $alias)? => Ok(Self::$variant), )+
-                    _ => Err($crate::lifecycle::UnknownWord::new($what, text, &[$( $text ),+])),
+                    _ => Err($crate::lifecycle::ParseEnumError::new($what, text, &[$( $text ),+])),
                 }
             }
         }
@@ -54,7 +55,7 @@ macro_rules! words {
 
         impl ::schemars::JsonSchema for $name {
             fn schema_name() -> ::std::borrow::Cow<'static, str> {
-                stringify!($name).into()
+                [$( $schema, )? stringify!($name)][0].into()
             }
 
             fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
@@ -73,4 +74,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use string_enum;

@@ -1,6 +1,7 @@
-//! Bounds, each with a name.
+//! Named limits and defaults.
 //!
-//! [`Limits`] is what a user sets for a run. The constants are what Provost itself never exceeds.
+//! [`Limits`] are the limits that a user sets for a run. The constants are the defaults and the hard limits of
+//! Provost.
 
 use std::time::Duration;
 
@@ -8,141 +9,141 @@ use serde::{Deserialize, Serialize};
 
 use crate::Money;
 
-/// Rounds of tool calls a run may take unless it says otherwise.
+/// Default limit of tool-call rounds in a run.
 pub const TURNS_DEFAULT: u32 = 10;
-/// Agents inside agents.
+/// Default limit of the nesting depth of agents.
 pub const DEPTH_DEFAULT: u32 = 8;
-/// Time one tool call may take unless the tool says otherwise.
+/// Default timeout of one tool call.
 pub const TOOL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// Bytes of one tool result that reach the model; the rest is cut with a marker.
+/// Largest number of bytes of one tool result that the model receives. A longer result is truncated and marked.
 pub const TOOL_OUTPUT_BYTES_MAX: usize = 50 * 1024;
-/// Bytes of one tool result's image or file parts that are kept at all.
+/// Largest number of bytes of the image and file parts of one tool result that are stored.
 pub const TOOL_BINARY_BYTES_MAX: usize = 20 * 1024 * 1024;
-/// Bytes of the arguments of one tool call.
+/// Largest number of bytes of the arguments of one tool call.
 pub const TOOL_ARGUMENTS_BYTES_MAX: usize = 1024 * 1024;
-/// Tool calls in one answer of a model; more is a runaway answer.
+/// Largest number of tool calls in one response. A response with more is treated as runaway output.
 pub const CALLS_PER_TURN_MAX: usize = 128;
-/// Tool calls of one turn that run at once unless the agent says otherwise.
+/// Default number of tool calls of one turn that run concurrently.
 pub const PARALLEL_TOOLS_DEFAULT: usize = 16;
-/// Times a model may repeat a call with arguments the tool refuses, per tool and run.
+/// Default number of retries of a call whose arguments the tool rejected, per tool and run.
 pub const ARGUMENT_RETRIES_DEFAULT: u32 = 3;
-/// Times an answer that is not the wanted type is sent back.
+/// Default number of retries of a response that does not match the output type.
 pub const OUTPUT_RETRIES_DEFAULT: u32 = 2;
-/// Bytes of one server-sent event from a provider.
+/// Largest number of bytes of one server-sent event of a provider.
 pub const SSE_EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Bytes of a whole model answer.
+/// Largest number of bytes of one model response.
 pub const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Bytes of a provider's error body that are read.
+/// Largest number of bytes that are read of a provider's error response.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
-/// Messages a live run holds for its next safe point.
+/// Largest number of messages that wait in a live run for the next step.
 pub const INBOX_MESSAGES_MAX: usize = 64;
-/// Characters of an agent or tool name.
+/// Largest number of characters of an agent or tool name.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// How long a worker owns a run without a word from it.
+/// Time after which the lease of a run expires unless its worker renews it.
 pub const LEASE_TTL: Duration = Duration::from_secs(30);
-/// How often a worker renews what it owns.
+/// Interval at which a worker renews its leases.
 pub const LEASE_HEARTBEAT: Duration = Duration::from_secs(10);
-/// Crashes of one run in a row, without a committed step between them, that stop it.
+/// Number of consecutive crashes of a run, without a committed step between them, after which the run is stopped.
 pub const CRASHES_MAX: u32 = 5;
-/// Time a run may take unless its command says otherwise.
+/// Default timeout of a run.
 pub const RUN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
-/// Tries of a run unless its policy says otherwise.
+/// Default number of attempts of a run.
 pub const ATTEMPTS_DEFAULT: u32 = 3;
-/// Tries of a run that a policy may ask for.
+/// Largest number of attempts that an execution policy may set.
 pub const ATTEMPTS_MAX: u32 = 20;
-/// The first wait before another try.
+/// Default delay before the first retry.
 pub const RETRY_DELAY_DEFAULT: Duration = Duration::from_secs(1);
-/// How much longer each further wait is.
+/// Default factor by which the delay grows with each retry.
 pub const RETRY_FACTOR_DEFAULT: u32 = 2;
-/// The largest factor a policy may ask for.
+/// Largest factor that an execution policy may set.
 pub const RETRY_FACTOR_MAX: u32 = 10;
-/// The longest wait that we choose ourselves.
+/// Upper bound of a computed retry delay.
 pub const RETRY_CAP: Duration = Duration::from_secs(300);
-/// Inputs that wait for one session unless its settings say otherwise.
+/// Default capacity of a session's input queue.
 pub const INPUTS_PENDING_DEFAULT: usize = 20;
-/// Inputs that settings may let wait for one session.
+/// Largest capacity of an input queue that settings may set.
 pub const INPUTS_PENDING_MAX: usize = 1000;
-/// The quiet time after which collected inputs become one turn.
+/// Default quiet time after which collected inputs become one turn.
 pub const INPUT_DEBOUNCE_DEFAULT: Duration = Duration::from_millis(500);
-/// The longest quiet time that settings may ask for.
+/// Longest quiet time that settings may set.
 pub const INPUT_DEBOUNCE_MAX: Duration = Duration::from_secs(60);
-/// How long a person has to decide unless the question says otherwise.
+/// Default time until an approval request expires.
 pub const APPROVAL_EXPIRY_DEFAULT: Duration = Duration::from_secs(30 * 60);
-/// The longest time a decision may be waited for.
+/// Longest time until an approval request expires.
 pub const APPROVAL_EXPIRY_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How long a person has to answer an agent's question unless it says otherwise.
-pub const QUESTION_EXPIRY_DEFAULT: Duration = Duration::from_secs(900);
-/// The first wait before a delivery is sent again.
-pub const DELIVERY_DELAY: Duration = Duration::from_secs(15);
-/// The longest wait before a delivery is sent again.
-pub const DELIVERY_DELAY_MAX: Duration = Duration::from_secs(300);
-/// How long a delivery is sent again before it is left to an operator.
-pub const DELIVERY_GIVE_UP: Duration = Duration::from_secs(30 * 60);
-/// Webhooks of one namespace.
+/// Default time until a question of an agent to a person expires.
+pub const USER_QUESTION_EXPIRY_DEFAULT: Duration = Duration::from_secs(900);
+/// Delay before the first retry of a delivery.
+pub const DELIVERY_RETRY_DELAY: Duration = Duration::from_secs(15);
+/// Longest delay between retries of a delivery.
+pub const DELIVERY_RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
+/// Time after which a delivery is no longer retried and is left to an operator.
+pub const DELIVERY_RETRY_WINDOW: Duration = Duration::from_secs(30 * 60);
+/// Largest number of webhooks in a namespace.
 pub const WEBHOOKS_MAX: usize = 100;
-/// The first wait before an event is sent to a webhook again.
-pub const POST_DELAY: Duration = Duration::from_secs(5);
-/// The longest wait before an event is sent to a webhook again.
-pub const POST_DELAY_MAX: Duration = Duration::from_secs(3600);
-/// How long an event is sent to a webhook again before it is given up.
-pub const POST_GIVE_UP: Duration = Duration::from_secs(24 * 3600);
-/// Failures to run anything that open the breaker of a class.
+/// Delay before the first retry of a webhook delivery.
+pub const WEBHOOK_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Longest delay between retries of a webhook delivery.
+pub const WEBHOOK_RETRY_DELAY_MAX: Duration = Duration::from_secs(3600);
+/// Time after which a webhook delivery is no longer retried.
+pub const WEBHOOK_RETRY_WINDOW: Duration = Duration::from_secs(24 * 3600);
+/// Number of failures that open the circuit breaker of an execution class.
 pub const CLASS_FAILURES_MAX: usize = 5;
-/// Failures to run anything after which a class is shown with a warning.
+/// Number of failures at which an execution class is displayed with a warning.
 pub const CLASS_FAILURES_WARN: usize = 3;
-/// The time in which those failures count.
+/// Time window in which those failures count.
 pub const CLASS_FAILURE_WINDOW: Duration = Duration::from_secs(600);
-/// How long an open breaker waits before it lets one attempt through.
+/// Time after which an open circuit breaker lets one attempt through.
 pub const CLASS_PROBE_AFTER: Duration = Duration::from_secs(60);
-/// Thousandths of a processor core a sandbox gets unless the policy says otherwise.
+/// Default CPU limit of a sandbox, in thousandths of a core.
 pub const CPU_MILLICORES_DEFAULT: u32 = 2000;
-/// Thousandths of a processor core a policy may ask for.
+/// Largest CPU limit that an execution policy may set, in thousandths of a core.
 pub const CPU_MILLICORES_MAX: u32 = 32_000;
-/// Bytes of memory a sandbox gets unless the policy says otherwise.
+/// Default memory limit of a sandbox, in bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 2 * 1024 * 1024 * 1024;
-/// Bytes of memory a policy may ask for.
+/// Largest memory limit that an execution policy may set, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 128 * 1024 * 1024 * 1024;
-/// Graphics processors a policy may ask for.
+/// Largest number of GPUs that an execution policy may set.
 pub const GPUS_MAX: u32 = 8;
-/// Bytes of the text of one command or input.
+/// Largest number of bytes of the text of one command or input.
 pub const COMMAND_TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of one command with everything in it.
+/// Largest number of bytes of one command in total.
 pub const COMMAND_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// Files one command may carry.
+/// Largest number of attachments of one command.
 pub const COMMAND_ATTACHMENTS_MAX: usize = 32;
-/// Parts of the message of one command.
+/// Largest number of parts in the message of one command.
 pub const COMMAND_PARTS_MAX: usize = 64;
-/// Bytes of what a command adds to the agent's instructions.
+/// Largest number of bytes that a command may add to the agent's instructions.
 pub const COMMAND_PROMPT_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a label, a key or an address in a command.
+/// Largest number of bytes of a label, key or address in a command.
 pub const COMMAND_FIELD_BYTES_MAX: usize = 512;
-/// How far a priority may be from the normal 0. One step counts like one minute of waiting.
+/// Largest distance of a priority from the default 0. One priority step equals one minute of waiting time.
 pub const PRIORITY_MAX: i32 = 1000;
-/// Characters of a namespace.
+/// Largest number of characters of a namespace.
 pub const NAMESPACE_CHARS_MAX: usize = 63;
-/// Characters of a session's name.
+/// Largest number of characters of a session name.
 pub const SESSION_CHARS_MAX: usize = 200;
 
-/// What one run may use. `None` means that this thing is not limited.
+/// Limits of one run. `None` means unlimited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Rounds of tool calls. With N the model is called at most N + 1 times.
+    /// Rounds of tool calls. With N rounds the model is called at most N + 1 times.
     pub turns: Option<u32>,
-    /// Tool calls in all.
+    /// Total number of tool calls.
     pub tool_calls: Option<u32>,
-    /// Input tokens in all.
+    /// Total input tokens.
     pub input_tokens: Option<u64>,
-    /// Output tokens in all.
+    /// Total output tokens.
     pub output_tokens: Option<u64>,
-    /// Input and output tokens in all.
+    /// Total input and output tokens.
     pub total_tokens: Option<u64>,
-    /// Money in all. A model without a known price is refused under this limit, never counted as free.
+    /// Total cost. With this limit, a model without a known price is rejected instead of counted as free.
     pub cost: Option<Money>,
-    /// Time from the start, pauses included; the time a run was suspended does not count.
+    /// Wall-clock time since the start, including pauses. Time in which the run was suspended does not count.
     pub wall: Option<Duration>,
-    /// Agents inside agents.
+    /// Nesting depth of agents.
     pub depth: Option<u32>,
 }
 
@@ -162,40 +163,40 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No bound at all: the loop runs until the model stops. Say it only when you mean it.
+    /// No limits at all: the loop runs until the model stops. Use with care.
     pub fn unlimited() -> Self {
         Self { turns: None, depth: None, ..Self::default() }
     }
 
-    /// Sets the rounds of tool calls.
+    /// Sets the limit of tool-call rounds.
     #[must_use]
     pub fn turns(mut self, turns: u32) -> Self {
         self.turns = Some(turns);
         self
     }
 
-    /// Sets the number of tool calls.
+    /// Sets the limit of tool calls.
     #[must_use]
     pub fn tool_calls(mut self, calls: u32) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// Sets the total number of tokens.
+    /// Sets the limit of total tokens.
     #[must_use]
     pub fn total_tokens(mut self, tokens: u64) -> Self {
         self.total_tokens = Some(tokens);
         self
     }
 
-    /// Sets the amount of money.
+    /// Sets the cost limit.
     #[must_use]
     pub fn cost(mut self, cost: Money) -> Self {
         self.cost = Some(cost);
         self
     }
 
-    /// Sets the time.
+    /// Sets the limit of wall-clock time.
     #[must_use]
     pub fn wall(mut self, wall: Duration) -> Self {
         self.wall = Some(wall);

@@ -1,4 +1,4 @@
-//! Money, in decimals.
+//! Amounts of money as exact decimals, and model prices.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Usage;
 use crate::text::first_chars;
 
-/// Tokens in the unit that vendors quote prices for.
+/// Number of tokens that vendors quote prices for.
 const PRICE_UNIT_TOKENS: u64 = 1_000_000;
 
 /// An ISO 4217 currency code.
@@ -21,12 +21,12 @@ const PRICE_UNIT_TOKENS: u64 = 1_000_000;
 pub struct Currency([u8; 3]);
 
 impl Currency {
-    /// US dollars: what vendors charge in unless they say otherwise.
+    /// US dollars, the default currency of vendor prices.
     pub const USD: Currency = Currency(*b"USD");
     /// Euros.
     pub const EUR: Currency = Currency(*b"EUR");
 
-    /// The three letters.
+    /// The three letters of the code.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("???")
     }
@@ -69,13 +69,13 @@ impl From<Currency> for String {
     }
 }
 
-/// Why a sum cannot be formed.
+/// Error of a money operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
-    /// Not three upper-case letters.
+    /// The text is not three upper-case letters.
     #[error("`{0}` is not a currency: use three capital letters such as USD")]
     Currency(String),
-    /// Adding dollars to euros.
+    /// The two amounts have different currencies.
     #[error("cannot add {1:?} to {0:?}: convert one of them first")]
     Mixed(Currency, Currency),
 }
@@ -83,35 +83,35 @@ pub enum MoneyError {
 /// An exact amount in one currency.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Money {
-    /// How much.
+    /// Decimal amount.
     #[schemars(with = "String")]
     pub amount: Decimal,
-    /// Of what.
+    /// Currency of the amount.
     #[serde(default)]
     pub currency: Currency,
 }
 
 impl Money {
-    /// Nothing, in dollars.
+    /// Zero dollars.
     pub const ZERO: Money = Money { amount: Decimal::ZERO, currency: Currency::USD };
 
-    /// An amount of dollars.
+    /// Creates an amount in US dollars.
     pub fn usd(amount: Decimal) -> Self {
         Self { amount, currency: Currency::USD }
     }
 
-    /// So many millionths of the ledger's currency.
+    /// Converts millionths of the default currency.
     pub fn from_micros(micros: i64) -> Self {
         Self { amount: Decimal::new(micros, 6).normalize(), currency: Currency::default() }
     }
 
-    /// In millionths of the currency, rounded up: what is set aside must not be too little.
+    /// Amount in millionths of the currency, rounded up so that a reservation is never too small.
     pub fn micros(self) -> i64 {
         let micros = self.amount.saturating_mul(Decimal::from(1_000_000)).ceil();
         micros.to_i64().unwrap_or(i64::MAX)
     }
 
-    /// Adds an amount of the same currency. Zero of any currency adds to anything.
+    /// Adds an amount of the same currency. A zero amount of any currency can be added.
     pub fn plus(self, other: Money) -> Result<Money, MoneyError> {
         if other.amount.is_zero() {
             return Ok(self);
@@ -143,41 +143,42 @@ impl fmt::Debug for Money {
     }
 }
 
-/// What a model costs, per million tokens.
+/// Prices of a model, per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pricing {
-    /// Input that no cache answered.
+    /// Price of input that was not read from or written to the cache.
     pub input: Decimal,
-    /// Output, and reasoning where the vendor has no special price for it.
+    /// Price of output. It also applies to reasoning if `reasoning` is `None`.
     pub output: Decimal,
-    /// Input read from the vendor's cache; the input price where the vendor has no special one.
+    /// Price of input read from the vendor's cache. `None` means the price of `input`.
     #[serde(default)]
     pub cache_read: Option<Decimal>,
-    /// Input written to the vendor's cache; the input price where the vendor has no special one.
+    /// Price of input written to the vendor's cache. `None` means the price of `input`.
     #[serde(default)]
     pub cache_write: Option<Decimal>,
-    /// Output that is reasoning; the output price where the vendor has no special one.
+    /// Price of reasoning output. `None` means the price of `output`.
     #[serde(default)]
     pub reasoning: Option<Decimal>,
-    /// What the prices are in.
+    /// Currency of the prices.
     #[serde(default)]
     pub currency: Currency,
 }
 
 impl Pricing {
-    /// A price for a million tokens from one for a single token, as some lists have it; nothing if it is none.
+    /// Converts a price per token to a price per million tokens. `None` if the text is not a number or is negative.
     pub fn per_million(one_token: &str) -> Option<Decimal> {
         let price = one_token.parse::<Decimal>().or_else(|_| Decimal::from_scientific(one_token));
         let price = price.ok()?.checked_mul(Decimal::from(PRICE_UNIT_TOKENS))?;
         (!price.is_sign_negative()).then(|| price.normalize())
     }
 
-    /// The price of some usage.
+    /// Cost of a usage.
     pub fn cost(&self, usage: &Usage) -> Money {
-        let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
+        let uncached =
+            usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
         let lines = [
-            (plain, self.input),
+            (uncached, self.input),
             (usage.cache_read, self.cache_read.unwrap_or(self.input)),
             (usage.cache_write, self.cache_write.unwrap_or(self.input)),
             (usage.output.saturating_sub(usage.reasoning), self.output),
@@ -188,22 +189,24 @@ impl Pricing {
         Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
     }
 
-    /// The most that so many tokens can cost, whatever they are.
+    /// Upper bound of the cost of so many tokens, whatever their kind.
     pub fn cost_max(&self, input: u64, output: u64) -> Money {
-        let dearest = |usual: Decimal, special: [Option<Decimal>; 2]| {
+        let highest = |usual: Decimal, special: [Option<Decimal>; 2]| {
             special.into_iter().flatten().fold(usual, Decimal::max)
         };
-        let input_price = dearest(self.input, [self.cache_read, self.cache_write]);
-        let output_price = dearest(self.output, [self.reasoning, None]);
+        let input_price = highest(self.input, [self.cache_read, self.cache_write]);
+        let output_price = highest(self.output, [self.reasoning, None]);
         let total = Decimal::from(input) * input_price + Decimal::from(output) * output_price;
         Money { amount: total / Decimal::from(PRICE_UNIT_TOKENS), currency: self.currency }
     }
 
-    /// The higher price of each sort; nothing if the two are not in one currency.
-    pub fn highest(&self, other: &Self) -> Option<Self> {
+    /// The higher price of each kind. `None` if the currencies differ.
+    pub fn max_prices(&self, other: &Self) -> Option<Self> {
         let part = |of: fn(&Self) -> (Option<Decimal>, Decimal)| match (of(self), of(other)) {
             ((None, _), (None, _)) => None,
-            ((one, usual), (two, also)) => Some(one.unwrap_or(usual).max(two.unwrap_or(also))),
+            ((one, usual), (two, other_usual)) => {
+                Some(one.unwrap_or(usual).max(two.unwrap_or(other_usual)))
+            }
         };
         (self.currency == other.currency).then(|| Self {
             input: self.input.max(other.input),
@@ -261,10 +264,10 @@ mod tests {
             reasoning: Some(dec("9")),
             currency: Currency::USD,
         };
-        let both = cheap.highest(&thinking).unwrap();
+        let both = cheap.max_prices(&thinking).unwrap();
         assert_eq!((both.input, both.output, both.reasoning), (dec("1"), dec("2"), Some(dec("9"))));
         assert_eq!((both.cache_read, both.cache_write), (Some(dec("0.5")), Some(dec("1.25"))));
-        assert_eq!(cheap.highest(&Pricing { currency: Currency::EUR, ..thinking }), None);
+        assert_eq!(cheap.max_prices(&Pricing { currency: Currency::EUR, ..thinking }), None);
     }
 
     #[test]

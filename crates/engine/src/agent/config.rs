@@ -1,8 +1,8 @@
-//! How an agent is configured: its defaults, its bounds, and how changes come together.
+//! Configuration of an agent: defaults, validation and merging of changes.
 
-use provost_core::execution_policy::PolicyPatch;
-use provost_core::lifecycle::WorkError;
-use provost_core::scheduling::{QueueOverride, QueueSettings};
+use provost_core::execution_policy::ExecutionPolicyPatch;
+use provost_core::lifecycle::RequestError;
+use provost_core::scheduling::{InputQueueOverride, InputQueueSettings};
 use provost_core::text::first_chars;
 use provost_core::usage::limits::{COMMAND_PROMPT_BYTES_MAX, NAME_CHARS_MAX};
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use serde_json::{Map, Value};
 
 use crate::error::EngineError;
 
-/// The one runner there is: the loop of this program.
+/// The only supported runner: the agent loop of this program.
 pub const RUNNER: &str = "provost";
 
-/// Whose models can be asked.
+/// The supported model providers.
 const PROVIDERS: [&str; 5] = ["anthropic", "openai", "openrouter", "ollama", "openai-compatible"];
 
-/// What an agent is told that has no instructions of its own.
+/// The instructions of an agent that has none of its own.
 const SYSTEM_PROMPT: &str = "You are a helpful agent. Do what you are asked with the tools you have, say what you did, and ask \
      when you cannot go on.";
 
-/// How an agent is configured. Keys that the engine does not know belong to whoever builds the agent.
+/// Configuration of an agent. Keys that the engine does not know belong to the agent factory.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentConfig {
-    /// What carries it out; `provost` if nothing is said.
+    /// The runner; `provost` if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
-    /// Whose models, if the name of the model does not say so.
+    /// The model provider, if the model name does not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The model, such as `anthropic/claude-sonnet-4-5`.
@@ -36,16 +36,16 @@ pub struct AgentConfig {
     /// The instructions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The folder it works in, below the workspace.
+    /// The working directory, relative to the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_dir: Option<String>,
-    /// What its runs may do, as far as it differs from the default.
+    /// The policy of its runs; unset fields keep the default.
     #[serde(skip_serializing_if = "is_default")]
-    pub policy: PolicyPatch,
-    /// How messages wait for its tasks, as far as it differs from the default.
+    pub policy: ExecutionPolicyPatch,
+    /// Queue settings for inputs of its tasks; unset fields keep the default.
     #[serde(skip_serializing_if = "is_default")]
-    pub queue: QueueOverride,
-    /// Everything else.
+    pub queue: InputQueueOverride,
+    /// All other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -55,7 +55,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl AgentConfig {
-    /// What a new agent of this name is configured with unless somebody says otherwise.
+    /// Returns the default configuration of a new agent.
     pub fn default_for(name: &str) -> Self {
         Self {
             runner: Some(RUNNER.to_owned()),
@@ -65,13 +65,13 @@ impl AgentConfig {
         }
     }
 
-    /// The same, for a name that somebody gave.
+    /// Returns the default configuration after checking the name.
     pub fn default_named(name: &str) -> Result<Self, EngineError> {
         check_name(name)?;
         Ok(Self::default_for(name))
     }
 
-    /// Checks everything that can be checked without asking anybody.
+    /// Validates everything that needs no other data.
     pub fn validate(&self) -> Result<(), EngineError> {
         if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != RUNNER) {
             let fix = format!("use `{RUNNER}`, or leave it out");
@@ -89,12 +89,12 @@ impl AgentConfig {
         {
             let problem = format!("the model is one of `{named}`");
             let fix = "leave the provider out, or name a model of it";
-            return Err(WorkError::invalid("agent.provider", problem, fix).into());
+            return Err(RequestError::invalid("agent.provider", problem, fix).into());
         }
         let bytes = self.system_prompt.as_ref().map_or(0, String::len);
         if bytes > COMMAND_PROMPT_BYTES_MAX {
             let (path, max) = ("agent.system_prompt".to_owned(), COMMAND_PROMPT_BYTES_MAX);
-            return Err(WorkError::TooLarge { path, bytes, max }.into());
+            return Err(RequestError::TooLarge { path, bytes, max }.into());
         }
         if let Some(dir) = &self.workspace_dir
             && (dir.is_empty() || dir.starts_with('/') || dir.split('/').any(|part| part == ".."))
@@ -103,16 +103,16 @@ impl AgentConfig {
             return Err(unknown("agent.workspace_dir", dir, fix.to_owned()));
         }
         self.policy.validate()?;
-        QueueSettings::default().with(&[self.queue]).validate()?;
+        InputQueueSettings::default().with(&[self.queue]).validate()?;
         Ok(())
     }
 
-    /// This configuration with a change: maps are merged, `null` takes a key away, everything else replaces.
+    /// Returns this configuration with a change: maps are merged, `null` removes a key, other values replace.
     pub fn merged(&self, change: &Map<String, Value>) -> Result<Self, EngineError> {
         let mut config = serde_json::to_value(self)?;
         merge(&mut config, &Value::Object(change.clone()));
         serde_json::from_value(config).map_err(|error| {
-            WorkError::invalid("agent", error.to_string(), "send what the key can hold").into()
+            RequestError::invalid("agent", error.to_string(), "send what the key can hold").into()
         })
     }
 }
@@ -136,7 +136,7 @@ fn merge(base: &mut Value, change: &Value) {
 
 fn unknown(path: &str, given: &str, fix: String) -> EngineError {
     let given = first_chars(given, 64);
-    WorkError::invalid(path, format!("`{given}` cannot be used"), fix).into()
+    RequestError::invalid(path, format!("`{given}` cannot be used"), fix).into()
 }
 
 /// A name is a short word: it stands in paths, keys and events.

@@ -1,4 +1,4 @@
-//! Profiles that were read before. A revision never changes, so it is read once.
+//! Cache of agent profiles. A revision never changes, so it is read once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use provost_store::table::governance::agent;
 use super::AgentProfile;
 use crate::error::EngineError;
 
-/// Profiles that are kept; then it starts anew.
+/// Profiles in the cache. When it is full, it is emptied.
 const KEPT_MAX: usize = 256;
 
-/// One revision of an agent.
+/// Identifies one revision of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ProfileKey {
     pub(crate) namespace: String,
@@ -20,12 +20,12 @@ pub(crate) struct ProfileKey {
     pub(crate) revision: u64,
 }
 
-/// Profiles by what names them.
+/// Agent profiles by their keys.
 #[derive(Default)]
 pub(crate) struct Profiles(Mutex<HashMap<ProfileKey, Arc<AgentProfile>>>);
 
 impl Profiles {
-    /// The profile, whether or not its agent was deleted since.
+    /// Returns the profile, even if its agent was deleted since.
     pub(crate) async fn get(
         &self,
         store: &Store,

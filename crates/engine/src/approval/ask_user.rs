@@ -1,4 +1,4 @@
-//! `ask_user`: the tool with which an agent asks a person and waits, without holding anything, for the answer.
+//! The tool `ask_user`: an agent asks the user a question, and its run is parked until the answer arrives.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 /// The name of the tool.
 const ASK_USER: &str = "ask_user";
-/// What the agent is told when nobody answered in time.
+/// The result of a question that expired.
 pub(crate) const NO_ANSWER: &str =
     "no_answer: nobody answered in time. Go on without the answer, or say what you need.";
 
-/// Questions of one call.
+/// Questions in one call.
 const QUESTIONS_MAX: usize = 3;
-/// Options of one question.
+/// Number of options of a question that has options.
 const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
-/// Seconds a question may stay open.
+/// Seconds that a question may stay open.
 const TIMEOUT_S: std::ops::RangeInclusive<u64> = 30..=3600;
 
 const DESCRIPTION: &str = "Asks the user and waits for the answer. Use it when you cannot go on without something that only the \
@@ -41,12 +41,12 @@ struct Question {
     options: Vec<String>,
 }
 
-/// The tool `ask_user`, for agents that may ask. The run is parked until somebody answers, or until the time is over.
+/// Creates the tool `ask_user`. The run is parked until a user answers or the question expires.
 pub fn ask_user() -> Result<FnTool, SpecError> {
     let spec = ToolSpec::new(ASK_USER, DESCRIPTION, schema())?.effect(EffectClass::Pure);
     Ok(FnTool::new(spec, |permit, _cx| {
         let asked = permit.parse::<Arguments>().and_then(|arguments| arguments.ask());
-        // The answer is the call's result; the tool itself never goes on.
+        // The answer becomes the result of the call; the tool itself never continues.
         std::future::ready(Err(asked.unwrap_or_else(|error| error))).boxed()
     }))
 }
@@ -83,13 +83,13 @@ impl Arguments {
     }
 }
 
-/// How long a question stays open, if it says so.
+/// Returns the time that a question may stay open, or `None` if the request does not set it.
 pub(crate) fn patience(request: &ApprovalRequest) -> Option<Duration> {
     let asked = request.payload.as_ref()?.get("timeout_s")?.as_u64()?;
     Some(Duration::from_secs(asked.clamp(*TIMEOUT_S.start(), *TIMEOUT_S.end())))
 }
 
-/// What the agent is told when the person does not want to answer.
+/// Returns the result of a question that the user declined.
 pub(crate) fn refusal(reason: &str) -> String {
     match reason {
         "" => "The user did not want to answer.".to_owned(),

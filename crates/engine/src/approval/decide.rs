@@ -1,10 +1,11 @@
-//! Deciding: an answer is recorded and carried out in one transaction, or it comes too late and changes nothing.
+//! Decisions: one transaction records and applies an answer; a late answer changes nothing.
 
-use provost_agent::run::Feed;
+use provost_agent::run::JournalEntry;
 use provost_core::durable::{ApprovalDecided, DurableEvent};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
-    ApprovalEvent, ApprovalKind, Fallback, Grant, Resolution, RunEvent, TaskEvent, WorkError,
+    ApprovalKind, ApprovalResult, ApprovalTimeoutAction, ApprovalTransition, GrantScope,
+    RequestError, RunTransition, TaskTransition,
 };
 use provost_core::recovery::OutcomeCode;
 use provost_core::usage::limits::{COMMAND_FIELD_BYTES_MAX, COMMAND_TEXT_BYTES_MAX};
@@ -27,13 +28,13 @@ use crate::run::event;
 use crate::run::lifecycle::{move_run, move_task, word};
 use crate::{child, queue};
 
-/// The result of a call that a person decided to leave.
+/// The result of a call with an unknown outcome that a user decided not to repeat.
 const LEFT_RESULT: &str = "A person looked at this call, whose outcome was unknown after an interruption, and decided to leave it \
      as it is. Do not repeat it.";
-/// Why a call did not run that nobody said anything about.
+/// The denial reason of an approval that expired.
 const NOBODY: &str = "nobody answered in time";
 
-/// Answers a question with yes or no.
+/// Answers an approval with a decision.
 pub(crate) fn answer(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -44,7 +45,7 @@ pub(crate) fn answer(
     say(tx, namespace, id, &Said::from(decision), by)
 }
 
-/// Answers a question.
+/// Answers an approval.
 pub(super) fn say(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -71,10 +72,10 @@ fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
     if bytes <= max {
         return Ok(());
     }
-    Err(WorkError::TooLarge { path: path.to_owned(), bytes, max }.into())
+    Err(RequestError::TooLarge { path: path.to_owned(), bytes, max }.into())
 }
 
-/// Answers the question that a run waits for with what was said to it; false if it asked nothing.
+/// Answers the question that a run waits for with the text of a message. Returns false if it waits for no question.
 pub(crate) fn answer_in_words(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -89,7 +90,7 @@ pub(crate) fn answer_in_words(
     Ok(false)
 }
 
-/// Nobody answered: the fallback counts.
+/// Settles an approval that has expired by its fallback.
 pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError> {
     let Some(row) = approval::get(tx, id)? else { return Ok(()) };
     run::lock(tx, row.run_id)?;
@@ -97,7 +98,7 @@ pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError>
     decide(tx, row, &Said::Nothing, "expiry").map(drop)
 }
 
-/// Records an answer and carries it out; a later one is told what was recorded.
+/// Records and applies an answer. If the approval was settled before, returns the recorded decision.
 pub(super) fn decide(
     tx: &mut Tx<'_>,
     mut row: Locked<ApprovalRow>,
@@ -106,16 +107,16 @@ pub(super) fn decide(
 ) -> Result<Answered, EngineError> {
     let kind: ApprovalKind = word(&row.kind)?;
     let event = match said {
-        Said::Yes(_) => ApprovalEvent::Approve,
-        Said::No(_) => ApprovalEvent::Deny,
-        Said::Words(_) => ApprovalEvent::Answer,
-        Said::Nothing => ApprovalEvent::Expire,
+        Said::Yes(_) => ApprovalTransition::Approve,
+        Said::No(_) => ApprovalTransition::Deny,
+        Said::Words(_) => ApprovalTransition::Answer,
+        Said::Nothing => ApprovalTransition::Expire,
     };
     let state = match kind.resolve(word(&row.state)?, event)? {
-        Resolution::Recorded(state) => {
+        ApprovalResult::AlreadyDecided(state) => {
             return Ok(Answered { id: row.id, state, counted: false, by: row.decided_by.clone() });
         }
-        Resolution::Applied(state) => state,
+        ApprovalResult::Applied(state) => state,
     };
     if let Said::Yes(reach) = said
         && !grant::can_reach(kind, *reach)
@@ -134,38 +135,40 @@ pub(super) fn decide(
     Ok(Answered { id: row.id, state, counted: true, by: row.decided_by.clone() })
 }
 
-/// What an answer, or silence, means in terms of yes and no.
+/// Returns the decision that an answer or an expiry stands for.
 fn decision(said: &Said, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
     Ok(match said {
         Said::Yes(_) => match row.ballot()? {
-            Some(ballot) => ApprovalDecision::ApprovedBy { by: ballot.yes() },
+            Some(ballot) => ApprovalDecision::ApprovedBy { by: ballot.approved_by() },
             None => ApprovalDecision::Approve,
         },
         Said::Words(_) => ApprovalDecision::Approve,
         Said::No(reason) => ApprovalDecision::Deny { reason: reason.clone() },
-        Said::Nothing if word::<Fallback>(&row.fallback)?.allows(/*on_list*/ false) => {
+        Said::Nothing
+            if word::<ApprovalTimeoutAction>(&row.fallback)?.allows(/*on_list*/ false) =>
+        {
             ApprovalDecision::Approve
         }
         Said::Nothing => ApprovalDecision::Deny { reason: NOBODY.to_owned() },
     })
 }
 
-/// The answer as its row keeps it.
+/// Returns the answer in its stored form.
 fn recorded(said: &Said, decision: &ApprovalDecision) -> Value {
     match said {
-        Said::Yes(Grant::Once) | Said::No(_) | Said::Nothing => json!(decision),
+        Said::Yes(GrantScope::Once) | Said::No(_) | Said::Nothing => json!(decision),
         Said::Yes(grant) => json!({"answer": "approve", "grant": grant}),
         Said::Words(text) => json!({"answer": "approve", "text": text}),
     }
 }
 
-/// What an answer does to its run.
+/// The effect of a decision on its run.
 enum Consequence {
-    /// The run is told.
-    Feed(Box<Feed>),
-    /// The run may go on.
+    /// Appends an entry to the journal of the run.
+    Feed(Box<JournalEntry>),
+    /// Lets the run continue.
     GoOn,
-    /// The run ends.
+    /// Ends the run.
     End(OutcomeCode, String),
 }
 
@@ -182,7 +185,7 @@ fn carry_out(
         grant::store(tx, &run, row, *reach, by)?;
     }
     if run.phase != "parked" || run.cancel_requested.is_some() {
-        // It is recorded; nobody waits for it any more.
+        // The decision is recorded, but the run no longer waits for it.
         return Ok(());
     }
     let consequence = consequence(tx, row, kind, said, decision)?;
@@ -206,7 +209,7 @@ fn carry_out(
     Ok(())
 }
 
-/// What an answer to each kind of question does.
+/// Returns the effect of an answer, which depends on the kind of the approval.
 fn consequence(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,
@@ -215,7 +218,7 @@ fn consequence(
     decision: &ApprovalDecision,
 ) -> Result<Consequence, EngineError> {
     use ApprovalKind as K;
-    let yes = decision.is_yes();
+    let yes = decision.is_approved();
     let request: ApprovalRequest = serde_json::from_str(&row.request)?;
     let call = &request.call;
     Ok(match (kind, said) {
@@ -231,16 +234,18 @@ fn consequence(
             };
             finished(tx, ToolResult::text(call, ask_user::refusal(reason)))
         }
-        (K::Tool | K::EffectUnknown, _) => Consequence::Feed(Box::new(Feed::ApprovalDecided {
-            id: row.id,
-            decision: decision.clone(),
-        })),
+        (K::Tool | K::EffectUnknown, _) => {
+            Consequence::Feed(Box::new(JournalEntry::ApprovalDecided {
+                id: row.id,
+                decision: decision.clone(),
+            }))
+        }
         (K::BudgetRaise, _) if yes => {
             raise_budget(tx, row)?;
             Consequence::GoOn
         }
         (K::BudgetRaise, _) => {
-            Consequence::End(OutcomeCode::Budget, "no more money was given".to_owned())
+            Consequence::End(OutcomeCode::BudgetExceeded, "no more money was given".to_owned())
         }
         (K::Start | K::Plan, _) => match decision {
             ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => Consequence::GoOn,
@@ -256,7 +261,11 @@ fn consequence(
 }
 
 fn finished(tx: &Tx<'_>, result: ToolResult) -> Consequence {
-    let feed = Feed::ToolFinished { result: Box::new(result), fault: false, at: tx.now() };
+    let feed = JournalEntry::ToolFinished {
+        result: Box::new(result),
+        invalid_arguments: false,
+        at: tx.now(),
+    };
     Consequence::Feed(Box::new(feed))
 }
 
@@ -268,16 +277,16 @@ fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Everything a parked run waited for is there.
+/// Returns a parked run to the queue: everything that it waited for has arrived.
 pub(crate) fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
-    move_run(run, RunEvent::Woken)?;
+    move_run(run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
         task.save(tx)?;
-        move_task(tx, &mut task, TaskEvent::Requeued)?;
+        move_task(tx, &mut task, TaskTransition::Requeued)?;
     }
     tx.hint(Hint::Approval(run.id));
     queue::refresh(tx, &run.namespace, &run.session_id)
@@ -290,8 +299,8 @@ mod tests {
     #[test]
     fn an_answer_is_kept_in_a_form_that_says_what_it_was() {
         let yes = ApprovalDecision::Approve;
-        assert_eq!(recorded(&Said::Yes(Grant::Once), &yes), json!({"answer": "approve"}));
-        let always = recorded(&Said::Yes(Grant::Always), &yes);
+        assert_eq!(recorded(&Said::Yes(GrantScope::Once), &yes), json!({"answer": "approve"}));
+        let always = recorded(&Said::Yes(GrantScope::Always), &yes);
         assert_eq!(always, json!({"answer": "approve", "grant": "always"}));
         let words = recorded(&Said::Words("blue".to_owned()), &yes);
         assert_eq!(words, json!({"answer": "approve", "text": "blue"}));

@@ -1,7 +1,7 @@
-//! A yes that reaches further than one call.
+//! Standing approvals: approvals that cover more than one call.
 
 use provost_core::ApprovalRequest;
-use provost_core::lifecycle::{ApprovalKind, Grant};
+use provost_core::lifecycle::{ApprovalKind, GrantScope};
 use provost_store::Tx;
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::approval_grant::{self, ApprovalGrantRow};
@@ -11,27 +11,28 @@ use super::plan::call_key;
 use crate::error::EngineError;
 use crate::run::lifecycle::policy;
 
-/// True if such a call was granted before and its policy lets that count.
+/// Returns true if a standing approval covers the call and the policy of the run honours standing approvals.
 pub(super) fn is_granted(
     tx: &mut Tx<'_>,
     run: &RunRow,
     request: &ApprovalRequest,
 ) -> Result<bool, EngineError> {
-    // The reach of the grant does not matter for what silences it; `once` is never stored.
-    if !Grant::Always.silences(policy(run)?.ask) {
+    // Which grant it is does not matter for the policy; `once` is never stored.
+    if !GrantScope::Always.covers_later_calls(policy(run)?.ask) {
         return Ok(false);
     }
-    let scopes = [Grant::Run, Grant::Session, Grant::Always].map(|grant| scope(run, grant));
+    let scopes =
+        [GrantScope::Run, GrantScope::Session, GrantScope::Always].map(|grant| scope(run, grant));
     let scopes: Vec<String> = scopes.into_iter().flatten().collect();
     Ok(approval_grant::covers(tx, &run.namespace, &scopes, &call_key(run, request))?)
 }
 
-/// Remembers a yes that reaches further than the call it was about.
+/// Stores a standing approval if the grant covers more than the approved call.
 pub(super) fn store(
     tx: &mut Tx<'_>,
     run: &RunRow,
     approval: &ApprovalRow,
-    grant: Grant,
+    grant: GrantScope,
     by: &str,
 ) -> Result<(), EngineError> {
     let Some(scope) = scope(run, grant) else { return Ok(()) };
@@ -48,16 +49,16 @@ pub(super) fn store(
     Ok(())
 }
 
-fn scope(run: &RunRow, grant: Grant) -> Option<String> {
+fn scope(run: &RunRow, grant: GrantScope) -> Option<String> {
     match grant {
-        Grant::Once => None,
-        Grant::Run => Some(format!("run:{}", run.id)),
-        Grant::Session => Some(format!("session:{}", run.session_id)),
-        Grant::Always => Some(format!("agent:{}", run.agent)),
+        GrantScope::Once => None,
+        GrantScope::Run => Some(format!("run:{}", run.id)),
+        GrantScope::Session => Some(format!("session:{}", run.session_id)),
+        GrantScope::Always => Some(format!("agent:{}", run.agent)),
     }
 }
 
-/// Only a question about one exact call can be granted for more than that call.
-pub(super) fn can_reach(kind: ApprovalKind, grant: Grant) -> bool {
-    grant == Grant::Once || kind == ApprovalKind::Tool
+/// Returns true if the grant is valid for the kind: only tool calls can have standing approvals.
+pub(super) fn can_reach(kind: ApprovalKind, grant: GrantScope) -> bool {
+    grant == GrantScope::Once || kind == ApprovalKind::Tool
 }

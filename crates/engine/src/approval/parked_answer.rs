@@ -1,6 +1,6 @@
-//! Feeding a run that no worker holds.
+//! Journal entries of runs that no worker holds.
 
-use provost_agent::run::Feed;
+use provost_agent::run::JournalEntry;
 use provost_core::durable::{DurableEvent, ToolFinished};
 use provost_store::table::work::journal;
 use provost_store::table::work::run::{self, RunRow};
@@ -10,16 +10,17 @@ use crate::error::EngineError;
 use crate::journal::entry;
 use crate::run::event;
 
-/// Feeds a run that no worker holds; the row is stored by the caller. A result goes to the step of its call.
+/// Appends an entry to the journal of a parked run. The result of a call goes to the step of that call. The caller
+/// stores the row.
 pub(crate) fn feed_parked(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
-    feed: &Feed,
+    feed: &JournalEntry,
 ) -> Result<(), EngineError> {
-    let record = entry::feed(feed)?;
+    let record = entry::encode_entry(feed)?;
     let fed = journal::next_fed(tx, run.id)?;
     let result = match feed {
-        Feed::ToolFinished { result, .. } => Some(result),
+        JournalEntry::ToolFinished { result, .. } => Some(result),
         _ => None,
     };
     let open = match result {
@@ -53,7 +54,7 @@ pub(crate) fn feed_parked(
     Ok(())
 }
 
-/// The number of a new step of a run.
+/// Takes the number of a new step of a run.
 fn take_step(tx: &mut Tx<'_>, row: &mut RunRow) -> Result<u64, EngineError> {
     let step =
         run::take_step_number(tx, row.id)?.ok_or_else(|| EngineError::not_found("run", row.id))?;

@@ -1,4 +1,4 @@
-//! What an approval is bound to, and whether a call that is about to run is still that.
+//! The plan that an approval is bound to, and the check that a call still matches it.
 
 use provost_agent::journal::ToolEffect;
 use provost_core::lifecycle::{ApprovalKind, ApprovalState, check_plan, plan_hash};
@@ -13,7 +13,8 @@ use crate::error::EngineError;
 use crate::run::lifecycle::word;
 use crate::worker::lease::Lease;
 
-/// What a person sees and what runs: the run with its agent, the tool, its arguments, why it asks, and under which policy.
+/// Returns the plan that a user sees and that will run: the run and its agent, the tool, its arguments, the reason,
+/// and the policy.
 pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
     let revision = request.policy_revision.as_deref();
     plan(run, request, &request.call, &arguments(&request.call), revision)
@@ -31,40 +32,40 @@ fn plan(
         "tool": call.name, "call_id": call.id, "arguments": arguments,
         "hint": asked.hint, "payload": asked.payload,
     });
-    // Where no policy asks, the plan is what it was before there were policies.
+    // Without a policy the plan has the form, and so the hash, that it had before policies existed.
     if let (Some(revision), Some(plan)) = (policy_revision, plan.as_object_mut()) {
         plan.insert("policy_revision".to_owned(), revision.into());
     }
     plan
 }
 
-/// The arguments as a value, so that spaces and the order of keys do not count.
+/// Parses the arguments, so that whitespace and key order do not count.
 fn arguments(call: &ToolCall) -> Value {
     call.parse_arguments().unwrap_or_else(|_| Value::String(call.arguments.clone()))
 }
 
-/// What the same call has in common in other runs: what a grant is for.
+/// Returns the key that equal calls of different runs share. A standing approval is stored under it.
 pub(super) fn call_key(run: &RunRow, request: &ApprovalRequest) -> String {
     plan_hash(&json!({
         "agent": run.agent, "tool": request.call.name, "arguments": arguments(&request.call),
         "hint": request.hint, "payload": request.payload,
-        // A yes does not outlive the policy that asked for it.
+        // An approval does not outlive the policy that asked for it.
         "policy_revision": request.policy_revision,
     }))
 }
 
-/// What the answers of people mean for a call that is about to run.
+/// The approval status of a call that is about to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Standing {
-    /// It is not what a person approved.
+    /// True if the call differs from the approved plan.
     pub(crate) changed: bool,
-    /// Somebody said that it may be repeated after this try was lost.
+    /// The lost try after which a user allowed a repeat.
     pub(crate) repeat_after_try: Option<u64>,
-    /// Whose approval it needed: who decided that it may run decides that it may run again.
+    /// The required approvers. The users who approved the call also decide about its repetition.
     pub(crate) approvers: Option<Box<Approvers>>,
 }
 
-/// Compares a call that is about to run with what people have approved about it.
+/// Compares a call that is about to run with its approvals.
 pub(crate) fn standing(
     tx: &mut Tx<'_>,
     lease: &Lease,

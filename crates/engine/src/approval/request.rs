@@ -1,13 +1,14 @@
-//! Asking: the run is parked, the question gets a row, and a timer settles it if nobody else does.
+//! Approval requests: the run is parked, the request becomes a row, and a timer settles it when it expires.
 
 use std::time::Duration;
 
 use provost_core::durable::{ApprovalNeeded, DurableEvent, Parked};
 use provost_core::lifecycle::{
-    ApprovalKind, ApprovalState, Fallback, ParkedFor, RunEvent, TaskEvent, WorkError, plan_hash,
+    ApprovalKind, ApprovalState, ApprovalTimeoutAction, RequestError, RunTransition,
+    TaskTransition, WaitReason, plan_hash,
 };
 use provost_core::recovery::OutcomeCode;
-use provost_core::{ApprovalId, ApprovalRequest, RequestKind, ToolCall};
+use provost_core::{ApprovalId, ApprovalRequest, ApprovalRequestKind, ToolCall};
 use provost_store::table::governance::approval::{self, ApprovalRow};
 use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::scheduling::timer;
@@ -27,7 +28,7 @@ use crate::run::end::{self, Ending};
 use crate::run::event;
 use crate::run::lifecycle::{move_run, move_task, policy};
 
-/// An attempt waits for people: the run is parked until all of them have answered.
+/// Parks the run of an attempt until all requests have been answered.
 pub(crate) fn park(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -38,18 +39,18 @@ pub(crate) fn park(
     let (waits, asked): (Vec<_>, Vec<_>) = requests.iter().cloned().partition(join::is_wait);
     let is_question = |request: &ApprovalRequest| kind_of(request) == ApprovalKind::Question;
     let why = match asked.as_slice() {
-        [] => ParkedFor::Child,
-        // Another call in the middle of the turn needs the session as it is.
-        asked if waits.is_empty() && asked.iter().all(is_question) => ParkedFor::Question,
-        _ => ParkedFor::Approval,
+        [] => WaitReason::Child,
+        // A call in the middle of a turn needs the session unchanged, so only questions free the session.
+        asked if waits.is_empty() && asked.iter().all(is_question) => WaitReason::Question,
+        _ => WaitReason::Approval,
     };
     for request in requests {
         if kind_of(request) != ApprovalKind::EffectUnknown {
-            // It asked before it did anything, so it is begun anew after the answer.
+            // The call suspended before it had any effect, so it starts again after the answer.
             journal::replan_step(tx, run.id, &request.call.id)?;
         }
     }
-    // A run that is suspended without a question has its answer and waits for its team.
+    // A run that is suspended without a request has its result and waits for its team.
     match requests {
         [] => join::park_for_members(tx, run)?,
         _ => join::park(tx, run, &waits)?,
@@ -59,37 +60,37 @@ pub(crate) fn park(
         ask(tx, run, request, kind_of(request), asking)?;
     }
     settle_at_once(tx, run, &asked)?;
-    // Children may have ended before anybody waited for them.
+    // Children may have ended before the join was stored.
     match run::lock(tx, run.id)? {
         Some(mut run) => join::settle(tx, &mut run),
         None => Ok(()),
     }
 }
 
-/// Moves a run, and what people see of its task, into waiting.
-fn wait_for(tx: &mut Tx<'_>, run: &mut Locked<RunRow>, why: ParkedFor) -> Result<(), EngineError> {
-    move_run(run, RunEvent::Parked(why))?;
+/// Moves a run and its task to a waiting state.
+fn wait_for(tx: &mut Tx<'_>, run: &mut Locked<RunRow>, why: WaitReason) -> Result<(), EngineError> {
+    move_run(run, RunTransition::Parked(why))?;
     run.ready = false;
-    let parked = Parked { waits_for: why, code: None, detail: None };
+    let parked = Parked { reason: why, code: None, detail: None };
     event::append_event(tx, run, DurableEvent::Parked(parked))?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = Some(why.as_str().to_owned());
         task.save(tx)?;
-        move_task(tx, &mut task, TaskEvent::AwaitsInput)?;
+        move_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
     end::free_session(tx, run)?;
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
-/// What was granted before, and what nobody can answer or approve, does not wait.
+/// Settles requests that a standing approval covers, and requests that no user can answer.
 fn settle_at_once(
     tx: &mut Tx<'_>,
     run: &RunRow,
     requests: &[ApprovalRequest],
 ) -> Result<(), EngineError> {
     for request in requests {
-        // What several people decide is decided by them, each time.
+        // A quorum decides about each call anew, so standing approvals do not apply.
         let granted = kind_of(request) == ApprovalKind::Tool
             && request.approvers.is_none()
             && grant::is_granted(tx, run, request)?;
@@ -98,7 +99,7 @@ fn settle_at_once(
         }
     }
     for row in approval::lock_open_of_run(tx, run.id)? {
-        let hopeless = row.ballot()?.and_then(|ballot| ballot.hopeless());
+        let hopeless = row.ballot()?.and_then(|ballot| ballot.unsatisfiable_reason());
         if row.expires <= tx.now() {
             decide::decide(tx, row, &Said::Nothing, "expiry")?;
         } else if let Some(why) = hopeless {
@@ -108,16 +109,16 @@ fn settle_at_once(
     Ok(())
 }
 
-/// The kind of approval that a run asks for.
+/// Returns the approval kind of a request.
 fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
     match request.kind {
-        RequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
-        RequestKind::Question => ApprovalKind::Question,
-        RequestKind::Call | RequestKind::Runs => ApprovalKind::Tool,
+        ApprovalRequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
+        ApprovalRequestKind::Question => ApprovalKind::Question,
+        ApprovalRequestKind::Call | ApprovalRequestKind::Runs => ApprovalKind::Tool,
     }
 }
 
-/// Stores a question. The plan is exactly what will run.
+/// Stores an approval whose plan is exactly the call that will run.
 fn ask(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -135,13 +136,13 @@ fn ask(
     store(tx, run, request, question)
 }
 
-/// What a question's row says besides the request.
+/// The columns of a new approval that do not come from its request.
 struct Question {
     kind: ApprovalKind,
     plan: Value,
     step: Option<u64>,
-    fallback: Fallback,
-    /// How long to wait, if it is not the default.
+    fallback: ApprovalTimeoutAction,
+    /// Time to wait; `None` for the default of its kind.
     asked: Option<Duration>,
 }
 
@@ -153,9 +154,9 @@ fn store(
 ) -> Result<(), EngineError> {
     let Question { kind, plan, step, fallback, asked } = question;
     let ballot = vote::new_ballot(tx, run, request)?;
-    // Where a policy asks, or certain people must say yes, silence is no.
+    // If a policy asks, or approvers are named, an expiry denies.
     let asks = request.policy_revision.is_some() || ballot.is_some();
-    let fallback = if asks { Fallback::Deny } else { fallback };
+    let fallback = if asks { ApprovalTimeoutAction::Deny } else { fallback };
     let now = tx.now();
     let expires = now.after(kind.expiry(policy(run)?.interactive, asked));
     let row = ApprovalRow {
@@ -183,7 +184,7 @@ fn store(
     Ok(())
 }
 
-/// A question of the engine itself, which is not about a call.
+/// Creates a request of the engine itself, which is about no tool call.
 fn engine_question(
     id: ApprovalId,
     kind: ApprovalKind,
@@ -192,10 +193,18 @@ fn engine_question(
 ) -> ApprovalRequest {
     let call = ToolCall::new("", kind.as_str(), plan);
     let (hint, payload, policy_revision, approvers) = (Some(hint), None, None, None);
-    ApprovalRequest { id, kind: RequestKind::Call, call, hint, payload, policy_revision, approvers }
+    ApprovalRequest {
+        id,
+        kind: ApprovalRequestKind::Call,
+        call,
+        hint,
+        payload,
+        policy_revision,
+        approvers,
+    }
 }
 
-/// The money of a run is spent. Somebody who is there may give more; else it ends.
+/// Handles a spent budget: requests an increase if the run is interactive, otherwise ends the run.
 pub(crate) fn ask_for_money(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -204,11 +213,11 @@ pub(crate) fn ask_for_money(
 ) -> Result<(), EngineError> {
     let spent = scarcest(tx, run)?;
     let (Some(budget), true) = (spent, policy(run)?.interactive) else {
-        return end::end_run(tx, run, &Ending::because(OutcomeCode::Budget, detail));
+        return end::end_run(tx, run, &Ending::because(OutcomeCode::BudgetExceeded, detail));
     };
     end::release(tx, run, None, Some(detail))?;
-    wait_for(tx, run, ParkedFor::Budget)?;
-    // As much again: a person sees the sum and knows what it was good for.
+    wait_for(tx, run, WaitReason::Budget)?;
+    // Requests the same amount again: the user sees the sum and can judge its use.
     let raise = budget.cap_micros.max(1);
     let plan = json!({
         "run": run.id, "scope": budget.scope, "cap_micros": budget.cap_micros,
@@ -225,7 +234,7 @@ pub(crate) fn ask_for_money(
     Ok(())
 }
 
-/// Of the budgets a run is paid from the one with the least left.
+/// Returns the budget of a run that has the least left.
 fn scarcest(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
     let mut known = Vec::new();
     for scope in provost_store::table::governance::budget::scopes_of_run(tx, run)? {
@@ -235,19 +244,19 @@ fn scarcest(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineEr
     Ok(known.into_iter().min_by_key(left))
 }
 
-/// Does an agent's profile say that its tasks begin only when somebody has approved?
+/// Returns true if the profile of an agent requires approval before its tasks start.
 pub(crate) fn asks_start(config: &AgentConfig) -> bool {
     config.more.get("approve_start").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Somebody must approve the start of a run that was just taken in; nothing of it begins before.
+/// Requests approval for the start of a run that was just submitted. Nothing of it runs before.
 pub(crate) fn ask_start(
     tx: &mut Tx<'_>,
     id: provost_core::RunId,
     asking: Asking,
 ) -> Result<(), EngineError> {
     let mut run = run::lock(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
-    wait_for(tx, &mut run, ParkedFor::Approval)?;
+    wait_for(tx, &mut run, WaitReason::Approval)?;
     let plan = json!({
         "run": run.id, "task": run.task_id, "agent": run.agent,
         "agent_revision": run.agent_revision, "session": run.session_id,
@@ -263,7 +272,7 @@ pub(crate) fn ask_start(
     settle_at_once(tx, &run, &[])
 }
 
-/// The questions of a run need no answer any more.
+/// Cancels the pending approvals of a run.
 pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     for mut open in approval::lock_open_of_run(tx, run.id)? {
         open.state = ApprovalState::Cancelled.as_str().to_owned();
@@ -274,8 +283,8 @@ pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineErro
     Ok(())
 }
 
-/// A grant that its kind of question does not know.
+/// Creates the error for a grant that is not valid for the kind of approval.
 pub(super) fn refuse_grant(kind: ApprovalKind) -> EngineError {
     let problem = format!("a question of kind `{kind}` is answered once");
-    WorkError::invalid("grant", problem, "use `once`").into()
+    RequestError::invalid("grant", problem, "use `once`").into()
 }

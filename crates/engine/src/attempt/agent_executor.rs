@@ -1,11 +1,11 @@
-//! Executes runs of an agent: the loop of the agent crate, driven through the journal.
+//! Executor of agent runs: drives the loop of the crate `provost-agent` and journals it.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_agent::run::{Feed, Run};
-use provost_agent::{OnApproval, RunBuilder};
+use provost_agent::run::{JournalEntry, Run};
+use provost_agent::{ApprovalMode, RunBuilder};
 use provost_core::StopReason;
 use provost_core::lifecycle::RunKind;
 use provost_failpoint::failpoint;
@@ -14,21 +14,21 @@ use provost_tool::{Deps, Origin};
 use tracing::Instrument;
 
 use super::drive::{self, Driven, drive};
-use super::executor::{Executed, Executor, Written};
-use super::{Live, Signal};
+use super::executor::{ExecutionResult, Executor, JournalPosition};
+use super::{AttemptSignal, RunningAttempt};
 use crate::attempt::instructions::ExtraInstructions;
-use crate::attempt::outcome::Verdict;
-use crate::attempt::restore::{self, Loaded, Words};
-use crate::attempt::timeouts::Clocks;
+use crate::attempt::outcome::AttemptOutcome;
+use crate::attempt::restore::{self, LoadedRun, RunHeader};
+use crate::attempt::timeouts::AgentTimeouts;
 use crate::attempt::workspace;
 use crate::child::team;
 use crate::child::{Birth, EngineChildren, Family};
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::{RunJournal, shared_state};
 use crate::worker::lease::Lease;
 
-/// Executes runs of an agent.
+/// Executes agent runs.
 pub(crate) struct AgentExecutor;
 
 impl Executor for AgentExecutor {
@@ -38,30 +38,40 @@ impl Executor for AgentExecutor {
 
     fn execute<'a>(
         &'a self,
-        shared: &'a Shared,
-        live: &'a Live,
-    ) -> BoxFuture<'a, Result<Option<Executed>, EngineError>> {
+        shared: &'a EngineInner,
+        live: &'a RunningAttempt,
+    ) -> BoxFuture<'a, Result<Option<ExecutionResult>, EngineError>> {
         execute(shared, live).boxed()
     }
 }
 
-async fn execute(shared: &Shared, live: &Live) -> Result<Option<Executed>, EngineError> {
+async fn execute(
+    shared: &EngineInner,
+    live: &RunningAttempt,
+) -> Result<Option<ExecutionResult>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
     let opened = tokio::select! {
         biased;
         opened = open(shared, live) => opened?,
-        // Nothing of it has happened yet.
-        _ = signal.wait_for(|signal| *signal == Signal::Abandon) => return Ok(None),
+        // Nothing has happened yet.
+        _ = signal.wait_for(|signal| *signal == AttemptSignal::Abandon) => return Ok(None),
     };
     let Opened { builder, journal, watch, span } = opened;
     let driven = drive(builder, live, &journal, watch).instrument(span).await;
-    let written = Written::to(&journal);
+    let written = JournalPosition::of(&journal);
     Ok(match driven {
         Driven::GivenUp => None,
-        Driven::Boundary => Some(Executed { verdict: Verdict::HandedOver, written }),
-        Driven::Ended(outcome) => Some(Executed { verdict: Verdict::of(*outcome), written }),
-        Driven::Stopped(verdict) => Some(Executed { verdict, written: Written::default() }),
+        Driven::Boundary => {
+            Some(ExecutionResult { outcome: AttemptOutcome::Drained, position: written })
+        }
+        Driven::Ended(outcome) => Some(ExecutionResult {
+            outcome: AttemptOutcome::from_driver(*outcome),
+            position: written,
+        }),
+        Driven::Stopped(verdict) => {
+            Some(ExecutionResult { outcome: verdict, position: JournalPosition::default() })
+        }
     })
 }
 
@@ -73,11 +83,11 @@ struct Opened {
     span: tracing::Span,
 }
 
-async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
+async fn open(shared: &EngineInner, live: &RunningAttempt) -> Result<Opened, EngineError> {
     let lease = &live.lease;
     let loaded = load(shared, lease).await?;
-    let Words { extra, by, birth } = loaded.words;
-    let Loaded { machine, message, revision, mut journal, agent, .. } = loaded;
+    let RunHeader { extra, by, birth } = loaded.words;
+    let LoadedRun { machine, message, revision, mut journal, agent, .. } = loaded;
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
     let profile = shared.profiles.get(&shared.store, agent).await?;
@@ -94,7 +104,7 @@ async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
     };
     let builder = match (machine, message) {
         (Some(machine), _) => {
-            workspace::check(shared, lease, &journal).await?;
+            workspace::check_workspace(shared, lease, &journal).await?;
             let machine = take_up(shared, lease, &journal, machine).await?;
             agent.restore(machine, revision)
         }
@@ -118,10 +128,10 @@ async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
             principal: by.unwrap_or_default(),
             ..Origin::default()
         })
-        .on_approval(OnApproval::Suspend);
+        .on_approval(ApprovalMode::Suspend);
     let span = Birth::span(birth.as_ref(), lease.run);
     let member = team::membership(shared, birth.as_ref()).await?;
-    let builder = match team::seat(shared, lease, agent.team_book(), member) {
+    let builder = match team::seat(shared, lease, agent.initial_team_state(), member) {
         Some(seat) => builder.seat(seat),
         None => builder,
     };
@@ -133,16 +143,16 @@ async fn open(shared: &Shared, live: &Live) -> Result<Opened, EngineError> {
         Some(extra) => builder.hook(ExtraInstructions(extra)),
         None => builder,
     };
-    let watch = drive::Watch::new(Clocks::of(&profile.config)?, &shared.options);
+    let watch = drive::Watch::new(AgentTimeouts::of(&profile.config)?, &shared.options);
     Ok(Opened { builder, journal, watch, span })
 }
 
-/// What the engine gives to the tools of a run.
-fn given(shared: &Shared, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
+/// Returns the values that the engine provides to the tools of a run.
+fn given(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
     Deps::default().with_shared(journal.transactional()).with(Family::new(shared, lease, journal))
 }
 
-async fn load(shared: &Shared, lease: &Arc<Lease>) -> Result<Loaded, EngineError> {
+async fn load(shared: &EngineInner, lease: &Arc<Lease>) -> Result<LoadedRun, EngineError> {
     let (lease, env) = (Arc::clone(lease), shared.env.clone());
     let loading = shared.store.read(move |tx| {
         let row = run::get(tx, lease.run)?;
@@ -152,10 +162,10 @@ async fn load(shared: &Shared, lease: &Arc<Lease>) -> Result<Loaded, EngineError
     loading.await
 }
 
-/// A run that was interrupted stops first; the driver then takes in what interrupted it. One that had freed its session
-/// meanwhile notes what changed.
+/// Prepares a restored run. A pending interruption stops the current turn first, so that the driver then reads the
+/// new message. If other runs have changed the session while this run was parked, the run records that.
 async fn take_up(
-    shared: &Shared,
+    shared: &EngineInner,
     lease: &Arc<Lease>,
     journal: &Arc<RunJournal>,
     mut machine: Run,
@@ -175,13 +185,14 @@ async fn take_up(
     let (interrupts, moved) = found.await?;
     let mut feeds = Vec::new();
     if moved && !machine.is_done() {
-        // Its conversation is no longer the end of the session: nothing of others may be taken out by counting from there.
-        let messages = machine.pieces(machine.context());
-        feeds.push(Feed::ContextChanged { messages });
+        // The context no longer matches the end of the session, so messages of others must not be removed by counting
+        // from the end.
+        let messages = machine.diff_context(machine.context());
+        feeds.push(JournalEntry::ContextChanged { messages });
     }
     if interrupts && !machine.is_done() {
         let (reason, at) = (StopReason::Cancelled, shared.env.now());
-        feeds.push(Feed::Stopped { partial: None, cost: None, reason, limit: None, at });
+        feeds.push(JournalEntry::Stopped { partial: None, cost: None, reason, limit: None, at });
     }
     for feed in feeds {
         journal.record(&feed).map_err(|error| bug(&error))?;

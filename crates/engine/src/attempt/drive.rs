@@ -1,4 +1,4 @@
-//! Polling a run: its events are passed on, signals and clocks are heeded.
+//! Drives a run: polls it, forwards its events, and handles signals and timeouts.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -6,50 +6,50 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Outcome, RunBuilder, RunHandle, RunStream};
+use provost_agent::{RunBuilder, RunHandle, RunOutcome, RunStream};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{Event, EventKind};
 use tokio::time::{Instant, Sleep};
 
-use super::{Live, Signal};
-use crate::attempt::outcome::Verdict;
-use crate::attempt::timeouts::Clocks;
+use super::{AttemptSignal, RunningAttempt};
+use crate::attempt::outcome::AttemptOutcome;
+use crate::attempt::timeouts::AgentTimeouts;
 use crate::child;
 use crate::journal::RunJournal;
 use crate::options::EngineOptions;
 
-/// How long the timer of an attempt sleeps if no clock is set.
+/// Sleep time of the timer if no timeout is set.
 const ALARM_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Events that are passed on before signals and clocks are looked at again.
+/// Events that are forwarded before signals and timeouts are checked again.
 const EVENTS_IN_A_ROW: usize = 32;
 
-/// How driving a run ended.
+/// Result of driving a run.
 pub(super) enum Driven {
-    /// By itself.
-    Ended(Box<Result<Outcome, provost_agent::Error>>),
-    /// At a boundary, because the worker stops.
+    /// The run finished or parked.
+    Ended(Box<Result<RunOutcome, provost_agent::Error>>),
+    /// The run stopped at a step boundary, because the worker stops.
     Boundary,
-    /// By force; nothing of what it was doing then is written.
-    Stopped(Verdict),
-    /// The run belongs to somebody else now.
+    /// A timeout stopped the run. Its unfinished work is not written.
+    Stopped(AttemptOutcome),
+    /// Another attempt has the run.
     GivenUp,
 }
 
-/// The clocks of one attempt, and what it was last seen doing.
+/// Timeouts of one attempt and its observed activity.
 pub(super) struct Watch {
     attempt: Option<Duration>,
     silence: Option<Duration>,
     grace: Duration,
-    /// When it must be over.
+    /// Deadline of the attempt.
     over_at: Option<Instant>,
-    /// When it must have stopped, once it was told to.
+    /// End of the grace period after a stop signal.
     stopped_at: Option<Instant>,
     last_sign: Instant,
     asks_model: bool,
     tools: HashSet<String>,
 }
 
-/// Which clock has run out.
+/// Timeout that has expired.
 enum RanOut {
     Attempt,
     Silence,
@@ -57,12 +57,12 @@ enum RanOut {
 }
 
 impl Watch {
-    pub(super) fn new(clocks: Clocks, options: &EngineOptions) -> Self {
+    pub(super) fn new(clocks: AgentTimeouts, options: &EngineOptions) -> Self {
         let now = Instant::now();
         let attempt = clocks.attempt(options);
         Self {
             attempt,
-            silence: clocks.silence(options),
+            silence: clocks.idle(options),
             grace: options.grace,
             over_at: attempt.and_then(|time| now.checked_add(time)),
             stopped_at: None,
@@ -72,7 +72,7 @@ impl Watch {
         }
     }
 
-    /// Notes a sign of life.
+    /// Records an event as activity.
     fn see(&mut self, kind: &EventKind) {
         self.last_sign = Instant::now();
         match kind {
@@ -89,7 +89,8 @@ impl Watch {
         self.stopped_at = self.stopped_at.or(end);
     }
 
-    /// The clock that runs out first, and when. While a tool runs, silence is its own affair: it has a time of its own.
+    /// Returns the timeout that expires first, with its time. The idle timeout is suspended while a tool runs,
+    /// because tools have timeouts of their own.
     fn next(&self) -> Option<(Instant, RanOut)> {
         let silent_at = match (self.silence, self.tools.is_empty()) {
             (Some(silence), true) => self.last_sign.checked_add(silence),
@@ -104,10 +105,11 @@ impl Watch {
         set.min_by_key(|(at, _)| *at)
     }
 
-    /// What an attempt comes to whose clock has run out: whatever it was waiting for has taken too long.
-    fn verdict(&self, ran_out: &RanOut) -> Verdict {
+    /// Returns the outcome of an attempt whose timeout has expired: it blames the operation that the attempt waited
+    /// for.
+    fn verdict(&self, ran_out: &RanOut) -> AttemptOutcome {
         let time = match ran_out {
-            RanOut::Grace => return Verdict::Cancelled,
+            RanOut::Grace => return AttemptOutcome::Cancelled,
             RanOut::Attempt => self.attempt.unwrap_or_default(),
             RanOut::Silence => self.silence.unwrap_or_default(),
         };
@@ -120,12 +122,12 @@ impl Watch {
             RanOut::Silence => "said nothing for",
             RanOut::Attempt | RanOut::Grace => "was not done within the attempt's",
         };
-        Verdict::failed(code, format!("{what} {how} {} s", time.as_secs_f64()))
+        AttemptOutcome::failed(code, format!("{what} {how} {} s", time.as_secs_f64()))
     }
 }
 
-/// One timer for all clocks of an attempt. Clocks mostly move away from it, so it is set anew only when it fires too early, or
-/// when a clock has come nearer.
+/// One timer for all timeouts of an attempt. Timeouts mostly move later, so the timer is reset only when it fires too
+/// early or when a timeout has moved earlier.
 struct Alarm(Pin<Box<Sleep>>);
 
 impl Alarm {
@@ -133,7 +135,7 @@ impl Alarm {
         Self(Box::pin(tokio::time::sleep_until(Instant::now() + ALARM_MAX)))
     }
 
-    /// Waits until a clock has run out.
+    /// Waits until a timeout has expired.
     async fn rings(&mut self, watch: &Watch) -> RanOut {
         loop {
             let next = watch.next();
@@ -150,25 +152,26 @@ impl Alarm {
     }
 }
 
-/// Polls the run, passes its events on, and heeds signals and clocks.
+/// Polls the run, forwards its events, and handles signals and timeouts.
 pub(super) async fn drive(
     builder: RunBuilder,
-    live: &Live,
+    live: &RunningAttempt,
     journal: &RunJournal,
     mut watch: Watch,
 ) -> Driven {
     let mut signal = live.signal.subscribe();
     let mut stream = builder.stream();
     let handle: RunHandle = stream.handle();
-    // After the stream, so that it goes first: a run that is dropped closes its conversation as if it was cancelled, and
-    // nobody must read that.
-    let _closes = journal.closing();
-    // What was said before anybody listened counts.
+    // Declared after the stream, so that it is dropped first: a dropped run ends its conversation as if it was
+    // cancelled, and that must not be written.
+    let _closes = journal.close_on_drop();
+    // A signal that was sent before the subscription counts too.
     signal.mark_changed();
     let mut alarm = Alarm::new();
     let mut in_a_row = 0;
     let stopped = loop {
-        // Events come in crowds: to ask for signals and clocks before each of them would cost more than the event.
+        // Events arrive in bursts. Checking signals and timeouts before each of them would cost more than the event
+        // itself.
         if in_a_row < EVENTS_IN_A_ROW
             && !signal.has_changed().unwrap_or(true)
             && let Poll::Ready(Some(event)) = futures::poll!(stream.next())
@@ -184,14 +187,14 @@ pub(super) async fn drive(
             biased;
             changed = signal.changed() => match *signal.borrow_and_update() {
                 _ if changed.is_err() => break Driven::GivenUp,
-                Signal::Abandon => break Driven::GivenUp,
-                Signal::Stop => {
+                AttemptSignal::Abandon => break Driven::GivenUp,
+                AttemptSignal::Stop => {
                     watch.told_to_stop();
-                    handle.unpause();
+                    handle.resume();
                     handle.cancel();
                 }
-                Signal::Drain => handle.pause(),
-                Signal::Work => {}
+                AttemptSignal::Drain => handle.pause(),
+                AttemptSignal::Continue => {}
             },
             event = stream.next() => match event {
                 Some(event) => {
@@ -209,19 +212,20 @@ pub(super) async fn drive(
     stopped
 }
 
-/// Passes an event on to those who watch; true if the run has come to a boundary with it.
-fn pass_on(event: Event, live: &Live, watch: &mut Watch) -> bool {
+/// Forwards an event to live viewers. Returns true if the run has reached a step boundary with it.
+fn pass_on(event: Event, live: &RunningAttempt, watch: &mut Watch) -> bool {
     watch.see(&event.kind);
     let at_boundary = matches!(event.kind, EventKind::Paused);
     if let Some(event) = child::join::for_people(event) {
-        live.show.publish(event);
+        live.events.publish(event);
     }
     at_boundary
 }
 
-/// Lets go of a run whose journal is closed: until its tools have stopped, nobody here may begin it again.
+/// Waits for the tools of a run whose journal is closed, at most for the grace period. Until then, this process must
+/// not start the run again.
 async fn unwind(mut stream: RunStream, handle: &RunHandle, grace: Duration) {
-    handle.unpause();
+    handle.resume();
     handle.cancel();
     let ends = async { while stream.next().await.is_some() {} };
     if tokio::time::timeout(grace, ends).await.is_err() {

@@ -1,4 +1,4 @@
-//! Execution of a run, whatever its kind.
+//! Executors: one for each kind of run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,51 +6,56 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use provost_core::lifecycle::RunKind;
 
-use super::Live;
+use super::RunningAttempt;
 use super::agent_executor::AgentExecutor;
-use crate::attempt::outcome::Verdict;
-use crate::engine::Shared;
+use crate::attempt::outcome::AttemptOutcome;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::RunJournal;
 
-/// Executes the runs of one kind. Claiming, leases, settling and retries are the same for every kind.
+/// Executes the runs of one kind. Claims, leases, settlement and retries are the same for every kind.
 pub(crate) trait Executor: Send + Sync + 'static {
-    /// The kind of runs that it executes.
+    /// Returns the kind of runs that it executes.
     fn kind(&self) -> RunKind;
 
-    /// Drives one attempt from the stored state of its run to an outcome; `None` if another attempt has taken the run.
+    /// Executes one attempt from the stored state of its run to an outcome. Returns `None` if another attempt has
+    /// claimed the run.
     fn execute<'a>(
         &'a self,
-        shared: &'a Shared,
-        live: &'a Live,
-    ) -> BoxFuture<'a, Result<Option<Executed>, EngineError>>;
+        shared: &'a EngineInner,
+        live: &'a RunningAttempt,
+    ) -> BoxFuture<'a, Result<Option<ExecutionResult>, EngineError>>;
 }
 
-/// The outcome of an attempt.
-pub(crate) struct Executed {
-    pub(crate) verdict: Verdict,
-    pub(crate) written: Written,
+/// Result of executing an attempt.
+pub(crate) struct ExecutionResult {
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) position: JournalPosition,
 }
 
-/// How far an attempt has written; zero if that is not known.
+/// Progress of an attempt in the journal. Zero values mean that it is unknown.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Written {
-    /// The last step, unless it is known to be on disk. It need not be there before the attempt is settled, but must be with it.
-    pub(crate) after: u64,
-    /// No step before this one is without an outcome then.
-    pub(crate) open_from: u64,
+pub(crate) struct JournalPosition {
+    /// The last step, unless it is known to be persisted; otherwise 0. It must be persisted before or with the
+    /// settlement.
+    pub(crate) last_step: u64,
+    /// First step without an outcome. All earlier steps are complete.
+    pub(crate) first_in_flight_step: u64,
 }
 
-impl Written {
-    pub(crate) fn to(journal: &RunJournal) -> Self {
-        Self { after: journal.unconfirmed_step(), open_from: journal.open_from() }
+impl JournalPosition {
+    pub(crate) fn of(journal: &RunJournal) -> Self {
+        Self {
+            last_step: journal.last_unflushed_step(),
+            first_in_flight_step: journal.first_in_flight_step(),
+        }
     }
 }
 
-impl Executed {
-    /// An attempt that failed before it had written anything.
-    pub(crate) fn failed(verdict: Verdict) -> Self {
-        Self { verdict, written: Written::default() }
+impl ExecutionResult {
+    /// An attempt that failed before it wrote anything.
+    pub(crate) fn failed(verdict: AttemptOutcome) -> Self {
+        Self { outcome: verdict, position: JournalPosition::default() }
     }
 }
 
@@ -65,7 +70,7 @@ impl Default for Executors {
 }
 
 impl Executors {
-    /// The executor of a kind.
+    /// Returns the executor of a kind.
     pub(crate) fn get(&self, kind: RunKind) -> Result<&Arc<dyn Executor>, EngineError> {
         let missing = || EngineError::bug(format!("no executor for runs of kind `{kind}`"));
         self.0.get(&kind).ok_or_else(missing)

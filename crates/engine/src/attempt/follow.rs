@@ -1,54 +1,54 @@
-//! Watching a run live: every event of the attempt that is under way in this process, from its beginning.
+//! Live view of a run: every event of the attempt that runs in this process, from its start.
 //!
-//! This is a view and not the truth: another process may have the run, and then only its durable events can be read.
+//! The view is best effort. If another process runs the attempt, only its durable events can be read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use provost_bus::{LiveEvent, LivePlace, Topic};
+use provost_bus::{LiveEvent, RunAddress, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunPhase;
 use provost_core::{Event, EventKind, RunId};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use crate::attempt::Live;
-use crate::attempt::live_events::{Draft, Tap};
-use crate::engine::{Engine, Shared};
+use crate::attempt::RunningAttempt;
+use crate::attempt::live_events::{LiveEventPublisher, UnfinishedTurn};
+use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
 use crate::run::Runs;
 use crate::run::lifecycle::word;
 
-/// Events of an attempt that are kept for those who come late.
+/// Number of events that are buffered for late subscribers.
 const KEPT_MAX: usize = 4096;
-/// Events that a slow watcher may be behind by before it is told so.
+/// Number of events that a slow subscriber can lag behind before it misses events.
 const BEHIND_MAX: usize = 1024;
 
-/// The events of one attempt.
-pub(crate) struct Show {
+/// Buffered events of one attempt.
+pub(crate) struct AttemptEventBuffer {
     shown: Mutex<Shown>,
-    place: Arc<LivePlace>,
-    tap: Arc<Tap>,
+    place: Arc<RunAddress>,
+    tap: Arc<LiveEventPublisher>,
 }
 
 #[derive(Default)]
 struct Shown {
     kept: VecDeque<Event>,
-    /// How many there were before those that are kept.
+    /// Number of events that were removed from the front of the buffer.
     dropped: u64,
-    /// Made for the first watcher: its room is large, and most runs have none.
+    /// Created for the first subscriber: its buffer is large, and most runs have no subscriber.
     sender: Option<broadcast::Sender<Event>>,
-    /// When the model was asked that has not said anything yet.
+    /// Start of the current model call, until its first output arrives.
     asked: Option<Instant>,
 }
 
-impl Show {
-    pub(crate) fn new(place: LivePlace, tap: Arc<Tap>) -> Self {
+impl AttemptEventBuffer {
+    pub(crate) fn new(place: RunAddress, tap: Arc<LiveEventPublisher>) -> Self {
         Self { shown: Mutex::default(), place: Arc::new(place), tap }
     }
 
     pub(crate) fn publish(&self, event: Event) {
-        if !self.tap.is_wanted() {
+        if !self.tap.has_subscribers() {
             self.keep(event);
             return;
         }
@@ -56,7 +56,7 @@ impl Show {
         self.tap.send(LiveEvent { place: Arc::clone(&self.place), number, event });
     }
 
-    /// Keeps an event and passes it on to those who follow; returns its number.
+    /// Buffers an event and sends it to the subscribers. Returns its number.
     fn keep(&self, event: Event) -> u64 {
         let mut shown = self.lock();
         self.time(&mut shown, &event);
@@ -65,7 +65,7 @@ impl Show {
             shown.dropped += 1;
         }
         let number = shown.dropped + shown.kept.len() as u64;
-        // Under the lock, so that whoever joins gets each event once. Nobody may be watching any more.
+        // Sent under the lock, so that a new subscriber gets each event once. Sending fails if no subscriber is left.
         if let Some(sender) = &shown.sender {
             drop(sender.send(event.clone()));
         }
@@ -73,7 +73,7 @@ impl Show {
         number
     }
 
-    /// Takes the time until a model says something.
+    /// Measures the time from a model call to its first output.
     fn time(&self, shown: &mut Shown, event: &Event) {
         match event.kind {
             _ if event.run_id != self.place.run => {}
@@ -82,7 +82,7 @@ impl Show {
             | EventKind::ReasoningDelta { .. }
             | EventKind::ToolCallDelta { .. } => {
                 if let Some(asked) = shown.asked.take() {
-                    self.tap.pulse.first_token(asked.elapsed());
+                    self.tap.metrics.first_token(asked.elapsed());
                 }
             }
             EventKind::TurnFinished { .. } => shown.asked = None,
@@ -90,14 +90,14 @@ impl Show {
         }
     }
 
-    /// Counts that a write of the attempt was refused: somebody else has its run.
+    /// Counts a fenced write: another attempt has the run.
     pub(crate) fn fenced(&self) {
-        self.tap.pulse.fenced();
+        self.tap.metrics.fenced();
     }
 
-    pub(crate) fn draft(&self) -> Draft {
+    pub(crate) fn draft(&self) -> UnfinishedTurn {
         let shown = self.lock();
-        Draft::of(&self.place, &shown.kept, shown.dropped)
+        UnfinishedTurn::of(&self.place, &shown.kept, shown.dropped)
     }
 
     fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
@@ -111,21 +111,21 @@ impl Show {
     }
 }
 
-/// A watcher of one run.
-pub struct Follow {
-    shared: Arc<Shared>,
+/// Live events of one run.
+pub struct LiveStream {
+    shared: Arc<EngineInner>,
     namespace: Namespace,
     run: RunId,
     epoch: u64,
     kept: VecDeque<Event>,
-    live: Option<(Arc<Live>, broadcast::Receiver<Event>)>,
+    live: Option<(Arc<RunningAttempt>, broadcast::Receiver<Event>)>,
 }
 
 impl Runs<'_> {
-    /// Watches a run, through all its attempts in this process.
-    pub fn follow(self, namespace: &Namespace, run: RunId) -> Follow {
-        Follow {
-            shared: Arc::clone(&self.engine.shared),
+    /// Follows a run through all its attempts in this process.
+    pub fn follow(self, namespace: &Namespace, run: RunId) -> LiveStream {
+        LiveStream {
+            shared: Arc::clone(&self.engine.inner),
             namespace: namespace.clone(),
             run,
             epoch: 0,
@@ -135,13 +135,13 @@ impl Runs<'_> {
     }
 }
 
-impl Follow {
-    /// The epoch of the attempt that is watched or was watched last; zero before the first.
+impl LiveStream {
+    /// Returns the epoch of the current or last followed attempt; zero before the first.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The next event; `None` once the run has ended or waits for somebody.
+    /// Returns the next event. Returns `None` when the run has ended or is parked.
     pub async fn next(&mut self) -> Result<Option<Event>, EngineError> {
         loop {
             if let Some(event) = self.kept.pop_front() {
@@ -152,18 +152,18 @@ impl Follow {
                     biased;
                     event = events.recv() => match event {
                         Ok(event) => return Ok(Some(event)),
-                        // A slow watcher misses some; what ends something carries the whole of it.
+                        // A slow subscriber misses events. The event that ends a message or call contains all of it.
                         Err(broadcast::error::RecvError::Lagged(_)) => {}
                         Err(broadcast::error::RecvError::Closed) => self.leave(),
                     },
-                    () = live.ended() => self.leave(),
+                    () = live.wait_until_finished() => self.leave(),
                 }
                 continue;
             }
             if self.enter() {
                 continue;
             }
-            let engine = Engine { shared: Arc::clone(&self.shared) };
+            let engine = Engine { inner: Arc::clone(&self.shared) };
             let mut wakeups = self.shared.store.bus().subscribe(Topic::Wakeups);
             let row =
                 provost_store::query::run::get(engine.store(), &self.namespace, self.run).await?;
@@ -176,18 +176,18 @@ impl Follow {
         }
     }
 
-    /// Joins the attempt that is under way, if it is not the one that was watched last.
+    /// Subscribes to the attempt that runs now, unless it is the one that was followed last.
     fn enter(&mut self) -> bool {
-        let live = self.shared.live().get(&self.run).cloned();
+        let live = self.shared.attempts().get(&self.run).cloned();
         let Some(live) = live.filter(|live| live.lease.epoch > self.epoch) else { return false };
-        let (kept, events) = live.show.join();
+        let (kept, events) = live.events.join();
         self.epoch = live.lease.epoch;
         self.kept = kept;
         self.live = Some((live, events));
         true
     }
 
-    /// The attempt is over; what it said last is still told.
+    /// Ends the subscription to a finished attempt. Its remaining events are still returned.
     fn leave(&mut self) {
         if let Some((_, mut events)) = self.live.take() {
             while let Ok(event) = events.try_recv() {

@@ -1,4 +1,4 @@
-//! What a command adds to the agent's instructions, for the runs of its task only.
+//! Additional instructions of a request, for the runs of its task only.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use provost_agent::hook::{Hook, HookError};
 use provost_model::ChatRequest;
 use provost_tool::RunContext;
 
-/// Comes between the agent's own instructions and what is added.
+/// Heading between the agent's instructions and the additional ones.
 const MARK: &str = "# Additional instructions for this task";
 
-/// Adds instructions behind the agent's own, in every model call. It is asked anew in each attempt, so a run that was
-/// cut off goes on with the same instructions.
+/// Appends instructions to those of the agent in every model call. Each attempt adds the hook again, so a resumed run
+/// keeps the instructions.
 pub(super) struct ExtraInstructions(pub(super) Arc<str>);
 
 #[async_trait]
 impl Hook for ExtraInstructions {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _: &RunContext,
         request: &mut ChatRequest,

@@ -1,21 +1,21 @@
-//! Live events: the events of the attempts of this process, before the log has them.
+//! Live events of the attempts in this process, before they are in the event log.
 //!
-//! They are a view. The durable log has everything that counts, a moment later.
+//! They are a view. The durable log has every durable event a moment later.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use provost_bus::{Bus, LiveEvent, LivePlace, Message, Topic};
+use provost_bus::{Bus, LiveEvent, Message, RunAddress, Topic};
 use provost_core::id::name::Namespace;
 use provost_core::{Event, EventKind, RunId};
 
-use crate::metrics::Pulse;
+use crate::metrics::MetricsCounters;
 use crate::run::Runs;
 use crate::worker::lease::Lease;
 
-/// The run of an attempt, with its ancestors.
-pub(crate) fn place_of(lease: &Lease) -> LivePlace {
-    LivePlace {
+/// Returns the address of an attempt's run, with its ancestors.
+pub(crate) fn run_address(lease: &Lease) -> RunAddress {
+    RunAddress {
         namespace: lease.namespace.clone(),
         task: lease.task,
         session: lease.session.clone(),
@@ -25,22 +25,22 @@ pub(crate) fn place_of(lease: &Lease) -> LivePlace {
     }
 }
 
-/// What a late viewer has missed: what is going on and in no durable event yet.
+/// Live events of the unfinished turn, for a viewer that connects late: no durable event covers them yet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Draft {
-    /// The epoch of the attempt.
+pub struct UnfinishedTurn {
+    /// Epoch of the attempt.
     pub epoch: u64,
-    /// The live events since the last turn was over, oldest first.
+    /// Live events since the end of the last turn, oldest first.
     pub events: Vec<Event>,
-    /// The number of the first live event that is not in it.
+    /// Number of the first live event after this snapshot.
     pub next: u64,
-    /// False if there was too much, and the beginning is missing.
-    pub whole: bool,
+    /// False if the first events are missing, because the buffer was too small.
+    pub is_complete: bool,
 }
 
-impl Draft {
-    /// Of the events of an attempt, those since its last turn was over; `dropped` of them are not kept any more.
-    pub(crate) fn of(place: &LivePlace, kept: &VecDeque<Event>, dropped: u64) -> Self {
+impl UnfinishedTurn {
+    /// Selects the events since the end of the last turn. `dropped` events are no longer in the buffer.
+    pub(crate) fn of(place: &RunAddress, kept: &VecDeque<Event>, dropped: u64) -> Self {
         let ends_turn = |event: &Event| {
             event.run_id == place.run && matches!(event.kind, EventKind::TurnFinished { .. })
         };
@@ -50,42 +50,43 @@ impl Draft {
             epoch: place.epoch,
             events: kept.iter().skip(first).cloned().collect(),
             next: dropped + kept.len() as u64,
-            whole: turn_over.is_some() || dropped == 0,
+            is_complete: turn_over.is_some() || dropped == 0,
         }
     }
 }
 
-/// The way of live events to the bus.
-pub(crate) struct Tap {
+/// Publishes live events to the bus.
+pub(crate) struct LiveEventPublisher {
     bus: Arc<dyn Bus>,
-    /// What attempts count on their way.
-    pub(crate) pulse: Pulse,
+    /// Metrics that attempts record.
+    pub(crate) metrics: MetricsCounters,
 }
 
-impl Tap {
-    /// A tap into a bus.
+impl LiveEventPublisher {
+    /// Creates a publisher for a bus.
     pub(crate) fn new(bus: Arc<dyn Bus>) -> Self {
-        Self { bus, pulse: Pulse::default() }
+        Self { bus, metrics: MetricsCounters::default() }
     }
 
-    /// True if a subscriber wants live events.
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// Returns true if there is a subscriber to live events.
+    pub(crate) fn has_subscribers(&self) -> bool {
         self.bus.has_subscribers(Topic::LiveEvents)
     }
 
-    /// Sends a live event to its subscribers.
+    /// Sends a live event to the subscribers.
     pub(crate) fn send(&self, event: LiveEvent) {
         self.bus.send(Message::Live(Arc::new(event)));
     }
 }
 
 impl Runs<'_> {
-    /// What somebody who begins to watch a run now has missed; nothing if no attempt of it is under way in this process.
+    /// Returns the live events that a new viewer of a run has missed; `None` if no attempt of the run is active in
+    /// this process.
     ///
-    /// Whoever takes live events first and then asks for the draft gets each event once by leaving out those of the same epoch
-    /// with a number below [`Draft::next`].
-    pub fn draft(self, namespace: &Namespace, run: RunId) -> Option<Draft> {
-        let live = self.engine.shared.live().get(&run).cloned()?;
-        (live.lease.namespace == namespace.as_str()).then(|| live.show.draft())
+    /// To get each event once, subscribe to live events first, then take the snapshot, and skip the events of the
+    /// same epoch with a number below [`Draft::next`].
+    pub fn unfinished_turn(self, namespace: &Namespace, run: RunId) -> Option<UnfinishedTurn> {
+        let live = self.engine.inner.attempts().get(&run).cloned()?;
+        (live.lease.namespace == namespace.as_str()).then(|| live.events.draft())
     }
 }

@@ -1,9 +1,9 @@
-//! What an attempt came to, as data for the transaction that settles it.
+//! Outcome of an attempt, as data for the transaction that settles it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::{Error, Outcome};
+use provost_agent::{Error, RunOutcome};
 use provost_core::durable::EndError;
 use provost_core::recovery::{FailureSource, OutcomeCode};
 use provost_core::{ApprovalRequest, ErrorInfo, LimitKind, RunSummary};
@@ -11,54 +11,54 @@ use serde_json::json;
 
 use crate::error::EngineError;
 
-/// What a run answered and used, written out before the transaction that stores it.
+/// Result and usage of a run, serialized before the transaction that stores them.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// Everything, as JSON.
+pub(crate) struct SerializedResult {
+    /// Output, usage and statistics, as JSON.
     pub(crate) result: String,
-    /// What it used, as JSON.
+    /// Token usage, as JSON.
     pub(crate) usage: String,
 }
 
-/// What an attempt came to.
+/// Outcome of an attempt.
 #[derive(Debug, Clone)]
-pub(crate) enum Verdict {
-    /// It answered.
-    Ok(Arc<Answer>),
-    /// It waits for people.
-    Asks(Vec<ApprovalRequest>),
-    /// It was stopped as somebody asked.
+pub(crate) enum AttemptOutcome {
+    /// The run completed.
+    Completed(Arc<SerializedResult>),
+    /// The run needs approvals.
+    NeedsApproval(Vec<ApprovalRequest>),
+    /// The run stopped after a cancellation.
     Cancelled,
-    /// Its money is spent.
-    OutOfMoney(String),
-    /// It gives the run back at a boundary: its worker stops.
-    HandedOver,
-    /// The database did not take what it wrote; the run is none the worse.
-    Unwritten(String),
-    /// It failed.
+    /// A budget is exhausted.
+    BudgetExceeded(String),
+    /// The run stopped at a step boundary, because its worker stops.
+    Drained,
+    /// The database did not accept the writes of the attempt. The run itself has not failed.
+    NotPersisted(String),
+    /// The attempt failed.
     Failed {
         code: OutcomeCode,
         detail: String,
-        /// Class of the error, if it is known more precisely than by the code.
+        /// Error kind and code, if known more precisely than by the outcome code.
         error: Option<EndError>,
-        /// When the other side wants to be asked again.
+        /// Delay that the provider asks for before a retry.
         retry_after: Option<Duration>,
     },
 }
 
-impl Verdict {
-    /// From what the driver says.
-    pub(crate) fn of(outcome: Result<Outcome, Error>) -> Self {
+impl AttemptOutcome {
+    /// Converts the result of the agent driver.
+    pub(crate) fn from_driver(outcome: Result<RunOutcome, Error>) -> Self {
         match outcome {
-            Ok(Outcome::Done(result)) => {
-                Self::Ok(Arc::new(answer(&result.output, &result.summary)))
+            Ok(RunOutcome::Completed(result)) => {
+                Self::Completed(Arc::new(answer(&result.output, &result.summary)))
             }
-            Ok(Outcome::Suspended(suspended)) => {
-                Self::Asks(suspended.approvals().into_iter().cloned().collect())
+            Ok(RunOutcome::Suspended(suspended)) => {
+                Self::NeedsApproval(suspended.approvals().into_iter().cloned().collect())
             }
-            Ok(Outcome::Denied { reason }) => Self::failed(OutcomeCode::PolicyDenied, reason),
-            Ok(Outcome::Cancelled(_)) => Self::Cancelled,
-            Err(error) => Self::of_error(&error),
+            Ok(RunOutcome::Denied { reason }) => Self::failed(OutcomeCode::PolicyDenied, reason),
+            Ok(RunOutcome::Cancelled(_)) => Self::Cancelled,
+            Err(error) => Self::from_agent_error(&error),
         }
     }
 
@@ -66,26 +66,28 @@ impl Verdict {
         Self::Failed { code, detail: detail.into(), error: None, retry_after: None }
     }
 
-    /// From a failure of the engine around the driver.
-    pub(crate) fn of_engine(error: &EngineError) -> Self {
+    /// Converts an error of the engine outside of the agent driver.
+    pub(crate) fn from_engine_error(error: &EngineError) -> Self {
         match error {
             EngineError::Agent { .. } => Self::failed(OutcomeCode::SandboxStart, error.to_string()),
-            EngineError::Store(_) if error.kind().retryable() => Self::Unwritten(error.to_string()),
+            EngineError::Store(_) if error.kind().retryable() => {
+                Self::NotPersisted(error.to_string())
+            }
             EngineError::Budget { .. } | EngineError::Unpriced { .. } => {
-                Self::OutOfMoney(error.to_string())
+                Self::BudgetExceeded(error.to_string())
             }
             _ => Self::failed(OutcomeCode::Internal, error.to_string()),
         }
     }
 
-    fn of_error(error: &Error) -> Self {
+    fn from_agent_error(error: &Error) -> Self {
         let info = error.info();
         if let Error::Journal(refused) = error {
-            return Self::of_journal(&refused.0, info);
+            return Self::from_journal_error(&refused.0, info);
         }
         // The session is in the same database as the journal.
         if matches!(error, Error::Session(_)) && info.kind.retryable() {
-            return Self::Unwritten(info.message);
+            return Self::NotPersisted(info.message);
         }
         let source = match error {
             Error::Model(_) | Error::Context(_) => FailureSource::Model,
@@ -96,9 +98,11 @@ impl Verdict {
             Error::Hook { .. } | Error::Denied { .. } | Error::Policy(_) => {
                 OutcomeCode::PolicyDenied
             }
-            // The same again would come out the same: what the model said is in the journal.
+            // A retry would fail in the same way, because the journal contains the response of the model.
             Error::Output { .. } => OutcomeCode::ProviderBadRequest,
-            Error::Limit(reached) if reached.limit == LimitKind::Wall => OutcomeCode::Deadline,
+            Error::Limit(reached) if reached.limit == LimitKind::Wall => {
+                OutcomeCode::DeadlineExceeded
+            }
             Error::Limit(_) => OutcomeCode::PolicyDenied,
             _ => OutcomeCode::of(&info, source),
         };
@@ -110,23 +114,23 @@ impl Verdict {
         Self::Failed { code, detail: info.message, error, retry_after }
     }
 
-    fn of_journal(refused: &ErrorInfo, shown: ErrorInfo) -> Self {
+    fn from_journal_error(refused: &ErrorInfo, shown: ErrorInfo) -> Self {
         match refused.code.as_str() {
-            "budget" | "budget_unpriced" => Self::OutOfMoney(refused.message.clone()),
+            "budget" | "budget_unpriced" => Self::BudgetExceeded(refused.message.clone()),
             "fenced" => Self::failed(OutcomeCode::Fenced, shown.message),
             "effect_unknown" => Self::failed(OutcomeCode::ToolError, shown.message),
-            _ if refused.kind.retryable() => Self::Unwritten(shown.message),
+            _ if refused.kind.retryable() => Self::NotPersisted(shown.message),
             _ => Self::failed(OutcomeCode::of(refused, FailureSource::Engine), shown.message),
         }
     }
 }
 
-fn answer(output: &str, summary: &RunSummary) -> Answer {
+fn answer(output: &str, summary: &RunSummary) -> SerializedResult {
     let result = json!({
         "text": output, "stop": summary.stop, "limit": summary.limit, "usage": summary.usage,
         "cost": summary.cost, "turns": summary.turns, "tool_calls": summary.tool_calls,
         "pending_calls": summary.pending_calls, "unpriced_calls": summary.unpriced_calls,
         "agent": summary.agent, "agents": summary.agents,
     });
-    Answer { usage: result["usage"].to_string(), result: result.to_string() }
+    SerializedResult { usage: result["usage"].to_string(), result: result.to_string() }
 }

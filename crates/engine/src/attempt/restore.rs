@@ -1,12 +1,12 @@
-//! Folding a run from what is stored: its beginning, the session before it, and everything fed since.
+//! Restores a run from its first message, the session before it, and its journal entries.
 
 use std::sync::Arc;
 
 use provost_agent::context;
-use provost_agent::run::{Feed, Run, RunInput};
+use provost_agent::run::{JournalEntry, Run, RunInput};
 use provost_core::lifecycle::{StepKind, StepState};
 use provost_core::recovery::EffectClass;
-use provost_core::{Env, Message, Part, RunId};
+use provost_core::{ContentPart, Env, Message, RunId};
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step::{self, RunStepRow};
@@ -20,53 +20,53 @@ use crate::agent::ProfileKey;
 use crate::child::Birth;
 use crate::error::EngineError;
 use crate::input::Aside;
-use crate::journal::{JournalState, OpenStep, StoredMessage};
+use crate::journal::{JournalState, PersistedMessage, StartedStep};
 use crate::journal::{entry, shared_state, snapshot, stored_transcript};
 use crate::run::lifecycle::word;
 use provost_store::table::work::stored_message as message;
 
-/// Steps that are read at once.
+/// Steps that are read per query.
 const PAGE: u64 = 500;
-/// Forks of forks that are followed.
+/// Longest chain of forks that is followed.
 const FORKS_MAX: usize = 32;
 
-/// A run as it was left.
-pub(crate) struct Loaded {
-    /// The machine; `None` if it had not begun.
+/// A run as stored.
+pub(crate) struct LoadedRun {
+    /// State machine of the run; `None` if the run has not begun.
     pub(crate) machine: Option<Run>,
-    /// The message it answers.
+    /// Message that the run answers.
     pub(crate) message: Option<Message>,
-    /// Where its session stands.
+    /// Revision of its session.
     pub(crate) revision: u64,
     pub(crate) journal: JournalState,
-    /// The agent that carries it.
+    /// Agent that executes the run.
     pub(crate) agent: ProfileKey,
-    pub(crate) words: Words,
-    /// For whom it is, if that is known.
+    pub(crate) words: RunHeader,
+    /// User that the run works for, if known.
     pub(crate) user: Option<String>,
-    /// What outlives runs, as it is when this one begins.
+    /// Values of shared state when the run begins; empty if it has begun.
     pub(crate) shared: Map<String, Value>,
 }
 
-/// What is said about a run besides its message.
-pub(crate) struct Words {
-    /// What its command adds to the agent's instructions.
+/// Details of a run besides its message.
+pub(crate) struct RunHeader {
+    /// Additional instructions of the request.
     pub(crate) extra: Option<Arc<str>>,
-    /// Who handed its task in.
+    /// Principal that submitted the task.
     pub(crate) by: Option<String>,
-    /// What it is below another run, if its definition is part of that one's.
+    /// How its parent defines it, if the run is a subagent whose definition is part of the parent's agent.
     pub(crate) birth: Option<Birth>,
 }
 
-/// Loads a run for an attempt that holds it.
-pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, EngineError> {
+/// Loads a run for the attempt that leases it.
+pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<LoadedRun, EngineError> {
     let mut journal = JournalState::new(env.clone());
     journal.restricted = run.restricted;
     let revision = session::get(tx, &run.namespace, &run.session_id)?.map_or(0, |row| row.revision);
     let inputs = input::first_of_run(tx, run.id)?;
     let (first, stored) = first_message(tx, &inputs)?;
     journal.first_message = stored;
-    let machine = fold(tx, run, None, Start::Snapshot, &mut journal)?;
+    let machine = rebuild(tx, run, None, ReplayFrom::Snapshot, &mut journal)?;
     journal.next_step = run.next_step;
     journal.revision = revision;
     for row in run_step::open(tx, run.id)? {
@@ -77,7 +77,7 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
     }
     let task = task::get(tx, run.task_id)?;
     let aside = inputs.first().map(Aside::of).transpose()?.unwrap_or_default();
-    let words = Words::read(&aside, task.as_ref(), run)?;
+    let words = RunHeader::read(&aside, task.as_ref(), run)?;
     let user = aside.user();
     let agent = ProfileKey {
         namespace: run.namespace.clone(),
@@ -85,65 +85,65 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<Loaded, E
         revision: run.agent_revision,
     };
     let shared = match &machine {
-        // It has them already.
+        // A run that has begun has them in its state.
         Some(_) => Map::new(),
         None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
     };
-    Ok(Loaded { machine, message: first, revision, journal, agent, words, user, shared })
+    Ok(LoadedRun { machine, message: first, revision, journal, agent, words, user, shared })
 }
 
-/// What the command of a run's task says besides its message; a command may be large, and the rest is not read.
+/// Part of a stored task request. A request can be large; the other fields are skipped.
 #[derive(Default, Deserialize)]
-struct Commanded {
-    /// What it adds to the agent's instructions.
+struct RequestHeader {
+    /// Additional instructions.
     #[serde(default, rename = "extra_system_prompt")]
     extra: Option<Arc<str>>,
-    /// Who handed it in.
+    /// Principal that submitted the task.
     #[serde(default, rename = "requested_by")]
     by: Option<String>,
 }
 
-impl Words {
+impl RunHeader {
     fn read(aside: &Aside, task: Option<&TaskRow>, run: &RunRow) -> Result<Self, EngineError> {
-        let commanded: Commanded = match task {
+        let commanded: RequestHeader = match task {
             Some(task) => serde_json::from_str(&task.command)?,
-            None => Commanded::default(),
+            None => RequestHeader::default(),
         };
         let of_message = aside.extra.clone().filter(|extra| !extra.is_empty());
-        // A command that continues a task has its own.
+        // A message that continues a task has its own instructions.
         let extra = of_message.or(commanded.extra).filter(|extra| !extra.is_empty());
         let birth = run.spawn.as_deref().map(Birth::read).transpose()?.flatten();
         Ok(Self { extra, by: commanded.by, birth })
     }
 }
 
-/// Who handed in the task of a run.
+/// Returns the principal that submitted the task of a run.
 pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
     let task = task::get(tx, run.task_id)?;
-    let read = |task: TaskRow| serde_json::from_str::<Commanded>(&task.command);
+    let read = |task: TaskRow| serde_json::from_str::<RequestHeader>(&task.command);
     Ok(task.map(read).transpose()?.and_then(|commanded| commanded.by))
 }
 
-/// Where a fold starts.
+/// Starting point for rebuilding a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// At the first feed, whatever was kept since.
+pub(crate) enum ReplayFrom {
+    /// The first journal entry. Snapshots are ignored.
     Beginning,
-    /// At the newest machine that was kept.
+    /// The newest snapshot.
     Snapshot,
 }
 
-/// The machine after the feeds up to `until`, or after all of them.
-pub(crate) fn fold(
+/// Rebuilds the state machine from the journal entries up to `until`, or from all of them.
+pub(crate) fn rebuild(
     tx: &mut Tx<'_>,
     run: &RunRow,
     until: Option<u64>,
-    start: Start,
+    start: ReplayFrom,
     journal: &mut JournalState,
 ) -> Result<Option<Run>, EngineError> {
     let mut sources = sources(tx, run, until)?;
     let (mut machine, mut fed) = (None, 0);
-    if start == Start::Snapshot
+    if start == ReplayFrom::Snapshot
         && let Some((place, kept, at)) = newest_kept(tx, run, &sources)?
     {
         sources.drain(..place);
@@ -161,7 +161,7 @@ pub(crate) fn fold(
                 }
                 let message = apply(tx, &source, run.id, row, &mut machine)?;
                 journal.next_fed = fed + 1;
-                // What another run has is named by that run.
+                // The session refers to messages of another run by the ids of that run.
                 if source.id == run.id {
                     note_for_session(row, message, journal)?;
                 }
@@ -180,7 +180,8 @@ pub(crate) fn fold(
     Ok(machine)
 }
 
-/// The newest machine that was kept of the runs whose steps make up a run, its place among them, and its last feed.
+/// Returns the newest snapshot of the runs whose steps make up a run: the index of its run, the state machine, and
+/// its last entry number.
 fn newest_kept(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -194,7 +195,7 @@ fn newest_kept(
     Ok(None)
 }
 
-/// The runs whose steps make up a run, oldest first, each with the last feed that counts.
+/// Returns the runs whose steps make up a run, oldest first, each with its last shared entry number.
 fn sources(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -231,18 +232,18 @@ fn apply(
     };
     match (machine.as_mut(), kind) {
         (None, StepKind::Checkpoint) => {
-            let beginning = entry::read_beginning(&body, message)?;
+            let beginning = entry::decode_run_started(&body, message)?;
             let brings_results = matches!(beginning.input, RunInput::ToolResults { .. });
             let base = source.base_revision.unwrap_or(0);
             let stored =
                 stored_transcript::load(tx, &source.namespace, &source.session_id, Some(base))?;
             let stored = stored.map(|stored| stored.messages).unwrap_or_default();
-            let (history, _) = context::opening(&stored, brings_results);
+            let (history, _) = context::load_context(&stored, brings_results);
             let begun = Run::start(id, beginning, history);
             *machine = Some(begun.map_err(|error| unreadable(error.to_string()))?);
         }
         (Some(run), kind) => {
-            let feed = entry::read_feed(kind, &body, message)?;
+            let feed = entry::decode_entry(kind, &body, message)?;
             run.apply(feed).map_err(|error| unreadable(error.to_string()))?;
         }
         (None, _) => return Err(unreadable("it comes before the beginning".to_owned())),
@@ -250,7 +251,7 @@ fn apply(
     Ok(stored)
 }
 
-/// The session got everything up to a step with it.
+/// Applies that the session contains everything up to a step.
 fn save(
     source: &RunRow,
     row: &RunStepRow,
@@ -258,7 +259,7 @@ fn save(
     journal: &mut JournalState,
 ) -> Result<(), EngineError> {
     if let Some(run) = machine {
-        run.apply(Feed::Saved).map_err(|error| {
+        run.apply(JournalEntry::Saved).map_err(|error| {
             EngineError::Unreadable(format!("step {} of {}: {error}", row.step, source.id))
         })?;
     }
@@ -268,14 +269,14 @@ fn save(
     Ok(())
 }
 
-/// What the session does not have yet is named by the step or message that has it.
+/// Records which step or stored message contains a message that the session does not have yet.
 fn note_for_session(
     row: &RunStepRow,
     message: Option<Arc<Message>>,
     journal: &mut JournalState,
 ) -> Result<(), EngineError> {
     if row.kind == StepKind::Note.as_str()
-        && row.body.as_deref() == Some(crate::journal::transaction::SAVED)
+        && row.body.as_deref() == Some(crate::journal::transaction::SESSION_SAVED)
     {
         journal.recent.clear();
         journal.results.clear();
@@ -289,10 +290,10 @@ fn note_for_session(
     Ok(())
 }
 
-fn open_step(row: &RunStepRow, epoch: u64) -> Result<OpenStep, EngineError> {
+fn open_step(row: &RunStepRow, epoch: u64) -> Result<StartedStep, EngineError> {
     let class: Option<EffectClass> = row.effect_class.as_deref().map(word).transpose()?;
     let state: StepState = word(&row.state)?;
-    Ok(OpenStep {
+    Ok(StartedStep {
         step: row.step,
         kind: word(&row.kind)?,
         key: row.effect_key.as_deref().map(word).transpose()?,
@@ -305,11 +306,11 @@ fn open_step(row: &RunStepRow, epoch: u64) -> Result<OpenStep, EngineError> {
     })
 }
 
-/// What a run answers: one input, or several that were collected.
+/// Returns the message that a run answers: one input, or several collected inputs joined into one message.
 fn first_message(
     tx: &mut Tx<'_>,
     inputs: &[InputRow],
-) -> Result<(Option<Message>, Option<StoredMessage>), EngineError> {
+) -> Result<(Option<Message>, Option<PersistedMessage>), EngineError> {
     let mut messages: Vec<Arc<Message>> = Vec::with_capacity(inputs.len());
     for input in inputs {
         messages.push(message::get(tx, input.message_id)?);
@@ -319,13 +320,13 @@ fn first_message(
         [one] => {
             let stored = inputs
                 .first()
-                .map(|input| StoredMessage { id: input.message_id, message: Arc::clone(one) });
+                .map(|input| PersistedMessage { id: input.message_id, message: Arc::clone(one) });
             (Some(Message::clone(one)), stored)
         }
         [first, rest @ ..] => {
             let mut whole = Message::clone(first);
             for message in rest {
-                whole.parts.push(Part::text("\n\n"));
+                whole.parts.push(ContentPart::text("\n\n"));
                 whole.parts.extend(message.parts.iter().cloned());
             }
             (Some(whole), None)

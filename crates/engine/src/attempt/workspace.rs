@@ -1,7 +1,7 @@
-//! Where a run works: after a crash it finds there what it left, or it is told that it does not.
+//! Workspace of a run: after a crash it is intact, or the run learns that files are lost.
 //!
-//! Invariant: a loss is in the log before anything is done with the files that are left, whoever finds it: a run that goes on
-//! asks before it does anything, and a call that comes to its files first tells its journal.
+//! Invariant: the loss is in the event log before the run uses the remaining files. A resumed run checks its
+//! workspace before it does anything, and a call that finds the loss reports it to the journal first.
 
 use std::sync::Arc;
 
@@ -10,39 +10,40 @@ use provost_core::durable::{DurableEvent, WorkspaceReset};
 use provost_store::table::work::run;
 use provost_store::{Store, Tx};
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::RunJournal;
-use crate::journal::transaction::fenced;
+use crate::journal::transaction::fenced_error;
 use crate::run::event;
 use crate::worker::lease::Lease;
 
-/// What a run is told that goes on without its files. Which they are, its first call will find.
+/// Reason in the event for a resumed run. The first call that uses the workspace finds out which files are lost.
 const INTERRUPTED: &str = "what was changed before the run was interrupted is lost";
 
-/// Knows the places in which runs work.
-pub trait Workspaces: Send + Sync + 'static {
-    /// Is the workspace of a run that goes on what the run left behind? Asked before anything of the new attempt runs.
-    fn survived<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, bool>;
+/// Checks the workspaces of resumed runs.
+pub trait WorkspaceProbe: Send + Sync + 'static {
+    /// Returns true if the workspace contains the files that the run left there. Called before the new attempt
+    /// executes anything.
+    fn is_intact<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, bool>;
 }
 
-/// A run goes on: if its workspace is not what it left, its log says so.
-pub(crate) async fn check(
-    shared: &Shared,
+/// Checks the workspace of a resumed run and appends an event if files are lost.
+pub(crate) async fn check_workspace(
+    shared: &EngineInner,
     lease: &Arc<Lease>,
     journal: &RunJournal,
 ) -> Result<(), EngineError> {
     let Some(workspaces) = &shared.workspaces else { return Ok(()) };
-    if workspaces.survived(lease).await {
+    if workspaces.is_intact(lease).await {
         return Ok(());
     }
-    note_reset(&shared.store, lease, INTERRUPTED).await?;
-    journal.told_of_loss();
+    record_reset(&shared.store, lease, INTERRUPTED).await?;
+    journal.mark_reset_recorded();
     Ok(())
 }
 
-/// Files of a run are lost: its log says so.
-pub(crate) async fn note_reset(
+/// Appends the event that files of a run are lost.
+pub(crate) async fn record_reset(
     store: &Store,
     lease: &Arc<Lease>,
     reason: &str,
@@ -53,7 +54,7 @@ pub(crate) async fn note_reset(
 
 fn push_reset(tx: &mut Tx<'_>, lease: &Lease, reason: &str) -> Result<(), EngineError> {
     let row = run::lock(tx, lease.run)?.filter(|row| row.epoch == lease.epoch);
-    let Some(mut row) = row else { return Err(fenced(tx, lease)?) };
+    let Some(mut row) = row else { return Err(fenced_error(tx, lease)?) };
     let reset = WorkspaceReset { attempt: lease.attempt, reason: reason.to_owned() };
     event::append_event(tx, &mut row, DurableEvent::WorkspaceReset(reset))?;
     row.save(tx)?;

@@ -1,7 +1,8 @@
-//! The budgets in the database for calls outside of runs: embeddings, batches, a route that a program asks by itself.
+//! Budgets in the database for calls outside of runs: embeddings, batches, and routes that a program calls directly.
 //!
-//! What a call may cost is counted as spent when it is set aside, and what it did not cost is given back. So nothing has to be tidied
-//! up after a crash: a call whose cost never became known counts with what was set aside for it.
+//! A reservation counts as spent at once, and the unused part is refunded later. A crash therefore needs no cleanup:
+//! a call of
+//! unknown cost counts with its reservation.
 
 use std::fmt;
 
@@ -16,7 +17,7 @@ use super::{BudgetScope, current};
 use crate::budget::Budgets;
 use crate::error::EngineError;
 
-/// The budgets of some scopes in the database. Every call is paid from all of them that exist.
+/// The budgets of some scopes. Each call is charged to all of them that exist.
 #[derive(Clone)]
 pub struct DurableLedger {
     store: Store,
@@ -25,7 +26,7 @@ pub struct DurableLedger {
 }
 
 impl Budgets<'_> {
-    /// The budgets of these scopes, for calls outside of runs. The calls of runs are paid by themselves.
+    /// Returns a ledger of these scopes for calls outside of runs. Calls of runs are charged by the engine.
     pub fn ledger(
         self,
         namespace: &Namespace,
@@ -33,14 +34,14 @@ impl Budgets<'_> {
     ) -> DurableLedger {
         let scopes = scopes.into_iter().map(|scope| scope.to_string()).collect();
         DurableLedger {
-            store: self.engine.shared.store.clone(),
+            store: self.engine.inner.store.clone(),
             namespace: namespace.to_string(),
             scopes,
         }
     }
 }
 
-/// What was counted in one budget, and in which period.
+/// The scope of a charged budget, and the start of the period that was charged.
 type Counted = (String, Option<Timestamp>);
 
 impl DurableLedger {
@@ -62,7 +63,7 @@ impl DurableLedger {
         }
     }
 
-    /// Counts the most a call can cost in every budget, or in none.
+    /// Charges the maximum cost of a call to every budget, or to none.
     fn spend(&self, tx: &mut Tx<'_>, wanted: Option<Money>) -> Result<Vec<Counted>, EngineError> {
         let mut counted = Vec::with_capacity(self.scopes.len());
         for scope in &self.scopes {
@@ -83,7 +84,7 @@ impl DurableLedger {
         Ok(counted)
     }
 
-    /// Gives back what a call did not cost, where that is still counted.
+    /// Refunds the unused part of a charge, where the charged period is still the current one.
     fn give_back(
         &self,
         tx: &mut Tx<'_>,
@@ -92,7 +93,7 @@ impl DurableLedger {
     ) -> Result<(), EngineError> {
         for (scope, period) in counted {
             let row = current(tx, &self.namespace, scope)?;
-            // In another period it was never counted, and a budget that was set anew begins with nothing.
+            // A charge of another period no longer counts, and a budget that was set again starts at zero.
             let Some(row) = row.filter(|row| row.period_start == *period) else { continue };
             let back = micros.min(row.spent_micros);
             budget::settle(tx, &self.namespace, scope, 0, -back)?;

@@ -1,11 +1,11 @@
-//! Setting and reading budgets.
+//! Commands that set and read budgets.
 
 use std::fmt;
 use std::str::FromStr;
 
 use jiff::tz::TimeZone;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::{Money, TaskId, Timestamp};
 use provost_store::Tx;
 use provost_store::table::governance::budget::{self, BudgetRow};
@@ -15,10 +15,11 @@ use crate::budget::Budgets;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
 
-/// Budgets that are listed at once.
+/// Budgets in one list.
 const LIST_MAX: u64 = 1000;
 
-/// Whose spending is bounded. What a child run spends counts for the tasks and sessions above it, too.
+/// The runs that a budget covers. The spending of a child run also counts for the tasks and sessions of its
+/// ancestors.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BudgetScope {
     /// All runs of a task.
@@ -27,48 +28,49 @@ pub enum BudgetScope {
     Session(String),
     /// All runs of an agent.
     Agent(String),
-    /// Everything.
+    /// All runs of the namespace.
     Namespace,
 }
 
-/// After which time a budget starts anew. Periods begin at midnight in UTC.
+/// The period after which a budget starts again at zero. Periods start at midnight UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BudgetPeriod {
-    /// Each day.
+    /// A calendar day.
     Day,
-    /// Each month.
+    /// A calendar month.
     Month,
 }
 
-/// How much may be spent.
+/// A spending limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// The most.
+    /// The maximum amount in each period.
     pub cap: Money,
-    /// After which time it starts anew; never, if there is nothing here.
+    /// The period; `None` if the budget never starts again.
     pub period: Option<BudgetPeriod>,
 }
 
-/// A budget as it stands, in millionths of its currency.
+/// A budget with its current use, in millionths of its currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetState {
-    /// Whose.
+    /// The runs that the budget covers.
     pub scope: BudgetScope,
-    /// The most that may be spent.
+    /// The maximum amount.
     pub cap_micros: i64,
-    /// What was spent in this period.
+    /// The amount spent in the current period.
     pub spent_micros: i64,
-    /// What calls that are under way may still spend.
+    /// The amount reserved for calls in flight.
     pub reserved_micros: i64,
     /// The currency.
     pub currency: String,
-    /// After which time it starts anew.
+    /// The period; `None` if the budget never starts again.
     pub period: Option<BudgetPeriod>,
 }
 
 impl Budgets<'_> {
-    /// Bounds what may be spent, or removes the bound. What was spent before stays counted. A run that is at work while its
-    /// first budget is set is bound by it from its next attempt on; a changed one counts for the next model call.
+    /// Sets a budget, or removes it if `budget` is `None`. Amounts that were spent before stay counted. A running run
+    /// honours its first
+    /// budget from its next attempt on, and a changed budget from its next model call on.
     pub async fn set(
         self,
         namespace: &Namespace,
@@ -76,7 +78,7 @@ impl Budgets<'_> {
         budget: Option<Budget>,
     ) -> Result<(), EngineError> {
         let namespace = namespace.clone();
-        let set = self.engine.shared.store.write(move |tx| match &budget {
+        let set = self.engine.inner.store.write(move |tx| match &budget {
             Some(budget) => set(tx, &namespace, &scope, *budget),
             None => {
                 budget::remove(tx, namespace.as_str(), &scope.to_string())?;
@@ -86,25 +88,25 @@ impl Budgets<'_> {
         set.await
     }
 
-    /// A budget as it stands; nothing if there is none.
+    /// Returns a budget with its current use, or `None` if it does not exist.
     pub async fn get(
         self,
         namespace: &Namespace,
         scope: BudgetScope,
     ) -> Result<Option<BudgetState>, EngineError> {
         let namespace = namespace.clone();
-        // Read where it is written, because a period that is over is ended here.
-        let read = self.engine.shared.store.write(move |tx| {
+        // A write transaction, because an ended period is reset here.
+        let read = self.engine.inner.store.write(move |tx| {
             let row = current(tx, namespace.as_str(), &scope.to_string())?;
             row.map(state).transpose()
         });
         read.await
     }
 
-    /// The budgets of a namespace, by scope, as they stood when they were last used.
+    /// Lists the budgets of a namespace by scope. A period that has ended since the last use is not reset.
     pub async fn list(self, namespace: &Namespace) -> Result<Vec<BudgetState>, EngineError> {
         let namespace = namespace.clone();
-        let read = self.engine.shared.store.read(move |tx| {
+        let read = self.engine.inner.store.read(move |tx| {
             let rows = budget::list(tx, namespace.as_str(), LIST_MAX)?;
             rows.into_iter().map(state).collect()
         });
@@ -120,7 +122,7 @@ fn set(
 ) -> Result<(), EngineError> {
     if new.cap.amount.is_sign_negative() {
         let fix = "use zero or more, or remove the budget";
-        return Err(WorkError::invalid("budget.cap", "less than nothing", fix).into());
+        return Err(RequestError::invalid("budget.cap", "less than nothing", fix).into());
     }
     let (name, currency) = (scope.to_string(), new.cap.currency.as_str().to_owned());
     let known = current(tx, namespace.as_str(), &name)?;
@@ -130,7 +132,7 @@ fn set(
     {
         let problem = format!("{} were spent before", known.currency);
         let fix = "remove the budget first, or keep its currency";
-        return Err(WorkError::invalid("budget.cap", problem, fix).into());
+        return Err(RequestError::invalid("budget.cap", problem, fix).into());
     }
     let row = BudgetRow {
         namespace: namespace.to_string(),
@@ -165,7 +167,7 @@ impl BudgetPeriod {
         }
     }
 
-    /// When the period began that a moment lies in.
+    /// Returns the start of the period that contains `now`.
     pub(super) fn start(self, now: Timestamp) -> Timestamp {
         let Ok(moment) = jiff::Timestamp::from_millisecond(now.as_millis()) else { return now };
         let date = moment.to_zoned(TimeZone::UTC).date();
@@ -179,11 +181,11 @@ impl BudgetPeriod {
 }
 
 impl FromStr for BudgetPeriod {
-    type Err = WorkError;
+    type Err = RequestError;
 
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         [Self::Day, Self::Month].into_iter().find(|period| period.as_str() == text).ok_or_else(
-            || WorkError::invalid("budget.period", "not a period", "use `day` or `month`"),
+            || RequestError::invalid("budget.period", "not a period", "use `day` or `month`"),
         )
     }
 }
@@ -200,12 +202,12 @@ impl fmt::Display for BudgetScope {
 }
 
 impl FromStr for BudgetScope {
-    type Err = WorkError;
+    type Err = RequestError;
 
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         let invalid = || {
             let fix = "use `task:<id>`, `session:<id>`, `agent:<name>` or `namespace`";
-            WorkError::invalid("budget.scope", "not a scope", fix)
+            RequestError::invalid("budget.scope", "not a scope", fix)
         };
         if text == "namespace" {
             return Ok(Self::Namespace);

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use provost_agent::run::Feed;
+use provost_agent::run::JournalEntry;
 use provost_agent::team::TeamWait;
-use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
+use provost_core::lifecycle::{RunTransition, TaskTransition, WaitReason};
 use provost_core::{
-    ApprovalDecision, ApprovalId, ApprovalRequest, Event, EventKind, RequestKind, RunId, ToolCall,
-    ToolResult,
+    ApprovalDecision, ApprovalId, ApprovalRequest, ApprovalRequestKind, Event, EventKind, RunId,
+    ToolCall, ToolResult,
 };
 use provost_store::table::governance::approval as approval_row;
 use provost_store::table::scheduling::timer;
@@ -29,7 +29,7 @@ use crate::{approval, queue};
 
 /// True for a request that the end of other runs answers, and no person.
 pub(crate) fn is_wait(request: &ApprovalRequest) -> bool {
-    request.kind == RequestKind::Runs
+    request.kind == ApprovalRequestKind::Runs
 }
 
 /// Removes the requests that no person answers from an event. Returns `None` if nothing is left of it.
@@ -145,7 +145,7 @@ pub(crate) fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 
 fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> {
     if let Some(lead) = join.team_lead {
-        let until = join.mail_of.clone().map_or(TeamWait::AllOver, TeamWait::Mail);
+        let until = join.mail_of.clone().map_or(TeamWait::AllFinished, TeamWait::Message);
         return team::is_so(tx, lead, &until);
     }
     let progress = run_dependency::progress(tx, &join.id)?;
@@ -194,17 +194,21 @@ fn end_joins(
 }
 
 /// What the end of a join feeds to its run. A lead without a waiting call continues from its answer.
-fn outcome(tx: &mut Tx<'_>, run: &RunRow, join: &RunJoinRow) -> Result<Option<Feed>, EngineError> {
+fn outcome(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    join: &RunJoinRow,
+) -> Result<Option<JournalEntry>, EngineError> {
     let Some(call) = &join.call else { return Ok(None) };
     if join.again {
         let id: ApprovalId = word(&join.id)?;
-        return Ok(Some(Feed::ApprovalDecided { id, decision: ApprovalDecision::Approve }));
+        return Ok(Some(JournalEntry::ApprovalDecided { id, decision: ApprovalDecision::Approve }));
     }
     let call: ToolCall = serde_json::from_str(call)?;
     let runs = run_dependency::dependencies(tx, &join.id)?;
     let reports = wait::collect(tx, &run.namespace, &run.session_id, &runs)?;
     let result = Box::new(ToolResult::text(&call, wait::shown(&reports).to_string()));
-    Ok(Some(Feed::ToolFinished { result, fault: false, at: tx.now() }))
+    Ok(Some(JournalEntry::ToolFinished { result, invalid_arguments: false, at: tx.now() }))
 }
 
 /// People have answered everything that a parked run asked, and it still waits for other runs. The caller stores the row.
@@ -212,7 +216,7 @@ pub(crate) fn waits_only_for_children(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
 ) -> Result<(), EngineError> {
-    let why = ParkedFor::Child.as_str();
+    let why = WaitReason::Child.as_str();
     run.parked_for = Some(why.to_owned());
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = Some(why.to_owned());
@@ -222,12 +226,12 @@ pub(crate) fn waits_only_for_children(
 }
 
 fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
-    move_run(run, RunEvent::Woken)?;
+    move_run(run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
-        move_task(tx, &mut task, TaskEvent::InputDelivered)?;
+        move_task(tx, &mut task, TaskTransition::InputDelivered)?;
         task.save(tx)?;
     }
     Ok(())

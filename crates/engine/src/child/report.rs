@@ -1,10 +1,10 @@
 //! What a parent is told of a child, and how.
 
-use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
-use provost_core::lifecycle::{DeliveryOutcome, InputState, ParkedFor, RunStatus};
-use provost_core::scheduling::{QueueMode, QueueOverride};
+use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
+use provost_core::lifecycle::{InputOutcome, InputState, RunStatus, WaitReason};
+use provost_core::scheduling::{InputMode, InputQueueOverride};
 use provost_core::usage::limits::{INPUTS_PENDING_MAX, TOOL_OUTPUT_BYTES_MAX};
-use provost_core::{InputId, Part, RunId, TaskId};
+use provost_core::{ContentPart, InputId, RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::work::input as input_row;
 use provost_store::table::work::run::{self, RunRow};
@@ -94,8 +94,8 @@ pub(super) fn announce(
     if task.archived.is_some() || input_row::by_key(tx, task.id, &key)?.is_some() {
         return Ok(());
     }
-    let command = AgentCommand {
-        message: vec![Part::text(Report::of(tx, child)?.cut(TOOL_OUTPUT_BYTES_MAX).text())],
+    let command = TaskRequest {
+        message: vec![ContentPart::text(Report::of(tx, child)?.cut(TOOL_OUTPUT_BYTES_MAX).text())],
         // Where the parent answers, it answers about this, too.
         routing: input::routing_of_run(tx, parent.id)?,
         input_provenance: Some(InputProvenance {
@@ -104,15 +104,15 @@ pub(super) fn announce(
             correlation_id: Some(child.id.to_string()),
             ..InputProvenance::default()
         }),
-        user: shared_state::user_of(&input_row::first_of_run(tx, parent.id)?)?,
-        queue_mode: Some(QueueMode::Steer),
-        ..AgentCommand::default()
+        user: shared_state::run_user(&input_row::first_of_run(tx, parent.id)?)?,
+        queue_mode: Some(InputMode::Steer),
+        ..TaskRequest::default()
     };
     let encoded = EncodedMessage::new(&command, tx.now())?;
     let message = IncomingMessage {
         // What was accepted is told: it never gives way to other messages.
-        queue: QueueOverride {
-            mode: Some(QueueMode::Steer),
+        queue: InputQueueOverride {
+            mode: Some(InputMode::Steer),
             cap: Some(INPUTS_PENDING_MAX),
             ..Default::default()
         },
@@ -128,7 +128,7 @@ pub(super) fn announce(
 /// The run of a task that waits for a person's answer, which this is not.
 fn asks_a_person(tx: &mut Tx<'_>, task: &TaskRow) -> Result<Option<RunId>, EngineError> {
     let live = run::live_of_task(tx, task.id)?.into_iter().next();
-    let asks = |run: &RunRow| run.parked_for.as_deref() == Some(ParkedFor::Question.as_str());
+    let asks = |run: &RunRow| run.parked_for.as_deref() == Some(WaitReason::Question.as_str());
     Ok(live.filter(asks).map(|run| run.id))
 }
 
@@ -139,7 +139,7 @@ fn leave_with(
     run: RunId,
     message: &IncomingMessage<'_>,
 ) -> Result<InputId, EngineError> {
-    let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
+    let (mode, outcome) = (InputMode::Steer, InputOutcome::Steered);
     let place = input::Place { mode, outcome, run: Some(run) };
     Ok(input::insert(tx, task, message, place)?.id)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
+use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
 use provost_core::durable::{ChildStarted, DurableEvent};
 use provost_core::id::name::{Namespace, SessionName};
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
-use provost_core::{Part, RunId, TaskId};
+use provost_core::{ContentPart, RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
@@ -22,7 +22,7 @@ use super::{ChildLimits, Cleanup, Family, Notify, Terms};
 use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
-use crate::journal::transactional::Transactional;
+use crate::journal::transactional::TransactionalEffects;
 use crate::run::event;
 use crate::run::lifecycle::{policy, word};
 use crate::submit::{self, NewIds, NewTask, Parent};
@@ -82,7 +82,7 @@ pub(super) fn tool() -> Result<FnTool, SpecError> {
 }
 
 async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
-    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<Transactional>()?);
+    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<TransactionalEffects>()?);
     let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
         ToolError::failed(
             "this call is in no journal: a child can only be started from a durable run",
@@ -129,7 +129,7 @@ impl Spawning {
         self.check_limits(tx, &parent)?;
         let namespace: Namespace = word(&parent.namespace)?;
         let by = restore::requester(tx, &parent)?;
-        let command = AgentCommand { requested_by: by, ..self.command(tx, &parent, id)? };
+        let command = TaskRequest { requested_by: by, ..self.command(tx, &parent, id)? };
         command.validate()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
         let terms = Terms { notify, cleanup, birth: None };
@@ -168,7 +168,7 @@ impl Spawning {
     fn check_limits(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
         if parent.depth >= self.limits.depth {
             let problem = format!("{} levels below the first run are allowed", self.limits.depth);
-            return Err(WorkError::invalid("depth", problem, "do it yourself").into());
+            return Err(RequestError::invalid("depth", problem, "do it yourself").into());
         }
         let at_work = run::terms_of_active_children(tx, &parent.namespace, &parent.session_id)?;
         let mut active = 0;
@@ -178,7 +178,11 @@ impl Spawning {
         }
         if active >= self.limits.active {
             let cap = usize::try_from(self.limits.active).unwrap_or(usize::MAX);
-            return Err(WorkError::Full { what: "the number of children at work", cap }.into());
+            return Err(RequestError::LimitExceeded {
+                what: "the number of children at work",
+                cap,
+            }
+            .into());
         }
         Ok(())
     }
@@ -188,7 +192,7 @@ impl Spawning {
         tx: &mut Tx<'_>,
         parent: &RunRow,
         id: RunId,
-    ) -> Result<AgentCommand, EngineError> {
+    ) -> Result<TaskRequest, EngineError> {
         let Spawn { message, agent, label, timeout_s, mode, session, .. } = &self.spawn;
         let session: SessionName = match session {
             Some(session) => continued(tx, parent, session)?,
@@ -197,8 +201,8 @@ impl Spawning {
                 word(&id.to_string().replacen("run", kind, 1))?
             }
         };
-        Ok(AgentCommand {
-            message: vec![Part::text(message)],
+        Ok(TaskRequest {
+            message: vec![ContentPart::text(message)],
             agent: Some(agent.clone().unwrap_or_else(|| parent.agent.clone())),
             session_id: Some(session),
             timeout_ms: timeout_s.map(|seconds| seconds.saturating_mul(1000)),
@@ -213,7 +217,7 @@ impl Spawning {
             }),
             new_task: true,
             user: self.user.clone(),
-            ..AgentCommand::default()
+            ..TaskRequest::default()
         })
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use provost_agent::subagent::{
-    ChildAsk, ChildFuture, ChildReport, ChildStarted, ChildStatus, Children, Hop, Until,
+    AgentPathSegment, ChildFuture, ChildReport, ChildSpawner, ChildStatus, SpawnRequest,
+    SpawnedChild, WaitOptions,
 };
 use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::{EffectKey, OutcomeCode};
-use provost_core::{AgentUsed, Env, LimitReached, Money, RunId, Usage};
+use provost_core::{AgentUsage, Env, LimitReached, Money, RunId, Usage};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::work::run::{self, ChildRow, RunRow};
@@ -17,7 +18,7 @@ use provost_tool::{ToolCx, ToolError};
 use serde::Deserialize;
 
 use super::{Family, wait};
-use crate::attempt::restore::{self, Start};
+use crate::attempt::restore::{self, ReplayFrom};
 use crate::child::subagent::{Birth, Births, KnownChild, Named};
 use crate::error::EngineError;
 use crate::journal::JournalState;
@@ -32,7 +33,7 @@ const BORN_TOGETHER: usize = 128;
 pub(crate) struct EngineChildren {
     family: Family,
     /// The way from the agent of the profile to the run's own.
-    place: Vec<Hop>,
+    place: Vec<AgentPathSegment>,
     /// What was read of children that are over, for the call that asks for it next.
     over: Mutex<HashMap<RunId, ChildReport>>,
     /// The call that made children last, and those: if it waits for them, it is not worth a look whether all of them are over.
@@ -48,9 +49,9 @@ impl EngineChildren {
     async fn begin(
         &self,
         cx: &ToolCx,
-        asks: Vec<ChildAsk>,
+        asks: Vec<SpawnRequest>,
         at_once: Option<usize>,
-    ) -> Result<Vec<ChildStarted>, ToolError> {
+    ) -> Result<Vec<SpawnedChild>, ToolError> {
         let family = &self.family;
         let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
             ToolError::failed("this call is in no journal: it cannot start another agent")
@@ -78,7 +79,7 @@ impl EngineChildren {
         };
         if let Some(known) = known.await? {
             let started = known.iter().map(ChildReport::started).collect();
-            let over = known.into_iter().filter(|report| report.status.is_over());
+            let over = known.into_iter().filter(|report| report.status.is_finished());
             self.over().extend(over.map(|report| (report.run, report)));
             return Ok(started);
         }
@@ -139,13 +140,13 @@ impl EngineChildren {
     }
 }
 
-impl Children for EngineChildren {
+impl ChildSpawner for EngineChildren {
     fn start<'a>(
         &'a self,
         cx: &'a ToolCx,
-        asks: Vec<ChildAsk>,
+        asks: Vec<SpawnRequest>,
         at_once: Option<usize>,
-    ) -> ChildFuture<'a, Vec<ChildStarted>> {
+    ) -> ChildFuture<'a, Vec<SpawnedChild>> {
         self.begin(cx, asks, at_once).boxed()
     }
 
@@ -153,12 +154,12 @@ impl Children for EngineChildren {
         &'a self,
         cx: &'a ToolCx,
         runs: Vec<RunId>,
-        until: Until,
+        until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
             if !self.are_new(cx, &runs) {
                 let looked = self.look(&runs).await?;
-                let over = looked.iter().filter(|report| report.status.is_over()).count();
+                let over = looked.iter().filter(|report| report.status.is_finished()).count();
                 if over == runs.len() || (until.any && over > 0) {
                     return Ok(looked);
                 }
@@ -170,7 +171,7 @@ impl Children for EngineChildren {
         .boxed()
     }
 
-    fn labelled<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+    fn background_tasks<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
             let (lease, env) = (Arc::clone(&self.family.lease), self.family.env.clone());
             let labelled = self.family.store.read(move |tx| {
@@ -183,7 +184,7 @@ impl Children for EngineChildren {
                 let mut all = reports(tx, labelled, &env)?;
                 // `task-10` comes after `task-9`.
                 all.sort_by_key(|report| {
-                    let label = report.label.clone().unwrap_or_default();
+                    let label = report.task_id.clone().unwrap_or_default();
                     (label.len(), label)
                 });
                 Ok::<_, EngineError>(all)
@@ -205,7 +206,7 @@ impl Children for EngineChildren {
                 Ok::<_, EngineError>(())
             });
             stopping.await?;
-            let ended = self.wait(cx, vec![run], Until::default()).await?;
+            let ended = self.wait(cx, vec![run], WaitOptions::default()).await?;
             ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
         }
         .boxed()
@@ -228,7 +229,7 @@ struct Answer {
     cost: Option<Money>,
     turns: u32,
     unpriced_calls: u32,
-    agents: Vec<AgentUsed>,
+    agents: Vec<AgentUsage>,
 }
 
 fn named(row: RunRow) -> Result<KnownChild, EngineError> {
@@ -261,9 +262,9 @@ fn report(
         Some(result) => serde_json::from_str(result)?,
         None => Answer::default(),
     };
-    let used = match (&row.result, status.is_over()) {
+    let used = match (&row.result, status.is_finished()) {
         (Some(_), _) if !answer.agents.is_empty() => answer.agents,
-        (Some(_), _) => vec![AgentUsed {
+        (Some(_), _) => vec![AgentUsage {
             agent: named.path,
             turns: answer.turns,
             usage: answer.usage,
@@ -275,18 +276,18 @@ fn report(
             let mut journal = JournalState::new(env.clone());
             let whole = run::get(tx, row.id)?;
             let whole = whole.ok_or_else(|| EngineError::not_found("run", row.id))?;
-            let machine = restore::fold(tx, &whole, None, Start::Snapshot, &mut journal)?;
-            machine.map(|machine| machine.used()).unwrap_or_default()
+            let machine = restore::rebuild(tx, &whole, None, ReplayFrom::Snapshot, &mut journal)?;
+            machine.map(|machine| machine.agent_usage()).unwrap_or_default()
         }
         (None, false) => Vec::new(),
     };
     Ok(ChildReport {
         run: row.id,
-        label: named.label,
+        task_id: named.label,
         agent: named.agent,
         status,
         text: answer.text,
-        error: row.detail.filter(|_| status.is_over()),
+        error: row.detail.filter(|_| status.is_finished()),
         limit: answer.limit,
         used,
     })

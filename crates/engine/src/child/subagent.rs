@@ -6,15 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::subagent::{ChildAsk, ChildLife, ChildPlace, ChildStarted, Hop};
+use provost_agent::subagent::{
+    AgentPath, AgentPathSegment, ChildLifetime, SpawnRequest, SpawnedChild,
+};
 use provost_agent::{Agent, RunBuilder};
-use provost_core::command::{AgentCommand, InputProvenance, ProvenanceKind};
+use provost_core::command::{InputProvenance, ProvenanceKind, TaskRequest};
 use provost_core::durable::{self, DurableEvent};
-use provost_core::execution_policy::ExecPolicy;
+use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::{Namespace, SessionName};
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{ChildIds, EffectKey, child_ids_of_call};
-use provost_core::{Part, RunId};
+use provost_core::{ContentPart, RunId};
 use provost_store::Tx;
 use provost_store::query::deferred_run as held_row;
 use provost_store::table::governance::agent;
@@ -43,7 +45,7 @@ pub(crate) struct Birth {
     /// The run above it.
     parent: RunId,
     /// The way from the agent of the profile to its own definition.
-    place: ChildPlace,
+    place: AgentPath,
     /// The agents above it.
     above: String,
     /// Its own name.
@@ -57,7 +59,7 @@ pub(crate) struct Birth {
     pub(super) index: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
-    pub(super) life: ChildLife,
+    pub(super) life: ChildLifetime,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
     /// The trace it belongs to, as a W3C `traceparent`.
@@ -75,14 +77,14 @@ impl Birth {
     }
 
     /// The last step of the way to its definition.
-    pub(crate) fn hop(&self) -> Option<&Hop> {
+    pub(crate) fn hop(&self) -> Option<&AgentPathSegment> {
         self.place.last()
     }
 
     /// The run of its team's lead and its name there, if it is a member of one.
     pub(crate) fn membership(&self) -> Option<(RunId, String)> {
         match self.hop() {
-            Some(Hop::Member { name, .. }) => Some((self.parent, name.clone())),
+            Some(AgentPathSegment::Member { name, .. }) => Some((self.parent, name.clone())),
             _ => None,
         }
     }
@@ -103,7 +105,7 @@ impl Birth {
     }
 
     /// The way from the agent of the profile to its definition.
-    pub(super) fn place(&self) -> &[Hop] {
+    pub(super) fn place(&self) -> &[AgentPathSegment] {
         &self.place
     }
 
@@ -113,7 +115,7 @@ impl Birth {
 
     /// Its agent, from the agent of the profile.
     pub(crate) fn agent(&self, root: &Agent) -> Result<Agent, EngineError> {
-        root.below(&self.place).map_err(|problem| {
+        root.resolve_path(&self.place).map_err(|problem| {
             EngineError::bug(format!("the definition of a child was not found: {problem}"))
         })
     }
@@ -153,8 +155,8 @@ impl Named {
     }
 
     /// The child as the call that started it knows it.
-    fn started(self, run: RunId) -> ChildStarted {
-        ChildStarted { run, label: self.label, agent: self.agent }
+    fn started(self, run: RunId) -> SpawnedChild {
+        SpawnedChild { run, task_id: self.label, agent: self.agent }
     }
 }
 
@@ -170,10 +172,10 @@ pub(super) struct Births {
     pub(super) depth: u32,
     pub(super) depth_max: Option<u32>,
     /// The way from the agent of the profile to the one that asks.
-    pub(super) place: Vec<Hop>,
+    pub(super) place: Vec<AgentPathSegment>,
     pub(super) step: u64,
     pub(super) traceparent: Option<String>,
-    pub(super) asks: Vec<ChildAsk>,
+    pub(super) asks: Vec<SpawnRequest>,
     pub(super) at_once: Option<usize>,
 }
 
@@ -185,10 +187,10 @@ impl Births {
             let id = child_ids_of_call(self.lease.run, &self.key, ask.index).run;
             // If it has another parent, that is found out when it is made.
             let Some(row) = run::child(tx, self.lease.run, id)? else { return Ok(None) };
-            let named = match ask.life {
+            let named = match ask.lifetime {
                 // It has no label, and the rest is the same whenever it is asked for.
-                ChildLife::Call => Named::below(&self.above, ask_agent(ask), None),
-                ChildLife::Run | ChildLife::Detached => Named::of(&row)?,
+                ChildLifetime::Call => Named::below(&self.above, ask_agent(ask), None),
+                ChildLifetime::Run | ChildLifetime::Detached => Named::of(&row)?,
             };
             known.push((row, named));
         }
@@ -208,17 +210,17 @@ impl Births {
         &self,
         tx: &mut Tx<'_>,
         asks: Range<usize>,
-    ) -> Result<Vec<ChildStarted>, EngineError> {
+    ) -> Result<Vec<SpawnedChild>, EngineError> {
         let mut parent = held(tx, &self.lease)?;
         if parent.cancel_requested.is_some() {
             let problem = "the run is being cancelled";
-            return Err(WorkError::invalid("run", problem, "start nothing more").into());
+            return Err(RequestError::invalid("run", problem, "start nothing more").into());
         }
         if let Some(max) = self.depth_max
             && self.depth >= max
         {
             let problem = format!("{max} levels of agents below the first one are allowed");
-            return Err(WorkError::invalid("depth", problem, "do it yourself").into());
+            return Err(RequestError::invalid("depth", problem, "do it yourself").into());
         }
         let namespace: Namespace = word(&parent.namespace)?;
         let lane = self.lane();
@@ -244,7 +246,7 @@ impl Births {
             let held = room == 0;
             room = room.saturating_sub(1);
             let command =
-                AgentCommand { requested_by: by.clone(), ..self.command(&parent, ask, id, &lane)? };
+                TaskRequest { requested_by: by.clone(), ..self.command(&parent, ask, id, &lane)? };
             command.validate()?;
             let encoded = EncodedMessage::new(&command, tx.now())?;
             let new = NewTask {
@@ -313,7 +315,7 @@ impl Births {
 
     /// How many children of this run have a label.
     fn labels(&self, tx: &mut Tx<'_>) -> Result<usize, EngineError> {
-        if self.asks.iter().all(|ask| ask.life == ChildLife::Call) {
+        if self.asks.iter().all(|ask| ask.lifetime == ChildLifetime::Call) {
             return Ok(0);
         }
         let mut labels = 0;
@@ -323,16 +325,16 @@ impl Births {
         Ok(labels)
     }
 
-    fn birth(&self, ask: &ChildAsk, labels: &mut usize) -> Birth {
+    fn birth(&self, ask: &SpawnRequest, labels: &mut usize) -> Birth {
         // A member of a team is called by its name.
-        let labelled = ask.life != ChildLife::Call && ask.member().is_none();
+        let labelled = ask.lifetime != ChildLifetime::Call && ask.member().is_none();
         let label = labelled.then(|| {
             *labels += 1;
             format!("{LABEL_PREFIX}{labels}")
         });
         Birth {
             parent: self.lease.run,
-            place: self.place.iter().chain(&*ask.place).cloned().collect(),
+            place: self.place.iter().chain(&*ask.path).cloned().collect(),
             above: self.above.clone(),
             agent: ask_agent(ask).to_owned(),
             depth: self.depth + 1,
@@ -340,7 +342,7 @@ impl Births {
             call_id: self.call_id.clone(),
             index: ask.index,
             label,
-            life: ask.life,
+            life: ask.lifetime,
             max_turns: ask.max_turns,
             traceparent: self.traceparent.clone(),
             queues: self.at_once.is_some_and(|at_once| self.asks.len() > at_once),
@@ -350,14 +352,14 @@ impl Births {
     fn command(
         &self,
         parent: &RunRow,
-        ask: &ChildAsk,
+        ask: &SpawnRequest,
         id: RunId,
         lane: &str,
-    ) -> Result<AgentCommand, EngineError> {
+    ) -> Result<TaskRequest, EngineError> {
         let session: SessionName = word(&id.to_string().replacen("run", "ses", 1))?;
         let millis = |timeout: Duration| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        Ok(AgentCommand {
-            message: vec![Part::text(&ask.task)],
+        Ok(TaskRequest {
+            message: vec![ContentPart::text(&ask.task)],
             lane: Some(lane.to_owned()),
             agent: Some(parent.agent.clone()),
             session_id: Some(session),
@@ -373,7 +375,7 @@ impl Births {
             }),
             new_task: true,
             user: self.user.clone(),
-            ..AgentCommand::default()
+            ..TaskRequest::default()
         })
     }
 }
@@ -383,12 +385,12 @@ struct ChildBasis {
     profile: AgentProfile,
     class: ClassAssignment,
     /// The policy of the parent.
-    ceiling: ExecPolicy,
+    ceiling: ExecutionPolicy,
 }
 
 /// What a child is called.
-fn ask_agent(ask: &ChildAsk) -> &str {
-    ask.place.last().map(Hop::agent).unwrap_or_default()
+fn ask_agent(ask: &SpawnRequest) -> &str {
+    ask.path.last().map(AgentPathSegment::agent).unwrap_or_default()
 }
 
 /// Makes the next deferred child of the same call ready, because one of its siblings has ended.

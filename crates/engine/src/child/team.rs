@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_agent::subagent::Hop;
+use provost_agent::subagent::AgentPathSegment;
 use provost_agent::team::{
-    DeskFuture, MemberEnd, MemberStatus, Seat, TeamAction, TeamBook, TeamDesk, TeamError,
-    TeamReply, TeamWait,
+    MemberOutcome, MemberStatus, TeamCommand, TeamError, TeamFuture, TeamMembership, TeamResponse,
+    TeamState, TeamStore, TeamWait,
 };
 use provost_bus::{Topic, Wakeup};
 use provost_core::RunId;
@@ -24,7 +24,7 @@ use provost_tool::{ToolCx, ToolError};
 use serde_json::Value;
 
 use crate::child::{self, Birth};
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::event;
 use crate::run::lifecycle::word;
@@ -41,24 +41,26 @@ pub(crate) struct EngineDesk {
     /// The run of the lead.
     lead: RunId,
     /// The book of a team that has none yet.
-    fresh: TeamBook,
+    fresh: TeamState,
 }
 
 /// The place of a run in a team: that of the lead of its own, or of a member of the one above.
 pub(crate) fn seat(
-    shared: &Shared,
+    shared: &EngineInner,
     lease: &Arc<Lease>,
-    own: Option<TeamBook>,
+    own: Option<TeamState>,
     member: Option<Membership>,
-) -> Option<Seat> {
-    let desk = |lead, fresh: TeamBook| {
+) -> Option<TeamMembership> {
+    let desk = |lead, fresh: TeamState| {
         let store = shared.store.clone();
         Arc::new(EngineDesk { store, lease: Arc::clone(lease), lead, fresh })
     };
     match (own, member) {
-        (Some(book), _) => Some(Seat::lead(book.team().to_owned(), desk(lease.run, book))),
+        (Some(book), _) => {
+            Some(TeamMembership::lead(book.team().to_owned(), desk(lease.run, book)))
+        }
         (None, Some(Membership { lead, name, book })) => {
-            Some(Seat::member(book.team().to_owned(), name, desk(lead, book)))
+            Some(TeamMembership::member(book.team().to_owned(), name, desk(lead, book)))
         }
         (None, None) => None,
     }
@@ -68,12 +70,12 @@ pub(crate) fn seat(
 pub(crate) struct Membership {
     lead: RunId,
     name: String,
-    book: TeamBook,
+    book: TeamState,
 }
 
 /// The place of a member, if there is such a team.
 pub(crate) async fn membership(
-    shared: &Shared,
+    shared: &EngineInner,
     birth: Option<&Birth>,
 ) -> Result<Option<Membership>, EngineError> {
     let Some((lead, name)) = birth.and_then(Birth::membership) else { return Ok(None) };
@@ -84,8 +86,8 @@ pub(crate) async fn membership(
 /// Has come what somebody of a team waits for?
 pub(crate) fn is_so(tx: &mut Tx<'_>, lead: RunId, until: &TeamWait) -> Result<bool, EngineError> {
     Ok(load(tx, lead)?.is_none_or(|book| match until {
-        TeamWait::Mail(name) => book.waiting(name) > 0 || !book.may_hear(name),
-        TeamWait::AllOver => book.active() == 0,
+        TeamWait::Message(name) => book.unread_count(name) > 0 || !book.can_receive(name),
+        TeamWait::AllFinished => book.active() == 0,
     }))
 }
 
@@ -94,7 +96,7 @@ pub(crate) fn at_work(tx: &mut Tx<'_>, lead: RunId) -> Result<Vec<RunId>, Engine
     Ok(load(tx, lead)?.map(|book| runs_at_work(&book).collect()).unwrap_or_default())
 }
 
-fn runs_at_work(book: &TeamBook) -> impl Iterator<Item = RunId> {
+fn runs_at_work(book: &TeamState) -> impl Iterator<Item = RunId> {
     book.members().iter().filter(|member| member.is_active()).filter_map(|member| member.run)
 }
 
@@ -116,12 +118,12 @@ impl EngineDesk {
     }
 }
 
-impl TeamDesk for EngineDesk {
-    fn act<'a>(
+impl TeamStore for EngineDesk {
+    fn apply<'a>(
         &'a self,
         key: Option<&'a EffectKey>,
-        action: TeamAction,
-    ) -> DeskFuture<'a, TeamReply> {
+        action: TeamCommand,
+    ) -> TeamFuture<'a, TeamResponse> {
         let (lease, lead, fresh) = (Arc::clone(&self.lease), self.lead, self.fresh.clone());
         let key = key.cloned();
         async move {
@@ -135,7 +137,7 @@ impl TeamDesk for EngineDesk {
         .boxed()
     }
 
-    fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> DeskFuture<'_, ()> {
+    fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> TeamFuture<'_, ()> {
         async move {
             match timeout {
                 // That nothing came is no failure: whoever waits looks for itself.
@@ -150,13 +152,13 @@ impl TeamDesk for EngineDesk {
         .boxed()
     }
 
-    fn wait_in<'a>(
+    fn wait_in_call<'a>(
         &'a self,
         cx: &'a ToolCx,
         until: TeamWait,
         timeout: Duration,
         _left: Duration,
-    ) -> DeskFuture<'a, bool> {
+    ) -> TeamFuture<'a, bool> {
         async move {
             if self.look(&until).await? {
                 return Ok(false);
@@ -168,12 +170,12 @@ impl TeamDesk for EngineDesk {
         .boxed()
     }
 
-    fn suspends(&self) -> bool {
+    fn parks_lead(&self) -> bool {
         true
     }
 }
 
-fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamBook>, EngineError> {
+fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamState>, EngineError> {
     let row = team::get(tx, lead)?;
     Ok(row.map(|row| serde_json::from_str(&row.book)).transpose()?)
 }
@@ -182,14 +184,14 @@ fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamBook>, EngineError> {
 fn act(
     tx: &mut Tx<'_>,
     lead: RunId,
-    book: &mut TeamBook,
+    book: &mut TeamState,
     key: Option<&EffectKey>,
-    action: TeamAction,
-) -> Result<Result<TeamReply, TeamError>, EngineError> {
+    action: TeamCommand,
+) -> Result<Result<TeamResponse, TeamError>, EngineError> {
     let (before, now) = (book.revision(), tx.now());
     let acted = match key {
-        Some(key) => book.act_once(key, action, now),
-        None => book.act(action, now),
+        Some(key) => book.apply_idempotent(key, action, now),
+        None => book.apply(action, now),
     };
     let Ok(reply) = &acted else { return Ok(acted) };
     if book.revision() == before {
@@ -216,9 +218,9 @@ fn act(
 }
 
 /// The event of a change, in the log of the lead.
-fn event_of(team: &str, reply: &TeamReply) -> Option<DurableEvent> {
+fn event_of(team: &str, reply: &TeamResponse) -> Option<DurableEvent> {
     match reply {
-        TeamReply::Member { member, .. } => {
+        TeamResponse::Member { member, .. } => {
             let changed = MemberChanged {
                 team: team.to_owned(),
                 member: member.name.clone(),
@@ -234,7 +236,7 @@ fn event_of(team: &str, reply: &TeamReply) -> Option<DurableEvent> {
                 MemberStatus::Stopped => Some(DurableEvent::TeammateStopped(changed)),
             }
         }
-        TeamReply::Sent { message, .. } => Some(DurableEvent::TeamMessage(message.clone())),
+        TeamResponse::Sent { message, .. } => Some(DurableEvent::TeamMessage(message.clone())),
         _ => None,
     }
 }
@@ -243,9 +245,10 @@ fn event_of(team: &str, reply: &TeamReply) -> Option<DurableEvent> {
 pub(crate) fn member_ended(
     tx: &mut Tx<'_>,
     child: &RunRow,
-    hop: Option<&Hop>,
+    hop: Option<&AgentPathSegment>,
 ) -> Result<(), EngineError> {
-    let (Some(lead), Some(Hop::Member { name, .. })) = (child.parent_run_id, hop) else {
+    let (Some(lead), Some(AgentPathSegment::Member { name, .. })) = (child.parent_run_id, hop)
+    else {
         return Ok(());
     };
     let Some(mut book) = load(tx, lead)? else { return Ok(()) };
@@ -253,12 +256,12 @@ pub(crate) fn member_ended(
     let end = match word::<RunStatus>(&child.status)? {
         RunStatus::Ok => {
             let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
-            MemberEnd::Completed(result["text"].as_str().unwrap_or_default().to_owned())
+            MemberOutcome::Completed(result["text"].as_str().unwrap_or_default().to_owned())
         }
-        RunStatus::Cancelled | RunStatus::Timeout => MemberEnd::Stopped(detail),
-        _ => MemberEnd::Failed(detail.unwrap_or_else(|| "it gave no reason".to_owned())),
+        RunStatus::Cancelled | RunStatus::Timeout => MemberOutcome::Stopped(detail),
+        _ => MemberOutcome::Failed(detail.unwrap_or_else(|| "it gave no reason".to_owned())),
     };
-    let over = TeamAction::Over { name: name.clone(), end };
+    let over = TeamCommand::MemberFinished { name: name.clone(), end };
     // A team that was closed with its lead notes nothing any more.
     act(tx, lead, &mut book, None, over)?.map(drop).unwrap_or_default();
     Ok(())

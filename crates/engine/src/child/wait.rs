@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::Family;
 use super::report::{self, Report};
 use crate::error::EngineError;
-use crate::journal::transactional::Transactional;
+use crate::journal::transactional::TransactionalEffects;
 use crate::run::lifecycle::run_state;
 use crate::worker::lease::Lease;
 
@@ -71,7 +71,7 @@ pub(super) fn tool() -> Result<FnTool, SpecError> {
 }
 
 async fn wait(cx: ToolCx, args: Await) -> Result<Value, ToolError> {
-    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<Transactional>()?);
+    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<TransactionalEffects>()?);
     let wait = Arc::new(Wait::read(args)?);
     let lease = Arc::clone(&family.lease);
     let over = {
@@ -107,8 +107,8 @@ pub(crate) fn wait_for_team(
     timeout: Duration,
 ) -> Result<(), ToolError> {
     let mail_of = match until {
-        TeamWait::Mail(name) => Some(name),
-        TeamWait::AllOver => None,
+        TeamWait::Message(name) => Some(name),
+        TeamWait::AllFinished => None,
     };
     let (team, timeout_ms) = (Some(TeamPart { lead, mail_of }), Some(millis(timeout)));
     cx.wait_for_runs(Wait { team, timeout_ms, again: true, ..Wait::default() })

@@ -1,7 +1,7 @@
 //! Messages that become one turn: each one more makes all of them wait for another quiet while.
 
-use provost_core::lifecycle::DeliveryOutcome;
-use provost_core::scheduling::QueueMode;
+use provost_core::lifecycle::InputOutcome;
+use provost_core::scheduling::InputMode;
 use provost_store::table::work::input;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Locked, Tx};
@@ -18,8 +18,8 @@ pub(super) fn collect(
     arrival: &mut Arrival<'_>,
     footing: &Footing,
 ) -> Result<InputReceipt, EngineError> {
-    let outcome = DeliveryOutcome::Collected;
-    let due = arrival.settings.due(QueueMode::Collect, tx.now());
+    let outcome = InputOutcome::Collected;
+    let due = arrival.settings.due(InputMode::Collect, tx.now());
     if let Some(mut run) = joinable(tx, arrival)? {
         let row = arrival.insert(tx, outcome, Some(run.id))?;
         queue::schedule(tx, &mut run, due)?;
@@ -49,7 +49,7 @@ fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<Locked<RunR
     let origin = Origin::of_command(arrival.message.command);
     let waiting = input::waiting_for_run(tx, last.id)?;
     for row in &waiting {
-        let collected = row.outcome == DeliveryOutcome::Collected.as_str();
+        let collected = row.outcome == InputOutcome::Collected.as_str();
         if row.kind != SUMMARY && !(collected && Origin::of(row)?.can_merge(&origin)) {
             return Ok(None);
         }

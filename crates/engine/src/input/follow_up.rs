@@ -1,10 +1,10 @@
 //! The further runs of a task: one for each thing said after the first, in the order in which it was said.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::durable::{DurableEvent, SteerFallback};
-use provost_core::execution_policy::{ExecPolicy, PolicyPatch};
-use provost_core::lifecycle::{DeliveryOutcome, InputState, TaskEvent, TaskState};
-use provost_core::recovery::heir_run_id;
+use provost_core::execution_policy::{ExecutionPolicy, ExecutionPolicyPatch};
+use provost_core::lifecycle::{InputOutcome, InputState, TaskState, TaskTransition};
+use provost_core::recovery::follow_up_run_id;
 use provost_core::{RunId, Timestamp};
 use provost_store::table::governance::agent as agent_row;
 use provost_store::table::work::input::{self, InputRow};
@@ -24,8 +24,8 @@ use crate::{child, queue};
 /// What a further run of a task stands on.
 pub(crate) struct Footing {
     /// What the task was made with.
-    command: AgentCommand,
-    policy: ExecPolicy,
+    command: TaskRequest,
+    policy: ExecutionPolicy,
     /// The revision of the agent that counts now.
     revision: u64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Start<'a> {
     pub(crate) id: RunId,
     pub(crate) not_before: Timestamp,
     /// The command that asks for it.
-    pub(crate) command: &'a AgentCommand,
+    pub(crate) command: &'a TaskRequest,
     /// Its place in the queue, if that is not the last.
     pub(crate) rank: Option<i64>,
 }
@@ -44,9 +44,9 @@ pub(crate) struct Start<'a> {
 pub(crate) fn footing(
     tx: &mut Tx<'_>,
     task: &TaskRow,
-    call: Option<&PolicyPatch>,
+    call: Option<&ExecutionPolicyPatch>,
 ) -> Result<Footing, EngineError> {
-    let command: AgentCommand = serde_json::from_str(&task.command)?;
+    let command: TaskRequest = serde_json::from_str(&task.command)?;
     let last = run::last_of_task(tx, task.id)?;
     let newest = agent_row::latest(tx, &task.namespace, &task.agent)?;
     if let Some(row) = newest.filter(|row| row.deleted.is_none()) {
@@ -61,7 +61,7 @@ pub(crate) fn footing(
     }
     let missing = || EngineError::not_found("agent", &task.agent);
     let policy = policy(&last.ok_or_else(missing)?)?;
-    let policy = call.map_or_else(|| policy.clone(), |patch| policy.narrowed(patch));
+    let policy = call.map_or_else(|| policy.clone(), |patch| policy.restricted_by(patch));
     Ok(Footing { command, policy, revision: task.agent_revision })
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn start(
 ) -> Result<RunId, EngineError> {
     let Footing { command, policy, revision } = footing;
     let timeout_ms = start.command.timeout_ms.or(command.timeout_ms);
-    let timeout = AgentCommand { timeout_ms, ..AgentCommand::default() }.timeout();
+    let timeout = TaskRequest { timeout_ms, ..TaskRequest::default() }.timeout();
     task.agent_revision = *revision;
     close_collected(tx, task)?;
     let lane = start.command.lane.as_deref().or(command.lane.as_deref());
@@ -106,7 +106,7 @@ fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
             continue;
         }
         let waiting = input::waiting_for_run(tx, run.id)?;
-        let collected = DeliveryOutcome::Collected.as_str();
+        let collected = InputOutcome::Collected.as_str();
         if !waiting.is_empty() && waiting.iter().all(|row| row.outcome == collected) {
             queue::schedule(tx, &mut run, now)?;
             run.save(tx)?;
@@ -138,7 +138,7 @@ fn go_on(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError>
         if next.attempt_no == 0 && word::<TaskState>(&task.state)? == TaskState::Running {
             // What worked for it was another run, and that is over.
             let asleep = current.not_before > tx.now();
-            let event = if asleep { TaskEvent::FellAsleep } else { TaskEvent::Requeued };
+            let event = if asleep { TaskTransition::Delayed } else { TaskTransition::Requeued };
             move_task(tx, task, event)?;
         }
         return Ok(());
@@ -146,11 +146,11 @@ fn go_on(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError>
     task.current_run_id = Some(next.id);
     task.waiting_for = None;
     task.save(tx)?;
-    for event in [TaskEvent::Reopened, TaskEvent::Requeued] {
+    for event in [TaskTransition::Reopened, TaskTransition::Requeued] {
         move_task(tx, task, event)?;
     }
     if next.attempt_no > 0 {
-        move_task(tx, task, TaskEvent::Dispatched)?;
+        move_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(())
 }
@@ -188,7 +188,7 @@ fn fall_back(
     let footing = match footing(tx, task, None) {
         Ok(footing) => footing,
         // What is accepted is answered, also where the agent could not be asked anew.
-        Err(EngineError::Work(_)) => Footing {
+        Err(EngineError::Request(_)) => Footing {
             command: serde_json::from_str(&task.command)?,
             policy: policy(ended)?,
             revision: ended.agent_revision,
@@ -199,21 +199,21 @@ fn fall_back(
     let mut groups: Vec<(Origin, Vec<InputRow>)> = Vec::new();
     for row in left {
         let origin = Origin::of(&row)?;
-        input::requeue(tx, row.id, DeliveryOutcome::Queued.as_str())?;
+        input::requeue(tx, row.id, InputOutcome::Queued.as_str())?;
         match groups.last_mut() {
             Some((known, rows)) if known.can_merge(&origin) => rows.push(row),
             _ => groups.push((origin, vec![row])),
         }
     }
-    let command = AgentCommand {
+    let command = TaskRequest {
         queue_timeout_ms: footing.command.queue_timeout_ms,
-        ..AgentCommand::default()
+        ..TaskRequest::default()
     };
     for (_, rows) in groups {
         let Some(first) = rows.first() else { continue };
         let rank = submit::free_rank(tx, task, queue::rank(first.created, task.priority))?;
         // The same whenever this transaction is tried again, and no other run has it.
-        let id = heir_run_id(ended.id, first.id);
+        let id = follow_up_run_id(ended.id, first.id);
         let start_at = Start { id, not_before: now, command: &command, rank: Some(rank) };
         start(tx, task, &footing, &start_at, &rows)?;
         if let Some(mut run) = run::lock(tx, id)? {

@@ -2,7 +2,7 @@
 
 use provost_core::InputId;
 use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
-use provost_core::lifecycle::{DeliveryOutcome, InputEvent, RunEvent, TaskEvent};
+use provost_core::lifecycle::{InputOutcome, InputTransition, RunTransition, TaskTransition};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Hint, Locked, Tx};
@@ -23,7 +23,7 @@ pub(super) fn interrupt(
     arrival: &mut Arrival<'_>,
     active: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
-    let outcome = DeliveryOutcome::Interrupted;
+    let outcome = InputOutcome::Interrupted;
     if active.cancel_requested.is_some() {
         // It is being stopped for good, with what was said to it: this is for the next one.
         let footing =
@@ -46,7 +46,7 @@ pub(super) fn interrupt(
     } else {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         begin_again(tx, &mut row)?;
-        move_task(tx, &mut arrival.task, TaskEvent::Requeued)?;
+        move_task(tx, &mut arrival.task, TaskTransition::Requeued)?;
     }
     Ok(arrival.receipt(&input, row.id, outcome))
 }
@@ -62,7 +62,7 @@ pub(super) fn roll_back(
         // Nothing of it has been said yet.
         return interrupt(tx, arrival, active);
     }
-    let outcome = DeliveryOutcome::Interrupted;
+    let outcome = InputOutcome::Interrupted;
     let superseded = supersede(tx, arrival, &active)?;
     let receipt = crate::input::route::follow(tx, arrival, &footing, outcome)?;
     let InputReceipt { input, run, .. } = receipt;
@@ -90,7 +90,7 @@ fn supersede(
 ) -> Result<Vec<InputId>, EngineError> {
     let waiting = waiting(tx, arrival.task.id)?;
     let ids = waiting.iter().map(|row| row.id).collect();
-    remove(tx, waiting, InputEvent::Superseded, Some(active.id))?;
+    remove(tx, waiting, InputTransition::Superseded, Some(active.id))?;
     // Runs that lost everything have ended, and with that the task may have moved.
     let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
     arrival.task = lock_task(tx, &namespace, arrival.task.id)?;
@@ -120,7 +120,7 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineEr
     if let Some(stored) = run::lock(tx, row.id)? {
         *row = stored;
     }
-    move_run(row, RunEvent::Interrupted)?;
+    move_run(row, RunTransition::Interrupted)?;
     // An operator who was to look at it need not any more.
     row.paused = None;
     row.outcome_code = None;

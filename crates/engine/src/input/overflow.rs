@@ -1,10 +1,10 @@
 //! Too many messages wait: which give way, and what stays of them.
 
 use provost_core::durable::{DurableEvent, InputsDropped};
-use provost_core::lifecycle::{InputEvent, InputState, WorkError};
-use provost_core::scheduling::Overflow;
+use provost_core::lifecycle::{InputState, InputTransition, RequestError};
+use provost_core::scheduling::OverflowDecision;
 use provost_core::text::truncate_chars;
-use provost_core::{Message, Part, Role};
+use provost_core::{ContentPart, Message, Role};
 use provost_store::Tx;
 use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
@@ -39,12 +39,12 @@ pub(super) fn make_room(
     let waiting = waiting(tx, arrival.task.id)?;
     let waiting: Vec<InputRow> = waiting.into_iter().filter(counts).collect();
     let (count, summarized) = match arrival.settings.overflow(waiting.len()) {
-        Overflow::Fits => return Ok(Vec::new()),
-        Overflow::Reject => {
+        OverflowDecision::Accept => return Ok(Vec::new()),
+        OverflowDecision::Reject => {
             let cap = arrival.settings.cap;
-            return Err(WorkError::Full { what: "the queue of messages", cap }.into());
+            return Err(RequestError::LimitExceeded { what: "the queue of messages", cap }.into());
         }
-        Overflow::DropOldest { count, summarize } => (count, summarize),
+        OverflowDecision::DropOldest { count, summarize } => (count, summarize),
     };
     let dropped: Vec<InputRow> = waiting.into_iter().take(count).collect();
     let mut lines = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn make_room(
         lines.push(line(&*message::get(tx, row.message_id)?));
     }
     let ids: Vec<_> = dropped.iter().map(|row| row.id).collect();
-    let orphaned = remove(tx, dropped, InputEvent::Superseded, Some(active.id))?;
+    let orphaned = remove(tx, dropped, InputTransition::Superseded, Some(active.id))?;
     let mut older = Vec::new();
     for summary in orphaned {
         older.extend(lines_of(&*message::get(tx, summary.message_id)?));
@@ -84,7 +84,7 @@ pub(super) fn summarize(
     };
     lines.extend(dropped);
     let now = tx.now();
-    let message = Message::new(Role::User, vec![Part::text(text_of(lines))], now);
+    let message = Message::new(Role::User, vec![ContentPart::text(text_of(lines))], now);
     let message_id = tx.id();
     message::put(tx, &task.namespace, message_id, &serde_json::to_string(&message)?)?;
     if let Some(row) = known {

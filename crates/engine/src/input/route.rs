@@ -3,8 +3,12 @@
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, InputState, RunEvent, TaskEvent, WorkError};
-use provost_core::scheduling::{InputAction, QueueMode, QueueOverride, QueueSettings, Situation};
+use provost_core::lifecycle::{
+    InputOutcome, InputState, RequestError, RunTransition, TaskTransition,
+};
+use provost_core::scheduling::{
+    InputAction, InputMode, InputQueueOverride, InputQueueSettings, InputTargetState,
+};
 use provost_store::table::governance::agent;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
@@ -28,8 +32,8 @@ use provost_store::table::work::stored_message as message;
 pub(super) struct Arrival<'a> {
     pub(super) task: Locked<TaskRow>,
     pub(super) message: &'a IncomingMessage<'a>,
-    pub(super) mode: QueueMode,
-    pub(super) settings: QueueSettings,
+    pub(super) mode: InputMode,
+    pub(super) settings: InputQueueSettings,
 }
 
 impl Arrival<'_> {
@@ -37,7 +41,7 @@ impl Arrival<'_> {
     pub(super) fn insert(
         &mut self,
         tx: &mut Tx<'_>,
-        outcome: DeliveryOutcome,
+        outcome: InputOutcome,
         run: Option<RunId>,
     ) -> Result<InputRow, EngineError> {
         let place = Place { mode: self.mode, outcome, run };
@@ -53,7 +57,7 @@ impl Arrival<'_> {
         &self,
         input: &InputRow,
         run: RunId,
-        outcome: DeliveryOutcome,
+        outcome: InputOutcome,
     ) -> InputReceipt {
         InputReceipt { input: input.id, task: self.task.id, run, outcome, deduped: false }
     }
@@ -77,7 +81,7 @@ pub(crate) fn deliver(
     };
     let situation = match &active {
         Some(run) => situation(tx, run)?,
-        None => Situation::Closed,
+        None => InputTargetState::Closed,
     };
     let action = settings.mode.route(situation);
     let mut arrival = Arrival { task, message, mode: settings.mode, settings };
@@ -89,7 +93,7 @@ pub(crate) fn deliver(
         }
         InputAction::Reject => {
             let what = format!("task {}", arrival.task.id);
-            Err(WorkError::Busy { what, until: None }.into())
+            Err(RequestError::Busy { what, until: None }.into())
         }
         InputAction::Restart => restart(tx, &mut arrival),
         InputAction::Deliver => direct(tx, &mut arrival, active),
@@ -135,13 +139,13 @@ fn settings(
     tx: &mut Tx<'_>,
     task: &TaskRow,
     message: &IncomingMessage<'_>,
-) -> Result<QueueSettings, EngineError> {
+) -> Result<InputQueueSettings, EngineError> {
     let agent = match agent::latest(tx, &task.namespace, &task.agent)? {
         Some(row) => serde_json::from_str::<AgentConfig>(&row.config)?.queue,
-        None => QueueOverride::default(),
+        None => InputQueueOverride::default(),
     };
     let session = session::get(tx, &task.namespace, &task.session_id)?.and_then(|row| row.queue);
-    let session: QueueOverride =
+    let session: InputQueueOverride =
         session.map(|text| serde_json::from_str(&text)).transpose()?.unwrap_or_default();
     let settings = message.defaults.with(&[agent, session, message.queue]);
     settings.validate()?;
@@ -149,10 +153,10 @@ fn settings(
 }
 
 /// What a message finds at a run.
-fn situation(tx: &mut Tx<'_>, run: &RunRow) -> Result<Situation, EngineError> {
+fn situation(tx: &mut Tx<'_>, run: &RunRow) -> Result<InputTargetState, EngineError> {
     let waiting = usize::from(input_row::waits_for_run(tx, run.id)?);
     let takes_steering = run.cancel_requested.is_none();
-    Ok(Situation::of(run_state(run)?, waiting, takes_steering))
+    Ok(InputTargetState::of(run_state(run)?, waiting, takes_steering))
 }
 
 /// Appends an event to a run that has not ended, and stores the run.
@@ -175,7 +179,7 @@ pub(super) fn append_if_live(
 fn restart(tx: &mut Tx<'_>, arrival: &mut Arrival<'_>) -> Result<InputReceipt, EngineError> {
     let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
     arrival.task.archived = None;
-    follow(tx, arrival, &footing, DeliveryOutcome::Restarted)
+    follow(tx, arrival, &footing, InputOutcome::Restarted)
 }
 
 /// A run of its own for the message, behind what is being done.
@@ -183,7 +187,7 @@ pub(super) fn follow(
     tx: &mut Tx<'_>,
     arrival: &mut Arrival<'_>,
     footing: &follow_up::Footing,
-    outcome: DeliveryOutcome,
+    outcome: InputOutcome,
 ) -> Result<InputReceipt, EngineError> {
     let row = arrival.insert(tx, outcome, None)?;
     let command = arrival.message.command;
@@ -210,7 +214,7 @@ fn steer(
     arrival: &mut Arrival<'_>,
     run: RunId,
 ) -> Result<InputReceipt, EngineError> {
-    let outcome = DeliveryOutcome::Steered;
+    let outcome = InputOutcome::Steered;
     let row = arrival.insert(tx, outcome, Some(run))?;
     append_if_live(tx, run, DurableEvent::InputSteered(InputSteered { input: row.id }))?;
     tx.hint(Hint::Input(run));
@@ -223,7 +227,7 @@ fn direct(
     arrival: &mut Arrival<'_>,
     mut run: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
-    let outcome = DeliveryOutcome::Direct;
+    let outcome = InputOutcome::Direct;
     let row = arrival.insert(tx, outcome, Some(run.id))?;
     let message = message::get(tx, row.message_id)?;
     if approval::answer_in_words(tx, &run, &message.text(), "input")? {
@@ -233,14 +237,14 @@ fn direct(
         }
         return Ok(arrival.receipt(&row, run.id, outcome));
     }
-    move_run(&mut run, RunEvent::Woken)?;
+    move_run(&mut run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, &mut run, now)?;
     let received = InputReceived { input: row.id };
     event::append_event(tx, &mut run, DurableEvent::InputReceived(received))?;
     run.save(tx)?;
     arrival.task.waiting_for = None;
-    move_task(tx, &mut arrival.task, TaskEvent::InputDelivered)?;
+    move_task(tx, &mut arrival.task, TaskTransition::InputDelivered)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(arrival.receipt(&row, run.id, outcome))
 }
@@ -249,7 +253,7 @@ fn direct(
 fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt, EngineError> {
     let Arrival { task, message, .. } = arrival;
     let namespace: Namespace = word(&task.namespace)?;
-    let command = provost_core::command::AgentCommand {
+    let command = provost_core::command::TaskRequest {
         agent: Some(task.agent.clone()),
         session_id: Some(word(&task.session_id)?),
         session_key: None,
@@ -264,7 +268,7 @@ fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt
         input: accepted.input,
         task: accepted.task,
         run: accepted.run,
-        outcome: DeliveryOutcome::Queued,
+        outcome: InputOutcome::Queued,
         deduped: false,
     })
 }

@@ -1,7 +1,9 @@
 //! Messages that nobody reads any more: taken back, or given way to others.
 
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, Illegal, InputEvent, InputState, WorkError};
+use provost_core::lifecycle::{
+    InputOutcome, InputState, InputTransition, InvalidTransition, RequestError,
+};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{InputId, RunId, TaskId};
 use provost_store::Tx;
@@ -23,7 +25,7 @@ impl Inputs<'_> {
         id: InputId,
     ) -> Result<InputState, EngineError> {
         let namespace = namespace.clone();
-        self.engine.shared.store.write(move |tx| withdraw(tx, &namespace, id)).await
+        self.engine.inner.store.write(move |tx| withdraw(tx, &namespace, id)).await
     }
 }
 
@@ -42,16 +44,16 @@ pub(crate) fn withdraw(
     }
     if is_taken(tx, &row)? {
         // What interrupts has had its effect, and what an attempt has taken it is about to write down.
-        return Err(WorkError::from(Illegal {
+        return Err(RequestError::from(InvalidTransition {
             machine: "message",
             from: InputState::Claimed.as_str(),
-            event: InputEvent::Cancelled.as_str(),
+            transition: InputTransition::Cancelled.as_str(),
             terminal: false,
         })
         .into());
     }
-    state.next(InputEvent::Cancelled)?;
-    remove(tx, vec![row], InputEvent::Cancelled, None)?;
+    state.apply(InputTransition::Cancelled)?;
+    remove(tx, vec![row], InputTransition::Cancelled, None)?;
     Ok(InputState::Cancelled)
 }
 
@@ -60,7 +62,7 @@ fn is_taken(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
     let Some(run) = row.run_id.map(|id| run::get(tx, id)).transpose()?.flatten() else {
         return Ok(false);
     };
-    let interrupts = row.outcome == DeliveryOutcome::Interrupted.as_str();
+    let interrupts = row.outcome == InputOutcome::Interrupted.as_str();
     let waits = row.state == InputState::Pending.as_str() && has_begun(&run);
     Ok(waits && (interrupts || is_in_hand(row, &run)))
 }
@@ -80,13 +82,13 @@ pub(super) fn waiting(tx: &mut Tx<'_>, task: TaskId) -> Result<Vec<InputRow>, En
 
 /// Takes back a message that something else has made needless.
 pub(crate) fn retract(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
-    remove(tx, vec![row], InputEvent::Superseded, None).map(drop)
+    remove(tx, vec![row], InputTransition::Superseded, None).map(drop)
 }
 
 /// Takes back everything that waits for a task.
 pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
     let waiting = waiting(tx, task)?;
-    remove(tx, waiting, InputEvent::Cancelled, None).map(drop)
+    remove(tx, waiting, InputTransition::Cancelled, None).map(drop)
 }
 
 /// Nobody reads these any more. A run that would have begun with them and has nothing else ends, except `spared`. Returns the
@@ -94,7 +96,7 @@ pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineEr
 pub(super) fn remove(
     tx: &mut Tx<'_>,
     rows: Vec<InputRow>,
-    event: InputEvent,
+    event: InputTransition,
     spared: Option<RunId>,
 ) -> Result<Vec<InputRow>, EngineError> {
     let mut runs: Vec<RunId> = Vec::new();
@@ -124,7 +126,9 @@ pub(super) fn remove(
             continue;
         }
         let (code, detail) = match event {
-            InputEvent::Cancelled => (OutcomeCode::CancelledByUser, "its message was taken back"),
+            InputTransition::Cancelled => {
+                (OutcomeCode::CancelledByUser, "its message was taken back")
+            }
             _ => (OutcomeCode::CancelledByInterrupt, "its message gave way to a newer one"),
         };
         end::end_run(tx, &mut row, &Ending::because(code, detail))?;
@@ -132,7 +136,7 @@ pub(super) fn remove(
     Ok(orphaned)
 }
 
-fn leave(tx: &mut Tx<'_>, row: &InputRow, event: InputEvent) -> Result<(), EngineError> {
-    let state = word::<InputState>(&row.state)?.next(event)?;
+fn leave(tx: &mut Tx<'_>, row: &InputRow, event: InputTransition) -> Result<(), EngineError> {
+    let state = word::<InputState>(&row.state)?.apply(event)?;
     Ok(input::set_state(tx, row.id, state.as_str())?)
 }

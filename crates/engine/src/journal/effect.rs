@@ -1,48 +1,49 @@
-//! What may happen, what was begun before, what nobody knows.
+//! Starting effects: records each effect before it happens, and decides about effects that an earlier attempt has
+//! lost.
 
 use std::sync::Arc;
 
-use provost_agent::journal::{Begun, Effect, ToolEffect};
+use provost_agent::journal::{Effect, EffectStart, ToolEffect};
 use provost_core::durable::{
     CompactionStarted, DraftDiscarded, DurableEvent, ToolStarted, TurnStarted,
 };
-use provost_core::lifecycle::{StepKind, WorkError, plan_hash};
-use provost_core::recovery::{EffectClass, Recovery};
-use provost_core::{ApprovalRequest, Money, RequestKind, ToolResult};
+use provost_core::lifecycle::{RequestError, StepKind, plan_hash};
+use provost_core::recovery::{EffectClass, EffectRecovery};
+use provost_core::{ApprovalRequest, ApprovalRequestKind, Money, ToolResult};
 use provost_failpoint::failpoint;
 use serde_json::json;
 
-use super::{OpenStep, RunJournal};
+use super::{RunJournal, StartedStep};
 use crate::approval::{self, Standing};
 use crate::error::EngineError;
 use crate::journal::transaction::StepWrite;
 
-/// The result of a call whose outcome a crash has hidden.
+/// Result of a call whose outcome is unknown after a crash.
 const UNKNOWN_RESULT: &str = "The outcome of this call is unknown: the program was interrupted while it ran. It may or may not \
      have happened. Verify before you repeat it; until somebody has spoken to you, only tools without effects can run.";
-/// The result of a call that has to wait.
+/// Result of a call that must not run in a restricted turn.
 const RESTRICTED_RESULT: &str = "This call was not run: the outcome of an earlier call is unknown, and until somebody has spoken \
      to you only tools without effects can run.";
-/// Asked where nobody knows what came of a call.
+/// Hint of the approval request about a call whose outcome is unknown.
 const UNKNOWN_HINT: &str =
     "the program was interrupted while this ran: approve to run it again, deny to leave it";
 
 impl RunJournal {
-    pub(super) async fn begin_effect(&self, effect: Effect) -> Result<Begun, EngineError> {
+    pub(super) async fn begin_effect(&self, effect: Effect) -> Result<EffectStart, EngineError> {
         match effect {
             Effect::Model { turn, provider, model, cost_max } => {
                 let write = self.begin_model(turn, format!("{provider}/{model}"), cost_max)?;
                 failpoint!("model.before_begin");
                 self.write(write).await?;
                 failpoint!("model.begun");
-                Ok(Begun::Go)
+                Ok(EffectStart::Proceed)
             }
             Effect::Compact { turn } => {
                 let write = self.begin_compaction(turn)?;
                 failpoint!("compaction.before_begin");
                 self.write(write).await?;
                 failpoint!("compaction.begun");
-                Ok(Begun::Go)
+                Ok(EffectStart::Proceed)
             }
             Effect::Tool(effect) => self.begin_tool(*effect).await,
         }
@@ -61,14 +62,14 @@ impl RunJournal {
         let (step, again) = match open {
             Some(open) => {
                 open.tries += 1;
-                // The try of a lost worker was sent and may have been answered.
+                // The lost worker sent the earlier request, so it may have been charged.
                 let paid = std::mem::take(&mut open.lost);
                 let released = std::mem::replace(&mut open.reserved_micros, reserved_micros);
                 (open.step, Some((open.tries, released, if paid { released } else { 0 })))
             }
             None => {
                 let step = state.take_step();
-                state.open.push(OpenStep {
+                state.open.push(StartedStep {
                     step,
                     kind: StepKind::ModelCall,
                     key: None,
@@ -90,14 +91,14 @@ impl RunJournal {
         if let Some((tries, released, estimated)) = again {
             write.released_micros = released;
             write.cost_micros = estimated;
-            // Whoever watched the lost try drops what it had shown.
+            // Clients discard the output of the lost try.
             let discarded = DraftDiscarded { turn, lost_try: tries - 1 };
             write.events.push(DurableEvent::DraftDiscarded(discarded));
         }
         write.events.push(DurableEvent::TurnStarted(TurnStarted { turn }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write.open_from = state.open_from();
+        write.open_from = state.first_in_flight_step();
         Ok(write)
     }
 
@@ -109,7 +110,7 @@ impl RunJournal {
             Some(step) => step,
             None => {
                 let step = state.take_step();
-                state.open.push(OpenStep {
+                state.open.push(StartedStep {
                     step,
                     kind: StepKind::Compact,
                     key: None,
@@ -128,48 +129,56 @@ impl RunJournal {
         write.events.push(DurableEvent::CompactionStarted(CompactionStarted { turn }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write.open_from = state.open_from();
+        write.open_from = state.first_in_flight_step();
         Ok(write)
     }
 
-    async fn begin_tool(&self, effect: ToolEffect) -> Result<Begun, EngineError> {
-        let standing = self.standing(&effect).await?;
+    async fn begin_tool(&self, effect: ToolEffect) -> Result<EffectStart, EngineError> {
+        let standing = self.approval_status(&effect).await?;
         if standing.changed {
-            let refused = WorkError::PlanChanged.to_string();
-            return Ok(Begun::Settled(ToolResult::error(&effect.call, refused)));
+            let refused = RequestError::ApprovalMismatch.to_string();
+            return Ok(EffectStart::AlreadyCommitted(ToolResult::error(&effect.call, refused)));
         }
-        let open = self.lock().open.iter().find(|open| open.is(&effect)).cloned();
-        // A tool that could not say whether it had happened leaves it unknown.
-        let lost = open.as_ref().filter(|open| open.lost || effect.unsure);
+        let open = self.lock().open.iter().find(|open| open.matches(&effect)).cloned();
+        // A tool that could not determine whether its effect happened also leaves it unknown.
+        let lost = open.as_ref().filter(|open| open.lost || effect.outcome_unknown);
         let probe = match lost.map(|open| self.recovery(&effect, open, &standing)) {
             None if self.is_restricted_for(effect.class) => {
-                return Ok(Begun::Settled(ToolResult::error(&effect.call, RESTRICTED_RESULT)));
+                return Ok(EffectStart::AlreadyCommitted(ToolResult::error(
+                    &effect.call,
+                    RESTRICTED_RESULT,
+                )));
             }
-            None | Some(Recovery::RunAgain) => false,
-            Some(Recovery::Probe) => true,
-            Some(Recovery::Surface) => {
+            None | Some(EffectRecovery::Retry) => false,
+            Some(EffectRecovery::Probe) => true,
+            Some(EffectRecovery::ReportToModel) => {
                 self.lock().restricted = true;
-                return Ok(Begun::Settled(ToolResult::error(&effect.call, UNKNOWN_RESULT)));
+                return Ok(EffectStart::AlreadyCommitted(ToolResult::error(
+                    &effect.call,
+                    UNKNOWN_RESULT,
+                )));
             }
-            Some(Recovery::Park) => {
+            Some(EffectRecovery::AskPerson) => {
                 let tries = open.as_ref().map_or(0, |open| open.tries);
                 let approvers = standing.approvers;
-                return Ok(Begun::Ask(ApprovalRequest {
+                return Ok(EffectStart::NeedsApproval(ApprovalRequest {
                     approvers,
-                    ..self.question(&effect, tries)
+                    ..self.unknown_effect_request(&effect, tries)
                 }));
             }
-            Some(Recovery::Fail) => return Err(EngineError::effect_unknown(&effect.call.name)),
+            Some(EffectRecovery::FailRun) => {
+                return Err(EngineError::effect_unknown(&effect.call.name));
+            }
         };
         let write = self.begin_tool_step(&effect, open.as_ref())?;
         failpoint!("tool.before_begin");
-        self.write_together(write).await?;
+        self.write_concurrent(write).await?;
         failpoint!("tool.begun");
-        Ok(if probe { Begun::Probe } else { Begun::Go })
+        Ok(if probe { EffectStart::Probe } else { EffectStart::Proceed })
     }
 
-    /// What people have said about a call; most calls need nobody.
-    async fn standing(&self, effect: &ToolEffect) -> Result<Standing, EngineError> {
+    /// Returns the status of the approvals of a call. Most calls need none.
+    async fn approval_status(&self, effect: &ToolEffect) -> Result<Standing, EngineError> {
         if effect.approvals.is_empty() {
             return Ok(Standing::default());
         }
@@ -177,23 +186,28 @@ impl RunJournal {
         self.store.read(move |tx| approval::standing(tx, &lease, &effect)).await
     }
 
-    fn recovery(&self, effect: &ToolEffect, open: &OpenStep, standing: &Standing) -> Recovery {
+    fn recovery(
+        &self,
+        effect: &ToolEffect,
+        open: &StartedStep,
+        standing: &Standing,
+    ) -> EffectRecovery {
         if standing.repeat_after_try == Some(open.tries) {
-            // A person was asked about this very try and said that it may run again.
-            return Recovery::RunAgain;
+            // A person has approved that exactly this try runs again.
+            return EffectRecovery::Retry;
         }
-        let class = if effect.unsure { EffectClass::Opaque } else { effect.class };
+        let class = if effect.outcome_unknown { EffectClass::Opaque } else { effect.class };
         class.on_unknown(self.on_unknown)
     }
 
     fn is_restricted_for(&self, class: EffectClass) -> bool {
-        self.lock().restricted && !class.runs_restricted()
+        self.lock().restricted && !class.allowed_while_restricted()
     }
 
-    fn question(&self, effect: &ToolEffect, tries: u64) -> ApprovalRequest {
+    fn unknown_effect_request(&self, effect: &ToolEffect, tries: u64) -> ApprovalRequest {
         ApprovalRequest {
             id: self.lock().env.id(),
-            kind: RequestKind::EffectUnknown,
+            kind: ApprovalRequestKind::EffectUnknown,
             call: effect.call.clone(),
             hint: Some(UNKNOWN_HINT.to_owned()),
             payload: Some(json!({"effect_key": effect.key, "try": tries})),
@@ -205,13 +219,13 @@ impl RunJournal {
     fn begin_tool_step(
         &self,
         effect: &ToolEffect,
-        again: Option<&OpenStep>,
+        again: Option<&StartedStep>,
     ) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
         let step = again.map_or_else(|| state.take_step(), |open| open.step);
         state.open.retain(|open| open.step != step);
         let begun = state.env.now();
-        state.open.push(OpenStep {
+        state.open.push(StartedStep {
             step,
             kind: StepKind::ToolCall,
             key: Some(effect.key.clone()),
@@ -233,13 +247,13 @@ impl RunJournal {
         write.events.push(DurableEvent::ToolStarted(ToolStarted { call_id, name, step }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write.open_from = state.open_from();
+        write.open_from = state.first_in_flight_step();
         Ok(write)
     }
 }
 
-impl OpenStep {
-    fn is(&self, effect: &ToolEffect) -> bool {
+impl StartedStep {
+    fn matches(&self, effect: &ToolEffect) -> bool {
         self.key.as_ref() == Some(&effect.key)
     }
 }

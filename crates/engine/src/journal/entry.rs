@@ -1,25 +1,25 @@
-//! How a feed is stored: its small part as a step's body, and the message it brought in the one place for messages.
+//! Storage format of a journal entry: its body in the step row, and its message in the message table.
 
 use std::sync::Arc;
 
-use provost_agent::run::{Feed, RunConfig, RunInput, RunStarted};
+use provost_agent::run::{JournalEntry, RunConfig, RunInput, RunStarted};
 use provost_core::lifecycle::StepKind;
-use provost_core::{Message, Money, RequestKind, StopReason, Timestamp, Usage};
+use provost_core::{ApprovalRequestKind, Message, Money, StopReason, Timestamp, Usage};
 use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::child::join::is_wait;
 
-/// A feed, taken apart.
+/// A journal entry in its storage format.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct EncodedEntry<'a> {
     pub(crate) kind: StepKind,
     pub(crate) body: String,
     pub(crate) message: Option<&'a Message>,
 }
 
-/// Everything of a model's answer but its message.
+/// A model response without its message.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     usage: Usage,
@@ -34,7 +34,7 @@ struct Answer {
     at: Timestamp,
 }
 
-/// Everything of a beginning but its message.
+/// The start of a run without its message.
 #[derive(Serialize, Deserialize)]
 struct Begun {
     agent: Arc<str>,
@@ -42,23 +42,33 @@ struct Begun {
     mirrors_session: bool,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     state: Map<String, Value>,
-    /// `None` if it began with the message that is stored beside.
+    /// Input of the run; `None` if it is the message that is stored with the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     with: Option<RunInput>,
     at: Timestamp,
 }
 
-/// A body that its step's kind does not explain.
+/// A body that does not match the kind of its step.
 #[derive(Debug, thiserror::Error)]
 #[error("a {kind} step cannot be read: {problem}")]
-pub(crate) struct Unreadable {
+pub(crate) struct EntryDecodeError {
     kind: StepKind,
     problem: String,
 }
 
-pub(crate) fn beginning(beginning: &RunStarted) -> Result<Record<'_>, serde_json::Error> {
-    // What it changes of what outlives it is in rows of its own.
-    let RunStarted { agent, config, mirrors_session, state, input, at, shared: _ } = beginning;
+pub(crate) fn encode_run_started(
+    beginning: &RunStarted,
+) -> Result<EncodedEntry<'_>, serde_json::Error> {
+    // Changes of shared state are stored in rows of their own.
+    let RunStarted {
+        agent,
+        config,
+        context_matches_session: mirrors_session,
+        state,
+        input,
+        at,
+        shared: _,
+    } = beginning;
     let (message, with) = match input {
         RunInput::Message { message } => (Some(&**message), None),
         other => (None, Some(other.clone())),
@@ -71,14 +81,14 @@ pub(crate) fn beginning(beginning: &RunStarted) -> Result<Record<'_>, serde_json
         with,
         at: *at,
     };
-    Ok(Record { kind: StepKind::Checkpoint, body: serde_json::to_string(&begun)?, message })
+    Ok(EncodedEntry { kind: StepKind::Checkpoint, body: serde_json::to_string(&begun)?, message })
 }
 
-pub(crate) fn read_beginning(
+pub(crate) fn decode_run_started(
     body: &str,
     message: Option<Arc<Message>>,
-) -> Result<RunStarted, Unreadable> {
-    let unreadable = |problem: String| Unreadable { kind: StepKind::Checkpoint, problem };
+) -> Result<RunStarted, EntryDecodeError> {
+    let unreadable = |problem: String| EntryDecodeError { kind: StepKind::Checkpoint, problem };
     let begun: Begun = serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
     let input = match (begun.with, message) {
         (Some(input), _) => input,
@@ -86,13 +96,21 @@ pub(crate) fn read_beginning(
         (None, None) => return Err(unreadable("its message is missing".to_owned())),
     };
     let Begun { agent, config, mirrors_session, state, at, .. } = begun;
-    Ok(RunStarted { agent, config, mirrors_session, state, shared: Vec::new(), input, at })
+    Ok(RunStarted {
+        agent,
+        config,
+        context_matches_session: mirrors_session,
+        state,
+        shared: Vec::new(),
+        input,
+        at,
+    })
 }
 
-pub(crate) fn feed(feed: &Feed) -> Result<Record<'_>, serde_json::Error> {
-    let kind = kind_of(feed);
+pub(crate) fn encode_entry(feed: &JournalEntry) -> Result<EncodedEntry<'_>, serde_json::Error> {
+    let kind = step_kind(feed);
     let (body, message) = match feed {
-        Feed::ModelAnswered { response, cost, at } => {
+        JournalEntry::ModelResponded { response, cost, at } => {
             let ModelResponse { message, usage, usage_known, stop, response_id, metadata } =
                 &**response;
             let answer = Answer {
@@ -106,18 +124,18 @@ pub(crate) fn feed(feed: &Feed) -> Result<Record<'_>, serde_json::Error> {
             };
             (serde_json::to_string(&answer)?, Some(message))
         }
-        Feed::UserSaid { message } => (String::from("{}"), Some(&**message)),
+        JournalEntry::UserMessage { message } => (String::from("{}"), Some(&**message)),
         other => (serde_json::to_string(other)?, None),
     };
-    Ok(Record { kind, body, message })
+    Ok(EncodedEntry { kind, body, message })
 }
 
-pub(crate) fn read_feed(
+pub(crate) fn decode_entry(
     kind: StepKind,
     body: &str,
     message: Option<Arc<Message>>,
-) -> Result<Feed, Unreadable> {
-    let unreadable = |problem: String| Unreadable { kind, problem };
+) -> Result<JournalEntry, EntryDecodeError> {
+    let unreadable = |problem: String| EntryDecodeError { kind, problem };
     let missing = || unreadable("its message is missing".to_owned());
     match kind {
         StepKind::ModelCall => {
@@ -127,15 +145,17 @@ pub(crate) fn read_feed(
             let Answer { usage, usage_known, stop, response_id, metadata, cost, at } = answer;
             let response =
                 ModelResponse { message, usage, usage_known, stop, response_id, metadata };
-            Ok(Feed::ModelAnswered { response: Box::new(response), cost, at })
+            Ok(JournalEntry::ModelResponded { response: Box::new(response), cost, at })
         }
-        StepKind::DrainInput => Ok(Feed::UserSaid { message: message.ok_or_else(missing)? }),
+        StepKind::DrainInput => {
+            Ok(JournalEntry::UserMessage { message: message.ok_or_else(missing)? })
+        }
         StepKind::AwaitChild => {
-            let mut feed: Feed =
+            let mut feed: JournalEntry =
                 serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
-            // Older steps say only by their kind what they wait for.
-            if let Feed::ApprovalNeeded { request, .. } = &mut feed {
-                request.kind = RequestKind::Runs;
+            // Older steps store only in their kind that the run waits for other runs.
+            if let JournalEntry::ApprovalNeeded { request, .. } = &mut feed {
+                request.kind = ApprovalRequestKind::Runs;
             }
             Ok(feed)
         }
@@ -143,26 +163,28 @@ pub(crate) fn read_feed(
     }
 }
 
-/// The kind of step that a feed commits.
-fn kind_of(feed: &Feed) -> StepKind {
+/// Returns the kind of step that stores a journal entry.
+fn step_kind(feed: &JournalEntry) -> StepKind {
     match feed {
-        Feed::ModelAnswered { .. } => StepKind::ModelCall,
-        Feed::ToolFinished { .. } => StepKind::ToolCall,
-        Feed::ApprovalNeeded { request, .. } if is_wait(request) => StepKind::AwaitChild,
-        Feed::ApprovalNeeded { .. } | Feed::ApprovalDecided { .. } => StepKind::Approval,
-        Feed::UserSaid { .. } => StepKind::DrainInput,
-        Feed::ContextFitted { .. } => StepKind::Compact,
-        Feed::ContextChanged { .. }
-        | Feed::LimitFound { .. }
-        | Feed::LimitDecided { .. }
-        | Feed::OutputChecked { .. }
-        | Feed::Saved
-        | Feed::HandedOff(_)
-        | Feed::ChildUsed { .. }
-        | Feed::ChildrenUsed { .. }
-        | Feed::Noted { .. }
-        | Feed::Suspended { .. }
-        | Feed::Resumed { .. } => StepKind::Note,
-        Feed::Stopped { .. } => StepKind::Finish,
+        JournalEntry::ModelResponded { .. } => StepKind::ModelCall,
+        JournalEntry::ToolFinished { .. } => StepKind::ToolCall,
+        JournalEntry::ApprovalNeeded { request, .. } if is_wait(request) => StepKind::AwaitChild,
+        JournalEntry::ApprovalNeeded { .. } | JournalEntry::ApprovalDecided { .. } => {
+            StepKind::Approval
+        }
+        JournalEntry::UserMessage { .. } => StepKind::DrainInput,
+        JournalEntry::ContextCompacted { .. } => StepKind::Compact,
+        JournalEntry::ContextChanged { .. }
+        | JournalEntry::LimitReached { .. }
+        | JournalEntry::LimitDecided { .. }
+        | JournalEntry::OutputChecked { .. }
+        | JournalEntry::Saved
+        | JournalEntry::HandoffApplied(_)
+        | JournalEntry::ChildUsage { .. }
+        | JournalEntry::ChildrenUsage { .. }
+        | JournalEntry::StateChanged { .. }
+        | JournalEntry::Suspended { .. }
+        | JournalEntry::Resumed { .. } => StepKind::Note,
+        JournalEntry::Stopped { .. } => StepKind::Finish,
     }
 }

@@ -1,6 +1,6 @@
-//! A run as a cassette: every call of its model with the answer, so that the run can be played back without a model.
+//! Export of a run as a cassette: all model calls with their responses, to replay the run without a model.
 
-use provost_agent::run::Feed;
+use provost_agent::run::JournalEntry;
 use provost_core::RunId;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::StepKind;
@@ -9,7 +9,7 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::{Tx, load_body};
 
-use crate::attempt::restore::{self, Start};
+use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::journal::JournalState;
 use crate::journal::entry;
@@ -17,15 +17,15 @@ use crate::run::Runs;
 use crate::run::lifecycle::word;
 use provost_store::table::work::stored_message as message;
 
-/// Rows that are read at once.
+/// Rows that are read per query.
 const PAGE: u64 = 500;
 
 impl Runs<'_> {
-    /// The model calls of a run with their answers. What was asked is known as far as the conversation goes: instructions and
-    /// tools are not stored, and a player does not compare what a cassette does not have. Nothing is changed.
+    /// Exports the model calls of a run. The requests contain only the conversation: instructions and tools are not
+    /// stored, and a replay does not compare fields that the cassette lacks. Changes nothing.
     pub async fn export(self, namespace: &Namespace, id: RunId) -> Result<Cassette, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
-        let read = self.engine.shared.store.read(move |tx| {
+        let (namespace, env) = (namespace.clone(), self.engine.inner.env.clone());
+        let read = self.engine.inner.store.read(move |tx| {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
             let mut cassette = Cassette::default();
@@ -36,7 +36,7 @@ impl Runs<'_> {
                 after = last.step;
                 for step in &page {
                     let journal = JournalState::new(env.clone());
-                    add(tx, &row, step, journal, &mut cassette)?;
+                    add_model_call(tx, &row, step, journal, &mut cassette)?;
                 }
             }
         });
@@ -44,8 +44,8 @@ impl Runs<'_> {
     }
 }
 
-/// Adds the call of a step, if it is one that was answered.
-fn add(
+/// Adds the model call of a step, if the step is a finished model call.
+fn add_model_call(
     tx: &mut Tx<'_>,
     run: &RunRow,
     step: &RunStepRow,
@@ -56,11 +56,12 @@ fn add(
     let Some(fed) = step.fed.filter(|_| kind == StepKind::ModelCall) else { return Ok(()) };
     let body = load_body(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
     let said = step.message_id.map(|id| message::get(tx, id)).transpose()?;
-    let Feed::ModelAnswered { response, .. } = entry::read_feed(kind, &body, said)? else {
+    let JournalEntry::ModelResponded { response, .. } = entry::decode_entry(kind, &body, said)?
+    else {
         return Ok(());
     };
-    // As the run was when the model was asked.
-    let before = restore::fold(tx, run, Some(fed - 1), Start::Beginning, &mut journal)?;
+    // The state of the run at the time of the request.
+    let before = restore::rebuild(tx, run, Some(fed - 1), ReplayFrom::Beginning, &mut journal)?;
     if let Some(before) = before {
         cassette.push_answer(before.context(), *response);
     }

@@ -1,7 +1,7 @@
-//! Values of the state that outlive a run: read when it begins, written with the steps that change them.
+//! Shared state that outlives a run: loaded when the run begins, written with the steps that change it.
 //!
-//! They belong to a namespace. A change commits together with the step that records it, so a crash neither loses nor repeats
-//! one; of two runs that change the same name the one that commits last wins.
+//! Values belong to a namespace. A change commits together with the step that records it, so a crash neither loses
+//! nor repeats it. If two runs change the same name, the last commit wins.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use serde_json::{Map, Value};
 
 use crate::error::EngineError;
 use crate::input::Aside;
-use crate::journal::transactional::{TxWork, Works};
+use crate::journal::transactional::{TxAction, TxActions};
 use crate::sessions::Sessions;
 use crate::worker::lease::Lease;
 
-/// For whom a run is: who is named in the message that it answers, else who sent it.
-pub(crate) fn user_of(inputs: &[InputRow]) -> Result<Option<String>, EngineError> {
+/// Returns the user of a run: the user that the first message names, otherwise its sender.
+pub(crate) fn run_user(inputs: &[InputRow]) -> Result<Option<String>, EngineError> {
     let aside = inputs.first().map(Aside::of).transpose()?;
     Ok(aside.and_then(Aside::user))
 }
 
-/// Whose values a run sees and sets.
+/// Returns the owners of the shared state that a run can read and write.
 pub(crate) fn owners(lease: &Lease, user: Option<&str>) -> StateOwners {
     StateOwners { session: Some(lease.session.clone()), user: user.map(ToOwned::to_owned) }
 }
 
-/// What a run sees when it begins.
+/// Loads the shared state that a run can read.
 pub(crate) fn load(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -39,19 +39,23 @@ pub(crate) fn load(
 ) -> Result<Map<String, Value>, EngineError> {
     let mut seen = Map::new();
     for row in shared_state::seen_by(tx, namespace, session, user)? {
-        let scope = StateScope::from_word(&row.scope).unwrap_or(StateScope::Run);
+        let scope = StateScope::parse(&row.scope).unwrap_or(StateScope::Run);
         seen.insert(scope.name(&row.name), serde_json::from_str(&row.value)?);
     }
     Ok(seen)
 }
 
-/// What has to be written with the step that records these changes.
-pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChange]) -> Works {
+/// Returns the write for the transaction that commits the step with these changes.
+pub(crate) fn write_actions(
+    lease: &Arc<Lease>,
+    user: Option<&str>,
+    changes: &[StateChange],
+) -> TxActions {
     if changes.is_empty() {
-        return Works::default();
+        return TxActions::default();
     }
     let (lease, owners, changes) = (Arc::clone(lease), owners(lease, user), changes.to_vec());
-    let work: TxWork = Arc::new(move |tx| {
+    let work: TxAction = Arc::new(move |tx| {
         for StateChange { name, value } in &changes {
             let (scope, inner) = StateScope::split(name);
             let Some(owner) = owners.owner(scope) else { continue };
@@ -75,12 +79,12 @@ pub(crate) fn works(lease: &Arc<Lease>, user: Option<&str>, changes: &[StateChan
         }
         Ok(())
     });
-    Works(vec![work])
+    TxActions(vec![work])
 }
 
 impl Sessions<'_> {
-    /// Takes everything away that a session, a user or everybody has; how many values it were.
-    pub async fn forget_state(
+    /// Deletes all shared state of a session, a user or a namespace. Returns the number of deleted values.
+    pub async fn delete_state(
         self,
         namespace: &Namespace,
         scope: StateScope,

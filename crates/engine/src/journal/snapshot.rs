@@ -1,9 +1,10 @@
-//! The machine of a long run as it stood, so that a resume need not fold it from the beginning.
+//! Snapshots of long runs, so that a resume does not replay the journal from its start.
 //!
-//! A snapshot is written when more was fed since the last one than before it, so all snapshots of a run together cost no more
-//! than a constant part of it, and a fold never repeats more than half of what was fed. Short runs have none.
+//! A snapshot is written when more entries follow the last snapshot than precede it. So all snapshots of a run
+//! together cost at most a constant part of its journal, and a resume replays at most half of the entries. Short runs
+//! have no snapshot.
 //!
-//! Invariant: a snapshot is a shortcut and nothing else. A run that loses it is folded from its feeds to the same machine.
+//! Invariant: a snapshot is only a shortcut. Without it, the journal entries give the same state machine.
 
 use provost_agent::run::{RUN_VERSION, Run};
 use provost_core::RunId;
@@ -15,46 +16,46 @@ use serde_json::Value;
 use crate::error::EngineError;
 use crate::worker::lease::Lease;
 
-/// What is fed before the first snapshot is worth its bytes.
+/// Entries before the first snapshot.
 const FED_MIN: u64 = 256;
 
-/// Is it time for a snapshot after the feed `fed`, where the last one was taken after the feed `last`?
+/// Returns true if a snapshot is due after the entry `fed`, where the last snapshot was taken after the entry `last`.
 pub(crate) fn is_due(fed: u64, last: u64) -> bool {
     fed.saturating_sub(last) > last.max(FED_MIN)
 }
 
-/// A snapshot on its way to the database.
-pub(crate) struct Snapshot {
-    /// The last feed that is in it.
-    pub(crate) fed: u64,
-    /// The step that holds that feed.
+/// A snapshot to store.
+pub(crate) struct RunSnapshot {
+    /// Number of its last entry.
+    pub(crate) entry_no: u64,
+    /// Step that stores that entry.
     pub(crate) step: u64,
     body: Body,
 }
 
-impl Snapshot {
-    /// The machine after a feed.
+impl RunSnapshot {
+    /// Creates a snapshot of the state machine after an entry.
     pub(crate) fn new(machine: &Run, fed: u64, step: u64) -> Result<Self, EngineError> {
         let body = Body::new(serde_json::to_string(machine)?)?;
-        Ok(Self { fed, step, body })
+        Ok(Self { entry_no: fed, step, body })
     }
 
-    /// Stores it in place of the older ones, unless the run was taken away or the feed was lost.
+    /// Stores the snapshot and removes older ones. Does nothing if another attempt has the run or the entry was lost.
     pub(crate) fn put(&self, tx: &mut Tx<'_>, lease: &Lease) -> Result<(), EngineError> {
         let held = run::get(tx, lease.run)?.is_some_and(|row| row.epoch == lease.epoch);
         if !held || !journal::is_committed(tx, lease.run, self.step)? {
             return Ok(());
         }
         let (body, blob) = self.body.store(tx)?;
-        let (run_id, fed, created) = (lease.run, self.fed, tx.now());
+        let (run_id, fed, created) = (lease.run, self.entry_no, tx.now());
         RunSnapshotRow { run_id, fed, body, blob, created }.insert_new(tx)?;
-        run_snapshot::prune(tx, lease.run, self.fed)?;
+        run_snapshot::prune(tx, lease.run, self.entry_no)?;
         Ok(())
     }
 }
 
-/// The newest machine of a run that was kept, not after the feed `until`, with its last feed. It gets the id of the run that
-/// goes on with it.
+/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. The state machine gets
+/// the id `id` of the run that continues from it.
 pub(crate) fn latest(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -69,7 +70,7 @@ pub(crate) fn latest(
     let text = load_body(tx, row.body, row.blob.as_deref())?.unwrap_or_default();
     let mut stored: Value = serde_json::from_str(&text)?;
     if stored["version"] != RUN_VERSION {
-        // Another program kept it; the feeds are still there.
+        // Another program version stored it; the journal entries replace it.
         return Ok(None);
     }
     if run != id {

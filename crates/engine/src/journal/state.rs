@@ -1,71 +1,71 @@
-//! What an attempt knows about its run's journal; only it writes there, so it counts in memory.
+//! In-memory state of an attempt's journal. Only this attempt writes the journal, so the counters need no query.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use provost_agent::run::Feed;
+use provost_agent::run::JournalEntry;
 use provost_core::lifecycle::StepKind;
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{Env, InputId, Message, MessageId, Timestamp};
 use provost_store::Body;
 
 use crate::error::EngineError;
-use crate::journal::entry::Record;
-use crate::journal::events::{self, EventPlace};
+use crate::journal::entry::EncodedEntry;
+use crate::journal::events::{self, EntryContext};
 use crate::journal::transaction::{NewMessage, StepWrite};
 
-/// A step that was begun and has no outcome.
+/// A step that was started and has no outcome.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OpenStep {
+pub(crate) struct StartedStep {
     pub(crate) step: u64,
     pub(crate) kind: StepKind,
     pub(crate) key: Option<EffectKey>,
     pub(crate) class: Option<EffectClass>,
     pub(crate) call_id: Option<String>,
-    /// How often it was begun.
+    /// How often it was started.
     pub(crate) tries: u64,
-    /// True if another attempt began it, so that nobody knows what came of it.
+    /// True if another attempt started it, so its outcome is unknown.
     pub(crate) lost: bool,
-    /// Money set aside for it.
+    /// Amount reserved in the budgets, in millionths.
     pub(crate) reserved_micros: i64,
-    /// When this attempt began the tool call.
+    /// Time at which this attempt started the tool call.
     pub(crate) begun: Option<Timestamp>,
 }
 
 /// A message that has a row.
 #[derive(Debug, Clone)]
-pub(crate) struct StoredMessage {
+pub(crate) struct PersistedMessage {
     pub(crate) id: MessageId,
     pub(crate) message: Arc<Message>,
 }
 
-/// Counters, open steps, and what the session does not have yet.
+/// Counters, in-flight steps, and messages that the session does not have yet.
 #[derive(Debug)]
 pub(crate) struct JournalState {
     pub(crate) env: Env,
     pub(crate) next_step: u64,
     pub(crate) next_fed: u64,
     pub(crate) turn: u32,
-    pub(crate) open: Vec<OpenStep>,
-    /// Tools whose repetition does harm are refused until a person has spoken.
+    pub(crate) open: Vec<StartedStep>,
+    /// True in a restricted turn: calls that are unsafe to repeat do not run until a user message arrives.
     pub(crate) restricted: bool,
-    /// Messages since the last commit of the session, by their stored form.
+    /// Messages since the last commit of the session, by their stored text.
     pub(crate) recent: HashMap<String, MessageId>,
-    /// Results since the last commit of the session, by their call.
+    /// Steps of tool results since the last commit of the session, by call id.
     pub(crate) results: HashMap<String, u64>,
-    /// True if the run has read something, or an attempt before this may have, that the model has not answered.
+    /// True if the model may not have answered an input of this or an earlier attempt.
     unanswered: bool,
-    /// Inputs that were given to the driver and not yet taken in.
-    expected: VecDeque<(InputId, StoredMessage)>,
-    /// For whom the run is, if that is known.
+    /// Inputs that the driver has fetched and not yet recorded.
+    expected: VecDeque<(InputId, PersistedMessage)>,
+    /// User that the run works for, if known.
     pub(crate) user: Option<String>,
-    /// Where the session stands.
+    /// Current revision of the session.
     pub(crate) revision: u64,
-    /// The last feed that is in a snapshot.
+    /// Last entry in a snapshot.
     pub(crate) snapshot_fed: u64,
-    /// The message that the run answers, which was stored when it was accepted.
-    pub(crate) first_message: Option<StoredMessage>,
-    /// True if the last answer asked for one call only, so that none begins beside it.
+    /// Message that the run answers. It was stored when the run was submitted.
+    pub(crate) first_message: Option<PersistedMessage>,
+    /// True if the last response requested exactly one call, so no other call starts with it.
     pub(super) one_call: bool,
 }
 
@@ -91,28 +91,28 @@ impl JournalState {
     }
 
     pub(crate) fn expect_input(&mut self, input: InputId, id: MessageId, message: Arc<Message>) {
-        self.expected.push_back((input, StoredMessage { id, message }));
+        self.expected.push_back((input, PersistedMessage { id, message }));
     }
 
-    /// The number of a new step.
+    /// Allocates the number of a new step.
     pub(crate) fn take_step(&mut self) -> u64 {
         self.next_step += 1;
         self.next_step - 1
     }
 
-    /// The first step that has no outcome, or the next one if all have.
-    pub(crate) fn open_from(&self) -> u64 {
+    /// Returns the number of the first in-flight step, or the next number if there is none.
+    pub(crate) fn first_in_flight_step(&self) -> u64 {
         self.open.iter().map(|open| open.step).min().unwrap_or(self.next_step)
     }
 
-    /// Prepares the write that commits a feed.
+    /// Prepares the write that commits a journal entry.
     pub(crate) fn commit(
         &mut self,
-        record: Record<'_>,
-        feed: Option<&Feed>,
+        record: EncodedEntry<'_>,
+        feed: Option<&JournalEntry>,
     ) -> Result<StepWrite, EngineError> {
         let call = match feed {
-            Some(Feed::ToolFinished { result, .. }) => Some(result),
+            Some(JournalEntry::ToolFinished { result, .. }) => Some(result),
             _ => None,
         };
         let open = self.open.iter().position(|open| match call {
@@ -125,12 +125,12 @@ impl JournalState {
         self.next_fed += 1;
         let mut write = StepWrite::commit(step, record.kind, fed, Body::new(record.body)?);
         write.begun = open.is_some();
-        // Before what is closed here is forgotten: that is still looked for.
-        write.open_from = self.open_from();
+        // Computed before in-flight steps are removed below: the transaction must still find their rows.
+        write.open_from = self.first_in_flight_step();
         let begun = open.as_ref().and_then(|open| open.begun);
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
-        if let Some(Feed::Stopped { .. }) = feed {
-            // The machine has closed everything that was under way.
+        if let Some(JournalEntry::Stopped { .. }) = feed {
+            // The state machine has ended all in-flight steps.
             write.released_micros +=
                 self.open.drain(..).map(|open| open.reserved_micros).sum::<i64>();
             write.closes_open = true;
@@ -143,35 +143,36 @@ impl JournalState {
             write.name = Some(result.name.clone());
             self.results.insert(result.call_id.clone(), step);
         }
-        if let Some(Feed::UserSaid { .. }) = feed {
-            // A person has spoken since the outcome became unknown.
+        if let Some(JournalEntry::UserMessage { .. }) = feed {
+            // A user message has arrived since the outcome became unknown.
             self.restricted = false;
         }
         write.restricted = self.restricted;
         self.unanswered |= write.claimed_input.is_some();
-        if let Some(Feed::ModelAnswered { response, .. }) = feed {
+        if let Some(JournalEntry::ModelResponded { response, .. }) = feed {
             self.one_call = response.message.tool_calls().count() == 1;
             write.consumes_inputs = std::mem::take(&mut self.unanswered);
         }
-        // A call whose cost never becomes known counts with what was set aside for it.
-        write.cost_micros = events::cost_of(feed).unwrap_or(write.released_micros);
+        // A call whose cost remains unknown is charged its reservation.
+        write.cost_micros = events::cost_micros(feed).unwrap_or(write.released_micros);
         let ran = begun.map(|begun| self.env.now().since(begun));
-        let place = EventPlace { turn: self.turn, step, ran };
-        write.events.extend(events::of_feed(feed, place));
+        let place = EntryContext { turn: self.turn, step, ran };
+        write.events.extend(events::event_of(feed, place));
         write.next_step = self.next_step;
         Ok(write)
     }
 
-    /// A message that came from a row keeps that row, unless a hook has changed it.
+    /// Prepares a message for storage. A message that was read from a row keeps that row, unless a hook has changed
+    /// it.
     fn store_message(
         &mut self,
         message: &Message,
-        feed: Option<&Feed>,
+        feed: Option<&JournalEntry>,
         claimed: &mut Option<InputId>,
     ) -> Result<NewMessage, EngineError> {
         let stored = match feed {
             None => self.first_message.take(),
-            Some(Feed::UserSaid { .. }) => {
+            Some(JournalEntry::UserMessage { .. }) => {
                 let (input, stored) = self.expected.pop_front().unzip();
                 *claimed = input;
                 stored

@@ -1,4 +1,4 @@
-//! Sessions as they are stored: what they consist of at a revision.
+//! Stored sessions: their messages at a revision.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use provost_store::table::work::{session, session_entry};
 use crate::error::EngineError;
 use provost_store::table::work::stored_message as message;
 
-/// The session at a revision, or as it is now; `None` if nothing was ever said in it.
+/// Loads a session at a revision, or its current state; `None` if it has no messages.
 pub(crate) fn load(
     tx: &mut Tx<'_>,
     namespace: &str,

@@ -1,10 +1,10 @@
-//! What an attempt writes, as values, and the one transaction that writes them.
+//! Writes of an attempt as values, and the transaction that applies them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::durable::DurableEvent;
-use provost_core::lifecycle::{StepKind, WorkError};
+use provost_core::lifecycle::{RequestError, StepKind};
 use provost_core::recovery::EffectClass;
 use provost_core::scheduling::Epoch;
 use provost_core::{Currency, InputId, MessageId};
@@ -14,45 +14,45 @@ use provost_store::{Body, Hint, Tx};
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
-use crate::journal::transactional::Works;
+use crate::journal::transactional::TxActions;
 use crate::run::event::{self, NamedEvent};
 use crate::worker::lease::Lease;
 
-/// The body of a step that says that the session has everything.
-pub(crate) const SAVED: &str = r#"{"feed":"saved"}"#;
+/// Body of a step that records that the session contains all earlier messages.
+pub(crate) const SESSION_SAVED: &str = r#"{"feed":"saved"}"#;
 
-/// A message of a write.
+/// A message to store.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewMessage {
     pub(crate) id: MessageId,
     pub(crate) body: Body,
-    /// True if its row was there before.
+    /// True if its row exists already.
     pub(crate) known: bool,
 }
 
-/// A message that a session gets.
+/// A message that a session adds.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Entry {
+pub(crate) enum SessionMessageRef {
     Known(MessageId),
     New(NewMessage),
 }
 
 /// A change of the session.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SessionWrite {
+pub(crate) struct SessionUpdate {
     pub(crate) base: u64,
     pub(crate) pop: usize,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<SessionMessageRef>,
 }
 
-/// One step begun or committed, with everything that belongs to it.
+/// Start or commit of one step, with all writes that belong to it.
 #[derive(Debug, Clone)]
 pub(crate) struct StepWrite {
     pub(crate) step: u64,
     pub(crate) kind: StepKind,
-    /// The place in the order of feeding, if it is committed; else it begins.
+    /// Number of the journal entry of a commit; `None` for a start.
     pub(crate) fed: Option<u64>,
-    /// True if what is committed, or begins once more, was begun before.
+    /// True if the step was started before this write.
     pub(crate) begun: bool,
     pub(crate) body: Body,
     pub(crate) message: Option<NewMessage>,
@@ -63,30 +63,31 @@ pub(crate) struct StepWrite {
     pub(crate) name: Option<String>,
     pub(crate) reserved_micros: i64,
     pub(crate) released_micros: i64,
-    /// What the reservation is in; nothing, if nobody knows what the call may cost.
+    /// Currency of the reservation; `None` if the cost of the call is unknown.
     pub(crate) currency: Option<Currency>,
     pub(crate) cost_micros: i64,
     pub(crate) claimed_input: Option<InputId>,
     pub(crate) consumes_inputs: bool,
-    /// True if nothing that was begun before it goes on.
+    /// True if all steps that were started before end with this write.
     pub(crate) closes_open: bool,
-    pub(crate) session: Option<SessionWrite>,
-    /// True if that the session has everything is fed with it, right after what it commits itself.
+    pub(crate) session: Option<SessionUpdate>,
+    /// True if the next journal entry, which records that the session contains all messages, is stored with this
+    /// step.
     pub(crate) saved: bool,
     pub(crate) restricted: bool,
-    /// The revision of the session that the run starts from, if it begins with this.
+    /// Session revision from which the run starts, for its first write.
     pub(crate) base_revision: Option<u64>,
-    /// What is set if something waits for the run.
+    /// Flag to set if the run has pending inputs.
     pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
     pub(crate) events: Vec<DurableEvent>,
     pub(crate) next_step: u64,
-    /// No step before this one is open.
+    /// Number of the first in-flight step.
     pub(crate) open_from: u64,
-    /// What a call wants to have done in the transaction that commits its result.
-    pub(crate) works: Works,
-    /// What it changes of what outlives the run.
-    pub(crate) shared: Works,
-    /// The step that must be on disk before this, or 0.
+    /// Database effects of the call whose result this write commits.
+    pub(crate) works: TxActions,
+    /// Changes of shared state.
+    pub(crate) shared: TxActions,
+    /// Step that must be persisted before this write, or 0.
     pub(crate) after: u64,
 }
 
@@ -119,8 +120,8 @@ impl StepWrite {
             events: Vec::new(),
             next_step: 0,
             open_from: 0,
-            works: Works::default(),
-            shared: Works::default(),
+            works: TxActions::default(),
+            shared: TxActions::default(),
             after: 0,
         }
     }
@@ -129,7 +130,7 @@ impl StepWrite {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
-    /// Its events, for the log.
+    /// Returns its durable events.
     fn named_events(&self) -> impl Iterator<Item = NamedEvent<'_>> {
         let message_id = self.message.as_ref().map(|message| message.id);
         self.events.iter().map(move |event| NamedEvent {
@@ -138,20 +139,21 @@ impl StepWrite {
         })
     }
 
-    /// True if the run gets on with it. A note that every attempt writes again is no progress.
+    /// Returns true if the write is progress of the run. A note that every attempt repeats is none.
     fn is_progress(&self) -> bool {
         self.fed.is_some() && self.kind != StepKind::Note
     }
 
-    /// True if it can be refused for what it says itself. It is then written alone: others must not be lost with it.
-    pub(crate) fn is_refusable(&self, lease: &Lease) -> bool {
+    /// Returns true if the write itself can be rejected. It is then a job of its own, so that its rejection does not
+    /// lose other writes.
+    pub(crate) fn can_be_rejected(&self, lease: &Lease) -> bool {
         let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
         !self.works.0.is_empty() || (reserves && !lease.budgets.is_empty())
     }
 }
 
-/// Begins and commits steps, T1 and T2, all of them or none, fenced.
-pub(crate) fn steps(
+/// Starts and commits steps: all of them or none, fenced by the epoch.
+pub(crate) fn apply_writes(
     tx: &mut Tx<'_>,
     lease: &Lease,
     writes: &[StepWrite],
@@ -164,38 +166,38 @@ pub(crate) fn steps(
         epoch: lease.epoch,
         events: events as u64,
         next_step: writes.iter().map(|write| write.next_step).max().unwrap_or_default(),
-        // One of them may be what closes the steps.
+        // One of these writes can end in-flight steps, so the minimum counts.
         open_from: writes.iter().map(|write| write.open_from).min().unwrap_or_default(),
         progress: writes.iter().any(StepWrite::is_progress),
         restricted: last.restricted,
         cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
         base_revision: writes.iter().find_map(|write| write.base_revision),
     };
-    let Some(seq) = journal::advance(tx, &advance)? else { return Err(fenced(tx, lease)?) };
+    let Some(seq) = journal::advance(tx, &advance)? else { return Err(fenced_error(tx, lease)?) };
     if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
-        // The attempt hears the error of that write first.
+        // The attempt receives the error of that earlier write first.
         return Err(EngineError::bug("a write before this one was lost"));
     }
     for (place, write) in writes.iter().enumerate() {
         if place > 0 {
             failpoint!("step.before");
         }
-        step(tx, lease, write)?;
+        apply_write(tx, lease, write)?;
         if let Some(change) = &write.session {
             if write.saved {
-                // The same places as if it was a step of its own, which it is where the writer was quicker.
+                // The same failpoints as for a step of its own, which this entry is if the writer was faster.
                 failpoint!("step.after");
                 failpoint!("step.before");
             }
-            commit_session(tx, lease, change)?;
+            update_session(tx, lease, change)?;
         }
         failpoint!("step.after");
     }
     append(tx, lease, seq, writes)?;
-    // Behind all events of the steps: what it tells itself has later numbers, and the log rises with them.
+    // After all events of the steps: events that the actions append get higher numbers.
     for write in writes {
-        write.works.carry_out(tx)?;
-        write.shared.carry_out(tx)?;
+        write.works.apply(tx)?;
+        write.shared.apply(tx)?;
     }
     if events > 0 {
         tx.hint(Hint::Events(lease.run));
@@ -203,13 +205,13 @@ pub(crate) fn steps(
     Ok(())
 }
 
-/// Begins or commits a step.
-fn step(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
+/// Starts or commits a step.
+fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), EngineError> {
     let message_id = write.message.as_ref().map(|message| message.id);
     if let Some(new) = write.message.as_ref().filter(|message| !message.known) {
         message::put(tx, &lease.namespace, new.id, &new.body)?;
     }
-    // First, so that what a lost try had set aside can be set aside again.
+    // First, so that the reservation of a lost try is available again.
     budget::settle(tx, lease, write.released_micros, write.cost_micros)?;
     match write.fed {
         None => begin(tx, lease, write)?,
@@ -269,10 +271,10 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
     Ok(())
 }
 
-fn commit_session(
+fn update_session(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    change: &SessionWrite,
+    change: &SessionUpdate,
 ) -> Result<(), EngineError> {
     let session = lease.session();
     let added = change.entries.len() as u64;
@@ -287,8 +289,8 @@ fn commit_session(
     let mut messages = Vec::with_capacity(change.entries.len());
     for added in &change.entries {
         messages.push(match added {
-            Entry::Known(id) => *id,
-            Entry::New(new) => {
+            SessionMessageRef::Known(id) => *id,
+            SessionMessageRef::New(new) => {
                 message::put(tx, &lease.namespace, new.id, &new.body)?;
                 new.id
             }
@@ -299,7 +301,7 @@ fn commit_session(
     Ok(())
 }
 
-/// Appends the events of steps, from a number on that was looked up before.
+/// Appends the events of steps, starting at the sequence number `seq`.
 fn append(
     tx: &mut Tx<'_>,
     lease: &Lease,
@@ -311,9 +313,9 @@ fn append(
     event::append_at(tx, place, writes.iter().flat_map(StepWrite::named_events))
 }
 
-/// The error of a writer that another has replaced.
-pub(crate) fn fenced(tx: &mut Tx<'_>, lease: &Lease) -> Result<EngineError, EngineError> {
+/// Returns the error of an attempt that another attempt has replaced.
+pub(crate) fn fenced_error(tx: &mut Tx<'_>, lease: &Lease) -> Result<EngineError, EngineError> {
     let current = journal::current_epoch(tx, lease.run)?.unwrap_or_default();
     let (held, current) = (Epoch::new(lease.epoch), Epoch::new(current));
-    Ok(WorkError::Fenced { held, current }.into())
+    Ok(RequestError::Fenced { held, current }.into())
 }

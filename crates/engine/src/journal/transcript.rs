@@ -1,5 +1,5 @@
-//! The session as its one writer sees it: loaded at the start, committed turn by turn, each commit in one transaction with
-//! the step that says so.
+//! The session of the run: loaded at its start and committed after each turn. A session change commits together with
+//! the step that records it.
 
 use futures::FutureExt;
 use provost_core::Role;
@@ -11,8 +11,8 @@ use provost_store::Body;
 
 use super::{JournalState, RunJournal};
 use crate::error::EngineError;
-use crate::journal::transaction::{Entry, NewMessage, SessionWrite, StepWrite};
-use crate::journal::writer::Haste;
+use crate::journal::transaction::{NewMessage, SessionMessageRef, SessionUpdate, StepWrite};
+use crate::journal::writer::Urgency;
 use crate::journal::{stored_transcript, transaction};
 use provost_store::table::work::stored_message as message;
 
@@ -20,7 +20,7 @@ impl SessionStore for RunJournal {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
         async move {
             if self.lock().revision == 0 {
-                // Nothing was ever said in it, and nobody else can say something now.
+                // The session is empty, and only this run can write to it.
                 return Ok(None);
             }
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
@@ -59,30 +59,30 @@ impl SessionStore for RunJournal {
 }
 
 impl RunJournal {
-    /// Writes a change of the session with the feed before it, or as a step of its own.
+    /// Adds a change of the session to the previous write, or writes it as a step of its own.
     fn save(&self, base: u64, change: SessionChange) -> Result<(), EngineError> {
         let mut state = self.lock();
         let change = self.session_write(&mut state, base, change)?;
         let fed = state.next_fed;
         state.next_fed += 1;
-        let Some(change) = super::lock(&self.outgoing).save(fed, change) else { return Ok(()) };
-        let saved = Body::new(transaction::SAVED)?;
+        let Some(change) = super::lock(&self.writer).save(fed, change) else { return Ok(()) };
+        let saved = Body::new(transaction::SESSION_SAVED)?;
         let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
         write.session = Some(change);
         write.restricted = state.restricted;
         write.next_step = state.next_step;
-        write.open_from = state.open_from();
+        write.open_from = state.first_in_flight_step();
         drop(state);
-        self.enqueue(write, Haste::Along)
+        self.enqueue(write, Urgency::Deferred)
     }
 
-    /// What is stored already is named; the rest is stored now.
+    /// Prepares a change of the session: it refers to stored messages by id and stores the others.
     fn session_write(
         &self,
         state: &mut JournalState,
         base: u64,
         change: SessionChange,
-    ) -> Result<SessionWrite, EngineError> {
+    ) -> Result<SessionUpdate, EngineError> {
         let mut entries = Vec::with_capacity(change.add.len());
         for message in &change.add {
             let body = match message.role {
@@ -90,17 +90,17 @@ impl RunJournal {
                 _ => serde_json::to_string(&**message)?,
             };
             entries.push(match state.recent.get(&body) {
-                Some(id) => Entry::Known(*id),
+                Some(id) => SessionMessageRef::Known(*id),
                 None => {
                     let (id, body) = (state.env.id(), Body::new(body)?);
-                    Entry::New(NewMessage { id, body, known: false })
+                    SessionMessageRef::New(NewMessage { id, body, known: false })
                 }
             });
         }
         state.recent.clear();
         state.results.clear();
         state.revision = base + 1;
-        Ok(SessionWrite { base, pop: change.pop, entries })
+        Ok(SessionUpdate { base, pop: change.pop, entries })
     }
 }
 

@@ -1,9 +1,9 @@
-//! Replaying: a run is folded again from what is stored, and everything that follows from that is compared with what is
-//! stored besides. Nothing is changed, and no effect is repeated.
+//! Replay: rebuilds a run from its journal and compares the result with the stored run, events and usage. It changes
+//! nothing and repeats no effect.
 
 use std::collections::BTreeMap;
 
-use provost_agent::run::{Feed, Run};
+use provost_agent::run::{JournalEntry, Run};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{RunStatus, StepKind};
 use provost_core::{DurableEventKind, RunId};
@@ -13,38 +13,38 @@ use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::{Tx, load_body};
 use serde_json::Value;
 
-use crate::attempt::restore::{self, Start};
+use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::journal::entry;
 use crate::run::Runs;
 use crate::run::lifecycle::word;
 use provost_store::table::work::stored_message as message;
 
-/// Rows that are read at once.
+/// Rows that are read per query.
 const PAGE: u64 = 500;
-/// The events that only one feed can cause, by the kind of its step. Others may be written by more than the journal.
+/// Events with exactly one source: the commit of a step of this kind. Other events have several sources.
 const CAUSED: &[(DurableEventKind, StepKind)] = &[
     (DurableEventKind::TurnFinished, StepKind::ModelCall),
     (DurableEventKind::ToolFinished, StepKind::ToolCall),
     (DurableEventKind::Compacted, StepKind::Compact),
 ];
-/// What a replay found.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReplayReport {
-    /// How many feeds were folded.
+    /// Number of journal entries.
     pub feeds: u64,
-    /// How many events were read.
+    /// Number of events.
     pub events: u64,
-    /// The model calls of the run, those it shares with others included.
+    /// Model calls of the run, including those it shares with the run that it was forked from.
     pub turns: u32,
-    /// What the machine says that the run answered.
+    /// Output of the run according to its journal.
     pub answer: String,
-    /// Everything that does not fit together, in words; nothing, if all is well.
+    /// Differences in plain text; empty if the replay is consistent.
     pub differences: Vec<String>,
 }
 
 impl ReplayReport {
-    /// True if everything fits together.
+    /// Returns true if there are no differences.
     pub fn is_consistent(&self) -> bool {
         self.differences.is_empty()
     }
@@ -57,19 +57,19 @@ impl ReplayReport {
 }
 
 impl Runs<'_> {
-    /// Folds a run again and compares what comes out with its row, its events and what it used. Nothing is changed.
+    /// Rebuilds a run from its journal and compares it with its row, its events and its usage. Changes nothing.
     pub async fn replay(
         self,
         namespace: &Namespace,
         id: RunId,
     ) -> Result<ReplayReport, EngineError> {
-        let (namespace, env) = (namespace.clone(), self.engine.shared.env.clone());
-        let replayed = self.engine.shared.store.read(move |tx| {
+        let (namespace, env) = (namespace.clone(), self.engine.inner.env.clone());
+        let replayed = self.engine.inner.store.read(move |tx| {
             let row = run::find(tx, namespace.as_str(), id)?;
             let row = row.ok_or_else(|| EngineError::not_found("run", id))?;
             let mut journal = crate::journal::JournalState::new(env);
-            let whole = restore::fold(tx, &row, None, Start::Beginning, &mut journal)?;
-            let short = restore::fold(tx, &row, None, Start::Snapshot, &mut journal)?;
+            let whole = restore::rebuild(tx, &row, None, ReplayFrom::Beginning, &mut journal)?;
+            let short = restore::rebuild(tx, &row, None, ReplayFrom::Snapshot, &mut journal)?;
             let mut report = ReplayReport::default();
             if whole != short {
                 report.differences.push("the snapshot is not what the feeds give".to_owned());
@@ -110,7 +110,8 @@ fn events(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<RunEventRow>, EngineError> {
     }
 }
 
-/// The order of feeding has no gap, a run that ended has no open step, and its cost is that of its steps.
+/// Checks that entry numbers are unique, that an ended run has no in-flight step, and that the cost of the run covers
+/// its steps.
 fn check_steps(
     tx: &mut Tx<'_>,
     row: &RunRow,
@@ -135,7 +136,7 @@ fn check_steps(
     for step in steps.iter().filter(|step| step.fed.is_some()) {
         spent += cost_of(tx, step)?;
     }
-    // A call whose cost never became known counts with what was set aside for it, so there may be more, never less.
+    // A call of unknown cost is charged its reservation, so the run can have cost more than its steps, never less.
     if spent > row.cost_micros {
         report.compare("millionths spent", row.cost_micros, spent);
     }
@@ -149,16 +150,16 @@ fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
     }
     let body = load_body(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
     let message = step.message_id.map(|id| message::get(tx, id)).transpose()?;
-    let cost = match entry::read_feed(kind, &body, message)? {
-        Feed::ModelAnswered { cost, .. }
-        | Feed::ContextFitted { cost, .. }
-        | Feed::Stopped { cost, .. } => cost,
+    let cost = match entry::decode_entry(kind, &body, message)? {
+        JournalEntry::ModelResponded { cost, .. }
+        | JournalEntry::ContextCompacted { cost, .. }
+        | JournalEntry::Stopped { cost, .. } => cost,
         _ => None,
     };
     Ok(cost.map_or(0, |cost| cost.micros()))
 }
 
-/// Events are numbered without a gap and end with exactly one end.
+/// Checks that event numbers have no gap and that an ended run has exactly one terminal event, at the end.
 fn check_events(
     row: &RunRow,
     events: &[RunEventRow],
@@ -166,7 +167,7 @@ fn check_events(
     report: &mut ReplayReport,
 ) -> Result<(), EngineError> {
     report.events = events.len() as u64;
-    // The events of a run that ended long ago are removed, all but the last.
+    // Retention removes the events of a run that ended long ago, except for the last one.
     let only_end = matches!(events, [end] if end.seq > 1 && end.seq + 1 == row.next_seq);
     if !only_end {
         let gapless = (1..).zip(events).all(|(seq, event)| event.seq == seq);
@@ -192,7 +193,7 @@ fn check_events(
     Ok(())
 }
 
-/// Each step that an event tells of is told of once.
+/// Checks that each kind of step has as many events as steps.
 fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayReport) {
     let mut told: BTreeMap<&str, usize> = BTreeMap::new();
     for event in events {
@@ -205,17 +206,17 @@ fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayR
     }
 }
 
-/// What the run answered and used is what its machine says.
+/// Checks that the stored result and usage match the state machine.
 fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
     report.turns = machine.turns();
-    report.answer = machine.answer().to_owned();
+    report.answer = machine.output().to_owned();
     if word::<RunStatus>(&row.status)? != RunStatus::Ok {
         return Ok(());
     }
     report.compare("a run that ended well is over", true, machine.is_done());
     let result: Value = serde_json::from_str(row.result.as_deref().unwrap_or("{}"))?;
     let summary = machine.summary(row.ended.unwrap_or_default());
-    report.compare("the answer", result["text"].as_str(), Some(machine.answer()));
+    report.compare("the answer", result["text"].as_str(), Some(machine.output()));
     report.compare("the turns", result["turns"].as_u64(), Some(u64::from(summary.turns)));
     report.compare(
         "the tool calls",

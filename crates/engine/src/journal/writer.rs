@@ -1,7 +1,7 @@
-//! What an attempt has sent to the writer and nobody has waited for yet.
+//! Writes of an attempt that are not yet known to be persisted.
 //!
-//! Writes that follow each other before the writer comes to them become one job: one look at the fence, one
-//! answer. A write that can be refused for itself is a job of its own, so that nothing else is lost with it.
+//! Consecutive writes that the store has not started become one job with one fence check and one result. A write that
+//! can be rejected is a job of its own, so that its rejection does not lose other writes.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,35 +10,35 @@ use futures::future::Shared;
 use provost_store::{Pending, Store, Tx};
 
 use crate::error::EngineError;
-use crate::journal::transaction::{self, SessionWrite, StepWrite};
+use crate::journal::transaction::{self, SessionUpdate, StepWrite};
 use crate::worker::lease::Lease;
 
-/// Does anybody wait for a write?
+/// Urgency of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Haste {
-    /// It is sent with what follows, and not before.
+pub(super) enum Urgency {
+    /// Sent with the next write, not before it.
     WithNext,
-    /// It shares the commit of what follows: the beginning of the next step, or the next look at the disk.
-    Along,
+    /// Shares the commit of the next urgent write or flush.
+    Deferred,
     /// An effect waits for it.
-    Now,
+    Immediate,
 }
 
-/// The writes of one job, until the writer takes them.
-struct Batch(Mutex<Writes>);
+/// Writes of one job. Closed when the store starts the job.
+struct WriteBatch(Mutex<WriteBatchState>);
 
-struct Writes {
+struct WriteBatchState {
     writes: Arc<Vec<StepWrite>>,
     taken: bool,
 }
 
-impl Batch {
+impl WriteBatch {
     fn of(note: Option<StepWrite>, write: StepWrite) -> Self {
         let writes = Arc::new(note.into_iter().chain([write]).collect());
-        Self(Mutex::new(Writes { writes, taken: false }))
+        Self(Mutex::new(WriteBatchState { writes, taken: false }))
     }
 
-    /// Adds a write with the note before it; gives them back if the writer was here before.
+    /// Adds a write and the note before it. Returns both if the batch is closed.
     fn join(
         &self,
         note: Option<StepWrite>,
@@ -52,8 +52,9 @@ impl Batch {
         None
     }
 
-    /// Adds a change of the session to the last write; gives it back if that commits another feed or the writer was here before.
-    fn save(&self, fed: u64, change: SessionWrite) -> Option<SessionWrite> {
+    /// Adds a session change to the last write. Returns it if that write commits another entry or the batch is
+    /// closed.
+    fn save(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
         let mut state = self.lock();
         if state.taken {
             return Some(change);
@@ -67,111 +68,111 @@ impl Batch {
         }
     }
 
-    /// The writes; there will be no more of them.
+    /// Closes the batch and returns its writes.
     fn take(&self) -> Arc<Vec<StepWrite>> {
         let mut state = self.lock();
         state.taken = true;
         Arc::clone(&state.writes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writes> {
+    fn lock(&self) -> MutexGuard<'_, WriteBatchState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A job that was sent.
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(super) struct PendingCommit {
     number: u64,
-    haste: Haste,
+    haste: Urgency,
     written: Shared<Pending<(), EngineError>>,
 }
 
-/// The jobs of one attempt, in order.
+/// Jobs of one attempt, in order.
 #[derive(Default)]
-pub(super) struct Outgoing {
-    /// The last job, if more may join it.
-    open: Option<Arc<Batch>>,
-    /// Notes that a call has changed, until its outcome comes: both are on disk, or neither.
+pub(super) struct JournalWriter {
+    /// The last job, if it accepts more writes.
+    open: Option<Arc<WriteBatch>>,
+    /// State changes of a call, held back until its outcome is written: both are persisted or neither.
     note: Option<StepWrite>,
-    sent: Vec<Sent>,
+    sent: Vec<PendingCommit>,
     count: u64,
 }
 
-impl Outgoing {
-    /// Keeps a note for the write that follows it.
-    pub(super) fn hold(&mut self, store: &Store, lease: &Arc<Lease>, note: StepWrite) {
+impl JournalWriter {
+    /// Holds a note back for the next write.
+    pub(super) fn stage(&mut self, store: &Store, lease: &Arc<Lease>, note: StepWrite) {
         self.send_note(store, lease);
         self.note = Some(note);
     }
 
-    /// Sends a note that nothing has followed.
+    /// Sends a note without a following write.
     fn send_note(&mut self, store: &Store, lease: &Arc<Lease>) {
         if let Some(note) = self.note.take() {
-            self.send(store, lease, note, Haste::Along);
+            self.send(store, lease, note, Urgency::Deferred);
         }
     }
 
-    /// Sends a write with the last job, or as a new one.
+    /// Adds a write to the last job, or sends it as a new job.
     pub(super) fn send(
         &mut self,
         store: &Store,
         lease: &Arc<Lease>,
         write: StepWrite,
-        haste: Haste,
+        haste: Urgency,
     ) {
-        let alone = write.is_refusable(lease);
+        let alone = write.can_be_rejected(lease);
         let note = self.note.take();
         let rest = match &self.open {
             Some(open) if !alone => open.join(note, write),
             _ => Some((note, write)),
         };
         let Some((note, write)) = rest else { return };
-        let batch = Arc::new(Batch::of(note, write));
+        let batch = Arc::new(WriteBatch::of(note, write));
         let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
-        let job = move |tx: &mut Tx<'_>| transaction::steps(tx, &lease, &writes.take());
+        let job = move |tx: &mut Tx<'_>| transaction::apply_writes(tx, &lease, &writes.take());
         let written = match haste {
-            Haste::Along | Haste::WithNext => store.write_deferred(job),
-            Haste::Now => store.write(job),
+            Urgency::Deferred | Urgency::WithNext => store.write_deferred(job),
+            Urgency::Immediate => store.write(job),
         };
         self.open = (!alone).then_some(batch);
         self.count += 1;
-        self.sent.push(Sent { number: self.count, haste, written: written.shared() });
+        self.sent.push(PendingCommit { number: self.count, haste, written: written.shared() });
     }
 
-    /// Sends a change of the session with the write of the feed before it; gives it back if that is on its way already.
-    pub(super) fn save(&self, fed: u64, change: SessionWrite) -> Option<SessionWrite> {
+    /// Adds a session change to the write of the previous entry. Returns it if that write is already running.
+    pub(super) fn save(&self, fed: u64, change: SessionUpdate) -> Option<SessionUpdate> {
         match &self.open {
             Some(open) => open.save(fed, change),
             None => Some(change),
         }
     }
 
-    /// Everything that was sent and is not confirmed. Somebody waits for it from now on.
-    pub(super) fn hurry(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<Sent> {
+    /// Requests an immediate commit of all sent jobs. Returns the jobs without a known result.
+    pub(super) fn start_flush(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<PendingCommit> {
         self.send_note(store, lease);
-        if self.sent.iter().any(|sent| sent.haste == Haste::Along) {
+        if self.sent.iter().any(|sent| sent.haste == Urgency::Deferred) {
             store.flush();
         }
         for sent in &mut self.sent {
-            sent.haste = Haste::Now;
+            sent.haste = Urgency::Immediate;
         }
         self.sent.clone()
     }
 
-    /// Forgets the jobs up to this one: their outcome was heard.
-    fn confirmed(&mut self, number: u64) {
+    /// Removes the jobs up to `number`: their results are known.
+    fn remove_finished(&mut self, number: u64) {
         self.sent.retain(|sent| sent.number > number);
     }
 }
 
-/// Waits until everything that was sent so far is on disk.
-pub(super) async fn confirm(
-    outgoing: &Mutex<Outgoing>,
+/// Waits until all writes sent so far are persisted.
+pub(super) async fn flush(
+    outgoing: &Mutex<JournalWriter>,
     store: &Store,
     lease: &Arc<Lease>,
 ) -> Result<(), EngineError> {
-    let waiting = super::lock(outgoing).hurry(store, lease);
+    let waiting = super::lock(outgoing).start_flush(store, lease);
     let Some(last) = waiting.last().map(|sent| sent.number) else { return Ok(()) };
     let mut outcome = Ok(());
     for sent in waiting {
@@ -180,7 +181,7 @@ pub(super) async fn confirm(
             break;
         }
     }
-    super::lock(outgoing).confirmed(last);
+    super::lock(outgoing).remove_finished(last);
     outcome
 }
 
@@ -191,25 +192,25 @@ mod tests {
 
     use super::*;
 
-    fn change() -> SessionWrite {
-        SessionWrite { base: 1, pop: 0, entries: Vec::new() }
+    fn change() -> SessionUpdate {
+        SessionUpdate { base: 1, pop: 0, entries: Vec::new() }
     }
 
     #[test]
     fn a_change_of_the_session_joins_the_feed_before_it_until_the_writer_has_come() {
         let commits =
             |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, Body::Inline("{}".into()));
-        let batch = Batch::of(None, commits(3));
+        let batch = WriteBatch::of(None, commits(3));
         assert_eq!(batch.save(5, change()), Some(change()), "another feed is in between");
         assert_eq!(batch.save(4, change()), None);
         assert_eq!(batch.save(4, change()), Some(change()), "it has one already");
         let written = batch.take();
         assert!(written[0].saved && written[0].session == Some(change()));
 
-        let batch = Batch::of(None, commits(3));
+        let batch = WriteBatch::of(None, commits(3));
         batch.join(None, StepWrite::begin(4, StepKind::ModelCall));
         assert_eq!(batch.save(4, change()), Some(change()), "what begins feeds nothing");
-        let batch = Batch::of(None, commits(3));
+        let batch = WriteBatch::of(None, commits(3));
         batch.take();
         assert_eq!(batch.save(4, change()), Some(change()), "it is on its way");
     }

@@ -1,4 +1,5 @@
-//! A service that crashes again and again starts without its work, so that somebody can look and repair.
+//! Crash loop detection: after too many crashes, a service starts without claiming runs, so that an operator can
+//! repair it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -8,16 +9,16 @@ use provost_core::{Timestamp, WorkerId};
 use provost_store::table::scheduling::{process_start, worker};
 use provost_store::{Tx, is_free};
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
 
-/// When a service counts as crashing again and again.
+/// Threshold of the crash loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootGuard {
-    /// So many processes that did not end in order.
+    /// Number of crashed processes that make a crash loop. Default: 3.
     pub unclean_max: usize,
-    /// Within this time.
+    /// Period in which the crashes count. Default: 5 min.
     pub window: Duration,
 }
 
@@ -27,9 +28,9 @@ impl Default for BootGuard {
     }
 }
 
-/// Until when nothing is claimed, if the service has crashed too often of late.
-pub(crate) async fn guard_boot(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
-    let Some(guard) = shared.options.boot_guard else { return Ok(None) };
+/// Returns the time before which nothing is claimed, if the service is in a crash loop.
+pub(crate) async fn guard_boot(shared: &EngineInner) -> Result<Option<Timestamp>, EngineError> {
+    let Some(guard) = shared.options.crash_loop_guard else { return Ok(None) };
     let until = shared.store.read(move |tx| guarded_until(tx, guard)).await?;
     if let Some(until) = until {
         tracing::error!(%until, "the service crashed again and again: it claims no runs until then");
@@ -37,10 +38,10 @@ pub(crate) async fn guard_boot(shared: &Shared) -> Result<Option<Timestamp>, Eng
     Ok(until)
 }
 
-/// Until when the processes that crashed of late keep a service from its work.
+/// Returns the end of the crash loop: the time at which fewer than the maximum of crashes are recent.
 fn guarded_until(tx: &mut Tx<'_>, guard: BootGuard) -> Result<Option<Timestamp>, EngineError> {
     let since = tx.now().before(guard.window);
-    // A worker that was dropped inside a living process is no crash, and one process is one crash.
+    // A worker that was dropped in a living process is no crash, and several workers of one process are one crash.
     let mut dead = BTreeSet::from([u64::from(std::process::id())]);
     let mut crashes = 0;
     for row in process_start::unclean_since(tx, since)? {
@@ -50,7 +51,7 @@ fn guarded_until(tx: &mut Tx<'_>, guard: BootGuard) -> Result<Option<Timestamp>,
         }
         crashes += 1;
         if crashes == guard.unclean_max {
-            // From then on this crash is too long ago to count.
+            // At that time, this crash is too old to count.
             return Ok(Some(row.started.after(guard.window)));
         }
     }

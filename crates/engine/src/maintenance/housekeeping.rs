@@ -1,4 +1,4 @@
-//! Housekeeping of a worker: everything it does besides runs and leases.
+//! Background tasks of a worker besides runs and leases: deliveries, the outbox, schedules, and garbage collection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,42 +7,41 @@ use provost_store::table::outbound::{outbox, webhook_delivery};
 use provost_store::table::state::blob;
 use tokio::task::JoinSet;
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::maintenance::Maintenance;
 use crate::outbound::delivery;
 use crate::outbound::outbox as publishing;
 use crate::submit::schedule;
 
-/// How often what nobody needs any more is looked for.
+/// Interval of garbage collection.
 const TIDY: Duration = Duration::from_secs(3600);
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH: u64 = 200;
-/// How long what was told is kept, so that a receiver that asks can be answered.
+/// Retention of published outbox messages, for receivers that ask again.
 const TOLD: Duration = Duration::from_secs(24 * 3600);
-/// How long what nobody publishes is kept, and what was posted to webhooks.
+/// Retention of unpublished outbox messages and of webhook deliveries.
 const UNTOLD: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How old a blob must be before it is removed because nothing refers to it.
+/// Minimum age of an unreferenced blob before its removal.
 const ORPHAN: Duration = Duration::from_secs(24 * 3600);
 
 impl Maintenance<'_> {
-    /// Removes up to a batch of what nothing needs any more: blobs that nothing refers to, notices that were published, posts
-    /// that were settled.
-    /// A worker does it by itself now and then. Returns how many rows went.
+    /// Removes up to one batch of garbage: unreferenced blobs, old outbox messages and settled webhook deliveries.
+    /// Returns the number of removed rows. A worker does it periodically.
     pub async fn tidy(self) -> Result<u64, EngineError> {
-        tidy(&self.engine.shared).await
+        tidy(&self.engine.inner).await
     }
 }
 
-/// Starts what a worker does besides runs and leases.
-pub(crate) fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<()>) {
+/// Starts the background tasks.
+pub(crate) fn start(shared: &Arc<EngineInner>, tasks: &mut JoinSet<()>) {
     tasks.spawn(delivery::run(Arc::clone(shared)));
     tasks.spawn(publishing::run(Arc::clone(shared)));
     tasks.spawn(schedule::run(Arc::clone(shared)));
     tasks.spawn(keep_tidy(Arc::clone(shared)));
 }
 
-async fn keep_tidy(shared: Arc<Shared>) {
+async fn keep_tidy(shared: Arc<EngineInner>) {
     loop {
         tokio::time::sleep(TIDY).await;
         loop {
@@ -58,7 +57,7 @@ async fn keep_tidy(shared: Arc<Shared>) {
     }
 }
 
-async fn tidy(shared: &Shared) -> Result<u64, EngineError> {
+async fn tidy(shared: &EngineInner) -> Result<u64, EngineError> {
     let swept = shared.store.write(|tx| {
         let now = tx.now();
         let told = outbox::sweep(tx, now.before(TOLD), now.before(UNTOLD), BATCH)?;

@@ -1,10 +1,12 @@
-//! Runs whose worker is lost: what becomes of them depends on what they were doing.
+//! Recovery of runs whose worker is lost. The action depends on their in-flight steps.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_core::durable::{DurableEvent, WorkerLost};
-use provost_core::lifecycle::{ExpiryAction, Loss, OpenStep, RunEvent, StepKind, at_expiry};
+use provost_core::lifecycle::{
+    InFlightStep, LeaseExpiryAction, LostWorkerContext, RunTransition, StepKind, on_lease_expired,
+};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, WorkerId};
 use provost_failpoint::failpoint;
@@ -14,7 +16,7 @@ use provost_store::table::work::{journal, run_step};
 use provost_store::{Locked, Tx, is_free};
 
 use super::BATCH;
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::queue;
 use crate::run::end::{self, Ending};
@@ -22,24 +24,28 @@ use crate::run::event;
 use crate::run::lifecycle::{move_run, policy, word};
 use crate::run::settle;
 
-/// What is known about workers that are lost.
+/// Facts about lost workers.
 #[derive(Debug, Clone, Copy)]
 struct Circumstances {
-    loss: Loss,
-    /// One more lease: for those who may be alive and have not noticed.
+    loss: LostWorkerContext,
+    /// Additional delay of one lease, for workers that may be alive and have not noticed the loss.
     grace: Duration,
 }
 
 impl Circumstances {
-    fn new(shared: &Shared, proven_dead: bool) -> Self {
+    fn new(shared: &EngineInner, proven_dead: bool) -> Self {
         let on_unknown = shared.options.on_unknown;
-        let loss = Loss { on_unknown, proven_dead, ..Loss::default() };
+        let loss = LostWorkerContext {
+            on_unknown,
+            confirmed_dead: proven_dead,
+            ..LostWorkerContext::default()
+        };
         Self { loss, grace: shared.options.lease }
     }
 }
 
-/// Takes runs from workers whose leases ran out.
-pub(crate) async fn sweep(shared: &Shared) -> Result<(), EngineError> {
+/// Reclaims runs whose leases have expired.
+pub(crate) async fn sweep(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared.store.read(|tx| Ok::<_, EngineError>(run::expired_leases(tx, BATCH)?));
     let circumstances = Circumstances::new(shared, /*proven_dead*/ false);
     let expired = found.await?;
@@ -60,8 +66,8 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Takes runs from workers that are proven dead: their lock is free.
-pub(crate) async fn take_over_the_dead(shared: &Shared) -> Result<(), EngineError> {
+/// Reclaims runs of workers that are proven dead: their lock is free.
+pub(crate) async fn take_over_the_dead(shared: &EngineInner) -> Result<(), EngineError> {
     let live = shared.store.read(|tx| Ok::<_, EngineError>(worker::live(tx)?)).await?;
     for row in live {
         if is_free(&PathBuf::from(&row.lock_path))? {
@@ -72,7 +78,7 @@ pub(crate) async fn take_over_the_dead(shared: &Shared) -> Result<(), EngineErro
     Ok(())
 }
 
-async fn take_over(shared: &Shared, dead: WorkerId) -> Result<(), EngineError> {
+async fn take_over(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineError> {
     let owned = shared.store.read(move |tx| Ok::<_, EngineError>(run::owned_by(tx, dead)?)).await?;
     let circumstances = Circumstances::new(shared, /*proven_dead*/ true);
     let mut jobs: Vec<_> = owned
@@ -94,13 +100,17 @@ async fn take_over(shared: &Shared, dead: WorkerId) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Takes a run from an attempt of this process that is known to have ended without settling it.
-pub(crate) async fn lose_run(shared: &Shared, id: RunId, epoch: u64) -> Result<(), EngineError> {
+/// Reclaims a run from an attempt of this process that has ended without settling it.
+pub(crate) async fn lose_run(
+    shared: &EngineInner,
+    id: RunId,
+    epoch: u64,
+) -> Result<(), EngineError> {
     let circumstances = Circumstances::new(shared, /*proven_dead*/ true);
     shared.store.write(move |tx| lose_if(tx, id, epoch, |_| true, circumstances)).await
 }
 
-/// Takes a run from the attempt that has the epoch, if it still holds it and the rest is still true.
+/// Reclaims a run from the attempt with this epoch, if it still has the lease and `still` holds.
 fn lose_if(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -115,7 +125,7 @@ fn lose_if(
     }
 }
 
-/// A worker that ends in order gives back what it could not finish; nothing of it counts as a crash.
+/// Requeues the unfinished runs of a worker that stops in order. This does not count as a crash.
 pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError> {
     for row in run::owned_by(tx, id)? {
         let still = |row: &Locked<RunRow>| row.phase == "leased" && row.lease_owner == Some(id);
@@ -130,53 +140,53 @@ pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError
     Ok(())
 }
 
-/// The worker of a run is lost.
+/// Applies the recovery action to a run whose worker is lost.
 fn lose(
     tx: &mut Tx<'_>,
     mut row: Locked<RunRow>,
     circumstances: Circumstances,
 ) -> Result<(), EngineError> {
     let open = open_steps(tx, row.id)?;
-    let loss = Loss {
+    let loss = LostWorkerContext {
         cancel_requested: row.cancel_requested.is_some(),
-        // Progress has set it to zero.
+        // Progress has reset it to zero.
         crashes: u32::try_from(row.crash_count).unwrap_or(u32::MAX),
         ..circumstances.loss
     };
-    match at_expiry(&open, loss, circumstances.grace) {
-        ExpiryAction::Cancel => {
+    match on_lease_expired(&open, loss, circumstances.grace) {
+        LeaseExpiryAction::Cancel => {
             let ending = settle::cancelled(&row)?;
             end::end_run(tx, &mut row, &ending)
         }
-        ExpiryAction::CrashLoop => {
-            row.crash_count = u64::from(loss.crashes_now());
+        LeaseExpiryAction::CrashLoop => {
+            row.crash_count = u64::from(loss.consecutive_crashes());
             let detail = "it crashed again and again without getting anywhere";
             if policy(&row)?.retry.pause_at_end {
                 return settle::pause(tx, &mut row, OutcomeCode::CrashLoop, detail);
             }
             end::end_run(tx, &mut row, &Ending::because(OutcomeCode::CrashLoop, detail))
         }
-        ExpiryAction::Fail => {
+        LeaseExpiryAction::Fail => {
             let detail = "the outcome of a tool call is unknown after an interruption";
             end::end_run(tx, &mut row, &Ending::because(OutcomeCode::ToolError, detail))
         }
-        // A question is asked by the next attempt, which knows the call.
-        ExpiryAction::Park => requeue(tx, &mut row, loss, Duration::ZERO),
-        ExpiryAction::Requeue { after, .. } => requeue(tx, &mut row, loss, after),
+        // The next attempt requests the approval, because it knows the call.
+        LeaseExpiryAction::Park => requeue(tx, &mut row, loss, Duration::ZERO),
+        LeaseExpiryAction::Requeue { after, .. } => requeue(tx, &mut row, loss, after),
     }
 }
 
 fn requeue(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
-    loss: Loss,
+    loss: LostWorkerContext,
     after: Duration,
 ) -> Result<(), EngineError> {
     let detail = "its worker was lost";
     end::release(tx, row, Some(OutcomeCode::WorkerLost), Some(detail))?;
     journal::lose_open_steps(tx, row.id)?;
-    row.crash_count = u64::from(loss.crashes_now());
-    move_run(row, RunEvent::Requeued)?;
+    row.crash_count = u64::from(loss.consecutive_crashes());
+    move_run(row, RunTransition::Requeued)?;
     let at = tx.now().after(after);
     queue::schedule(tx, row, at)?;
     let lost = WorkerLost { attempt: row.attempt_no, crashes: row.crash_count, at };
@@ -186,13 +196,13 @@ fn requeue(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-fn open_steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<OpenStep>, EngineError> {
+fn open_steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<InFlightStep>, EngineError> {
     let mut open = Vec::new();
     for row in run_step::open(tx, id)? {
         let kind: StepKind = word(&row.kind)?;
         let class = row.effect_class.as_deref().map(word).transpose()?;
         let class = class.or(kind.own_class()).unwrap_or_default();
-        open.push(OpenStep { kind, state: word(&row.state)?, class });
+        open.push(InFlightStep { kind, state: word(&row.state)?, class });
     }
     Ok(open)
 }

@@ -1,16 +1,16 @@
-//! Repairs what can be told from the rows themselves, in case somebody changed them by hand or a defect did.
+//! Repairs values that other rows determine, after a manual change or a defect.
 
 use provost_store::table::scheduling::{concurrency_limit, execution_class, timer};
 use provost_store::table::work::run_state::DEFERRED;
 use provost_store::table::work::{run, session};
 
 use super::BATCH;
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::queue;
 
-/// Counts again, marks the runs that are ready, and sets timers that are missing.
-pub(crate) async fn reconcile(shared: &Shared) -> Result<(), EngineError> {
+/// Recounts running runs, marks ready runs, and sets missing timers.
+pub(crate) async fn reconcile(shared: &EngineInner) -> Result<(), EngineError> {
     let counted = shared.store.write(|tx| {
         let classes = execution_class::recount(tx)?;
         let ceilings = concurrency_limit::recount(tx)?;
@@ -23,7 +23,7 @@ pub(crate) async fn reconcile(shared: &Shared) -> Result<(), EngineError> {
     repair_timers(shared).await
 }
 
-async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
+async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared.store.read(|tx| Ok::<_, EngineError>(run::misjudged_sessions(tx, BATCH)?));
     for (namespace, session) in found.await? {
         tracing::warn!(namespace, session, "the next run of a session was not marked and is now");
@@ -36,7 +36,7 @@ async fn repair_ready(shared: &Shared) -> Result<(), EngineError> {
     Ok(())
 }
 
-async fn repair_timers(shared: &Shared) -> Result<(), EngineError> {
+async fn repair_timers(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared
         .store
         .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, DEFERRED, BATCH)?));

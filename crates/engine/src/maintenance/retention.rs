@@ -1,6 +1,6 @@
-//! How long what is over is kept. Nothing that lives is ever removed, nor anything that something living needs.
+//! Retention: removes ended work after its retention period. Active work and its dependencies are never removed.
 //!
-//! What was said stays as long as its session: the messages of a conversation outlive the runs that made them.
+//! Session messages stay as long as their session, even after their runs are removed.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use provost_store::table::scheduling::process_start;
 use provost_store::table::work::{message as message_row, run, task};
 use provost_store::{Body, Tx};
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::maintenance::Maintenance;
 use provost_store::table::work::stored_message as message;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Rows of one round; a task is one.
+/// Rows per batch; a task counts as one.
 const BATCH: u64 = 100;
-/// How long nodes that ended, and messages that nothing names, are kept.
+/// Retention of stopped workers and of unreferenced messages.
 const REMNANTS: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long what is over is kept; `None` keeps it for ever.
+/// Retention periods of ended work. `None` keeps it forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Tasks and runs with their steps, after the end of the task.
+    /// Tasks with their runs and steps, counted from the end of the task. Default: 90 days.
     pub runs: Option<Duration>,
-    /// The events of runs, after their end; the last one stays with its run.
+    /// Events of runs, counted from the end of the run; the last event stays with its run. Default: 30 days.
     pub events: Option<Duration>,
-    /// Questions, after they were settled and their run has ended.
+    /// Approvals, counted from their settlement and the end of their run. Default: 30 days.
     pub approvals: Option<Duration>,
-    /// Records of who did what and of what was used.
+    /// Audit and usage records. Default: 90 days.
     pub records: Option<Duration>,
 }
 
@@ -47,31 +47,31 @@ impl Default for Retention {
     }
 }
 
-/// What was removed.
+/// Numbers of removed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Tasks, with their runs.
     pub tasks: u64,
     /// Events of runs that stay.
     pub events: u64,
-    /// Questions.
+    /// Approvals.
     pub approvals: u64,
-    /// Records of who did what and of what was used.
+    /// Audit and usage records.
     pub records: u64,
-    /// Answers under callers' keys.
+    /// Stored responses for idempotency keys.
     pub keys: u64,
-    /// Messages that nothing named any more.
+    /// Unreferenced messages.
     pub messages: u64,
 }
 
 impl Maintenance<'_> {
-    /// Removes everything whose time is over. A worker does it by itself now and then.
+    /// Removes all rows whose retention period is over. A worker does it periodically.
     pub async fn remove_old(self) -> Result<Removed, EngineError> {
-        remove_old(&self.engine.shared).await
+        remove_old(&self.engine.inner).await
     }
 }
 
-pub(crate) async fn keep_up(shared: &Shared) -> Result<(), EngineError> {
+pub(crate) async fn keep_up(shared: &EngineInner) -> Result<(), EngineError> {
     let removed = remove_old(shared).await?;
     if removed != Removed::default() {
         tracing::info!(?removed, "what was old is removed");
@@ -79,7 +79,7 @@ pub(crate) async fn keep_up(shared: &Shared) -> Result<(), EngineError> {
     Ok(())
 }
 
-async fn remove_old(shared: &Shared) -> Result<Removed, EngineError> {
+async fn remove_old(shared: &EngineInner) -> Result<Removed, EngineError> {
     let Retention { runs, events, approvals, records } = shared.options.retention;
     let mut removed = Removed::default();
     if let Some(kept) = runs {
@@ -113,9 +113,9 @@ async fn remove_old(shared: &Shared) -> Result<Removed, EngineError> {
     Ok(removed)
 }
 
-/// Removes a batch after the other, each in a transaction of its own, so that nobody waits long.
+/// Removes rows in batches, each in a transaction of its own, so that other writers do not wait long.
 async fn in_batches(
-    shared: &Shared,
+    shared: &EngineInner,
     kept: Duration,
     remove: impl Fn(&mut Tx<'_>, Timestamp) -> Result<u64, EngineError> + Copy + Send + 'static,
 ) -> Result<u64, EngineError> {
@@ -129,7 +129,7 @@ async fn in_batches(
     }
 }
 
-async fn remove_tasks(shared: &Shared, kept: Duration) -> Result<u64, EngineError> {
+async fn remove_tasks(shared: &EngineInner, kept: Duration) -> Result<u64, EngineError> {
     let mut removed = 0;
     let mut after: Option<TaskId> = None;
     loop {
@@ -147,7 +147,7 @@ async fn remove_tasks(shared: &Shared, kept: Duration) -> Result<u64, EngineErro
     }
 }
 
-/// Removes one task, if it still is what it was found to be.
+/// Removes a task, if it is still removable. Returns the number of removed tasks.
 fn remove_task(tx: &mut Tx<'_>, id: TaskId, kept: Duration) -> Result<u64, EngineError> {
     let before = tx.now().before(kept);
     let Some(row) = task::get(tx, id)? else { return Ok(0) };
@@ -167,7 +167,7 @@ fn remove_task(tx: &mut Tx<'_>, id: TaskId, kept: Duration) -> Result<u64, Engin
     Ok(1)
 }
 
-/// A message of a session may name results that are in the steps of its run: it gets them itself before those go.
+/// Stores tool results in a session message that refers to steps of its run, before those steps are removed.
 fn keep_message(tx: &mut Tx<'_>, id: MessageId) -> Result<(), EngineError> {
     let Some(text) = message_row::text(tx, id)? else { return Ok(()) };
     if !message::names_results(&text) {
@@ -178,7 +178,7 @@ fn keep_message(tx: &mut Tx<'_>, id: MessageId) -> Result<(), EngineError> {
     Ok(())
 }
 
-async fn remove_events(shared: &Shared, kept: Duration) -> Result<u64, EngineError> {
+async fn remove_events(shared: &EngineInner, kept: Duration) -> Result<u64, EngineError> {
     let mut removed = 0;
     loop {
         let found = shared.store.read(move |tx| {
@@ -199,7 +199,7 @@ async fn remove_events(shared: &Shared, kept: Duration) -> Result<u64, EngineErr
     }
 }
 
-async fn remove_messages(shared: &Shared) -> Result<u64, EngineError> {
+async fn remove_messages(shared: &EngineInner) -> Result<u64, EngineError> {
     let found = shared.store.read(|tx| {
         let before = tx.now().before(REMNANTS);
         Ok::<_, EngineError>(retention::unnamed_messages(tx, before, 10 * BATCH)?)

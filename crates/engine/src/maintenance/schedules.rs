@@ -1,9 +1,9 @@
-//! Firing: what is due moves on and is accepted, both or neither.
+//! Firing of schedules: a due schedule advances and submits its tasks in one transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::TaskState;
 use provost_core::recovery::OutcomeCode;
@@ -13,30 +13,30 @@ use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
 use provost_store::table::work::{run, task};
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::cancel;
 use crate::run::lifecycle::word;
 use crate::submit::schedule::{CatchUp, Overlap, overlap_of, ticks_of};
 use crate::submit::{self, SubmitRequest};
 
-/// Schedules that are looked at together.
+/// Schedules per query.
 const BATCH: u64 = 100;
-/// How often may be waited in vain before the database is asked again.
+/// Polls without a due schedule before the database is queried again.
 const POLLS_MAX: usize = 30;
-/// How late a time may be that is not made up for.
+/// Delay after which a missed time is skipped by [`CatchUp::Skip`].
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What a due schedule does.
+/// Actions of a due schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Plan {
-    /// The times that fire, oldest first.
+    /// Times that fire, oldest first.
     ticks: Vec<Timestamp>,
     next_at: Option<Timestamp>,
 }
 
-/// Fires what is due until the process ends.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// Fires due schedules until the process ends.
+pub(crate) async fn run(shared: Arc<EngineInner>) {
     loop {
         let next = match fire_due(&shared).await {
             Ok(next) => next,
@@ -49,9 +49,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Waits until something may be due. The database's clock decides then; ours may be off, and another process may change a
-/// schedule, so it looks after a while in any case.
-async fn rest(shared: &Shared, next: Option<Timestamp>) {
+/// Waits until a schedule may be due. The clock of the database decides what is due; the local clock may differ, and
+/// another process may change a schedule, so the wait is bounded.
+async fn rest(shared: &EngineInner, next: Option<Timestamp>) {
     for _ in 0..POLLS_MAX {
         tokio::select! {
             () = shared.schedules_changed.notified() => return,
@@ -63,8 +63,8 @@ async fn rest(shared: &Shared, next: Option<Timestamp>) {
     }
 }
 
-/// Fires what is due; returns when the next one is.
-async fn fire_due(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
+/// Fires due schedules. Returns the next due time.
+async fn fire_due(shared: &EngineInner) -> Result<Option<Timestamp>, EngineError> {
     let due = shared.store.read(|tx| Ok::<_, EngineError>((schedule::due(tx, BATCH)?, tx.now())));
     let (rows, now) = due.await?;
     for row in rows {
@@ -80,7 +80,7 @@ async fn fire_due(shared: &Shared) -> Result<Option<Timestamp>, EngineError> {
         failpoint!("schedule.fired");
         match fired {
             Err(error @ EngineError::Store(_)) => return Err(error),
-            // What cannot be asked for must not keep the schedule from its next time.
+            // An invalid task request must not block the schedule from its next time.
             Err(error) => give_up(shared, &row, now, &error).await?,
             Ok(_) => {}
         }
@@ -107,7 +107,7 @@ fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {
     Ok(Plan { ticks: due, next_at })
 }
 
-/// Moves the schedule on and accepts what its times ask for; false if somebody else did.
+/// Advances the schedule and submits the tasks of its due times. Returns `false` if another process did it.
 fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan) -> Result<bool, EngineError> {
     if !schedule::advance(tx, row, plan.next_at)? {
         return Ok(false);
@@ -135,13 +135,13 @@ fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan) -> Result<bool, EngineE
     Ok(true)
 }
 
-/// The command of one time.
+/// Returns the task request for one due time.
 fn command_of(
     row: &ScheduleRow,
     overlap: Overlap,
     tick: Timestamp,
-) -> Result<AgentCommand, EngineError> {
-    let mut command: AgentCommand = serde_json::from_str(&row.command)?;
+) -> Result<TaskRequest, EngineError> {
+    let mut command: TaskRequest = serde_json::from_str(&row.command)?;
     command.idempotency_key = Some(format!("schedule:{}:{}", row.id, tick.as_millis()));
     command.spawned_by.get_or_insert_with(|| format!("schedule:{}", row.id));
     if overlap == Overlap::Queue && command.session_id.is_none() && command.session_key.is_none() {
@@ -151,7 +151,7 @@ fn command_of(
     Ok(command)
 }
 
-/// The task, if it has not ended.
+/// Returns the task, if it has not ended.
 fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, EngineError> {
     let Some(id) = task else { return Ok(None) };
     let Some(row) = task::get(tx, id)? else { return Ok(None) };
@@ -166,9 +166,9 @@ fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Moves on without asking, and keeps the reason.
+/// Advances a schedule without submitting a task, and stores the error.
 async fn give_up(
-    shared: &Shared,
+    shared: &EngineInner,
     row: &Arc<ScheduleRow>,
     now: Timestamp,
     error: &EngineError,

@@ -1,4 +1,4 @@
-//! Timers: whatever happens at a moment happens in the transaction that takes its timer away.
+//! Timers: the action of a timer runs in the transaction that removes the timer.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use provost_store::{Locked, Tx};
 use super::BATCH;
 use crate::approval;
 use crate::child::join;
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::queue::{self, QUEUE_DEADLINE};
 use crate::run::cancel;
 use crate::run::lifecycle::{run_state, word};
 
-/// How often timers are looked at if nothing tells of one.
+/// Longest wait between queries for due timers.
 const TIMERS: Duration = Duration::from_millis(500);
-/// When a timer is tried again that could not be fired.
+/// Delay before a failed timer fires again.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Fires timers until the worker ends.
-pub(super) async fn keep(shared: &Shared) {
+pub(super) async fn keep(shared: &EngineInner) {
     let mut hints = shared.store.bus().subscribe(Topic::Tasks);
     loop {
         let wait = match fire_due(shared).await {
@@ -36,22 +36,22 @@ pub(super) async fn keep(shared: &Shared) {
                 TIMERS
             }
         };
-        // A timer that was just set may be the next one.
+        // A new timer may be due earlier than the others.
         hints.woken_or_after(wait, |wakeup| wakeup == Wakeup::Timer).await;
     }
 }
 
-/// Something whose time has come.
+/// A due timer or deadline.
 #[derive(Debug, Clone)]
 enum Due {
     /// A timer.
     Timer(TimerRow),
-    /// The time of a run is over.
+    /// A run whose deadline has passed.
     Deadline(RunId),
 }
 
 impl Due {
-    /// What is due, and how long nothing else is.
+    /// Finds due timers, and the time until the next one.
     fn find(tx: &mut Tx<'_>) -> Result<(Vec<Self>, Duration), EngineError> {
         let next = timer::next(tx)?.into_iter().chain(run_deadline::next(tx)?).min();
         let wait = next.map_or(TIMERS, |next| next.since(tx.now()));
@@ -81,14 +81,14 @@ impl Due {
     }
 }
 
-/// Fires everything whose time has come; tells how long there is nothing to do.
-pub(crate) async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
+/// Fires all due timers. Returns the time until the next query.
+pub(crate) async fn fire_due(shared: &EngineInner) -> Result<Duration, EngineError> {
     loop {
         let (due, wait) = shared.store.read(Due::find).await?;
         if due.is_empty() {
             return Ok(wait.min(TIMERS).max(Duration::from_millis(1)));
         }
-        // One job each: one that cannot be fired must not keep the others from it. They share a commit.
+        // One job each, so that a failing timer does not block the others. The jobs share a commit.
         let fired: Vec<_> = due
             .into_iter()
             .map(|due| {
@@ -105,7 +105,7 @@ pub(crate) async fn fire_due(shared: &Shared) -> Result<Duration, EngineError> {
     }
 }
 
-/// Fires one timer, unless another node was faster or it was moved.
+/// Fires one timer, unless another worker has fired or moved it.
 fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     let now = tx.now();
     let due = timer::get(tx, &found.kind, &found.subject)?.filter(|timer| timer.fire_at <= now);
@@ -126,7 +126,7 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The time of a run is over, unless it was given more: it ends here, or its worker is told.
+/// Ends a run whose deadline has passed, or signals its worker. Does nothing if the deadline was extended.
 fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     match run::lock(tx, id)? {
         Some(row) if row.deadline.is_some_and(|deadline| deadline <= tx.now()) => {
@@ -136,7 +136,7 @@ fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     }
 }
 
-/// A run was not begun in time. One that was begun has no such clock any more.
+/// Ends a run that was not started before its queue deadline. A started run has no queue deadline.
 fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     match run::lock(tx, id)? {
         Some(row) if row.started.is_none() => out_of_time(tx, row),
@@ -146,7 +146,7 @@ fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 
 fn out_of_time(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
     if !run_state(&row)?.is_terminal() {
-        cancel::cancel(tx, row, OutcomeCode::Deadline)?;
+        cancel::cancel(tx, row, OutcomeCode::DeadlineExceeded)?;
     }
     Ok(())
 }

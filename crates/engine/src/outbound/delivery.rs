@@ -8,8 +8,10 @@ mod send;
 
 use provost_core::command::RoutingContext;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryEvent, DeliveryState, RunStatus, WorkError, give_up_at};
-use provost_core::recovery::send_key;
+use provost_core::lifecycle::{
+    DeliveryState, DeliveryTransition, RequestError, RunStatus, delivery_deadline,
+};
+use provost_core::recovery::delivery_key;
 use provost_core::{DeliveryId, Message, MessageId};
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::table::work::run::{self, RunRow};
@@ -46,7 +48,7 @@ impl Deliveries<'_> {
         id: DeliveryId,
     ) -> Result<DeliveryRow, EngineError> {
         let namespace = namespace.clone();
-        self.engine.shared.store.write(move |tx| retry(tx, &namespace, id)).await
+        self.engine.inner.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 
     /// Puts a delivery away that has not arrived.
@@ -56,9 +58,9 @@ impl Deliveries<'_> {
         id: DeliveryId,
     ) -> Result<DeliveryRow, EngineError> {
         let namespace = namespace.clone();
-        let dismissed = self.engine.shared.store.write(move |tx| {
+        let dismissed = self.engine.inner.store.write(move |tx| {
             let mut row = lock(tx, &namespace, id)?;
-            settle(tx, &mut row, DeliveryEvent::Dismissed)?;
+            settle(tx, &mut row, DeliveryTransition::Dismissed)?;
             Ok::<_, EngineError>(row.into_row())
         });
         dismissed.await
@@ -104,14 +106,14 @@ pub(crate) fn plan(
         namespace: run.namespace.clone(),
         run_id: run.id,
         channel,
-        send_key: send_key(run.id, run.next_step, &target, 1),
+        send_key: delivery_key(run.id, run.next_step, &target, 1),
         target,
         generation: 1,
         message_id: answer(tx, run, text)?,
         state: DeliveryState::Pending.as_str().to_owned(),
         tries: 0,
         next_at: now,
-        give_up_at: give_up_at(now),
+        give_up_at: delivery_deadline(now),
         claimed_until: None,
         receipt: None,
         last_error: None,
@@ -160,14 +162,14 @@ fn retry(
     id: DeliveryId,
 ) -> Result<DeliveryRow, EngineError> {
     let mut row = lock(tx, namespace, id)?;
-    move_on(&mut row, DeliveryEvent::Retried)?;
+    move_on(&mut row, DeliveryTransition::Retried)?;
     let now = tx.now();
     let run = run::get(tx, row.run_id)?.ok_or_else(|| EngineError::not_found("run", row.run_id))?;
     row.generation += 1;
-    row.send_key = send_key(run.id, run.next_step, &row.target, row.generation);
+    row.send_key = delivery_key(run.id, run.next_step, &row.target, row.generation);
     row.tries = 0;
     row.next_at = now;
-    row.give_up_at = give_up_at(now);
+    row.give_up_at = delivery_deadline(now);
     row.updated = now;
     row.save(tx)?;
     tx.hint(Hint::Delivery);
@@ -177,9 +179,9 @@ fn retry(
 /// Moves a delivery by an event; the caller stores the row.
 fn move_on(
     row: &mut Locked<DeliveryRow>,
-    event: DeliveryEvent,
+    event: DeliveryTransition,
 ) -> Result<DeliveryState, EngineError> {
-    let next = word::<DeliveryState>(&row.state)?.next(event).map_err(WorkError::from)?;
+    let next = word::<DeliveryState>(&row.state)?.apply(event).map_err(RequestError::from)?;
     row.state = next.as_str().to_owned();
     row.claimed_until = None;
     Ok(next)
@@ -189,7 +191,7 @@ fn move_on(
 fn settle(
     tx: &mut Tx<'_>,
     row: &mut Locked<DeliveryRow>,
-    event: DeliveryEvent,
+    event: DeliveryTransition,
 ) -> Result<(), EngineError> {
     let state = move_on(row, event)?;
     row.updated = tx.now();

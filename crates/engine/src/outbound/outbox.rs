@@ -14,7 +14,7 @@ use provost_store::table::work::run::RunRow;
 use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 
 /// Rows that are published together.
@@ -62,7 +62,7 @@ pub(crate) fn run_ended(
 }
 
 /// Publishes until the process ends. Without a subscriber the notices stay in the outbox until they expire.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(shared: Arc<EngineInner>) {
     let bus = Arc::clone(shared.store.bus());
     let mut hints = shared.store.bus().subscribe(Topic::Tasks);
     loop {
@@ -79,7 +79,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 /// Publishes what is due; returns how much that was.
-async fn publish_due(shared: &Shared, bus: &dyn Bus) -> Result<usize, EngineError> {
+async fn publish_due(shared: &EngineInner, bus: &dyn Bus) -> Result<usize, EngineError> {
     if !bus.has_subscribers(Topic::Notices) {
         return Ok(0);
     }

@@ -8,9 +8,11 @@ mod fill;
 mod send;
 
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{PostEvent, PostState, WorkError, post_gives_up_at};
+use provost_core::lifecycle::{
+    RequestError, WebhookDeliveryState, WebhookDeliveryTransition, webhook_delivery_deadline,
+};
 use provost_core::usage::limits::WEBHOOKS_MAX;
-use provost_core::{Timestamp, WebhookId, WebhookPostId};
+use provost_core::{Timestamp, WebhookDeliveryId, WebhookId};
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
 use provost_store::table::outbound::webhook_delivery::{self, PostFilter, WebhookPostRow};
@@ -78,11 +80,12 @@ impl Webhooks<'_> {
         namespace: &Namespace,
         new: NewWebhook,
     ) -> Result<Webhook, EngineError> {
-        let (namespace, id) = (namespace.clone(), self.engine.shared.env.id());
+        let (namespace, id) = (namespace.clone(), self.engine.inner.env.id());
         let kinds = serde_json::to_string(&new.kinds)?;
         let write = self.engine.store().write(move |tx| {
             if webhook::count(tx, namespace.as_str())? >= WEBHOOKS_MAX as u64 {
-                let full = WorkError::Full { what: "the list of webhooks", cap: WEBHOOKS_MAX };
+                let full =
+                    RequestError::LimitExceeded { what: "the list of webhooks", cap: WEBHOOKS_MAX };
                 return Err(full.into());
             }
             let row = WebhookRow {
@@ -164,7 +167,7 @@ impl Webhooks<'_> {
         id: WebhookId,
         filter: PostFilter,
         limit: u64,
-    ) -> Result<Page<WebhookPostRow, WebhookPostId>, EngineError> {
+    ) -> Result<Page<WebhookPostRow, WebhookDeliveryId>, EngineError> {
         let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
         let rows = self.engine.store().read(move |tx| {
             find(tx, &namespace, id)?;
@@ -178,17 +181,17 @@ impl Webhooks<'_> {
         self,
         namespace: &Namespace,
         id: WebhookId,
-        post: WebhookPostId,
+        post: WebhookDeliveryId,
     ) -> Result<WebhookPostRow, EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
             let row = webhook_delivery::lock(tx, post)?.filter(|row| row.webhook_id == id);
             let mut row = row.ok_or_else(|| EngineError::not_found("webhook post", post))?;
-            move_on(&mut row, PostEvent::Resent)?;
+            move_on(&mut row, WebhookDeliveryTransition::Resent)?;
             let now = tx.now();
             (row.tries, row.next_at, row.updated) = (0, now, now);
-            row.give_up_at = post_gives_up_at(now);
+            row.give_up_at = webhook_delivery_deadline(now);
             row.save(tx)?;
             Ok::<_, EngineError>(row.into_row())
         });
@@ -202,8 +205,8 @@ fn find(tx: &mut Tx<'_>, namespace: &Namespace, id: WebhookId) -> Result<Webhook
 }
 
 /// Moves a post; whoever held it holds it no more. The caller stores the row.
-fn move_on(row: &mut WebhookPostRow, event: PostEvent) -> Result<(), EngineError> {
-    let next = word::<PostState>(&row.state)?.next(event)?;
+fn move_on(row: &mut WebhookPostRow, event: WebhookDeliveryTransition) -> Result<(), EngineError> {
+    let next = word::<WebhookDeliveryState>(&row.state)?.apply(event)?;
     row.state = next.as_str().to_owned();
     row.claimed_until = None;
     Ok(())

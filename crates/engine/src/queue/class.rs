@@ -1,13 +1,14 @@
-//! Scheduling classes and ceilings: how many runs may work at once, and the breaker that stops a class that cannot run.
+//! Execution classes and concurrency limits: the number of concurrent runs, and the circuit breaker that stops a
+//! failing class.
 //!
-//! Invariant: counters change only in the transaction that claims or lets go of a run, so that no commit shows more runs at
-//! work than a claim was allowed to start.
+//! Invariant: counters change only in the transaction that claims or releases a run. So no commit shows more running
+//! runs than the limits permit.
 
 use provost_core::Timestamp;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::recovery::OutcomeCode;
-use provost_core::scheduling::{Admission, Breaker, ClassKey};
+use provost_core::scheduling::{Admission, ClassBreaker, ExecutionClassKey};
 use provost_store::table::scheduling::concurrency_limit;
 use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
 use provost_store::table::work::attempt;
@@ -17,15 +18,15 @@ use provost_store::{Hint, Tx};
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// The most runs of one class, namespace or pool that anybody may ask for.
+/// Upper bound for targets and limits.
 const TARGET_MAX: u64 = 100_000;
 
-/// What a ceiling limits.
+/// Scope of a concurrency limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ceiling {
-    /// The runs of a namespace.
+    /// All runs of a namespace.
     Namespace(Namespace),
-    /// The runs of a pool of workers.
+    /// All runs of a worker pool.
     Pool(String),
 }
 
@@ -38,18 +39,18 @@ impl Ceiling {
     }
 }
 
-/// Targets of execution classes and concurrency limits. See [`Engine::classes`](crate::Engine::classes).
+/// Concurrency targets of execution classes, and concurrency limits. See [`Engine::classes`](crate::Engine::classes).
 #[derive(Clone, Copy)]
 pub struct ExecutionClasses<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl ExecutionClasses<'_> {
-    /// Sets how many runs of a class may work at once. Zero pauses it: nothing more starts, what works goes on.
+    /// Sets the concurrency target of a class. Zero pauses the class: no run starts, running runs continue.
     pub async fn set_target(
         self,
         namespace: &Namespace,
-        class: &ClassKey,
+        class: &ExecutionClassKey,
         target: u64,
     ) -> Result<(), EngineError> {
         check_target(target)?;
@@ -66,7 +67,8 @@ impl ExecutionClasses<'_> {
         write.await
     }
 
-    /// Sets how many runs may work at once below a ceiling, whatever their classes allow; `None` takes the ceiling away.
+    /// Sets the number of concurrent runs of a namespace or pool, in addition to the targets of their classes. `None`
+    /// removes the limit.
     pub async fn set_limit(
         self,
         ceiling: &Ceiling,
@@ -78,7 +80,7 @@ impl ExecutionClasses<'_> {
             match target {
                 Some(target) => {
                     concurrency_limit::set(tx, &scope, target)?;
-                    // What works already counts from now on.
+                    // Runs that are already running count from now on.
                     concurrency_limit::recount(tx)?;
                 }
                 None => drop(concurrency_limit::remove(tx, &scope)?),
@@ -96,23 +98,23 @@ fn check_target(target: u64) -> Result<(), EngineError> {
     }
     let problem = format!("{target} runs at once are too many");
     let fix = format!("use 0 to {TARGET_MAX}; 0 pauses");
-    Err(WorkError::invalid("target", problem, fix).into())
+    Err(RequestError::invalid("target", problem, fix).into())
 }
 
-/// Takes a place for a run that is about to be claimed; false if there is none after all.
+/// Acquires a slot for a run that is about to be claimed. Returns `false` if none is free.
 pub(crate) fn take_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     if !execution_class::take(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
         return Ok(false);
     }
     if !concurrency_limit::take(tx, &ceilings(run))? {
-        // It was not full when the run was picked.
+        // The limit was not reached when the run was selected.
         execution_class::count(tx, &run.class_key, -1)?;
         return Ok(false);
     }
     Ok(true)
 }
 
-/// Asks the breaker of a class; true if it lets a run pass.
+/// Checks the circuit breaker of a class, and acquires a slot if it admits a run.
 fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
     let now = tx.now();
     let missing = || EngineError::Unreadable(format!("the class of {} is missing", run.id));
@@ -133,52 +135,52 @@ fn count(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Gives the place of a run back, and tells the breaker how its attempt has ended.
+/// Releases the slot of a run, and reports the outcome of its attempt to the circuit breaker.
 pub(crate) fn give_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
     let code = match code {
-        // A process that dies takes all its runs with it and says nothing about their class. A run that kills processes is
-        // found by the count of its own crashes.
+        // A dying process takes all its runs with it, which says nothing about their class. The crash count of a run
+        // finds a run that kills processes.
         Some(OutcomeCode::WorkerLost) => Some(OutcomeCode::Fenced),
         code => code,
     };
-    // Whoever worked says nothing new about a class that works.
+    // A success changes nothing in a healthy class.
     let simple = code.is_none() && execution_class::release(tx, &run.class_key)?;
     if !simple && let Some(mut class) = execution_class::lock(tx, &run.class_key)? {
         let now = tx.now();
         let started = attempt::started(tx, run.id, run.attempt_no)?.unwrap_or(now);
-        let settled = breaker(&class)?.settled(started, code, now);
+        let settled = breaker(&class)?.after_attempt(started, code, now);
         set_breaker(&mut class, &settled, now)?;
         class.updated = now;
         class.save(tx)?;
         execution_class::count(tx, &run.class_key, -1)?;
     }
     concurrency_limit::release(tx, &ceilings(run))?;
-    // A run may wait for this slot.
+    // A ready run may wait for this slot.
     if run::any_ready(tx)? {
         tx.hint(Hint::RunReady);
     }
     Ok(())
 }
 
-/// The ceilings a run counts for.
+/// Returns the concurrency limits that count a run.
 fn ceilings(run: &RunRow) -> [String; 2] {
     [format!("namespace:{}", run.namespace), format!("pool:{}", run.pool)]
 }
 
-/// The breaker of a class.
-fn breaker(class: &ExecClassRow) -> Result<Breaker, EngineError> {
+/// Returns the circuit breaker of a class.
+fn breaker(class: &ExecClassRow) -> Result<ClassBreaker, EngineError> {
     let failures: Vec<Timestamp> = serde_json::from_str(&class.failures)?;
-    Ok(Breaker::from_row(failures, class.probe_at))
+    Ok(ClassBreaker::from_row(failures, class.probe_at))
 }
 
-/// Puts a breaker into the row of its class.
+/// Stores a circuit breaker in the row of its class.
 fn set_breaker(
     class: &mut ExecClassRow,
-    breaker: &Breaker,
+    breaker: &ClassBreaker,
     now: Timestamp,
 ) -> Result<(), EngineError> {
     class.failures = serde_json::to_string(breaker.failures())?;

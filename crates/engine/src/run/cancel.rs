@@ -1,8 +1,8 @@
-//! Cancelling: written down first, so that nobody has to hear it; then everything below goes, too.
+//! Cancellation: stored in the run row first, so a lost wakeup only delays it. Descendants are cancelled too.
 
 use provost_core::durable::{CancelRequested, DurableEvent};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{TaskEvent, TaskState};
+use provost_core::lifecycle::{TaskState, TaskTransition};
 use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
@@ -17,19 +17,19 @@ use crate::submit::lock_task;
 use crate::tasks::Tasks;
 use crate::{child, input};
 
-/// What a request to cancel found.
+/// Result of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It is over now: no worker had it.
+    /// The run has ended: no worker had it.
     Now,
-    /// Its worker stops it at the next moment; if that is gone, it ends with its lease.
+    /// The worker stops the run as soon as possible. If the worker is gone, the run ends when its lease expires.
     Requested,
-    /// It had ended before.
+    /// The run had ended before.
     AlreadyTerminal,
 }
 
 impl Tasks<'_> {
-    /// Cancels a task: the run that answers it, what waits to be said to it, and every run below.
+    /// Cancels a task: its run, its pending inputs, and all descendants.
     pub async fn cancel(self, namespace: &Namespace, id: TaskId) -> Result<Cancelled, EngineError> {
         let namespace = namespace.clone();
         let cancelled = self.engine.store().write(move |tx| cancel_task(tx, &namespace, id)).await;
@@ -47,7 +47,7 @@ fn cancel_task(
     if word::<TaskState>(&task.state)?.is_terminal() {
         return Ok(Cancelled::AlreadyTerminal);
     }
-    // First what waits, so that the end of a run does not begin with it.
+    // Inputs first, so that the end of a run does not start the next one.
     input::withdraw_all(tx, id)?;
     let mut found = Cancelled::Now;
     for run in run::lock_live_of_task(tx, id)? {
@@ -58,7 +58,7 @@ fn cancel_task(
     child::cancel_below(tx, id)?;
     let mut task = lock_task(tx, namespace, id)?;
     if found == Cancelled::Now {
-        move_task(tx, &mut task, TaskEvent::Cancelled)?;
+        move_task(tx, &mut task, TaskTransition::Cancelled)?;
     }
     Ok(found)
 }
@@ -85,7 +85,7 @@ pub(crate) fn cancel(
     }
     if row.phase != "leased" {
         let detail = match code {
-            OutcomeCode::Deadline => "its time is over",
+            OutcomeCode::DeadlineExceeded => "its time is over",
             _ => "it was cancelled",
         };
         end::end_run(tx, &mut row, &Ending::because(code, detail))?;
@@ -97,7 +97,7 @@ pub(crate) fn cancel(
         let requested = DurableEvent::CancelRequested(CancelRequested { code });
         event::append_event(tx, &mut row, requested)?;
         row.save(tx)?;
-        // They need not wait until their parent has stopped.
+        // The children need not wait until their parent has stopped.
         child::cancel_children(tx, &row)?;
     }
     tx.hint(Hint::Cancel(row.id));

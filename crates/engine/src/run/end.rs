@@ -1,9 +1,11 @@
-//! The end of an attempt and the end of a run: every place that lets go of a run goes through here.
+//! End of an attempt and end of a run. Every release of a run goes through this module.
 
 use std::sync::Arc;
 
 use provost_core::durable::{DurableEvent, EndError, RunEnded, StoredJson};
-use provost_core::lifecycle::{AttemptStatus, EndedRun, RunEvent, RunStatus, settle};
+use provost_core::lifecycle::{
+    AttemptStatus, FinishedRun, RunStatus, RunTransition, task_state_after_run,
+};
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
 use provost_store::query::pending_work::{self, Left};
@@ -14,7 +16,7 @@ use provost_store::table::work::task::{self, TaskRow};
 use provost_store::table::work::{attempt, journal, run_join, session};
 use provost_store::{Hint, Locked, Tx};
 
-use crate::attempt::outcome::Answer;
+use crate::attempt::outcome::SerializedResult;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::outbound::{delivery, outbox};
@@ -24,26 +26,26 @@ use crate::run::event;
 use crate::run::lifecycle::{move_run, set_task_state, word};
 use crate::{approval, budget, child, input, queue};
 
-/// The timers of a run that its row does not tell of.
+/// Timers of a run that its row does not show.
 const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, timer::CHILD_WAIT];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ending {
-    pub(crate) event: RunEvent,
+    pub(crate) event: RunTransition,
     pub(crate) code: Option<OutcomeCode>,
     pub(crate) detail: Option<String>,
-    /// Class of its error, if it is known more precisely than by the code.
+    /// Error kind and code, if known more precisely than by the outcome code.
     pub(crate) error: Option<EndError>,
-    /// What it answered and used.
-    pub(crate) answer: Option<Arc<Answer>>,
+    /// Result and usage of a completed run.
+    pub(crate) answer: Option<Arc<SerializedResult>>,
 }
 
 impl Ending {
-    /// It ended well.
-    pub(crate) fn ok(answer: Arc<Answer>) -> Self {
+    /// End of a completed run.
+    pub(crate) fn ok(answer: Arc<SerializedResult>) -> Self {
         Self {
-            event: RunEvent::Succeeded,
+            event: RunTransition::Succeeded,
             code: None,
             detail: None,
             error: None,
@@ -51,11 +53,11 @@ impl Ending {
         }
     }
 
-    /// It ended for a reason that has a code.
+    /// End of a run for a reason with an outcome code.
     pub(crate) fn because(code: OutcomeCode, detail: impl Into<String>) -> Self {
         let status = code.run_status().unwrap_or(RunStatus::Error);
         Self {
-            event: RunEvent::ending(status).unwrap_or(RunEvent::Failed),
+            event: RunTransition::for_terminal_status(status).unwrap_or(RunTransition::Failed),
             code: Some(code),
             detail: Some(detail.into()),
             error: None,
@@ -64,7 +66,8 @@ impl Ending {
     }
 }
 
-/// Ends the attempt that holds a run: its slot, its row, its open steps. The run itself goes on or ends elsewhere.
+/// Ends the attempt that leases a run: releases its lease and its slot. The caller then requeues, parks or ends the
+/// run.
 pub(crate) fn release(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -83,7 +86,7 @@ pub(crate) fn release(
     class::give_slot(tx, run, code)
 }
 
-/// Ends a run for good, and with it everything that waits for it. The row is stored here.
+/// Ends a run and everything that depends on it. Saves the row.
 pub(crate) fn end_run(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -100,7 +103,7 @@ pub(crate) fn end_run(
     run.outcome_code = ending.code.map(|code| code.as_str().to_owned());
     run.detail = ending.detail.clone();
     run.ended = Some(tx.now());
-    if let Some(Answer { result, usage }) = ending.answer.as_deref() {
+    if let Some(SerializedResult { result, usage }) = ending.answer.as_deref() {
         run.usage = Some(usage.clone());
         run.result = Some(result.clone());
     }
@@ -117,7 +120,7 @@ pub(crate) fn end_run(
     if left.children {
         child::cancel_children(tx, run)?;
     }
-    // Read here, because whoever started it may have put its task away just now.
+    // Locked this late, because the caller may have changed the task in this transaction.
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         delivery::plan(tx, run, &task, state.status())?;
         settle_task(tx, run, &mut task, state.status())?;
@@ -133,7 +136,7 @@ pub(crate) fn end_run(
     Ok(())
 }
 
-/// Settles what waited for a run that ends.
+/// Closes approvals, grants, timers and inputs of a run that ends.
 fn clear(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
@@ -149,14 +152,14 @@ fn clear(
     if left.timers {
         timer::clear_all(tx, TIMERS, &run.id.to_string())?;
     }
-    // Whoever takes a run back takes back what it had done, too.
+    // A run that is cancelled also withdraws the inputs it has received.
     if left.inputs || run.cancel_code.is_some() {
         input::run_ended(tx, run, code)?;
     }
     Ok(())
 }
 
-/// The last event of a run.
+/// Returns the terminal event of a run.
 fn end_event(ending: &Ending, status: RunStatus) -> Result<DurableEvent, EngineError> {
     let (code, detail) = (ending.code, ending.detail.clone());
     let result = ending.answer.as_ref().map(|answer| StoredJson::new(answer.result.clone()));
@@ -169,12 +172,12 @@ fn end_event(ending: &Ending, status: RunStatus) -> Result<DurableEvent, EngineE
     Ok(DurableEvent::end(RunEnded { code, detail, result: result.transpose()?, status, error }))
 }
 
-/// Class of the error of a run that ended with a code.
+/// Returns the default error of an outcome code.
 fn error_of(code: OutcomeCode) -> EndError {
     EndError { kind: code.error_kind(), code: code.as_str().to_owned() }
 }
 
-/// Takes the session from a run that no longer holds it.
+/// Releases the session of a run that no longer needs it.
 pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     if run.holds_session {
         return Ok(());
@@ -183,7 +186,8 @@ pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineEr
     Ok(())
 }
 
-/// The only place where the end of a run moves its task: on to its next message, or to its own end.
+/// Updates the task of an ended run: it continues with its next message or ends. No other code moves a task at the
+/// end of a run.
 fn settle_task(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -191,8 +195,8 @@ fn settle_task(
     status: RunStatus,
 ) -> Result<(), EngineError> {
     task.cost_micros += run.cost_micros;
-    let ended = EndedRun { id: run.id, status };
-    match settle(word(&task.state)?, task.current_run_id, ended) {
+    let ended = FinishedRun { id: run.id, status };
+    match task_state_after_run(word(&task.state)?, task.current_run_id, ended) {
         Some(next) => set_task_state(tx, task, next)?,
         None => task.save(tx)?,
     }

@@ -1,4 +1,4 @@
-//! Appending events to the log of a run.
+//! Appends events to the log of a run.
 
 use provost_core::MessageId;
 use provost_core::durable::DurableEvent;
@@ -8,13 +8,13 @@ use provost_store::{Body, Hint, Tx};
 
 use crate::error::EngineError;
 
-/// An event with the message it names.
+/// An event and the message to which it refers.
 pub(crate) struct NamedEvent<'a> {
     pub(crate) event: &'a DurableEvent,
     pub(crate) message_id: Option<MessageId>,
 }
 
-/// Appends an event to a run that is stored, and raises the counter of events in the database and in the given row.
+/// Appends an event to a stored run. Advances the event counter in the database and in `run`.
 pub(crate) fn append_event(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
@@ -42,7 +42,7 @@ pub(crate) fn append_events(
     Ok(())
 }
 
-/// Appends events where the counter of the run was moved before.
+/// Appends events whose sequence numbers are already allocated.
 pub(crate) fn append_at<'a>(
     tx: &mut Tx<'_>,
     place: journal::EventPlace,

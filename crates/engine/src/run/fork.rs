@@ -1,15 +1,16 @@
-//! Forking: a new run that shares the first steps of another one, and goes its own way from there.
+//! Forks: a new run shares the first steps of another run and continues from there.
 //!
-//! Shared steps are referred to, not copied: their effects are not repeated, and what they cost was paid once. The new run
-//! has a task and a session of its own; the session begins with what the old run's had at that point.
+//! The new run refers to the shared steps and does not copy them, so their effects are not repeated and their cost is
+//! not charged again. The fork has its own task and session. The session starts with the messages that the original
+//! session had at that point.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::durable::{self, DurableEvent};
 use provost_core::hash::body_hash;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, StepKind, TaskState, WorkError};
-use provost_core::scheduling::QueueMode;
-use provost_core::{Env, Part, RunId, TaskId};
+use provost_core::lifecycle::{InputOutcome, RequestError, StepKind, TaskState};
+use provost_core::scheduling::InputMode;
+use provost_core::{ContentPart, Env, RunId, TaskId};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::table::work::session::{self, SessionRow};
@@ -18,7 +19,7 @@ use provost_store::table::work::task::{self, TaskRow};
 use provost_store::{Locked, Tx};
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::restore::{self, Start};
+use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::journal::JournalState;
@@ -29,31 +30,31 @@ use crate::run::lifecycle::{policy, word};
 use crate::submit::{self, ClassAssignment, Memory, NewRun};
 use crate::{child, queue};
 
-/// Steps that are read at once.
+/// Steps that are read per query.
 const PAGE: u64 = 500;
 
-/// What is different in a fork.
+/// Change of the conversation in a fork.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkEdit {
-    /// Nothing: it goes on from the step.
+    /// No change: the fork continues after the step.
     #[default]
     None,
-    /// This is said after the step.
-    Say(Vec<Part>),
-    /// This is said instead of the newest message of the user's side up to the step; what came after that is not shared.
-    Instead(Vec<Part>),
+    /// Appends a user message after the step.
+    Say(Vec<ContentPart>),
+    /// Replaces the newest user message up to the step. Later steps are not shared.
+    Instead(Vec<ContentPart>),
 }
 
-/// What is different in a fork, and what makes it a repeat of another one.
+/// Options of a fork.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ForkEdits {
-    /// What is said.
+    /// Change of the conversation.
     pub edit: ForkEdit,
-    /// Makes a repeat harmless.
+    /// A repeated request with the same key returns the first fork.
     pub idempotency_key: Option<String>,
-    /// Who forks, as far as that was proven: they started the new run.
+    /// Authenticated principal that creates the fork. It becomes the submitter of the new task.
     pub by: Option<String>,
 }
 
@@ -63,7 +64,7 @@ impl From<ForkEdit> for ForkEdits {
     }
 }
 
-/// A fork that was made.
+/// A created fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
     /// The new task.
@@ -72,32 +73,33 @@ pub struct Forked {
     pub run: RunId,
     /// Its session.
     pub session: String,
-    /// True if this very fork was made before.
+    /// True if this fork existed already.
     #[serde(default, skip_serializing)]
     pub deduped: bool,
 }
 
-/// A fork to make.
+/// A request for a fork.
 struct Fork<'a> {
     run: RunId,
-    /// The newest committed one, if none is named.
+    /// Last shared step. `None`: the newest committed step.
     step: Option<u64>,
     edits: &'a ForkEdits,
     env: &'a Env,
 }
 
-/// Where a new run leaves an old one.
+/// Point at which a new run leaves its original run.
 struct Point {
-    /// The run whose steps it shares.
+    /// Run whose steps are shared.
     origin: RunRow,
-    /// The last feed that is shared; nothing is, if it leaves before the beginning.
+    /// Number of the last shared journal entry. `None`: no entry is shared.
     fed: Option<u64>,
-    /// What it is told.
-    says: Option<Vec<Part>>,
+    /// Message to the new run.
+    says: Option<Vec<ContentPart>>,
 }
 
 impl Runs<'_> {
-    /// Makes a new run that shares the steps of another one up to a committed step; the newest one, if none is named.
+    /// Creates a run that shares the steps of another run up to a committed step. `None` means the newest committed
+    /// step.
     pub async fn fork(
         self,
         namespace: &Namespace,
@@ -106,9 +108,9 @@ impl Runs<'_> {
         edits: ForkEdits,
     ) -> Result<Forked, EngineError> {
         let (namespace, env, step) =
-            (namespace.clone(), self.engine.shared.env.clone(), step.into());
+            (namespace.clone(), self.engine.inner.env.clone(), step.into());
         let forked =
-            self.engine.shared.store.write(move |tx| {
+            self.engine.inner.store.write(move |tx| {
                 fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env })
             });
         forked.await
@@ -134,7 +136,7 @@ fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<For
     Ok(forked)
 }
 
-/// Where the fork leaves its origin.
+/// Resolves the point at which the fork leaves its original run.
 fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Point, EngineError> {
     let row = match wanted.step {
         Some(step) => run_step::get(tx, origin.id, step)?,
@@ -148,7 +150,7 @@ fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Poin
             ),
             None => (format!("{} has no committed step", origin.id), "wait until it has done one"),
         };
-        WorkError::invalid("step", problem, fix)
+        RequestError::invalid("step", problem, fix)
     })?;
     match &wanted.edits.edit {
         ForkEdit::None => Ok(Point { origin, fed: Some(fed), says: None }),
@@ -163,32 +165,35 @@ fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Poin
     }
 }
 
-/// A fork can be folded, and nobody has been asked something there that only the old run may hear.
+/// Checks that the point can be restored and has no open approval there, because only the original run can receive
+/// its decision.
 fn check_point(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<(), EngineError> {
     if point.fed.is_none() {
         return Ok(());
     }
     let mut journal = JournalState::new(env.clone());
-    let machine = restore::fold(tx, &point.origin, point.fed, Start::Snapshot, &mut journal)?;
-    if machine.is_some_and(|machine| !machine.open_approvals().is_empty()) {
+    let machine =
+        restore::rebuild(tx, &point.origin, point.fed, ReplayFrom::Snapshot, &mut journal)?;
+    if machine.is_some_and(|machine| !machine.pending_approvals().is_empty()) {
         let problem = "a question is open there";
-        return Err(WorkError::invalid("step", problem, "name a step before or after it").into());
+        return Err(RequestError::invalid("step", problem, "name a step before or after it").into());
     }
     Ok(())
 }
 
-/// What is said must be something that a caller may say.
-fn check(parts: &[Part]) -> Result<(), EngineError> {
-    let said = AgentCommand { message: parts.to_vec(), ..AgentCommand::default() };
+/// Validates the message of a fork like the message of a request.
+fn check(parts: &[ContentPart]) -> Result<(), EngineError> {
+    let said = TaskRequest { message: parts.to_vec(), ..TaskRequest::default() };
     Ok(said.validate()?)
 }
 
-/// The place before the newest message of the user's side up to a feed; it may be in a run that was itself forked from.
+/// Returns the point before the newest user message up to an entry. The point may be in a run from which `origin`
+/// itself was forked.
 fn before_newest_message(
     tx: &mut Tx<'_>,
     mut origin: RunRow,
     mut until: u64,
-    parts: &[Part],
+    parts: &[ContentPart],
 ) -> Result<Point, EngineError> {
     loop {
         let newest = feeds(tx, origin.id, until)?.into_iter().rev().find(|row| {
@@ -214,7 +219,7 @@ fn before_newest_message(
     }
 }
 
-/// The feeds of a run's own steps up to one of them.
+/// Returns the journal entries that a run itself has, up to an entry.
 fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, EngineError> {
     let mut rows: Vec<RunStepRow> = Vec::new();
     loop {
@@ -228,7 +233,7 @@ fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, Engi
     }
 }
 
-/// A session with what the origin's had at the point where the fork leaves it. The messages are shared.
+/// Creates a session with the messages of the original session at the fork point. Message rows are shared.
 fn copy_session(tx: &mut Tx<'_>, point: &Point) -> Result<SessionRow, EngineError> {
     let Point { origin, fed, .. } = point;
     let entries = shared_entries(tx, origin, *fed)?;
@@ -256,7 +261,8 @@ fn copy_session(tx: &mut Tx<'_>, point: &Point) -> Result<SessionRow, EngineErro
     Ok(new)
 }
 
-/// What the origin's session consisted of, without what other runs have said there meanwhile.
+/// Returns the messages of the original session at the fork point, without those that other runs have added since the
+/// run began.
 fn shared_entries(
     tx: &mut Tx<'_>,
     origin: &RunRow,
@@ -268,7 +274,8 @@ fn shared_entries(
         None => 0,
         Some(fed) => {
             let rows = feeds(tx, origin.id, fed)?;
-            let of_its_own = |row: &RunStepRow| row.body.as_deref() == Some(transaction::SAVED);
+            let of_its_own =
+                |row: &RunStepRow| row.body.as_deref() == Some(transaction::SESSION_SAVED);
             let with_it = |row: &RunStepRow| row.saved && row.last_fed() <= Some(fed);
             rows.iter().filter(|row| of_its_own(row) || with_it(row)).count()
         }
@@ -295,8 +302,8 @@ fn new_task(
     let now = tx.now();
     let command = match &wanted.edits.by {
         Some(by) => {
-            let command: AgentCommand = serde_json::from_str(&old.command)?;
-            serde_json::to_string(&AgentCommand { requested_by: Some(by.clone()), ..command })?
+            let command: TaskRequest = serde_json::from_str(&old.command)?;
+            serde_json::to_string(&TaskRequest { requested_by: Some(by.clone()), ..command })?
         }
         None => old.command.clone(),
     };
@@ -334,11 +341,11 @@ fn start(
     point: &Point,
 ) -> Result<Forked, EngineError> {
     let Point { origin, fed, says } = point;
-    let command: AgentCommand = serde_json::from_str(&task.command)?;
+    let command: TaskRequest = serde_json::from_str(&task.command)?;
     let id = task.current_run_id.unwrap_or_else(|| tx.id());
     let mut inputs = Vec::new();
     if let Some(parts) = says {
-        let said = AgentCommand {
+        let said = TaskRequest {
             message: parts.clone(),
             routing: command.routing.clone(),
             requested_by: command.requested_by.clone(),
@@ -347,7 +354,7 @@ fn start(
         };
         let encoded = EncodedMessage::new(&said, tx.now())?;
         let message = IncomingMessage::new(&said, &encoded, "fork");
-        let (mode, outcome) = (QueueMode::Steer, DeliveryOutcome::Steered);
+        let (mode, outcome) = (InputMode::Steer, InputOutcome::Steered);
         let place = input::Place { mode, outcome, run: Some(id) };
         inputs.push(input::insert(tx, task, &message, place)?);
     }
@@ -368,7 +375,7 @@ fn start(
         let session = session::get(tx, &row.namespace, &row.session_id)?;
         row.base_revision = session.map(|session| session.revision);
     }
-    let forked = durable::Forked { from: origin.id, fed: *fed };
+    let forked = durable::Forked { from: origin.id, entries: *fed };
     event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
     row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;

@@ -1,9 +1,9 @@
-//! Rows as the machines of [`provost_core::lifecycle`] see them.
+//! Applies the state machines of [`provost_core::lifecycle`] to rows.
 
 use std::str::FromStr;
 
-use provost_core::execution_policy::ExecPolicy;
-use provost_core::lifecycle::{RunEvent, RunState, TaskEvent, TaskState};
+use provost_core::execution_policy::ExecutionPolicy;
+use provost_core::lifecycle::{RunState, RunTransition, TaskState, TaskTransition};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;
@@ -11,7 +11,7 @@ use provost_store::{Locked, Tx};
 
 use crate::error::EngineError;
 
-/// A stored word; one that is not known was written by a newer program or by hand.
+/// Parses an enum value of a column. Fails for a value that a newer program or a manual change has written.
 pub(crate) fn word<T: FromStr>(text: &str) -> Result<T, EngineError>
 where
     T::Err: std::fmt::Display,
@@ -19,35 +19,35 @@ where
     Ok(provost_store::query::parse(text)?)
 }
 
-/// Where a run stands.
+/// Returns the state of a run.
 pub(crate) fn run_state(run: &RunRow) -> Result<RunState, EngineError> {
     Ok(run.state()?)
 }
 
-/// Moves a run by an event.
-pub(crate) fn move_run(run: &mut RunRow, event: RunEvent) -> Result<RunState, EngineError> {
-    let next = run_state(run)?.next(event)?;
+/// Applies a transition to a run. The caller saves the row.
+pub(crate) fn move_run(run: &mut RunRow, event: RunTransition) -> Result<RunState, EngineError> {
+    let next = run_state(run)?.apply(event)?;
     run.status = next.status().as_str().to_owned();
     run.phase = next.phase().as_str().to_owned();
-    run.parked_for = next.parked_for().map(|why| why.as_str().to_owned());
+    run.parked_for = next.wait_reason().map(|why| why.as_str().to_owned());
     run.holds_session = next.holds_session();
     Ok(next)
 }
 
-/// Moves a task by an event; one that does not take it stays as it is.
+/// Applies a transition to a task and saves it. A transition that the state does not permit is ignored.
 pub(crate) fn move_task(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
-    event: TaskEvent,
+    event: TaskTransition,
 ) -> Result<(), EngineError> {
     let state: TaskState = word(&task.state)?;
-    if let Ok(next) = state.next(event) {
+    if let Ok(next) = state.apply(event) {
         set_task_state(tx, task, next)?;
     }
     Ok(())
 }
 
-/// Puts a task into a state.
+/// Sets the state of a task and saves it.
 pub(crate) fn set_task_state(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
@@ -61,12 +61,12 @@ pub(crate) fn set_task_state(
     Ok(())
 }
 
-/// The policy a run was started with.
-pub(crate) fn policy(run: &RunRow) -> Result<ExecPolicy, EngineError> {
+/// Returns the execution policy with which a run was started.
+pub(crate) fn policy(run: &RunRow) -> Result<ExecutionPolicy, EngineError> {
     Ok(run.execution_policy()?)
 }
 
-/// How a run ended, if a code says so.
+/// Returns the outcome code of a run, if it has one.
 pub(crate) fn outcome(run: &RunRow) -> Result<Option<OutcomeCode>, EngineError> {
     Ok(run.outcome()?)
 }

@@ -1,9 +1,9 @@
-//! What an operator does about runs that cannot go on by themselves.
+//! Operator commands for runs that cannot continue by themselves.
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, Resumed};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{Illegal, ParkedFor, RunStatus, WorkError};
+use provost_core::lifecycle::{InvalidTransition, RequestError, RunStatus, WaitReason};
 use provost_store::Tx;
 use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
@@ -15,8 +15,8 @@ use crate::run::event;
 use crate::run::lifecycle::{run_state, word};
 
 impl Runs<'_> {
-    /// Lets a run go on that waits for an operator: its tries are used up, or it crashed again and again. It goes on at its
-    /// first open step, with all its tries.
+    /// Resumes a run that is parked for an operator, after its retries were exhausted or after a crash loop. It
+    /// continues at its first in-flight step, with all its retries.
     pub async fn resume(
         self,
         namespace: &Namespace,
@@ -27,7 +27,7 @@ impl Runs<'_> {
         self.engine.store().write(move |tx| resume(tx, &namespace, id, &by)).await
     }
 
-    /// Tries a run again that ended without an answer: its task gets a new run that is told the same. Returns that run.
+    /// Retries an ended run that did not succeed: its task gets a new run with the same message. Returns the new run.
     pub async fn retry(self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
         let row = query::run::get(self.engine.store(), namespace, id).await?;
         let status: RunStatus = word(&row.status)?;
@@ -37,7 +37,7 @@ impl Runs<'_> {
         let task = query::task::get(self.engine.store(), namespace, row.task_id).await?;
         if task.current_run_id != Some(id) {
             let problem = format!("{id} is not the last run of its task");
-            return Err(WorkError::invalid("run", problem, "retry the last one").into());
+            return Err(RequestError::invalid("run", problem, "retry the last one").into());
         }
         self.engine.tasks().retry(namespace, row.task_id).await
     }
@@ -46,7 +46,7 @@ impl Runs<'_> {
 fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result<(), EngineError> {
     let mut row = run::lock_in(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("run", id))?;
-    if run_state(&row)?.parked_for() != Some(ParkedFor::Operator) {
+    if run_state(&row)?.wait_reason() != Some(WaitReason::Operator) {
         return Err(refused(&row, "resumed"));
     }
     row.paused = None;
@@ -63,5 +63,5 @@ fn refused(row: &RunRow, event: &'static str) -> EngineError {
     let status = word::<RunStatus>(&row.status).ok();
     let from = status.map_or("unknown", RunStatus::as_str);
     let terminal = status.is_some_and(RunStatus::is_terminal);
-    EngineError::from(Illegal { machine: "run", from, event, terminal })
+    EngineError::from(InvalidTransition { machine: "run", from, transition: event, terminal })
 }

@@ -1,4 +1,4 @@
-//! What becomes of a run when an attempt is over: the end, a wait, or another try.
+//! Settlement of an attempt: the run ends, is parked, or is requeued.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use provost_core::durable::{
     DurableEvent, EndError, HandedOver, Interrupted, Parked, RetryScheduled,
 };
-use provost_core::lifecycle::{ParkedFor, RunEvent, TaskEvent};
+use provost_core::lifecycle::{RunTransition, TaskTransition, WaitReason};
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};
@@ -14,36 +14,37 @@ use provost_store::table::work::{journal, task};
 use provost_store::{Locked, Tx};
 
 use crate::approval::{self, Asking};
-use crate::attempt::outcome::Verdict;
+use crate::attempt::outcome::AttemptOutcome;
 use crate::error::EngineError;
-use crate::journal::transaction::fenced;
+use crate::journal::transaction::fenced_error;
 use crate::run::end::{self, Ending};
 use crate::run::event;
 use crate::run::lifecycle::{move_run, move_task, policy, word};
 use crate::worker::lease::Lease;
 use crate::{budget, child, queue};
 
-/// How long a run waits that the database has refused.
+/// Delay before a run continues after the database rejected its writes.
 const UNWRITTEN_DELAY: Duration = Duration::from_secs(1);
 
-/// What a settlement needs to know besides the rows.
+/// Parameters of a settlement besides the rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// Spreads the waits of those that try again; in `0.0 ..= 1.0`.
+    /// Random value in `0.0..=1.0` that spreads retries.
     pub(crate) chance: f64,
-    /// How questions are asked.
+    /// Settings for new approvals.
     pub(crate) asking: Asking,
-    /// The step that must be committed before this, or 0.
+    /// Step that must be committed before the settlement, or 0.
     pub(crate) after: u64,
-    /// No step before this one is without an outcome, if that is known.
+    /// Number of the first in-flight step; 0 if unknown.
     pub(crate) open_from: u64,
 }
 
-/// The run an attempt holds; [`Fenced`](provost_core::lifecycle::WorkError::Fenced) if it does not hold it any more.
+/// Locks the run of an attempt. Returns [`Fenced`](provost_core::lifecycle::RequestError::Fenced) if the attempt does
+/// not lease the run any more.
 pub(crate) fn held(tx: &mut Tx<'_>, lease: &Lease) -> Result<Locked<RunRow>, EngineError> {
     let row = run::lock(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
     if row.epoch != lease.epoch || row.phase != "leased" {
-        return Err(fenced(tx, lease)?);
+        return Err(fenced_error(tx, lease)?);
     }
     Ok(row)
 }
@@ -60,7 +61,7 @@ pub(crate) enum Settled {
 pub(crate) fn settle(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    verdict: &Verdict,
+    verdict: &AttemptOutcome,
     terms: Terms,
 ) -> Result<Settled, EngineError> {
     let mut row = held(tx, lease)?;
@@ -77,11 +78,11 @@ pub(crate) fn settle(
 fn settle_held(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
-    verdict: &Verdict,
+    verdict: &AttemptOutcome,
     terms: Terms,
 ) -> Result<(), EngineError> {
-    if let Verdict::Ok(answer) = verdict {
-        // It was done before anybody could stop it.
+    if let AttemptOutcome::Completed(answer) = verdict {
+        // The run completed before the cancellation reached it.
         return end::end_run(tx, row, &Ending::ok(Arc::clone(answer)));
     }
     if row.cancel_requested.is_some() {
@@ -92,16 +93,18 @@ fn settle_held(
         return begin_again(tx, row);
     }
     match verdict {
-        Verdict::Ok(answer) => end::end_run(tx, row, &Ending::ok(Arc::clone(answer))),
-        Verdict::Asks(requests) => approval::park(tx, row, requests, terms.asking),
-        Verdict::Cancelled => {
+        AttemptOutcome::Completed(answer) => end::end_run(tx, row, &Ending::ok(Arc::clone(answer))),
+        AttemptOutcome::NeedsApproval(requests) => approval::park(tx, row, requests, terms.asking),
+        AttemptOutcome::Cancelled => {
             let ending = cancelled(row)?;
             end::end_run(tx, row, &ending)
         }
-        Verdict::OutOfMoney(detail) => approval::ask_for_money(tx, row, detail, terms.asking),
-        Verdict::HandedOver => go_back(tx, row, "its worker stops", Duration::ZERO),
-        Verdict::Unwritten(detail) => go_back(tx, row, detail, UNWRITTEN_DELAY),
-        Verdict::Failed { code, detail, error, retry_after } => {
+        AttemptOutcome::BudgetExceeded(detail) => {
+            approval::ask_for_money(tx, row, detail, terms.asking)
+        }
+        AttemptOutcome::Drained => go_back(tx, row, "its worker stops", Duration::ZERO),
+        AttemptOutcome::NotPersisted(detail) => go_back(tx, row, detail, UNWRITTEN_DELAY),
+        AttemptOutcome::Failed { code, detail, error, retry_after } => {
             let error = error.as_ref();
             let failure = Failure { code: *code, detail, error, retry_after: *retry_after };
             fail(tx, row, &failure, terms.chance)
@@ -109,24 +112,24 @@ fn settle_held(
     }
 }
 
-/// The end that somebody asked for.
+/// Returns the end of a cancelled run, with the code of the cancellation request.
 pub(crate) fn cancelled(row: &RunRow) -> Result<Ending, EngineError> {
     let code = row.cancel_code.as_deref().map(word).transpose()?;
     let code = code.unwrap_or(OutcomeCode::CancelledByUser);
     let detail = match code {
-        OutcomeCode::Deadline => "its time is over",
+        OutcomeCode::DeadlineExceeded => "its time is over",
         _ => "it was cancelled",
     };
     Ok(Ending::because(code, detail))
 }
 
-/// A newer message takes the place of what the run did; it goes on with that.
+/// Requeues an interrupted run. It continues with the newer message.
 fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
     let code = OutcomeCode::CancelledByInterrupt;
     end::release(tx, row, Some(code), Some("a newer message took its place"))?;
     journal::lose_open_steps(tx, row.id)?;
     child::cancel_children_of_calls(tx, row)?;
-    move_run(row, RunEvent::Interrupted)?;
+    move_run(row, RunTransition::Interrupted)?;
     row.interrupt_requested = None;
     let now = tx.now();
     queue::schedule(tx, row, now)?;
@@ -136,7 +139,7 @@ fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineEr
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-/// The run goes on with another attempt; nothing was its fault, so neither a try nor a crash is counted.
+/// Requeues a run without its fault: neither a failure nor a crash is counted.
 pub(crate) fn go_back(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
@@ -145,7 +148,7 @@ pub(crate) fn go_back(
 ) -> Result<(), EngineError> {
     end::release(tx, row, None, Some(detail))?;
     journal::lose_open_steps(tx, row.id)?;
-    move_run(row, RunEvent::Requeued)?;
+    move_run(row, RunTransition::Requeued)?;
     let at = tx.now().after(after);
     queue::schedule(tx, row, at)?;
     let handed_over = HandedOver { attempt: row.attempt_no, detail: detail.to_owned() };
@@ -155,15 +158,15 @@ pub(crate) fn go_back(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-/// What people see of the task of a run that waits for its next attempt.
+/// Shows the task of a requeued run as queued.
 pub(crate) fn requeue_task(tx: &mut Tx<'_>, row: &RunRow) -> Result<(), EngineError> {
     if let Some(mut task) = task::lock(tx, row.task_id)? {
-        move_task(tx, &mut task, TaskEvent::Requeued)?;
+        move_task(tx, &mut task, TaskTransition::Requeued)?;
     }
     Ok(())
 }
 
-/// Why an attempt failed.
+/// Failure of an attempt.
 struct Failure<'a> {
     code: OutcomeCode,
     detail: &'a str,
@@ -181,7 +184,7 @@ fn fail(
     let retry = policy(row)?.retry;
     row.failure_count += 1;
     let tries = u32::try_from(row.failure_count).unwrap_or(u32::MAX);
-    let delay = retry.covers(code).then(|| retry.next_delay(tries, retry_after, chance)).flatten();
+    let delay = retry.retries(code).then(|| retry.next_delay(tries, retry_after, chance)).flatten();
     let Some(delay) = delay else {
         if retry.pause_at_end && code.retry_class() != RetryClass::Never {
             return pause(tx, row, code, detail);
@@ -192,7 +195,7 @@ fn fail(
     budget::drop_try(tx, row, Some(code))?;
     end::release(tx, row, Some(code), Some(detail))?;
     journal::lose_open_steps(tx, row.id)?;
-    move_run(row, RunEvent::Requeued)?;
+    move_run(row, RunTransition::Requeued)?;
     let at = tx.now().after(delay);
     queue::schedule(tx, row, at)?;
     let detail = detail.to_owned();
@@ -203,7 +206,7 @@ fn fail(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-/// Its tries are used up and an operator wants to look before it ends.
+/// Parks a run for an operator: its retries are exhausted, and its policy is to pause instead of ending it.
 pub(crate) fn pause(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
@@ -213,18 +216,18 @@ pub(crate) fn pause(
     budget::drop_try(tx, row, Some(code))?;
     end::release(tx, row, Some(code), Some(detail))?;
     journal::lose_open_steps(tx, row.id)?;
-    move_run(row, RunEvent::Parked(ParkedFor::Operator))?;
+    move_run(row, RunTransition::Parked(WaitReason::Operator))?;
     row.paused = Some(tx.now());
     row.outcome_code = Some(code.as_str().to_owned());
     row.detail = Some(detail.to_owned());
-    let (waits_for, detail) = (ParkedFor::Operator, Some(detail.to_owned()));
-    let parked = Parked { waits_for, code: Some(code), detail };
+    let (waits_for, detail) = (WaitReason::Operator, Some(detail.to_owned()));
+    let parked = Parked { reason: waits_for, code: Some(code), detail };
     event::append_event(tx, row, DurableEvent::Parked(parked))?;
     row.save(tx)?;
     if let Some(mut task) = task::lock(tx, row.task_id)? {
-        task.waiting_for = Some(ParkedFor::Operator.as_str().to_owned());
+        task.waiting_for = Some(WaitReason::Operator.as_str().to_owned());
         task.save(tx)?;
-        move_task(tx, &mut task, TaskEvent::AwaitsInput)?;
+        move_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
     end::free_session(tx, row)?;
     queue::refresh(tx, &row.namespace, &row.session_id)

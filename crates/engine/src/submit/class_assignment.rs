@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use provost_core::execution_policy::ExecPolicy;
+use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_store::Tx;
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
 use provost_store::table::work::task::TaskRow;
 
 use crate::agent::AgentProfile;
-use crate::attempt::timeouts::Clocks;
+use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
-use provost_core::scheduling::CLASS_DESIRED_DEFAULT;
+use provost_core::scheduling::CLASS_CONCURRENCY_DEFAULT;
 
 /// The execution class of a run, with the policy of the run.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct ClassOf<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) agent: &'a str,
     pub(crate) lane: Option<&'a str>,
-    pub(crate) policy: &'a ExecPolicy,
+    pub(crate) policy: &'a ExecutionPolicy,
 }
 
 impl ClassAssignment {
@@ -43,7 +43,7 @@ impl ClassAssignment {
         namespace: &Namespace,
         profile: &AgentProfile,
         lane: Option<&str>,
-        policy: &ExecPolicy,
+        policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
         let queue_timeout = queue_timeout(profile)?;
         let class = ClassOf { namespace, agent: &profile.name, lane, policy };
@@ -55,7 +55,7 @@ impl ClassAssignment {
         tx: &mut Tx<'_>,
         task: &TaskRow,
         lane: Option<&str>,
-        policy: &ExecPolicy,
+        policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
         let namespace: Namespace = crate::run::lifecycle::word(&task.namespace)?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
@@ -72,12 +72,12 @@ impl ClassAssignment {
     ) -> Result<Self, EngineError> {
         let ClassOf { namespace, agent, lane, policy } = *class;
         let class = ExecClassRow {
-            key: ClassKey::new(namespace, Some(agent), lane, policy).as_str().to_owned(),
+            key: ExecutionClassKey::new(namespace, Some(agent), lane, policy).as_str().to_owned(),
             namespace: namespace.to_string(),
             agent: Some(agent.to_owned()),
             lane: lane.map(str::to_owned),
             pool: "default".to_owned(),
-            desired: CLASS_DESIRED_DEFAULT,
+            desired: CLASS_CONCURRENCY_DEFAULT,
             running: 0,
             health: "healthy".to_owned(),
             failures: "[]".to_owned(),
@@ -92,5 +92,5 @@ impl ClassAssignment {
 }
 
 fn queue_timeout(profile: &AgentProfile) -> Result<Option<Duration>, EngineError> {
-    Ok(Clocks::of(&profile.config)?.queue())
+    Ok(AgentTimeouts::of(&profile.config)?.queue())
 }

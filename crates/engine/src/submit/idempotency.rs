@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::execution_policy::PolicyError;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::{RunId, TaskId};
 use provost_store::Tx;
 use provost_store::table::governance::idempotency::{self, IdemRow};
@@ -55,7 +55,7 @@ impl Memory {
     /// For a command: by its key, within its agent, and by the run id that it chose.
     pub(crate) fn of_command(
         namespace: &Namespace,
-        command: &AgentCommand,
+        command: &TaskRequest,
     ) -> Result<Self, EngineError> {
         let mut places = Vec::new();
         if let Some(key) = &command.idempotency_key {
@@ -106,7 +106,7 @@ impl Memory {
     pub(crate) fn recall_or_reserve<T: DeserializeOwned>(
         &self,
         tx: &mut Tx<'_>,
-    ) -> Result<Option<Result<T, WorkError>>, EngineError> {
+    ) -> Result<Option<Result<T, RequestError>>, EngineError> {
         for (at, (scope, key)) in self.places.iter().enumerate() {
             if self.row(tx, scope, key).insert_new(tx)? {
                 continue;
@@ -118,7 +118,7 @@ impl Memory {
                 EngineError::bug(format!("the key `{key}` is neither free nor taken"))
             })?;
             if known.request_hash != self.hash {
-                return Err(WorkError::IdempotencyMismatch { key: key.clone() }.into());
+                return Err(RequestError::IdempotencyMismatch { key: key.clone() }.into());
             }
             return Ok(Some(match serde_json::from_str(&known.result)? {
                 Answer::Accepted(answer) => Ok(answer),
@@ -160,9 +160,9 @@ impl Memory {
     pub(crate) fn refuse<T: DeserializeOwned>(
         &self,
         tx: &mut Tx<'_>,
-        refusal: &WorkError,
+        refusal: &RequestError,
     ) -> Result<(), EngineError> {
-        let WorkError::Policy(PolicyError { path, problem, fix, unsupported }) = refusal else {
+        let RequestError::Policy(PolicyError { path, problem, fix, unsupported }) = refusal else {
             return Ok(());
         };
         let refusal = Refusal {

@@ -2,7 +2,7 @@
 //!
 //! Everything that does not depend on the database is done here, so that the transaction takes values and can run again.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::{ApprovalId, RunId, SessionId, TaskId, Timestamp};
 use provost_store::Tx;
@@ -14,7 +14,7 @@ use crate::input::{EncodedMessage, IncomingMessage};
 /// A checked command with the stored form of its message.
 pub(crate) struct SubmitRequest {
     pub(super) namespace: Namespace,
-    pub(super) command: AgentCommand,
+    pub(super) command: TaskRequest,
     pub(super) memory: Memory,
     message: EncodedMessage,
     /// Idempotency key of the input.
@@ -34,7 +34,7 @@ pub(crate) struct NewIds {
 
 impl NewIds {
     /// Draws new ids. The run has the id that the command names, if it names one.
-    pub(crate) fn draw(tx: &mut Tx<'_>, command: &AgentCommand) -> Self {
+    pub(crate) fn draw(tx: &mut Tx<'_>, command: &TaskRequest) -> Self {
         let run = command.run_id.unwrap_or_else(|| tx.id());
         Self { task: tx.id(), run, session: tx.id(), approval: tx.id() }
     }
@@ -44,7 +44,7 @@ impl SubmitRequest {
     /// Checks the command and encodes what is stored of it.
     pub(crate) fn new(
         namespace: &Namespace,
-        command: AgentCommand,
+        command: TaskRequest,
         sent: Timestamp,
     ) -> Result<Self, EngineError> {
         command.validate()?;
@@ -65,7 +65,7 @@ impl SubmitRequest {
 }
 
 /// The JSON that a task stores of its command. The message has a row of its own.
-pub(super) fn stored_command(command: &AgentCommand) -> Result<String, EngineError> {
-    let stored = AgentCommand { message: Vec::new(), attachments: Vec::new(), ..command.clone() };
+pub(super) fn stored_command(command: &TaskRequest) -> Result<String, EngineError> {
+    let stored = TaskRequest { message: Vec::new(), attachments: Vec::new(), ..command.clone() };
     Ok(serde_json::to_string(&stored)?)
 }

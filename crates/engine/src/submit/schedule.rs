@@ -10,9 +10,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::{TaskId, Timestamp};
 use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
@@ -73,7 +73,7 @@ pub struct Schedule {
     #[serde(default = "utc")]
     pub zone: String,
     /// What is asked for each time.
-    pub command: AgentCommand,
+    pub command: TaskRequest,
     /// What happens to times that nobody could keep.
     #[serde(default)]
     pub catch_up: CatchUp,
@@ -121,15 +121,15 @@ impl Schedules<'_> {
         schedule: Schedule,
     ) -> Result<ScheduleState, EngineError> {
         let namespace = namespace.clone();
-        let put = self.engine.shared.store.write(move |tx| put(tx, &namespace, &schedule)).await;
-        self.engine.shared.schedules_changed.notify_one();
+        let put = self.engine.inner.store.write(move |tx| put(tx, &namespace, &schedule)).await;
+        self.engine.inner.schedules_changed.notify_one();
         put
     }
 
     /// A schedule.
     pub async fn get(self, namespace: &Namespace, id: &str) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        self.engine.shared.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
+        self.engine.inner.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
     }
 
     /// The schedules of a namespace, by id, after the id `after`.
@@ -140,7 +140,7 @@ impl Schedules<'_> {
         limit: u64,
     ) -> Result<Vec<ScheduleState>, EngineError> {
         let (namespace, after) = (namespace.clone(), after.to_owned());
-        let listed = self.engine.shared.store.read(move |tx| {
+        let listed = self.engine.inner.store.read(move |tx| {
             let rows = schedule::list(tx, namespace.as_str(), &after, limit)?;
             rows.iter().map(state).collect()
         });
@@ -156,15 +156,15 @@ impl Schedules<'_> {
     ) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         let changed =
-            self.engine.shared.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
-        self.engine.shared.schedules_changed.notify_one();
+            self.engine.inner.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
+        self.engine.inner.schedules_changed.notify_one();
         changed
     }
 
     /// Removes a schedule. Tasks that it asked for go on.
     pub async fn delete(self, namespace: &Namespace, id: &str) -> Result<(), EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let deleted = self.engine.shared.store.write(move |tx| {
+        let deleted = self.engine.inner.store.write(move |tx| {
             match schedule::delete(tx, namespace.as_str(), &id)? {
                 true => Ok::<_, EngineError>(()),
                 false => Err(EngineError::not_found("schedule", &id)),
@@ -181,7 +181,7 @@ impl Schedules<'_> {
         count: usize,
     ) -> Result<Vec<Timestamp>, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let row = self.engine.shared.store.read(move |tx| find(tx, &namespace, &id)).await?;
+        let row = self.engine.inner.store.read(move |tx| find(tx, &namespace, &id)).await?;
         let ticks = ticks_of(&row)?;
         let mut next = row.next_at.filter(|_| row.active).map(|next| ticks.tick_of(next));
         let mut times = Vec::new();
@@ -313,11 +313,11 @@ impl Schedule {
         let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.id.is_empty() || self.id.len() > ID_CHARS_MAX || !self.id.chars().all(legal) {
             let fix = format!("use 1 to {ID_CHARS_MAX} letters, digits, `-`, `_` and `.`");
-            return Err(WorkError::invalid("schedule.id", "not a name", fix).into());
+            return Err(RequestError::invalid("schedule.id", "not a name", fix).into());
         }
         if self.command.idempotency_key.is_some() {
             let problem = "each time has a key of its own";
-            return Err(WorkError::invalid(
+            return Err(RequestError::invalid(
                 "schedule.command.idempotency_key",
                 problem,
                 "leave it out",
@@ -328,7 +328,7 @@ impl Schedule {
             && !(1..=CATCH_UP_MAX).contains(&max)
         {
             let fix = format!("use 1 to {CATCH_UP_MAX}");
-            return Err(WorkError::invalid("schedule.catch_up.max", "out of range", fix).into());
+            return Err(RequestError::invalid("schedule.catch_up.max", "out of range", fix).into());
         }
         self.command.validate()?;
         let jitter = Duration::from_millis(self.jitter_ms);
@@ -348,9 +348,9 @@ impl fmt::Display for CatchUp {
 }
 
 impl FromStr for CatchUp {
-    type Err = WorkError;
+    type Err = RequestError;
 
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         let max = text.strip_prefix("all:").and_then(|max| max.parse().ok());
         match (text, max) {
             ("skip", _) => Ok(Self::Skip),
@@ -358,7 +358,7 @@ impl FromStr for CatchUp {
             (_, Some(max)) => Ok(Self::All { max }),
             _ => {
                 let fix = "use `skip`, `one` or `all:<number>`";
-                Err(WorkError::invalid("schedule.catch_up", "not a rule", fix))
+                Err(RequestError::invalid("schedule.catch_up", "not a rule", fix))
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The session a command speaks of.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_store::Tx;
 use provost_store::table::work::session::{self, SessionRow};
 
@@ -13,7 +13,7 @@ use crate::error::EngineError;
 pub(super) fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
-    command: &AgentCommand,
+    command: &TaskRequest,
 ) -> Result<Option<SessionRow>, EngineError> {
     let by_key = match &command.session_key {
         Some(key) => session::by_key(tx, namespace.as_str(), key)?,
@@ -23,7 +23,7 @@ pub(super) fn find(
     if by_key.as_ref().is_some_and(|row| row.id != id.as_str()) {
         let problem = "it belongs to another session";
         let fix = "leave out session_id to speak to that one, or use another key";
-        return Err(WorkError::invalid("command.session_key", problem, fix).into());
+        return Err(RequestError::invalid("command.session_key", problem, fix).into());
     }
     Ok(session::get(tx, namespace.as_str(), id.as_str())?)
 }

@@ -1,9 +1,11 @@
-//! Claiming: a worker takes runs, each under a new epoch.
+//! Claiming: a worker leases runs, each under a new epoch.
 
 use std::time::Duration;
 
 use provost_core::durable::{AttemptStarted, DurableEvent};
-use provost_core::lifecycle::{AttemptStatus, RunEvent, RunStatus, Strategy, TaskEvent};
+use provost_core::lifecycle::{
+    AttemptReason, AttemptStatus, RunStatus, RunTransition, TaskTransition,
+};
 use provost_core::recovery::{OutcomeCode, RetryClass};
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
@@ -22,22 +24,23 @@ use crate::worker::lease::Lease;
 use crate::worker::session_filter::Focus;
 use crate::{child, queue};
 
-/// The format of steps that this build writes; it reads all before it. 2: what several children used is one step.
+/// Journal format that this build writes. It reads all older formats. Format 2 stores the usage of several children
+/// in one step.
 pub const BUILD: u64 = 2;
 
-/// Turns that fit into one millisecond; so many claims of one transaction keep their order.
+/// Distinct values per millisecond, so that the claims of one transaction keep their order.
 const TURNS_PER_MILLI: u64 = 1024;
 
-/// Who claims, and what.
+/// Worker that claims, and its selection of runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Claimer {
     pub(crate) worker: WorkerId,
     pub(crate) pool: String,
-    /// The sessions it serves, if not all.
+    /// Sessions that it serves. `None`: all sessions.
     pub(crate) focus: Option<Focus>,
-    /// How long a lease lasts without a word.
+    /// Duration of a lease.
     pub(crate) ttl: Duration,
-    /// Nothing is claimed before this moment of the database's clock: the service has just crashed too often.
+    /// Time of the database's clock before which the worker claims nothing, because of a crash loop.
     pub(crate) not_before: Option<Timestamp>,
 }
 
@@ -79,7 +82,7 @@ pub(crate) fn is_waiting(
     Ok(next(tx, claimer, except)?.is_some())
 }
 
-/// The run to claim next that is none of `except`.
+/// Returns the next run to claim that is none of `except`.
 fn next(
     tx: &mut Tx<'_>,
     claimer: &Claimer,
@@ -98,7 +101,7 @@ fn next(
     }
 }
 
-/// When a class was served, in an order that holds within one transaction too.
+/// Returns the time at which a class is served, unique within one transaction.
 pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
     let millis = u64::try_from(now.as_millis()).unwrap_or_default();
     millis.saturating_mul(TURNS_PER_MILLI).saturating_add(claims_before as u64)
@@ -124,12 +127,12 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<L
         run.base_revision = Some(revision);
     }
     let now = tx.now();
-    move_run(&mut run, RunEvent::Claimed)?;
+    move_run(&mut run, RunTransition::Claimed)?;
     run.ready = false;
     run.epoch += 1;
     run.attempt_no += 1;
     run.claim_count += 1;
-    // Builds like this one can read what is written from now on.
+    // From now on, only builds with this format or a newer one can read the run.
     run.min_build = run.min_build.max(BUILD);
     run.lease_owner = Some(claimer.worker);
     run.lease_until = Some(now.after(claimer.ttl));
@@ -157,12 +160,16 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<L
     event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
     run.save(tx)?;
     if let Some(task) = &mut task {
-        move_task(tx, task, TaskEvent::Dispatched)?;
+        move_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(lease)
 }
 
-fn insert_attempt(tx: &mut Tx<'_>, lease: &Lease, strategy: Strategy) -> Result<(), EngineError> {
+fn insert_attempt(
+    tx: &mut Tx<'_>,
+    lease: &Lease,
+    strategy: AttemptReason,
+) -> Result<(), EngineError> {
     let attempt = attempt::AttemptRow {
         run_id: lease.run,
         attempt_no: lease.attempt,
@@ -181,14 +188,15 @@ fn insert_attempt(tx: &mut Tx<'_>, lease: &Lease, strategy: Strategy) -> Result<
     Ok(attempt.insert(tx)?)
 }
 
-/// What a claim means for what was said to a run: the first one begins with it, and each one takes up what interrupted the
-/// attempt before. The time that a run has counts from its start, and anew from each new beginning.
+/// Prepares a run for its attempt. The first attempt begins with the first inputs. Every attempt clears the
+/// interruption of the attempt before. The deadline of the run counts from its first start, and again from its start
+/// after an interruption.
 fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<(), EngineError> {
-    // A worker that was lost after the interruption has not given up the call that it was in.
+    // A worker that was lost after the interruption has not cancelled the children of its call.
     if run.interrupt_requested.take().is_some() {
         child::cancel_children_of_calls(tx, run)?;
     }
-    // A fork has begun before: what is said to it comes behind what it shares.
+    // A fork has begun already: its inputs follow the shared steps.
     if run.attempt_no == 0 && run.forked_from.is_none() {
         input::begin_with(tx, run.id)?;
     }
@@ -200,19 +208,19 @@ fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<()
     Ok(())
 }
 
-/// Why there is one more attempt: what ended the one before says so.
-fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<Strategy, EngineError> {
+/// Returns the reason for another attempt, from the outcome of the attempt before.
+fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<AttemptReason, EngineError> {
     if run.attempt_no == 0 {
-        return Ok(Strategy::Primary);
+        return Ok(AttemptReason::Primary);
     }
     let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
-        return Ok(Strategy::Primary);
+        return Ok(AttemptReason::Primary);
     };
     let code = before.outcome_code.as_deref().map(word::<OutcomeCode>).transpose()?;
     Ok(match code {
-        None | Some(OutcomeCode::CancelledByInterrupt) => Strategy::Resume,
-        Some(code) if code.retry_class() == RetryClass::Resume => Strategy::Resume,
-        Some(_) => Strategy::Retry,
+        None | Some(OutcomeCode::CancelledByInterrupt) => AttemptReason::Resume,
+        Some(code) if code.retry_class() == RetryClass::Resume => AttemptReason::Resume,
+        Some(_) => AttemptReason::Retry,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The loop in which a worker claims runs and starts their attempts.
+//! Claim loop: claims runs and starts their attempts.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use provost_store::NodeLock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::attempt::{self, Live};
-use crate::engine::Shared;
+use crate::attempt::{self, RunningAttempt};
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::worker::claim::{self, Claimer};
 use crate::worker::lease::Lease;
 
-/// The most attempts that one worker runs at once, whatever its options say.
+/// Upper bound for the capacity of a worker, regardless of its options.
 const CAPACITY_MAX: usize = 1 << 20;
 
 /// Claims runs while the worker has free permits.
@@ -26,17 +26,17 @@ pub(super) struct ClaimLoop {
     host: Arc<AttemptHost>,
 }
 
-/// What the attempts of a worker share.
+/// State shared by the attempts of a worker.
 struct AttemptHost {
-    shared: Arc<Shared>,
+    shared: Arc<EngineInner>,
     _lock: Arc<NodeLock>,
-    /// An attempt has ended, so a permit is free.
+    /// Notified when an attempt has ended and its permit is free.
     permit_freed: Notify,
 }
 
 impl ClaimLoop {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<EngineInner>,
         worker: WorkerId,
         lock: &Arc<NodeLock>,
         not_before: Option<Timestamp>,
@@ -44,7 +44,7 @@ impl ClaimLoop {
         let claimer = Claimer {
             worker,
             pool: shared.options.pool.clone(),
-            focus: shared.options.focus.clone(),
+            focus: shared.options.served_sessions.clone(),
             ttl: shared.options.lease,
             not_before,
         };
@@ -59,7 +59,7 @@ impl ClaimLoop {
         let shared = &self.host.shared;
         let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
         while !stopping.is_cancelled() {
-            // Looking needs no write, and mostly nothing is there.
+            // The read needs no write transaction, and usually no run is ready.
             if self.permits.available_permits() > 0
                 && self.is_waiting().await
                 && let Err(error) = self.claim().await
@@ -67,7 +67,7 @@ impl ClaimLoop {
                 tracing::warn!(%error, "nothing could be claimed");
             }
             tokio::select! {
-                // In this order, so that a simulation can be repeated.
+                // In a fixed order, so that a simulation is repeatable.
                 biased;
                 () = stopping.cancelled() => return,
                 () = wakeups.woken(|wakeup| wakeup == Wakeup::RunReady) => {}
@@ -81,7 +81,7 @@ impl ClaimLoop {
         let (claimer, except) = (self.claimer.clone(), live_runs(&self.host.shared));
         let waiting =
             self.host.shared.store.read(move |tx| claim::is_waiting(tx, &claimer, &except));
-        // If it cannot be read, the claim reports the error.
+        // If the read fails, the claim reports the error.
         waiting.await.unwrap_or(true)
     }
 
@@ -108,32 +108,33 @@ impl ClaimLoop {
 
 impl AttemptHost {
     fn start(self: &Arc<Self>, lease: Lease, permit: OwnedSemaphorePermit) {
-        let live = Arc::new(Live::new(lease, &self.shared.tap));
-        self.shared.live().insert(live.lease.run, Arc::clone(&live));
-        let running = RunningAttempt { host: Arc::clone(self), live, permit: Some(permit) };
+        let live = Arc::new(RunningAttempt::new(lease, &self.shared.live_events));
+        self.shared.attempts().insert(live.lease.run, Arc::clone(&live));
+        let guard = AttemptGuard { host: Arc::clone(self), live, permit: Some(permit) };
         // A task of its own: it unwinds in order even if the worker is dropped.
         tokio::spawn(async move {
-            attempt::carry(&running.host.shared, &running.live).await;
+            attempt::run_attempt(&guard.host.shared, &guard.live).await;
         });
     }
 }
 
-/// The runs that this process works on, or whose attempts still unwind.
-fn live_runs(shared: &Shared) -> Vec<RunId> {
-    shared.live().keys().copied().collect()
+/// Returns the runs that this process executes or whose attempts still unwind.
+fn live_runs(shared: &EngineInner) -> Vec<RunId> {
+    shared.attempts().keys().copied().collect()
 }
 
-/// An attempt until it has ended, however it ends. It holds the lock of its worker, so a worker with a running attempt is not dead.
-struct RunningAttempt {
+/// Guard of a running attempt: frees its permit when it ends in any way. It holds the lock of its worker, so a worker
+/// with a running attempt does not count as dead.
+struct AttemptGuard {
     host: Arc<AttemptHost>,
-    live: Arc<Live>,
+    live: Arc<RunningAttempt>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for RunningAttempt {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        self.host.shared.live().remove(&self.live.lease.run);
-        self.live.over.cancel();
+        self.host.shared.attempts().remove(&self.live.lease.run);
+        self.live.finished.cancel();
         // The permit is free before the loop is woken.
         drop(self.permit.take());
         self.host.permit_freed.notify_one();

@@ -1,4 +1,4 @@
-//! How a worker says that it is there, and learns what it has lost and what is to stop.
+//! Heartbeat of a worker: renews its leases, and finds lost leases and requested stops.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use provost_store::table::work::run;
 use tokio::time::Instant;
 
 use super::lives_of;
-use crate::attempt::{Live, Signal};
-use crate::engine::Shared;
+use crate::attempt::{AttemptSignal, RunningAttempt};
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::maintenance;
 use crate::worker::session_filter::Focus;
 
-/// A run that a worker holds: its id, its epoch, and whether somebody wants it to stop.
+/// A leased run: its id, its epoch, and whether a stop is requested.
 type Held = (RunId, u64, bool);
 
-/// Renews all leases at once, before everything else that is written, and finds out what was lost or is to stop.
-pub(super) async fn renew_leases(shared: Arc<Shared>, id: WorkerId) {
+/// Renews all leases in one high-priority write, and signals attempts that lost their lease or must stop.
+pub(super) async fn renew_leases(shared: Arc<EngineInner>, id: WorkerId) {
     let (heartbeat, ttl) = (shared.options.heartbeat, shared.options.lease);
     let mut renewed = Instant::now();
     let mut orphans = BTreeMap::new();
     loop {
         tokio::time::sleep(heartbeat).await;
         failpoint!("heartbeat.before");
-        // Before the rows are read: what is claimed meanwhile is not among them.
+        // Before the rows are read: a run that is claimed meanwhile is not in the list.
         let lives = lives_of(&shared, id);
         let started = Instant::now();
         let held = shared.store.write_urgent(move |tx| maintenance::renew(tx, id, ttl)).await;
@@ -40,17 +40,18 @@ pub(super) async fn renew_leases(shared: Arc<Shared>, id: WorkerId) {
             }
             Err(error) => {
                 tracing::warn!(%error, "leases could not be renewed");
-                // By now others may have taken over, and this worker could not see it.
+                // The leases have expired: other workers may have claimed the runs, and this worker could not see it.
                 if renewed.elapsed() >= ttl {
-                    lives.iter().for_each(|live| live.tell(Signal::Abandon));
+                    lives.iter().for_each(|live| live.signal(AttemptSignal::Abandon));
                 }
             }
         }
     }
 }
 
-/// Looks at the rows of its runs more often than leases are renewed: hints may be lost, and other processes send none.
-pub(super) async fn heed_rows(shared: Arc<Shared>, id: WorkerId) {
+/// Polls the rows of leased runs more often than leases are renewed: wakeups can be lost, and other processes send
+/// none.
+pub(super) async fn heed_rows(shared: Arc<EngineInner>, id: WorkerId) {
     loop {
         tokio::time::sleep(shared.options.poll).await;
         let lives = lives_of(&shared, id);
@@ -65,8 +66,9 @@ pub(super) async fn heed_rows(shared: Arc<Shared>, id: WorkerId) {
     }
 }
 
-/// Writes down which sessions the worker serves whenever there are more of them, so that others know what it leaves alone.
-pub(super) async fn tell_focus(shared: Arc<Shared>, id: WorkerId, focus: Focus) {
+/// Stores the session filter when sessions were added, so that other processes know which sessions the worker does
+/// not serve.
+pub(super) async fn tell_focus(shared: Arc<EngineInner>, id: WorkerId, focus: Focus) {
     let mut told = focus.sessions();
     loop {
         tokio::time::sleep(shared.options.poll).await;
@@ -87,26 +89,27 @@ pub(super) async fn tell_focus(shared: Arc<Shared>, id: WorkerId, focus: Focus) 
     }
 }
 
-/// Tells attempts what their rows say.
-fn heed(lives: &[Arc<Live>], held: &[Held]) {
+/// Signals attempts according to their rows.
+fn heed(lives: &[Arc<RunningAttempt>], held: &[Held]) {
     for live in lives {
         let row = held.iter().find(|row| row.0 == live.lease.run);
         match row {
             Some((_, epoch, stop)) if *epoch == live.lease.epoch => {
                 if *stop {
-                    live.tell(Signal::Stop);
+                    live.signal(AttemptSignal::Stop);
                 }
-                live.hint_input();
+                live.check_inputs_soon();
             }
-            // It is over, or somebody else has it.
-            _ => live.tell(Signal::Abandon),
+            // The run has ended or another attempt has it.
+            _ => live.signal(AttemptSignal::Abandon),
         }
     }
 }
 
-/// Runs that this worker holds and nobody works on: their attempt could not be settled. Seen twice, they are given away.
+/// Requeues runs that this worker leases without an attempt, because the settlement failed. An orphan must be seen
+/// twice.
 async fn give_up_orphans(
-    shared: &Arc<Shared>,
+    shared: &Arc<EngineInner>,
     id: WorkerId,
     held: &[Held],
     before: &BTreeMap<RunId, u64>,
@@ -119,7 +122,7 @@ async fn give_up_orphans(
         }
         orphans.insert(*run, *epoch);
         if before.get(run) != Some(epoch) {
-            // It may have been claimed just now.
+            // The run may have been claimed after the attempts were listed.
             continue;
         }
         if let Err(error) = maintenance::lose_run(shared, *run, *epoch).await {
@@ -129,23 +132,24 @@ async fn give_up_orphans(
     orphans
 }
 
-/// Passes hints on to the attempts they are for.
-pub(super) async fn heed_hints(shared: Arc<Shared>, id: WorkerId) {
+/// Forwards wakeups to the attempts of the worker.
+pub(super) async fn heed_hints(shared: Arc<EngineInner>, id: WorkerId) {
     let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
-    let live = |run: RunId| shared.live().get(&run).filter(|live| live.lease.worker == id).cloned();
+    let live =
+        |run: RunId| shared.attempts().get(&run).filter(|live| live.lease.worker == id).cloned();
     loop {
         match wakeups.recv().await {
             Ok(Message::Wakeup(Wakeup::Cancel(run))) => {
                 if let Some(live) = live(run) {
-                    live.tell(Signal::Stop);
+                    live.signal(AttemptSignal::Stop);
                 }
             }
             Ok(Message::Wakeup(Wakeup::Input(run))) => {
                 if let Some(live) = live(run) {
-                    live.hint_input();
+                    live.check_inputs_soon();
                 }
             }
-            // What was missed is found in the rows.
+            // Polling finds missed wakeups.
             Ok(_) | Err(Lagged { .. }) => {}
         }
     }

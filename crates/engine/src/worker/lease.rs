@@ -1,40 +1,41 @@
-//! One attempt's hold on a run.
+//! Lease of a run attempt.
 
 use provost_core::lifecycle::RunKind;
 use provost_core::{ExecutionId, RunId, TaskId, WorkerId};
 use provost_store::table::work::session::SessionRef;
 
-/// What a worker needs to write to a run it has claimed. Every write carries the epoch and fails once another counts.
+/// Lease of a run: all data that a worker needs to write to the run. Every write carries the epoch and fails after
+/// another claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The run.
     pub run: RunId,
-    /// Its task.
+    /// Task of the run.
     pub task: TaskId,
-    /// What the run executes.
+    /// Kind of the run, which selects its executor.
     pub kind: RunKind,
-    /// The tenancy boundary.
+    /// Namespace of the run.
     pub namespace: String,
-    /// The session it writes to.
+    /// Session of the run.
     pub session: String,
-    /// The fencing token.
+    /// Fencing token.
     pub epoch: u64,
-    /// The number of the attempt.
+    /// Number of the attempt.
     pub attempt: u64,
-    /// Who works.
+    /// Worker that has the lease.
     pub worker: WorkerId,
-    /// The place where this attempt runs.
+    /// Id of the execution environment of this attempt.
     pub execution: ExecutionId,
-    /// The budgets its model calls are paid from.
+    /// Budgets that are charged for model calls.
     pub budgets: Vec<String>,
-    /// The tasks above its own with their sessions, nearest first.
+    /// Ancestor tasks with their sessions, nearest first.
     pub above: Vec<(TaskId, String)>,
-    /// The revision of its session that the run starts from, as far as its row knows.
+    /// Session revision from which the run starts; `None` if its row does not know it yet.
     pub(crate) base_revision: Option<u64>,
 }
 
 impl Lease {
-    /// The session of the run.
+    /// Returns the session of the run.
     pub(crate) fn session(&self) -> SessionRef<'_> {
         SessionRef { namespace: &self.namespace, id: &self.session }
     }

@@ -1,4 +1,4 @@
-//! Workers that serve some sessions only: a terminal carries its own conversation and leaves those of others alone.
+//! Workers that serve only some sessions. A terminal, for example, serves its own conversation and no other.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,27 +12,27 @@ use provost_store::table::work::session::SessionRef;
 use crate::error::EngineError;
 use crate::worker::claim::{BUILD, Claimer};
 
-/// The sessions a worker serves. Clones share them.
+/// Sessions that a worker serves. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Focus {
     sessions: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 impl Focus {
-    /// Serves this session, too. Its work must come later than this call, or it may wait for the next poll.
+    /// Adds a session. Call it before submitting work to the session; otherwise the work may wait for the next poll.
     pub fn add(&self, namespace: &Namespace, session: &str) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.insert((namespace.to_string(), session.to_owned()));
     }
 
-    /// The sessions with their namespaces, for whoever wants to know who serves what.
+    /// Returns the sessions with their namespaces.
     pub(crate) fn sessions(&self) -> BTreeSet<(String, String)> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Claimer {
-    /// The run to claim next, and its class.
+    /// Returns the next run to claim, with its class.
     pub(crate) fn next_ready(
         &self,
         tx: &mut Tx<'_>,

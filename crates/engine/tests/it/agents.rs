@@ -2,8 +2,8 @@
 
 use std::sync::mpsc;
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_engine::{AgentConfig, RUNNER};
 use provost_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -59,7 +59,7 @@ async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit(
     engine.create_agent(namespace, "lead", None, config).await.unwrap();
     let ask = || {
         let lead = Some("lead".to_owned());
-        engine.submit(namespace, AgentCommand { agent: lead, ..AgentCommand::text("hi") })
+        engine.submit(namespace, TaskRequest { agent: lead, ..TaskRequest::text("hi") })
     };
     ask().await.unwrap();
     // The writer stands still until everything waits, so that it becomes one group.
@@ -101,11 +101,11 @@ async fn a_change_never_reaches_a_run_that_was_accepted_before() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let queued = talk.say(first.task, "queued", QueueMode::Followup).await;
+    let queued = talk.say(first.task, "queued", InputMode::Followup).await;
     let before = talk.engine.agent(&talk.namespace, "default").await.unwrap().revision;
     let prompt = change(json!({"system_prompt": "other"}));
     let after = talk.engine.update_agent(&talk.namespace, "default", prompt).await.unwrap();
-    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    let later = talk.say(first.task, "later", InputMode::Followup).await;
     talk.mind.hold.open();
     talk.wait(later.run).await;
     let revision = async |run| talk.run(run).await.agent_revision;
@@ -119,14 +119,14 @@ async fn a_deleted_agent_leaves_its_tasks() {
     let config = AgentConfig::default_for("lead");
     talk.engine.create_agent(&talk.namespace, "lead", None, config).await.unwrap();
     let to_lead =
-        |text: &str| AgentCommand { agent: Some("lead".to_owned()), ..command("chat", text) };
+        |text: &str| TaskRequest { agent: Some("lead".to_owned()), ..command("chat", text) };
     let first = talk.engine.submit(&talk.namespace, to_lead("hello")).await.unwrap();
     talk.engine.delete_agent(&talk.namespace, "lead").await.unwrap();
     let _worker = talk.worker().await;
     assert_eq!(text(&talk.wait(first.run).await), "re: hello");
-    let more = talk.say(first.task, "more", QueueMode::Followup).await;
+    let more = talk.say(first.task, "more", InputMode::Followup).await;
     assert_eq!(text(&talk.wait(more.run).await), "re: more");
     assert_eq!(talk.task(first.task).await.agent, "lead");
-    let new = AgentCommand { new_task: true, ..to_lead("new") };
+    let new = TaskRequest { new_task: true, ..to_lead("new") };
     assert_eq!(talk.engine.submit(&talk.namespace, new).await.unwrap_err().code(), "not_found");
 }

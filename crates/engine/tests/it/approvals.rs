@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{ApprovalState, Grant};
+use provost_core::lifecycle::{ApprovalState, GrantScope};
 use provost_core::{ApprovalDecision, ApprovalId, Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
@@ -44,8 +44,7 @@ async fn g31_an_answer_after_days_and_a_restart_runs_the_same_plan() {
     let house = calls("risky").await;
     let patient = EngineOptions { approval_expiry: Some(10 * DAYS), ..quick() };
     let worker = house.node(patient).start().await.unwrap();
-    let accepted =
-        house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
+    let accepted = house.accept(TaskRequest { timeout_ms: Some(0), ..command("chat", "go") }).await;
     let run = house.parked(accepted.run).await;
     assert_eq!((run.lease_owner, house.class().await.running), (None, 0), "nothing is held");
     assert!(run.holds_session, "but the conversation, which is in the middle of a turn");
@@ -120,8 +119,7 @@ async fn g32_an_answer_counts_for_its_own_question_only() {
 async fn g33_silence_is_a_no_after_half_an_hour() {
     let house = calls("risky").await;
     let _worker = house.engine.start().await.unwrap();
-    let accepted =
-        house.accept(AgentCommand { timeout_ms: Some(0), ..command("chat", "go") }).await;
+    let accepted = house.accept(TaskRequest { timeout_ms: Some(0), ..command("chat", "go") }).await;
     let id = asked(&house, accepted.run).await;
     house.clock.advance(HALF_HOUR - Duration::from_millis(1));
     house.engine.maintenance().reconcile().await.unwrap();
@@ -245,10 +243,10 @@ async fn a_tool_that_asks_while_it_runs_is_begun_again_after_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn grants_reach_as_far_as_they_say() {
     for (grant, run_asks, session_asks, other_asks) in [
-        (Grant::Once, true, true, true),
-        (Grant::Run, false, true, true),
-        (Grant::Session, false, false, true),
-        (Grant::Always, false, false, false),
+        (GrantScope::Once, true, true, true),
+        (GrantScope::Run, false, true, true),
+        (GrantScope::Session, false, false, true),
+        (GrantScope::Always, false, false, false),
     ] {
         let twice = vec![
             scripted::call("risky", json!({"a": 1, "b": 2})),
@@ -278,7 +276,7 @@ async fn answer_all(house: &House, run: RunId) -> usize {
             house
                 .engine
                 .approvals()
-                .approve(&house.namespace, question.id, Grant::Once, "me")
+                .approve(&house.namespace, question.id, GrantScope::Once, "me")
                 .await
                 .unwrap();
             answers += 1;
@@ -300,7 +298,7 @@ async fn a_grant_is_for_the_same_arguments_and_can_be_taken_back() {
     let _worker = house.engine.start().await.unwrap();
     let first = house.say("a", "me").await;
     let id = asked(&house, first.run).await;
-    house.engine.approvals().approve(&house.namespace, id, Grant::Always, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, GrantScope::Always, "me").await.unwrap();
     house.ended(first.run).await;
     let other = house.say("b", "somebody else").await;
     let id = asked(&house, other.run).await;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::lifecycle::Grant;
-use provost_core::recovery::OnUnknown;
+use provost_core::command::TaskRequest;
+use provost_core::lifecycle::GrantScope;
+use provost_core::recovery::UnknownEffectPolicy;
 use provost_core::{ApprovalDecision, ApprovalId, RunId};
 use provost_engine::{EngineOptions, Worker};
 use provost_model::{self as scripted};
@@ -35,7 +35,7 @@ async fn asked(house: &House, run: RunId, kind: &str) -> ApprovalId {
 
 /// A run whose opaque call was cut off by the end of its worker, and the worker that asks about it.
 async fn cut_off(house: &House) -> (RunId, ApprovalId, Worker) {
-    let options = EngineOptions { on_unknown: OnUnknown::Park, ..quick() };
+    let options = EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() };
     let node = house.node(options);
     let first = node.start().await.unwrap();
     let accepted = house.say("chat", "go").await;
@@ -53,7 +53,7 @@ async fn g15_an_unknown_effect_is_repeated_only_if_a_person_says_so() {
     let house = calls("gate_opaque").await;
     let (run, id, _worker) = cut_off(&house).await;
     house.rooms.gate("gate_opaque").open(1);
-    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, GrantScope::Once, "me").await.unwrap();
     assert_eq!(text(&house.ended(run).await), "told: gate_opaque did it");
     assert_eq!(house.rooms.calls("gate_opaque"), 2);
 }
@@ -82,12 +82,12 @@ async fn g15_a_person_may_say_what_came_of_an_unknown_effect() {
 async fn g15_a_yes_is_good_for_one_repetition() {
     let house = calls("gate_opaque").await;
     let (run, id, worker) = cut_off(&house).await;
-    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, GrantScope::Once, "me").await.unwrap();
     let gate = house.rooms.gate("gate_opaque");
     gate.entered().await;
     drop(worker);
     gate.stopped().await;
-    let options = EngineOptions { on_unknown: OnUnknown::Park, ..quick() };
+    let options = EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() };
     let _worker = house.node(options).start().await.unwrap();
     let again = asked(&house, run, "effect_unknown").await;
     assert_ne!(again, id, "it is asked about the second try as well");
@@ -99,13 +99,13 @@ async fn g15_a_yes_is_good_for_one_repetition() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g15_the_approval_of_a_call_is_not_a_yes_to_its_repetition() {
     let house = calls("careful").await;
-    let options = EngineOptions { on_unknown: OnUnknown::Park, ..quick() };
+    let options = EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() };
     let _worker = house.node(options).start().await.unwrap();
     let accepted = house.say("chat", "go").await;
     let id = asked(&house, accepted.run, "tool").await;
     // The call is begun and cut off before anybody answers, as a crash after the question would leave it.
     house.meddle("UPDATE run_step SET state = 'unknown' WHERE name = 'careful'").await;
-    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, GrantScope::Once, "me").await.unwrap();
     asked(&house, accepted.run, "effect_unknown").await;
     assert_eq!(house.rooms.calls("careful"), 0);
 }
@@ -155,8 +155,7 @@ async fn a_question_frees_the_session_and_its_answer_is_the_result() {
 async fn a_question_that_nobody_answers_ends_with_no_answer() {
     let house = asks().await;
     let _worker = house.engine.start().await.unwrap();
-    let accepted =
-        house.accept(AgentCommand { timeout_ms: Some(0), ..command("s", "paint") }).await;
+    let accepted = house.accept(TaskRequest { timeout_ms: Some(0), ..command("s", "paint") }).await;
     house.parked(accepted.run).await;
     house.clock.advance(Duration::from_secs(900));
     let run = house.ended(accepted.run).await;
@@ -172,7 +171,7 @@ async fn a_question_can_be_declined_and_takes_no_plain_yes() {
     let yes = house
         .engine
         .approvals()
-        .approve(&house.namespace, id, Grant::Once, "me")
+        .approve(&house.namespace, id, GrantScope::Once, "me")
         .await
         .unwrap_err();
     assert_eq!(yes.code(), "invalid");
@@ -182,7 +181,7 @@ async fn a_question_can_be_declined_and_takes_no_plain_yes() {
     assert!(text(&run).contains("did not want to answer: none of"), "{}", text(&run));
 }
 
-async fn poor() -> (House, AgentCommand) {
+async fn poor() -> (House, TaskRequest) {
     let house = House::answering(|request, _| match last_result(request).as_str() {
         "" => scripted::call("pure", json!({})).usage(cent()),
         result => scripted::text(format!("told: {result}")).usage(cent()),
@@ -190,7 +189,7 @@ async fn poor() -> (House, AgentCommand) {
     .await;
     // Enough for the first call, which costs a cent, and not for a second one.
     let budget = serde_json::from_value(json!({"amount": "0.0105", "currency": "USD"})).unwrap();
-    let command = AgentCommand { budget: Some(budget), ..command("chat", "go") };
+    let command = TaskRequest { budget: Some(budget), ..command("chat", "go") };
     (house, command)
 }
 
@@ -203,7 +202,7 @@ async fn g41_money_that_is_spent_is_asked_for_before_the_next_call() {
     assert_eq!(house.rooms.model_calls(), 1, "the second call was not sent");
     let run = house.run(accepted.run).await;
     assert_eq!((run.parked_for.as_deref(), run.lease_owner), (Some("budget"), None));
-    house.engine.approvals().approve(&house.namespace, id, Grant::Once, "me").await.unwrap();
+    house.engine.approvals().approve(&house.namespace, id, GrantScope::Once, "me").await.unwrap();
     assert_eq!(house.ended(accepted.run).await.status, "ok");
     let (namespace, scope) = (house.namespace.to_string(), format!("task:{}", accepted.task));
     let row = house.store.read(move |tx| budget::get(tx, &namespace, &scope)).await.unwrap();

@@ -1,7 +1,7 @@
 //! A command is accepted once, carried out once, and its answer stays.
 
-use provost_core::command::AgentCommand;
-use provost_core::lifecycle::WorkError;
+use provost_core::command::TaskRequest;
+use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
 use provost_model as scripted;
 use serde_json::json;
@@ -55,16 +55,16 @@ async fn a_session_goes_on() {
 async fn g01_the_same_command_is_accepted_once() {
     let stage = Stage::new(three_steps).await;
     let keyed =
-        || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do it") };
+        || TaskRequest { idempotency_key: Some("k1".to_owned()), ..command("chat", "do it") };
     let first = stage.engine.submit(&stage.namespace, keyed()).await.unwrap();
     let again = stage.engine.submit(&stage.namespace, keyed()).await.unwrap();
     assert!(!first.deduped && again.deduped);
     assert_eq!(first.task, again.task);
     let other =
-        AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "do that") };
+        TaskRequest { idempotency_key: Some("k1".to_owned()), ..command("chat", "do that") };
     let refused = stage.engine.submit(&stage.namespace, other).await.unwrap_err();
     assert!(
-        matches!(refused, EngineError::Work(WorkError::IdempotencyMismatch { .. })),
+        matches!(refused, EngineError::Request(RequestError::IdempotencyMismatch { .. })),
         "{refused}"
     );
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::{Currency, Env, Money, Pricing, RunId, Usage};
 use provost_engine::{
     AgentConfig, Budget, BudgetPeriod, BudgetScope, BudgetState, EngineOptions, child_tools,
@@ -145,7 +145,7 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     assert_eq!(budget(&stage, BudgetScope::Agent("default".to_owned())).await.spent_micros, really);
 }
 
-/// Trials of 64 runs at once; `scripts/budgets` makes a thousand.
+/// Trials of 64 runs at once; `scripts/stress budgets` makes a thousand.
 fn trials() -> usize {
     let asked = std::env::var("PROVOST_BUDGET_TRIALS").ok();
     asked.and_then(|asked| asked.parse().ok()).unwrap_or(50)
@@ -198,7 +198,7 @@ async fn g41_a_model_without_a_price_is_refused_under_a_cap() {
     let config = AgentConfig { policy: patch(json!({"interactive": false})), ..Default::default() };
     stage.engine.put_agent(&stage.namespace, "default", None, config).await.unwrap();
     let _worker = stage.worker().await;
-    let capped = AgentCommand { budget: Some(money(1_000_000)), ..command("chat", "hi") };
+    let capped = TaskRequest { budget: Some(money(1_000_000)), ..command("chat", "hi") };
     let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
     let run = stage.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
@@ -326,7 +326,7 @@ async fn g41_a_child_spends_the_money_of_its_parent() {
     })
     .await;
     let _worker = stage.worker().await;
-    let capped = AgentCommand { budget: Some(money(100 * CALL_MAX)), ..command("chat", "lead") };
+    let capped = TaskRequest { budget: Some(money(100 * CALL_MAX)), ..command("chat", "lead") };
     let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
     until_phase(&stage, accepted.run, "done").await;
     let run = stage.wait(accepted.run).await;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{Cancelled, EngineOptions};
 use provost_model::{self as scripted};
@@ -128,7 +128,7 @@ async fn a_task_is_cancelled_with_what_waits_for_it() {
     let gate = house.rooms.gate("gate_opaque");
     gate.entered().await;
     let mut later = command("chat", "and then this");
-    later.queue_mode = Some(QueueMode::Followup);
+    later.queue_mode = Some(InputMode::Followup);
     let later = house.accept(later).await;
     assert_eq!(later.task, accepted.task);
     let cancelled = house.engine.tasks().cancel(&house.namespace, accepted.task).await.unwrap();

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_bus::Topic;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, Role, RunId};
-use provost_engine::{ChildLimits, EngineOptions, Transactional, child_tools};
+use provost_engine::{ChildLimits, EngineOptions, TransactionalEffects, child_tools};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::params;
 use provost_store::query;
@@ -95,7 +95,7 @@ pub(crate) fn note_tool() -> Arc<dyn Tool> {
         fails: bool,
     }
     let note = |cx: ToolCx, note: Note| async move {
-        let transactional = cx.dep::<Transactional>()?;
+        let transactional = cx.dep::<TransactionalEffects>()?;
         let text = note.text.clone();
         let kept = transactional.commit(cx.effect_key(), move |tx| {
             tx.execute("INSERT INTO note (text) VALUES (?1)", params![text])?;
@@ -377,7 +377,7 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
         })
         .await;
     let _worker = stage.worker().await;
-    let tight = AgentCommand {
+    let tight = TaskRequest {
         policy: Some(crate::stage::patch(json!({"interactive": false}))),
         ..command("chat", "lead")
     };

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::recovery::{EffectClass, child_run_id, child_task_id};
-use provost_engine::{Engine, EngineDeps, Lease, Transactional, Worker, child_tools};
+use provost_engine::{Engine, EngineDeps, Lease, TransactionalEffects, Worker, child_tools};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
@@ -121,14 +121,14 @@ fn fickle_tool() -> FnTool {
     FnTool::new(spec.effect(EffectClass::Transactional), move |_, cx: ToolCx| {
         let (tries, refuses) = (Arc::clone(&tries), Arc::clone(&refuses));
         async move {
-            let transactional = cx.dep::<Transactional>()?;
+            let transactional = cx.dep::<TransactionalEffects>()?;
             let first = tries.fetch_add(1, Ordering::SeqCst) == 0;
             refuses.store(false, Ordering::SeqCst);
             let refused = Arc::clone(&refuses);
             let work = transactional.commit(cx.effect_key(), move |tx| {
                 if refused.load(Ordering::SeqCst) {
                     return Err(
-                        WorkError::Busy { what: "the table".to_owned(), until: None }.into()
+                        RequestError::Busy { what: "the table".to_owned(), until: None }.into()
                     );
                 }
                 Ok(tx.execute("INSERT INTO note (text) VALUES ('kept')", params![])?)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::team::Team;
-use provost_agent::{Agent, Delegate, FanOut};
+use provost_agent::{Agent, FanOut, Subagent};
 use provost_bus::Topic;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_core::{Env, RunId};
 use provost_engine::{AgentProfile, ChildLimits, EngineOptions, Lease, child_tools};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
@@ -48,9 +48,9 @@ async fn stage_at(env: Env, lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 
         let below = ScriptedModel::answering(|request, _| below(request));
         let child = Agent::builder("child", below).build().unwrap();
         let agent = Agent::builder("default", above)
-            .subagent(&child, Delegate::new("Does one thing"))
+            .subagent(&child, Subagent::new("Does one thing"))
             .fan_out(&child, FanOut::new("each", "Does many things").concurrency(3))
-            .team(Team::new("crew").member(&child, "Does a part"))
+            .team(Team::new("crew").template(&child, "Does a part"))
             .tools(child_tools()?);
         Ok(agent.build().unwrap())
     };
@@ -65,7 +65,7 @@ async fn both_end(stage: &Stage, expected: &str) {
     let second = stage.say("second", "go").await;
     let classes =
         query::execution_class::list(stage.engine.store(), &stage.namespace, "", 9).await.unwrap();
-    let key: ClassKey = classes[0].key.parse().unwrap();
+    let key: ExecutionClassKey = classes[0].key.parse().unwrap();
     stage.engine.classes().set_target(&stage.namespace, &key, 1).await.unwrap();
     let _worker = stage.worker().await;
     for lead in [first, second] {

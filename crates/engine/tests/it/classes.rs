@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_core::usage::limits::CLASS_PROBE_AFTER;
 use provost_engine::{AgentConfig, Ceiling, Engine, EngineOptions};
 use provost_model::{self as scripted};
@@ -18,7 +18,7 @@ async fn gated() -> House {
     House::new(vec![scripted::call("gate_pure", json!({}))]).await
 }
 
-async fn key(house: &House) -> ClassKey {
+async fn key(house: &House) -> ExecutionClassKey {
     house.class().await.key.parse().unwrap()
 }
 
@@ -153,7 +153,7 @@ async fn ceilings_hold_across_classes() {
     for run in 0..6 {
         let agent = ["default", "other"][run % 2];
         let told = command(&format!("s{run}"), "go");
-        let told = provost_core::command::AgentCommand { agent: Some(agent.to_owned()), ..told };
+        let told = provost_core::command::TaskRequest { agent: Some(agent.to_owned()), ..told };
         runs.push(house.accept(told).await.run);
     }
     let ceiling = Ceiling::Namespace(house.namespace.clone());
@@ -212,6 +212,6 @@ async fn a_class_of_somebody_else_is_not_found_and_a_target_has_bounds() {
     assert_eq!(refused.code(), "not_found");
     let refused = house.engine.classes().set_target(&house.namespace, &key, u64::MAX).await;
     assert_eq!(refused.unwrap_err().code(), "invalid");
-    assert!("execclass_1".parse::<ClassKey>().is_err());
+    assert!("execclass_1".parse::<ExecutionClassKey>().is_err());
     assert_eq!(house.class().await.desired, 8);
 }

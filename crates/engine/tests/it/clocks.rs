@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use serde_json::json;
@@ -12,8 +12,8 @@ use crate::stage::command;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn due(house: &House, session: &str) -> AgentCommand {
-    AgentCommand { deadline: Some(house.clock.now().after(MINUTE)), ..command(session, "go") }
+fn due(house: &House, session: &str) -> TaskRequest {
+    TaskRequest { deadline: Some(house.clock.now().after(MINUTE)), ..command(session, "go") }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +67,7 @@ async fn a_run_that_nobody_begins_in_time_ends() {
     let house = House::new(vec![scripted::text("hello")]).await;
     house.agent("hasty", json!({"clocks": {"queue_ms": 60_000}})).await;
     let hasty =
-        |session: &str| AgentCommand { agent: Some("hasty".to_owned()), ..command(session, "go") };
+        |session: &str| TaskRequest { agent: Some("hasty".to_owned()), ..command(session, "go") };
     let keeper = house.node(EngineOptions { capacity: 0, ..quick() });
     let keeper = keeper.start().await.unwrap();
     let late = house.accept(hasty("late")).await;
@@ -99,8 +99,8 @@ async fn an_attempt_that_says_nothing_is_given_up_but_a_tool_may_be_silent() {
     let house =
         House::new(vec![scripted::call("gate_pure", json!({})), scripted::text("never").hang()])
             .await;
-    let silence = Some(Duration::from_millis(400));
-    let _worker = house.node(EngineOptions { silence, ..quick() }).start().await.unwrap();
+    let idle_timeout = Some(Duration::from_millis(400));
+    let _worker = house.node(EngineOptions { idle_timeout, ..quick() }).start().await.unwrap();
     let accepted = house.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use provost_agent::{Agent, Delegate, HandOffTo};
+use provost_agent::{Agent, Handoff, Subagent};
 use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
@@ -44,8 +44,8 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let closer =
             Agent::builder("closer", ScriptedModel::answering(|request, _| closer(request)));
         let agent = Agent::builder("default", ScriptedModel::answering(|request, _| lead(request)))
-            .subagent(&child, Delegate::new("Does one thing"))
-            .hand_off(&closer.build().unwrap(), HandOffTo::new("Closes"))
+            .subagent(&child, Subagent::new("Does one thing"))
+            .handoff(&closer.build().unwrap(), Handoff::new("Closes"))
             .build();
         Ok::<_, EngineError>(agent.unwrap())
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use provost_agent::{Agent, Delegate, FanOut, HandOffTo};
+use provost_agent::{Agent, FanOut, Handoff, Subagent};
 use provost_core::Usage;
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::table::work::run::{self, RunRow};
@@ -29,9 +29,9 @@ async fn crew(
         let below = ScriptedModel::answering(move |request, _| below(request));
         let child = Agent::builder("child", below).build().unwrap();
         let agent = Agent::builder("default", above)
-            .subagent(&child, Delegate::new("Does one thing"))
+            .subagent(&child, Subagent::new("Does one thing"))
             .fan_out(&child, FanOut::new("each", "Does many things").max_items(500).concurrency(3))
-            .hand_off(&child, HandOffTo::new("Knows better"))
+            .handoff(&child, Handoff::new("Knows better"))
             .build();
         Ok(agent.unwrap())
     };
@@ -157,7 +157,7 @@ async fn whoever_speaks_to_a_child_again_speaks_to_the_same_agent() {
     let again =
         stage.engine.inputs().send(&stage.namespace, children[0].task_id, more).await.unwrap();
     assert_eq!(text(&stage.wait(again.run).await), "child: more");
-    let edit = provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("other")]);
+    let edit = provost_engine::ForkEdit::Instead(vec![provost_core::ContentPart::text("other")]);
     let edits = provost_engine::ForkEdits::from(edit);
     let fork =
         stage.engine.runs().fork(&stage.namespace, children[0].id, None, edits).await.unwrap();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_agent::{Agent, Delegate};
-use provost_core::scheduling::QueueMode;
+use provost_agent::{Agent, Subagent};
+use provost_core::scheduling::InputMode;
 use provost_core::{Env, RunId};
 use provost_engine::{InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
@@ -28,8 +28,8 @@ async fn crew(lead: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static) -> St
         let child = Agent::builder("child", below()).tools([hold_tool(&gate)]).build().unwrap();
         let loose = Agent::builder("loose", below()).tools([hold_tool(&gate)]).build().unwrap();
         let agent = Agent::builder("default", above)
-            .subagent(&child, Delegate::new("Does one thing"))
-            .subagent(&loose, Delegate::new("Goes on by itself").detached())
+            .subagent(&child, Subagent::new("Does one thing"))
+            .subagent(&loose, Subagent::new("Goes on by itself").detached())
             .tools([hold_tool(&gate)]);
         Ok(agent.build().unwrap())
     };
@@ -68,7 +68,7 @@ async fn an_interrupt_of_a_parent_at_work_ends_the_children_of_its_call_and_no_o
     let parent =
         query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!(parent.phase, "leased", "one of its calls is at work");
-    let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
+    let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     let ended = stage.wait(accepted.run).await;
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_agent::team::Team;
-use provost_agent::{Agent, Delegate, FanOut};
+use provost_agent::{Agent, FanOut, Subagent};
 use provost_bus::Topic;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalDecision, Env, RunId};
 use provost_engine::{EngineOptions, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, calls, text as says};
@@ -58,9 +58,9 @@ async fn crew(
         let child = Agent::builder("child", below).tools([hold_tool(&gate)]).tool(careful());
         let child = child.build().unwrap();
         let agent = Agent::builder("default", above)
-            .subagent(&child, Delegate::new("Does one thing"))
+            .subagent(&child, Subagent::new("Does one thing"))
             .fan_out(&child, FanOut::new("each", "Does many things").concurrency(2))
-            .team(Team::new("crew").member(&child, "Does a part"))
+            .team(Team::new("crew").template(&child, "Does a part"))
             .tool(careful());
         Ok(agent.build().unwrap())
     };
@@ -108,7 +108,7 @@ async fn a_parked_parent_that_is_interrupted_goes_on_with_what_was_said_and_its_
     let accepted = stage.say("chat", "go").await;
     let children = until_children(&stage, accepted.run, "parked", 2).await;
     until_phase(&stage, accepted.run, "parked").await;
-    let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
+    let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     let ended = stage.wait(accepted.run).await;
     assert_eq!((ended.status.as_str(), text(&ended).as_str()), ("ok", "re: stop"), "{ended:?}");
@@ -347,12 +347,12 @@ async fn a_parked_parent_is_not_woken_by_steering_and_takes_its_children_with_it
     let accepted = stage.say("chat", "go").await;
     until_phase(&stage, accepted.run, "parked").await;
     let child = until_children(&stage, accepted.run, "leased", 1).await.remove(0);
-    let steer = InputRequest::text("by the way").mode(QueueMode::Steer);
+    let steer = InputRequest::text("by the way").mode(InputMode::Steer);
     stage.engine.inputs().send(&stage.namespace, accepted.task, steer).await.unwrap();
     let still =
         query::run::get(stage.engine.store(), &stage.namespace, accepted.run).await.unwrap();
     assert_eq!(still.phase, "parked");
-    let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
+    let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     stage.engine.inputs().send(&stage.namespace, accepted.task, stop).await.unwrap();
     assert_eq!(stage.wait(child.id).await.status, "cancelled");
     let ended = stage.wait(accepted.run).await;

@@ -11,8 +11,8 @@ use provost_bus::{
     Bus, DELIVERY_SETTLED, LocalBus, Message as BusMessage, Notice, PublishError, RUN_ENDED,
     Subscription, Topic,
 };
-use provost_core::command::{AgentCommand, RoutingContext};
-use provost_core::lifecycle::{Abilities, DeliveryState, WorkError};
+use provost_core::command::{RoutingContext, TaskRequest};
+use provost_core::lifecycle::{ChannelCapabilities, DeliveryState, RequestError};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
     DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Receipt, SendError, Target,
@@ -28,7 +28,7 @@ use crate::stage::{Stage, command, options, with_channel};
 /// A channel that writes what it is sent to a file, one line each: what has happened stays when the sender dies.
 struct FileChannel {
     path: PathBuf,
-    abilities: Abilities,
+    abilities: ChannelCapabilities,
 }
 
 impl FileChannel {
@@ -39,7 +39,7 @@ impl FileChannel {
 }
 
 impl DeliveryAdapter for FileChannel {
-    fn abilities(&self) -> Abilities {
+    fn abilities(&self) -> ChannelCapabilities {
         self.abilities
     }
 
@@ -79,8 +79,8 @@ struct Fickle {
 }
 
 impl DeliveryAdapter for Fickle {
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities::default()
     }
 
     fn send<'a>(
@@ -99,13 +99,13 @@ fn not_now() -> SendError {
     SendError::NotNow { problem: "the channel is down".to_owned(), retry_after: None }
 }
 
-fn deliver(text: &str) -> AgentCommand {
+fn deliver(text: &str) -> TaskRequest {
     let routing = RoutingContext {
         channel: Some("mail".to_owned()),
         to: Some("ann".to_owned()),
         ..RoutingContext::default()
     };
-    AgentCommand { deliver: true, routing, ..command("chat", text) }
+    TaskRequest { deliver: true, routing, ..command("chat", text) }
 }
 
 async fn accept(stage: &Stage, text: &str) -> RunId {
@@ -153,7 +153,7 @@ async fn simulated(seed: u64, complete: impl FnOnce(EngineDeps) -> EngineDeps) -
 async fn an_answer_is_sent_where_it_came_from() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sent");
-    let channel = FileChannel { path: path.clone(), abilities: Abilities::default() };
+    let channel = FileChannel { path: path.clone(), abilities: ChannelCapabilities::default() };
     let stage = Stage::with_deps(options(), echo(), with_channel("mail", channel)).await;
     let _worker = stage.worker().await;
     let run = accept(&stage, "hello").await;
@@ -175,10 +175,10 @@ async fn an_answer_is_sent_where_it_came_from() {
 async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
     let stage = Stage::new(echo()).await;
     let _worker = stage.worker().await;
-    let lost = AgentCommand { routing: RoutingContext::default(), ..deliver("hello") };
+    let lost = TaskRequest { routing: RoutingContext::default(), ..deliver("hello") };
     let refused = stage.engine.submit(&stage.namespace, lost.clone()).await.unwrap_err();
-    assert!(matches!(refused, EngineError::Work(WorkError::Invalid { .. })), "{refused}");
-    let tried = AgentCommand { best_effort_deliver: true, ..lost };
+    assert!(matches!(refused, EngineError::Request(RequestError::Invalid { .. })), "{refused}");
+    let tried = TaskRequest { best_effort_deliver: true, ..lost };
     let accepted = stage.engine.submit(&stage.namespace, tried).await.unwrap();
     assert_eq!(stage.wait(accepted.run).await.status, "ok");
     assert!(
@@ -282,8 +282,10 @@ async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
     };
     let options = EngineOptions { lease, ..options() };
     let word = std::fs::read_to_string(dir.join("abilities")).unwrap();
-    let abilities =
-        Abilities { accepts_key: word == "accepts_key", can_lookup: word == "can_lookup" };
+    let abilities = ChannelCapabilities {
+        accepts_key: word == "accepts_key",
+        can_lookup: word == "can_lookup",
+    };
     let mail = with_channel("mail", FileChannel { path: dir.join("sent"), abilities });
     let engine = Engine::new(mail(EngineDeps::new(store, agents, Env::system())), options);
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();

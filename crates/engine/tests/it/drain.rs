@@ -134,7 +134,7 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
         crashed.await.unwrap();
         house.clock.advance(Duration::from_secs(60));
     }
-    let careful = EngineOptions { boot_guard: Some(BootGuard::default()), ..quick() };
+    let careful = EngineOptions { crash_loop_guard: Some(BootGuard::default()), ..quick() };
     let node = house.node(careful);
     let worker = node.start().await.unwrap();
     assert!(worker.is_guarded());
@@ -153,7 +153,7 @@ async fn a_service_that_crashed_again_and_again_starts_without_its_work() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_come_and_go_in_one_process_are_no_crashes() {
     let house = House::new(vec![scripted::text("hello")]).await;
-    let careful = EngineOptions { boot_guard: Some(BootGuard::default()), ..quick() };
+    let careful = EngineOptions { crash_loop_guard: Some(BootGuard::default()), ..quick() };
     let node = house.node(careful);
     for _ in 0..5 {
         let worker = node.start().await.unwrap();

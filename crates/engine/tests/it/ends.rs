@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::Cancelled;
 use provost_model::{self as scripted, ModelErrorClass};
 use provost_store::table::work::run::RunRow;
@@ -39,7 +39,7 @@ async fn g46_every_end_is_one_event_and_the_last_one() {
     let failed = house.say("failed", "fail").await;
     let cancelled = house.say("cancelled", "wait").await;
     let deadline = Some(house.clock.now().after(Duration::from_secs(60)));
-    let late = house.accept(AgentCommand { deadline, ..command("late", "wait") }).await;
+    let late = house.accept(TaskRequest { deadline, ..command("late", "wait") }).await;
     while house.rooms.model_calls() < 4 {
         tokio::task::yield_now().await;
     }
@@ -63,7 +63,7 @@ async fn g47_nothing_changes_an_end() {
     let house = House::new(vec![scripted::call("risky", json!({}))]).await;
     let _worker = house.engine.start().await.unwrap();
     let deadline = Some(house.clock.now().after(Duration::from_secs(60)));
-    let accepted = house.accept(AgentCommand { deadline, ..command("chat", "go") }).await;
+    let accepted = house.accept(TaskRequest { deadline, ..command("chat", "go") }).await;
     house.parked(accepted.run).await;
     let question = house.questions().await.remove(0);
     house.engine.tasks().cancel(&house.namespace, accepted.task).await.unwrap();

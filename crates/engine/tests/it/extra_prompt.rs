@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::{AgentProfile, Engine, EngineError, EngineOptions, ForkEdits, Lease};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use serde_json::json;
@@ -18,8 +18,8 @@ fn shown(request: &ChatRequest) -> Turn {
     scripted::text(request.system.as_deref().unwrap_or("nothing"))
 }
 
-fn with_extra(session: &str, extra: &str) -> AgentCommand {
-    AgentCommand { extra_system_prompt: Some(extra.to_owned()), ..command(session, "go") }
+fn with_extra(session: &str, extra: &str) -> TaskRequest {
+    TaskRequest { extra_system_prompt: Some(extra.to_owned()), ..command(session, "go") }
 }
 
 const ADDED: &str = "# Additional instructions for this task\n\nbe brief";
@@ -57,7 +57,9 @@ async fn it_comes_behind_the_agents_own_and_only_in_the_runs_of_its_task() {
     let own = ADDED.replace("be brief", "be long");
     assert_eq!(text(&stage.wait(other.run).await), format!("You are a clerk.\n\n{own}"));
     let edits =
-        ForkEdits::from(provost_engine::ForkEdit::Instead(vec![provost_core::Part::text("x")]));
+        ForkEdits::from(provost_engine::ForkEdit::Instead(vec![provost_core::ContentPart::text(
+            "x",
+        )]));
     let fork = stage.engine.runs().fork(&stage.namespace, run, None, edits).await.unwrap();
     assert_eq!(text(&stage.wait(fork.run).await), format!("You are a clerk.\n\n{ADDED}"));
 }

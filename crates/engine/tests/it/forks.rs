@@ -1,7 +1,7 @@
 //! Runs that share the beginning of others.
 
-use provost_core::command::AgentCommand;
-use provost_core::{Part, Role, RunId};
+use provost_core::command::TaskRequest;
+use provost_core::{ContentPart, Role, RunId};
 use provost_engine::{ForkEdit, ForkEdits};
 use provost_model::{self as scripted, ChatRequest, Turn};
 use provost_store::table::work::run_step::{self, RunStepRow};
@@ -88,16 +88,16 @@ async fn a_fork_hears_something_else() {
     let accepted = stage.say("chat", "first").await;
     let origin = stage.wait(accepted.run).await;
     let last = steps(&stage, origin.id).await.last().unwrap().step;
-    let say = ForkEdit::Say(vec![Part::text("and now")]);
+    let say = ForkEdit::Say(vec![ContentPart::text("and now")]);
     let added =
         stage.engine.runs().fork(&stage.namespace, origin.id, last, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(added.run).await), "done for first+and now");
     let middle = step_of(&stage, origin.id, "opaque").await;
-    let say = ForkEdit::Say(vec![Part::text("stop")]);
+    let say = ForkEdit::Say(vec![ContentPart::text("stop")]);
     let steered =
         stage.engine.runs().fork(&stage.namespace, origin.id, middle, say.into()).await.unwrap();
     assert_eq!(text(&stage.wait(steered.run).await), "done for first+stop");
-    let instead = ForkEdit::Instead(vec![Part::text("second")]);
+    let instead = ForkEdit::Instead(vec![ContentPart::text("second")]);
     let replaced = stage
         .engine
         .runs()
@@ -130,7 +130,7 @@ async fn forks_of_forks_keep_their_own_conversations() {
         let noise = stage.say("chat", "noise").await;
         stage.wait(noise.run).await;
         let last = steps(&stage, run.id).await.last().unwrap().step;
-        let say = ForkEdit::Say(vec![Part::text(word)]);
+        let say = ForkEdit::Say(vec![ContentPart::text(word)]);
         let fork =
             stage.engine.runs().fork(&stage.namespace, run.id, last, say.into()).await.unwrap();
         run = stage.wait(fork.run).await;
@@ -172,8 +172,7 @@ async fn what_cannot_be_forked_is_refused() {
 async fn a_replay_finds_what_does_not_fit() {
     let stage = Stage::new(|request, _| two_steps(request)).await;
     let _worker = stage.worker().await;
-    let accepted =
-        stage.engine.submit(&stage.namespace, AgentCommand::text("first")).await.unwrap();
+    let accepted = stage.engine.submit(&stage.namespace, TaskRequest::text("first")).await.unwrap();
     let run = stage.wait(accepted.run).await;
     let sound = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
     assert!(sound.is_consistent(), "{:?}", sound.differences);

@@ -7,8 +7,8 @@ mod people;
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use provost_core::command::AgentCommand;
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::command::TaskRequest;
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{AgentPolicy, ToolPermission};
 use provost_core::{ApprovalId, RunId};
 use provost_engine::{Accepted, Answered, EngineError};
@@ -58,11 +58,12 @@ impl Governor for Law {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         let policy = self.0.lock().unwrap().clone();
         let allowed_tools = vec!["helper".to_owned()];
-        let subject = Subject { allowed_tools, ..Subject::new(&origin.namespace, &origin.agent) };
-        let mut parts = GovernanceParts::new(policy.revision, subject);
+        let subject =
+            PolicySubject { allowed_tools, ..PolicySubject::new(&origin.namespace, &origin.agent) };
+        let mut parts = PolicySources::new(policy.revision, subject);
         let rule: ToolPermission = serde_json::from_value(json!({
             "name": policy.tool, "namespace": origin.namespace, "approvers": policy.approvers,
             "operation_rules": [{"operation_class": "*", "verdict": policy.verdict}],
@@ -74,7 +75,7 @@ impl Governor for Law {
             max_tokens_per_run: policy.tokens,
             ..AgentPolicy::global(&origin.namespace, "p")
         }];
-        let governance = Governance::compile(parts).map(Arc::new);
+        let governance = CompiledPolicy::compile(parts).map(Arc::new);
         Box::pin(std::future::ready(governance.map_err(|error| GovernorError(error.to_string()))))
     }
 }
@@ -95,7 +96,7 @@ async fn governed(policy: Policy) -> (House, Law) {
 async fn asks(house: &House, by: Option<&str>) -> Accepted {
     let requested_by = by.map(str::to_owned);
     let timeout_ms = Some(0);
-    house.accept(AgentCommand { requested_by, timeout_ms, ..command("chat", "go") }).await
+    house.accept(TaskRequest { requested_by, timeout_ms, ..command("chat", "go") }).await
 }
 
 /// The one open question of a parked run.

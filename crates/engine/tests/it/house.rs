@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use provost_bus::Topic;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, Role, RunId, Usage};
 use provost_engine::{Accepted, AgentConfig, DeliveryAdapter, Engine, EngineDeps, EngineOptions};
@@ -243,13 +243,13 @@ impl House {
         self.accept(command(session, text)).await
     }
 
-    pub(crate) async fn accept(&self, command: AgentCommand) -> Accepted {
+    pub(crate) async fn accept(&self, command: TaskRequest) -> Accepted {
         self.engine.submit(&self.namespace, command).await.unwrap()
     }
 
     /// A command with a policy of its own.
     pub(crate) async fn say_with(&self, session: &str, policy: Value) -> Accepted {
-        self.accept(AgentCommand { policy: Some(patch(policy)), ..command(session, "go") }).await
+        self.accept(TaskRequest { policy: Some(patch(policy)), ..command(session, "go") }).await
     }
 
     pub(crate) async fn run(&self, id: RunId) -> RunRow {

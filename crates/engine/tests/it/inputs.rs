@@ -7,7 +7,7 @@ mod overflow;
 mod project;
 mod steer;
 
-use provost_core::scheduling::{QueueMode, QueueOverride, QueueSettings};
+use provost_core::scheduling::{InputMode, InputQueueOverride, InputQueueSettings};
 use provost_engine::InputRequest;
 use provost_store::query;
 
@@ -19,8 +19,8 @@ async fn followups_are_one_run_each_in_order() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let one = talk.say(first.task, "one", QueueMode::Followup).await;
-    let two = talk.say(first.task, "two", QueueMode::Followup).await;
+    let one = talk.say(first.task, "one", InputMode::Followup).await;
+    let two = talk.say(first.task, "two", InputMode::Followup).await;
     assert_eq!((one.outcome.as_str(), two.outcome.as_str()), ("queued", "queued"));
     assert_eq!((one.task, two.task), (first.task, first.task));
     assert!(first.run != one.run && one.run != two.run, "each has a run to wait for");
@@ -47,7 +47,7 @@ async fn queue_makes_a_task_behind_the_running_one() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let queued = talk.say(first.task, "next please", QueueMode::Queue).await;
+    let queued = talk.say(first.task, "next please", InputMode::Queue).await;
     assert_eq!(queued.outcome.as_str(), "queued");
     assert_ne!(queued.task, first.task);
     let task = talk.task(queued.task).await;
@@ -74,11 +74,11 @@ async fn reject_is_refused_while_something_is_done_and_stores_nothing() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let request = InputRequest::text("me too").mode(QueueMode::Reject).key("k");
+    let request = InputRequest::text("me too").mode(InputMode::Reject).key("k");
     let rows = (talk.count("input").await, talk.count("message").await, talk.count("idem").await);
     let refused = talk.engine.inputs().send(&talk.namespace, first.task, request.clone()).await;
     assert_eq!(refused.unwrap_err().code(), "busy");
-    let refused = talk.accept_mode("chat", "me too", QueueMode::Reject).await;
+    let refused = talk.accept_mode("chat", "me too", InputMode::Reject).await;
     assert_eq!(refused.unwrap_err().code(), "busy");
     let now = (talk.count("input").await, talk.count("message").await, talk.count("idem").await);
     assert_eq!(rows, now, "nothing half-written, nothing remembered");
@@ -95,7 +95,7 @@ async fn a_message_to_an_ended_or_archived_task_restarts_it() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hello").await;
     talk.wait(first.run).await;
-    for (number, mode) in QueueMode::ALL.iter().enumerate() {
+    for (number, mode) in InputMode::ALL.iter().enumerate() {
         talk.engine.tasks().archive(&talk.namespace, first.task).await.unwrap();
         let said = format!("again {number}");
         let receipt = match number % 2 {
@@ -119,17 +119,17 @@ async fn g25_a16_09_a_repeated_input_is_one_row_and_told_so() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let request = || InputRequest::text("more").mode(QueueMode::Followup).key("k1");
+    let request = || InputRequest::text("more").mode(InputMode::Followup).key("k1");
     let once = talk.engine.inputs().send(&talk.namespace, first.task, request()).await.unwrap();
     let other = talk.another();
     let again = other.inputs().send(&talk.namespace, first.run, request()).await.unwrap();
     assert_eq!((again.outcome.as_str(), again.deduped), ("duplicate", true));
     assert_eq!((again.input, again.task, again.run), (once.input, once.task, once.run));
-    let changed = InputRequest::text("less").mode(QueueMode::Followup).key("k1");
+    let changed = InputRequest::text("less").mode(InputMode::Followup).key("k1");
     let refused =
         talk.engine.inputs().send(&talk.namespace, first.task, changed).await.unwrap_err();
     assert_eq!(refused.code(), "idempotency_mismatch");
-    let queued = InputRequest::text("apart").mode(QueueMode::Queue).key("k2");
+    let queued = InputRequest::text("apart").mode(InputMode::Queue).key("k2");
     let once =
         talk.engine.inputs().send(&talk.namespace, first.task, queued.clone()).await.unwrap();
     let again = talk.engine.inputs().send(&talk.namespace, first.task, queued).await.unwrap();
@@ -154,16 +154,17 @@ async fn the_mode_comes_from_the_call_the_session_the_agent_and_the_caller_in_th
         receipt.outcome.to_string()
     };
     let plain = || InputRequest::text("x");
-    let chat = || InputRequest { defaults: QueueSettings::chat(), ..plain() };
+    let chat = || InputRequest { defaults: InputQueueSettings::chat(), ..plain() };
     assert_eq!(outcome(plain()).await, "queued", "programs");
     assert_eq!(outcome(chat()).await, "steered", "chats");
     let queue = serde_json::json!({"queue": {"mode": "collect"}}).as_object().unwrap().clone();
     talk.engine.update_agent(&talk.namespace, "default", queue).await.unwrap();
     assert_eq!(outcome(chat()).await, "collected", "the agent");
-    let queue = QueueOverride { mode: Some(QueueMode::Steer), ..QueueOverride::default() };
+    let queue =
+        InputQueueOverride { mode: Some(InputMode::Steer), ..InputQueueOverride::default() };
     talk.engine.sessions().set_queue(&talk.namespace, "chat", queue).await.unwrap();
     assert_eq!(outcome(plain()).await, "steered", "the session");
-    assert_eq!(outcome(plain().mode(QueueMode::Followup)).await, "queued", "the call");
+    assert_eq!(outcome(plain().mode(InputMode::Followup)).await, "queued", "the call");
     let unknown = talk.engine.sessions().set_queue(&talk.namespace, "nobody", queue).await;
     assert_eq!(unknown.unwrap_err().code(), "not_found");
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted};
 use provost_store::query;
@@ -116,8 +116,8 @@ async fn g08_a_session_has_one_writer_however_many_workers_there_are() {
         workers.push(node.start().await.unwrap());
         workers.push(node.start().await.unwrap());
     }
-    let queued = |text: &str| AgentCommand {
-        queue_mode: Some(QueueMode::Queue),
+    let queued = |text: &str| TaskRequest {
+        queue_mode: Some(InputMode::Queue),
         new_task: true,
         ..command("chat", text)
     };

@@ -1,7 +1,7 @@
 //! What belongs to a run, and lists by what people ask for.
 
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::lifecycle::RunStatus;
 use provost_engine::{NewSession, Page};
 use provost_model::{self as scripted};
@@ -105,7 +105,7 @@ async fn the_log_of_a_task_says_who_said_what() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
     let talk = Talk::new().await;
-    let labelled = AgentCommand { label: Some("nightly".to_owned()), ..command("s1", "one") };
+    let labelled = TaskRequest { label: Some("nightly".to_owned()), ..command("s1", "one") };
     let first = talk.engine.submit(&talk.namespace, labelled).await.unwrap();
     let second = talk.accept("s2", "two").await;
     let (engine, ns) = (&talk.engine, &talk.namespace);

@@ -23,13 +23,13 @@ async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
     let accepted = talk.accept("chat", "hold it").await;
     talk.mind.hold.entered().await;
     let mut live = talk.engine.store().bus().subscribe(Topic::LiveEvents);
-    let draft = talk.engine.runs().draft(&talk.namespace, accepted.run).unwrap();
-    assert!(draft.whole && draft.epoch > 0, "{draft:?}");
+    let draft = talk.engine.runs().unfinished_turn(&talk.namespace, accepted.run).unwrap();
+    assert!(draft.is_complete && draft.epoch > 0, "{draft:?}");
     let missed = names(&draft.events);
     assert!(missed.contains(&"tool_started".to_owned()), "{missed:?}");
     assert!(!missed.contains(&"turn_finished".to_owned()), "the log tells it: {missed:?}");
     let other: Namespace = "other".parse().unwrap();
-    assert_eq!(talk.engine.runs().draft(&other, accepted.run), None);
+    assert_eq!(talk.engine.runs().unfinished_turn(&other, accepted.run), None);
     talk.mind.hold.open();
     talk.wait(accepted.run).await;
     let mut seen = Vec::new();
@@ -60,9 +60,9 @@ async fn who_joins_in_the_middle_of_a_turn_gets_every_event_once() {
 async fn there_is_no_draft_of_a_run_that_nobody_works_on() {
     let talk = Talk::new().await;
     let accepted = talk.accept("chat", "hello").await;
-    assert_eq!(talk.engine.runs().draft(&talk.namespace, accepted.run), None);
+    assert_eq!(talk.engine.runs().unfinished_turn(&talk.namespace, accepted.run), None);
     let worker = talk.worker().await;
     talk.wait(accepted.run).await;
     worker.stop(Duration::from_secs(5)).await;
-    assert_eq!(talk.engine.runs().draft(&talk.namespace, accepted.run), None);
+    assert_eq!(talk.engine.runs().unfinished_turn(&talk.namespace, accepted.run), None);
 }

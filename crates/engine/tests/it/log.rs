@@ -1,6 +1,6 @@
 //! The log in pages: whole, in order, and cheap wherever one goes on.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, Message, RunId, ToolResult};
 use provost_engine::{AgentConfig, Engine};
@@ -16,7 +16,7 @@ use crate::stage::{Stage, command};
 
 /// Runs of three tasks in two sessions, with events that come one by one from all of them.
 async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
-    let fresh = |session: &str| AgentCommand { new_task: true, ..command(session, "hello") };
+    let fresh = |session: &str| TaskRequest { new_task: true, ..command(session, "hello") };
     let mut runs = Vec::new();
     for session in ["a", "a", "b"] {
         runs.push(stage.engine.submit(&stage.namespace, fresh(session)).await.unwrap().run);
@@ -247,5 +247,5 @@ async fn g60_the_log_of_another_namespace_is_not_there() {
         query::event_log::of_namespace(engine.store(), &foreign, 0, 9).await.unwrap().entries,
         []
     );
-    assert_eq!(engine.runs().draft(&foreign, run), None);
+    assert_eq!(engine.runs().unfinished_turn(&foreign, run), None);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::{EngineOptions, Removed, Retention};
 use provost_model::{self as scripted};
 use provost_store::query;
@@ -27,7 +27,7 @@ async fn g59_old_runs_go_and_the_conversation_stays() {
     })
     .await;
     let _worker = house.engine.start().await.unwrap();
-    let fresh = |text: &str| AgentCommand { new_task: true, ..command("chat", text) };
+    let fresh = |text: &str| TaskRequest { new_task: true, ..command("chat", text) };
     let first = house.accept(fresh("one")).await;
     house.ended(first.run).await;
     house.clock.advance(91 * DAY);
@@ -64,7 +64,7 @@ async fn g59_nothing_that_lives_is_removed() {
     let forever = Some(1000 * DAY);
     let node = house.node(EngineOptions { approval_expiry: forever, ..quick() });
     let _worker = node.start().await.unwrap();
-    let patient = |session: &str| AgentCommand { timeout_ms: Some(0), ..command(session, "go") };
+    let patient = |session: &str| TaskRequest { timeout_ms: Some(0), ..command(session, "go") };
     let parked = house.accept(patient("parked")).await;
     house.parked(parked.run).await;
     let before = house.run(parked.run).await;
@@ -132,7 +132,7 @@ async fn who_keeps_everything_keeps_everything() {
 async fn g59_a_key_is_remembered_as_long_as_its_task() {
     let house = House::new(vec![scripted::text("hello")]).await;
     let _worker = house.engine.start().await.unwrap();
-    let keyed = || AgentCommand { idempotency_key: Some("k1".to_owned()), ..command("chat", "go") };
+    let keyed = || TaskRequest { idempotency_key: Some("k1".to_owned()), ..command("chat", "go") };
     let first = house.accept(keyed()).await;
     house.ended(first.run).await;
     house.clock.advance(80 * DAY);

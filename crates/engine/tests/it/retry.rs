@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
 use serde_json::{Value, json};
 
@@ -116,7 +116,7 @@ async fn g42_a_provider_that_wants_to_be_left_alone_is() {
     };
     let house = failing(1, limited).await;
     let worker = house.engine.start().await.unwrap();
-    let patient = AgentCommand { timeout_ms: Some(0), ..command("chat", "go") };
+    let patient = TaskRequest { timeout_ms: Some(0), ..command("chat", "go") };
     let accepted = house.accept(patient).await;
     let run = house.until(accepted.run, |row| row.failure_count == 1).await;
     let wait = run.not_before.since(house.clock.now());

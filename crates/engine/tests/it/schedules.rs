@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::{
     CatchUp, Engine, EngineDeps, EngineOptions, Overlap, Schedule, ScheduleState, Timing,
 };
@@ -44,7 +44,7 @@ fn every_minute(id: &str) -> Schedule {
         id: id.to_owned(),
         timing: Timing::Cron("* * * * *".to_owned()),
         zone: "UTC".to_owned(),
-        command: AgentCommand::text("tick"),
+        command: TaskRequest::text("tick"),
         catch_up: CatchUp::One,
         overlap: Overlap::Allow,
         jitter_ms: 0,
@@ -195,7 +195,7 @@ async fn what_happens_while_the_last_one_runs_is_stated() {
         (Overlap::CancelPrevious, vec!["cancelled", "running"]),
     ] {
         let stage = at(DAY).await;
-        let command = AgentCommand { timeout_ms: Some(0), ..AgentCommand::text("slow") };
+        let command = TaskRequest { timeout_ms: Some(0), ..TaskRequest::text("slow") };
         let schedule = Schedule { overlap, command, ..every_minute("s") };
         stage.engine.schedules().put(&stage.namespace, schedule).await.unwrap();
         let _worker = stage.worker().await;
@@ -227,7 +227,7 @@ async fn what_happens_while_the_last_one_runs_is_stated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_that_cannot_ask_says_why_and_goes_on() {
     let stage = at(DAY).await;
-    let command = AgentCommand { agent: Some("nobody".to_owned()), ..AgentCommand::text("tick") };
+    let command = TaskRequest { agent: Some("nobody".to_owned()), ..TaskRequest::text("tick") };
     let schedule = Schedule { command, ..every_minute("s") };
     stage.engine.schedules().put(&stage.namespace, schedule.clone()).await.unwrap();
     let _worker = stage.worker().await;
@@ -243,7 +243,7 @@ async fn a_schedule_that_cannot_ask_says_why_and_goes_on() {
         Schedule { zone: "Mars".to_owned(), ..schedule.clone() },
         Schedule { timing: Timing::Cron("nonsense".to_owned()), ..schedule.clone() },
         Schedule { catch_up: CatchUp::All { max: 0 }, ..schedule.clone() },
-        Schedule { command: AgentCommand::default(), ..schedule.clone() },
+        Schedule { command: TaskRequest::default(), ..schedule.clone() },
         Schedule { jitter_ms: u64::MAX, ..schedule },
     ] {
         let error = stage.engine.schedules().put(&stage.namespace, wrong).await.unwrap_err();

@@ -33,7 +33,7 @@ async fn a_name_leads_to_one_session_until_it_is_given_to_a_new_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_with_a_focus_leaves_other_sessions_alone() {
     let focus = Focus::default();
-    let options = EngineOptions { focus: Some(focus.clone()), ..options() };
+    let options = EngineOptions { served_sessions: Some(focus.clone()), ..options() };
     let stage = Stage::with(options, echo).await;
     focus.add(&stage.namespace, "mine");
     let theirs = stage.say("theirs", "one").await;

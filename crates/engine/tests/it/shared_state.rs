@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use provost_agent::{Agent, Delegate};
-use provost_core::command::AgentCommand;
+use provost_agent::{Agent, Subagent};
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, StateScope};
@@ -66,14 +66,14 @@ fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
     let model = || ScriptedModel::answering(|request, _| answer(request));
     let child = Agent::builder("child", model()).tool(count()).build().unwrap();
     let agent = Agent::builder("default", model()).instructions(SHOWN).tool(count());
-    Ok(agent.subagent(&child, Delegate::new("Counts")).build().unwrap())
+    Ok(agent.subagent(&child, Subagent::new("Counts")).build().unwrap())
 }
 
-fn said(session: &str, user: &str, text: &str) -> AgentCommand {
-    AgentCommand { user: Some(user.to_owned()), ..command(session, text) }
+fn said(session: &str, user: &str, text: &str) -> TaskRequest {
+    TaskRequest { user: Some(user.to_owned()), ..command(session, text) }
 }
 
-async fn ask(stage: &Stage, command: AgentCommand) -> String {
+async fn ask(stage: &Stage, command: TaskRequest) -> String {
     let run = stage.engine.submit(&stage.namespace, command).await.unwrap().run;
     text(&stage.wait(run).await)
 }
@@ -88,7 +88,7 @@ async fn what_a_run_sets_another_one_sees_as_far_as_the_name_says() {
     assert_eq!(ask(&stage, said("a", "bob", "show")).await, "1 0 1");
     assert_eq!(ask(&stage, said("b", "ada", "show")).await, "0 2 1");
     // Who hands it in is for whom it is, if nobody else is named.
-    let own = AgentCommand { requested_by: Some("ada".to_owned()), ..command("c", "show") };
+    let own = TaskRequest { requested_by: Some("ada".to_owned()), ..command("c", "show") };
     assert_eq!(ask(&stage, own).await, "0 2 1");
     // A run below is for the same user.
     ask(&stage, said("d", "ada", "child")).await;
@@ -105,7 +105,7 @@ async fn what_a_run_sets_another_one_sees_as_far_as_the_name_says() {
         .unwrap();
     let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
     assert_eq!(rows, [("visits", "1")]);
-    let gone = stage.engine.sessions().forget_state(&stage.namespace, StateScope::App, "").await;
+    let gone = stage.engine.sessions().delete_state(&stage.namespace, StateScope::App, "").await;
     assert_eq!(gone.unwrap(), 1);
     assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 0");
 }
@@ -135,9 +135,9 @@ async fn open(dir: &Path) -> (Engine, Worker) {
     (engine, worker)
 }
 
-fn counted() -> AgentCommand {
+fn counted() -> TaskRequest {
     let key = Some("counted".to_owned());
-    AgentCommand { idempotency_key: key, ..said("a", "ada", "user:visits user:visits") }
+    TaskRequest { idempotency_key: key, ..said("a", "ada", "user:visits user:visits") }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! The whole engine in one thread and in virtual time, with everything that can go wrong decided by a seed.
 //!
 //! One seed is one history: the same commands, crashes, partitions and disk errors every time. A seed that fails is printed;
-//! `scripts/simulate SEED` plays it again.
+//! `scripts/stress simulate SEED` plays it again.
 
 mod check;
 mod node;
@@ -55,7 +55,7 @@ fn seeded_histories_break_nothing() {
     });
     println!("{count} seeds from {first} in {:.1} s", started.elapsed().as_secs_f64());
     for (seed, broken) in &failed {
-        eprintln!("seed {seed}: play it again with `scripts/simulate {seed}`");
+        eprintln!("seed {seed}: play it again with `scripts/stress simulate {seed}`");
         broken.iter().for_each(|line| eprintln!("  {line}"));
     }
     assert!(failed.is_empty(), "{} of {count} seeds failed", failed.len());

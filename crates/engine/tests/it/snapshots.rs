@@ -9,10 +9,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_agent::context::Summarize;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::recovery::EffectClass;
-use provost_core::{Env, Image, Limits, Role, RunId, Source};
-use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Workspaces};
+use provost_core::{Env, Image, Limits, MediaSource, Role, RunId};
+use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, WorkspaceProbe};
 use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
 use provost_store::query;
 use provost_store::{FaultPoint, Faults, Store, StoreError, StoreOptions, params};
@@ -43,7 +43,7 @@ fn output(bytes: u64) -> ToolOutput {
     if bytes < 20_000 {
         return ToolOutput::text(data);
     }
-    let source = Source::Base64 { media_type: "image/png".to_owned(), data };
+    let source = MediaSource::Base64 { media_type: "image/png".to_owned(), data };
     ToolOutput::image(Image { source, detail: None })
 }
 
@@ -259,8 +259,8 @@ async fn g20_a_compaction_that_is_killed_leaves_the_old_context_or_the_new_one()
 /// Says that no workspace ever survives.
 struct Nothing;
 
-impl Workspaces for Nothing {
-    fn survived<'a>(&'a self, _lease: &'a Lease) -> BoxFuture<'a, bool> {
+impl WorkspaceProbe for Nothing {
+    fn is_intact<'a>(&'a self, _lease: &'a Lease) -> BoxFuture<'a, bool> {
         std::future::ready(false).boxed()
     }
 }
@@ -327,7 +327,7 @@ async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
     let namespace = Default::default();
     // What is refused is asked for again, as every caller would.
     while engine.put_agent(&namespace, "default", None, Default::default()).await.is_err() {}
-    let keyed = AgentCommand { idempotency_key: Some("k".to_owned()), ..command("chat", "go") };
+    let keyed = TaskRequest { idempotency_key: Some("k".to_owned()), ..command("chat", "go") };
     let accepted = loop {
         if let Ok(accepted) = engine.submit(&namespace, keyed.clone()).await {
             break accepted;

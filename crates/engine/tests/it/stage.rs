@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::recovery::EffectClass;
 use provost_engine::{
-    AgentConfig, AgentProfile, Agents, DeliveryAdapter, Engine, EngineDeps, EngineError,
+    AgentConfig, AgentProfile, AgentProvider, DeliveryAdapter, Engine, EngineDeps, EngineError,
     EngineOptions, Lease, Worker,
 };
 use provost_model::{ChatRequest, ScriptedModel, Turn};
@@ -84,7 +84,7 @@ impl Stage {
     }
 
     /// A stage with agents of its own, on a clock of its own.
-    pub(crate) async fn of(options: EngineOptions, env: Env, agents: impl Agents) -> Self {
+    pub(crate) async fn of(options: EngineOptions, env: Env, agents: impl AgentProvider) -> Self {
         Self::of_deps(options, env, agents, |deps| deps).await
     }
 
@@ -92,7 +92,7 @@ impl Stage {
     pub(crate) async fn of_deps(
         options: EngineOptions,
         env: Env,
-        agents: impl Agents,
+        agents: impl AgentProvider,
         complete: impl FnOnce(EngineDeps) -> EngineDeps,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -139,13 +139,13 @@ pub(crate) fn with_channel(
     move |deps| EngineDeps { channels: [channel].into(), ..deps }
 }
 
-pub(crate) fn patch(value: Value) -> provost_core::execution_policy::PolicyPatch {
+pub(crate) fn patch(value: Value) -> provost_core::execution_policy::ExecutionPolicyPatch {
     serde_json::from_value(value).unwrap()
 }
 
-pub(crate) fn command(session: &str, text: &str) -> AgentCommand {
+pub(crate) fn command(session: &str, text: &str) -> TaskRequest {
     let session_id: SessionName = session.parse().unwrap();
-    AgentCommand { session_id: Some(session_id), ..AgentCommand::text(text) }
+    TaskRequest { session_id: Some(session_id), ..TaskRequest::text(text) }
 }
 
 /// The text a run ended with.

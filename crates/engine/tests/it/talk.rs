@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt, stream};
 use provost_agent::Agent;
 use provost_bus::Topic;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
-use provost_core::scheduling::QueueMode;
-use provost_core::{Env, Message, ResultPart, Role, RunId, TaskId};
+use provost_core::scheduling::InputMode;
+use provost_core::{Env, Message, Role, RunId, TaskId, ToolResultPart};
 use provost_engine::{
     Accepted, AgentConfig, AgentProfile, Engine, EngineDeps, EngineError, EngineOptions,
     InputReceipt, InputRequest, Lease, Worker, ask_user,
@@ -109,8 +109,8 @@ fn line(message: &Message) -> Vec<String> {
         Role::Tool => message
             .tool_results()
             .map(|result| {
-                let text = |part: &ResultPart| match part {
-                    ResultPart::Text { text } => Some(text.clone()),
+                let text = |part: &ToolResultPart| match part {
+                    ToolResultPart::Text { text } => Some(text.clone()),
                     _ => None,
                 };
                 let text: String = result.parts.iter().filter_map(text).collect();
@@ -263,13 +263,13 @@ impl Talk {
         &self,
         session: &str,
         text: &str,
-        mode: QueueMode,
+        mode: InputMode,
     ) -> Result<Accepted, EngineError> {
-        let command = AgentCommand { queue_mode: Some(mode), ..command(session, text) };
+        let command = TaskRequest { queue_mode: Some(mode), ..command(session, text) };
         self.engine.submit(&self.namespace, command).await
     }
 
-    pub(crate) async fn say(&self, task: TaskId, text: &str, mode: QueueMode) -> InputReceipt {
+    pub(crate) async fn say(&self, task: TaskId, text: &str, mode: InputMode) -> InputReceipt {
         self.try_say(task, text, mode).await.unwrap()
     }
 
@@ -277,7 +277,7 @@ impl Talk {
         &self,
         task: TaskId,
         text: &str,
-        mode: QueueMode,
+        mode: InputMode,
     ) -> Result<InputReceipt, EngineError> {
         self.engine.inputs().send(&self.namespace, task, InputRequest::text(text).mode(mode)).await
     }

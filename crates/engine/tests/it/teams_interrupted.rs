@@ -7,7 +7,7 @@ use provost_agent::team::Team;
 use provost_bus::Topic;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
 use provost_store::query;
@@ -41,7 +41,7 @@ async fn open(dir: &std::path::Path) -> Engine {
     let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
         let worker = ScriptedModel::answering(|_, _| call("risky", json!({})));
         let worker = Agent::builder("worker", worker).tool(risky()).build().unwrap();
-        let team = Team::new("crew").member(&worker, "Does a part");
+        let team = Team::new("crew").template(&worker, "Does a part");
         let model = ScriptedModel::answering(|request, _| lead(request));
         let agent = Agent::builder("default", model).tool(risky()).team(team).build();
         Ok::<_, EngineError>(agent.unwrap())
@@ -83,7 +83,7 @@ async fn a_parked_lead_that_is_interrupted_tells_of_its_members_end_once() {
         children.into_iter().find_map(parked)
     })
     .await;
-    let stop = InputRequest::text("stop").mode(QueueMode::Interrupt);
+    let stop = InputRequest::text("stop").mode(InputMode::Interrupt);
     let receipt = engine.inputs().send(&namespace, lead, stop).await.unwrap();
     assert_eq!(receipt.run, lead);
     let ended = engine.runs().wait(&namespace, lead).await.unwrap();

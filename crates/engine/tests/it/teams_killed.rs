@@ -55,7 +55,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         let worker =
             ScriptedModel::answering(|request, _| says(format!("done: {}", last_words(request))));
         let worker = Agent::builder("worker", worker).build().unwrap();
-        let team = Team::new("crew").member(&worker, "Does a part").max_size(MEMBERS);
+        let team = Team::new("crew").template(&worker, "Does a part").max_size(MEMBERS);
         Ok(Agent::builder("default", lead).team(team).build().unwrap())
     };
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());

@@ -1,21 +1,21 @@
-//! Which of its clocks ended a run: the queue's, one attempt's, the whole run's, or that of silence.
+//! Explains which timeout ended a run: the queue deadline, the attempt timeout, the run timeout or the idle timeout.
 
 use std::time::Duration;
 
 use provost_core::recovery::OutcomeCode;
 
 use super::super::Cause;
-use super::super::told::{Told, problem, span};
-use super::LIMIT;
+use super::super::builder::{ExplanationBuilder, error_detail, span};
+use super::LIMIT_PREFIX;
 use provost_store::query::explain_facts::RunFacts;
 
-/// Who an attempt waits for, as the engine says when a clock of an attempt has run out.
-const WAITED_FOR: [&str; 3] = ["a tool ", "the model ", "the agent "];
+/// Subjects that an attempt waits for, as they begin the engine's detail of an attempt timeout.
+const WAIT_SUBJECTS: [&str; 3] = ["a tool ", "the model ", "the agent "];
 
-/// The clock that ended a run, if one did.
-pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<Told> {
+/// Returns the timeout that ended a run, or `None` if no timeout did.
+pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<ExplanationBuilder> {
     match code {
-        OutcomeCode::Deadline => deadline(facts),
+        OutcomeCode::DeadlineExceeded => deadline(facts),
         OutcomeCode::ToolTimeout | OutcomeCode::ProviderOverloaded | OutcomeCode::Internal => {
             attempt(facts)
         }
@@ -23,56 +23,61 @@ pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<Told> {
     }
 }
 
-/// A clock of one attempt, told by what the engine wrote: errors of others begin with whose they are.
-fn attempt(facts: &RunFacts) -> Option<Told> {
+/// Explains an attempt timeout by the detail that the engine stored. Details of other errors begin with other
+/// subjects.
+fn attempt(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
-    let said = run.detail.as_deref()?;
-    let rest = WAITED_FOR.iter().find_map(|who| said.strip_prefix(who))?;
-    let who = said.strip_suffix(rest)?.trim_end();
+    let run_detail = run.detail.as_deref()?;
+    let rest = WAIT_SUBJECTS.iter().find_map(|who| run_detail.strip_prefix(who))?;
+    let who = run_detail.strip_suffix(rest)?.trim_end();
     let (cause, sentence) = if rest.starts_with("said nothing for") {
-        (Cause::EndedSilence, format!("{} was given up because {who} {rest}.", run.id))
+        (Cause::EndedIdleTimeout, format!("{} was given up because {who} {rest}.", run.id))
     } else if rest.starts_with("was not done within the attempt's") {
-        (Cause::EndedAttemptClock, format!("{} was given up because {who} {rest}.", run.id))
+        (Cause::EndedAttemptTimeout, format!("{} was given up because {who} {rest}.", run.id))
     } else {
         return None;
     };
-    Some(Told::new(cause, sentence).see("failures", run.failure_count))
+    Some(ExplanationBuilder::new(cause, sentence).with_evidence("failures", run.failure_count))
 }
 
-/// The time of the run, or the time it had to begin.
-fn deadline(facts: &RunFacts) -> Option<Told> {
+/// Explains an exceeded deadline, run timeout or queue deadline.
+fn deadline(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, ended) = (&facts.run, facts.run.ended?);
-    if run.detail.as_deref().is_some_and(|said| said.starts_with(LIMIT)) {
+    if run.detail.as_deref().is_some_and(|run_detail| run_detail.starts_with(LIMIT_PREFIX)) {
         let sentence = format!(
-            "{} reached the limit of time of its agent: {}.",
+            "{} reached the time limit of its agent: {}.",
             run.id,
-            problem(run.detail.as_deref())
+            error_detail(run.detail.as_deref())
         );
-        return Some(Told::new(Cause::EndedWallLimit, sentence));
+        return Some(ExplanationBuilder::new(Cause::EndedWallLimit, sentence));
     }
     let by_caller = facts.task.as_ref().and_then(|task| task.deadline);
     if let Some(at) = run.deadline.filter(|at| *at <= ended) {
         if by_caller == Some(at) {
             let sentence = format!(
-                "{} was to be done by {}, the deadline that its caller set, and was not.",
+                "{} did not finish by {}, the deadline that its caller set.",
                 run.id,
                 at.to_rfc3339()
             );
             return Some(
-                Told::new(Cause::EndedDeadline, sentence).see("deadline", at.to_rfc3339()),
+                ExplanationBuilder::new(Cause::EndedDeadline, sentence)
+                    .with_evidence("deadline", at.to_rfc3339()),
             );
         }
         let time = Duration::from_millis(run.timeout_ms.unwrap_or_default());
-        let sentence = format!("{} took longer than the {} that it has.", run.id, span(time));
-        let told = Told::new(Cause::EndedTimeout, sentence).see("timeout", span(time));
-        return Some(told.see_some("began", run.started.map(|at| at.to_rfc3339())));
+        let sentence = format!("{} exceeded its timeout of {}.", run.id, span(time));
+        let explanation = ExplanationBuilder::new(Cause::EndedTimeout, sentence)
+            .with_evidence("timeout", span(time));
+        return Some(
+            explanation.with_evidence_opt("started", run.started.map(|at| at.to_rfc3339())),
+        );
     }
     let at = run.queue_deadline.filter(|at| *at <= ended && run.started.is_none())?;
-    let sentence = format!(
-        "Nobody began {} by {}, and after that it was not to begin any more.",
-        run.id,
-        at.to_rfc3339()
-    );
+    let sentence =
+        format!("No worker started {} by {}, its queue deadline.", run.id, at.to_rfc3339());
     let waited = span(at.since(run.created));
-    Some(Told::new(Cause::EndedQueueDeadline, sentence).see("waited for", waited))
+    Some(
+        ExplanationBuilder::new(Cause::EndedQueueDeadline, sentence)
+            .with_evidence("waited", waited),
+    )
 }

@@ -1,72 +1,76 @@
-//! Why nobody takes a run whose turn it is: its class, the ceilings, and those who work.
+//! Explains why no worker claims a run that is next in its session: its class, the concurrency limits, or the
+//! workers.
 
 use std::collections::BTreeSet;
 
 use provost_core::Timestamp;
 
-use super::super::told::{Told, count, distance, moment};
+use super::super::builder::{ExplanationBuilder, count, distance, timestamp};
 use super::super::{Cause, next};
 use provost_store::query::explain_facts::{Here, Node, RunFacts};
 
-/// What keeps a run from its start, if anything does.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Returns the obstacle to the start of a run, or `None` if there is none.
+pub(super) fn cause(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     paused(facts)
-        .or_else(|| nobody(here, facts))
-        .or_else(|| unmarked(facts))
+        .or_else(|| no_worker(here, facts))
+        .or_else(|| not_marked_ready(facts))
         .or_else(|| breaker(here, facts))
-        .or_else(|| full(facts))
-        .or_else(|| ceilings(facts))
-        .or_else(|| busy(here, facts))
+        .or_else(|| class_full(facts))
+        .or_else(|| limits_reached(facts))
+        .or_else(|| workers_unavailable(here, facts))
 }
 
-fn paused(facts: &RunFacts) -> Option<Told> {
+fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
     if class.desired > 0 {
         return None;
     }
     let sentence = format!(
-        "The class {} of {} is paused: its target is 0 runs at once.",
+        "The class {} of {} is paused: its concurrency limit is 0.",
         class.key, facts.run.id
     );
     Some(
-        Told::new(Cause::ClassPaused, sentence)
-            .see("target of the class", class.desired)
-            .see("at work in the class", class.running)
-            .about(&class.key)
-            .then(next::class(&class.key, provost_core::scheduling::CLASS_DESIRED_DEFAULT)),
+        ExplanationBuilder::new(Cause::ClassPaused, sentence)
+            .with_evidence("concurrency limit", class.desired)
+            .with_evidence("running in the class", class.running)
+            .with_related(&class.key)
+            .with_next_step(next::class(
+                &class.key,
+                provost_core::scheduling::CLASS_CONCURRENCY_DEFAULT,
+            )),
     )
 }
 
-/// Nobody works, or nobody who could do this.
-fn nobody(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains that no live worker could run it.
+fn no_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, alive) = (&facts.run, here.alive());
     if alive.is_empty() {
         let last = here.nodes.iter().map(|node| node.row.seen).max();
-        let sentence = format!("{} waits for a worker and no worker is alive.", run.id);
+        let sentence = format!("{} waits for a worker, but no worker is alive.", run.id);
         return Some(
-            Told::new(Cause::NoWorker, sentence)
-                .see_some("a worker was last seen", last.map(|at| moment(here.now, at)))
-                .then(next::serve()),
+            ExplanationBuilder::new(Cause::NoWorker, sentence)
+                .with_evidence_opt("a worker was last seen", last.map(|at| timestamp(here.now, at)))
+                .with_next_step(next::serve()),
         );
     }
     let newest = alive.iter().map(|node| node.row.build).max().unwrap_or_default();
     if newest < run.min_build {
         let sentence = format!(
-            "{} needs a worker of build {} and the newest that is alive is of build {newest}.",
+            "{} needs a worker of build {} or newer, but the newest live worker has build {newest}.",
             run.id, run.min_build,
         );
         return Some(
-            Told::new(Cause::NewerWorker, sentence)
-                .see("needed build", run.min_build)
-                .see("newest build", newest)
-                .then(next::serve()),
+            ExplanationBuilder::new(Cause::NewerWorker, sentence)
+                .with_evidence("required build", run.min_build)
+                .with_evidence("newest build", newest)
+                .with_next_step(next::serve()),
         );
     }
-    others_only(here, facts).or_else(|| guarded(here, facts))
+    no_matching_worker(here, facts).or_else(|| boot_guard(here, facts))
 }
 
-/// Those who work serve others.
-fn others_only(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains that the live workers serve other pools or sessions.
+fn no_matching_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, alive) = (&facts.run, here.alive());
     let workers = count(alive.len() as u64, "worker", "workers");
     let pools: BTreeSet<&str> = alive.iter().map(|node| node.row.pool.as_str()).collect();
@@ -77,10 +81,10 @@ fn others_only(here: &Here, facts: &RunFacts) -> Option<Told> {
             run.id, run.pool,
         );
         return Some(
-            Told::new(Cause::OtherPool, sentence)
-                .see("pool", &run.pool)
-                .see("pools that are served", pools)
-                .then(next::serve()),
+            ExplanationBuilder::new(Cause::OtherPool, sentence)
+                .with_evidence("pool", &run.pool)
+                .with_evidence("served pools", pools)
+                .with_next_step(next::serve()),
         );
     }
     if !here.takers(run).is_empty() {
@@ -93,67 +97,73 @@ fn others_only(here: &Here, facts: &RunFacts) -> Option<Told> {
         run.id, run.session_id,
     );
     Some(
-        Told::new(Cause::OtherSessions, sentence)
-            .see("session", &run.session_id)
-            .see("sessions that are served", served.join(", "))
-            .then(next::serve()),
+        ExplanationBuilder::new(Cause::OtherSessions, sentence)
+            .with_evidence("session", &run.session_id)
+            .with_evidence("served sessions", served.join(", "))
+            .with_next_step(next::serve()),
     )
 }
 
-/// Those who could do it begin nothing for a while.
-fn guarded(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains that every eligible worker has stopped starting runs after repeated crashes.
+fn boot_guard(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, takers) = (&facts.run, here.takers(&facts.run));
     let idle = takers.iter().map(|node| node.row.idle_until.filter(|until| *until > here.now));
     let until: Timestamp = idle.collect::<Option<Vec<_>>>()?.into_iter().min()?;
     let sentence = format!(
-        "The service crashed again and again, so nothing is begun for a while: {} can start {}.",
+        "The service crashed repeatedly, so it starts no runs for a while: {} can start {}.",
         run.id,
         distance(here.now, until),
     );
-    Some(Told::new(Cause::BootGuard, sentence).see("begins nothing until", moment(here.now, until)))
+    Some(
+        ExplanationBuilder::new(Cause::BootGuard, sentence)
+            .with_evidence("starts nothing until", timestamp(here.now, until)),
+    )
 }
 
-/// It is due and first in its session, and is not marked as that.
-fn unmarked(facts: &RunFacts) -> Option<Told> {
+/// Explains a run that is due and first in its session, but whose row is not marked as ready.
+fn not_marked_ready(facts: &RunFacts) -> Option<ExplanationBuilder> {
     if facts.run.ready {
         return None;
     }
     let sentence = format!(
-        "{} is due and first in its session but not marked as ready: a worker repairs that at its next look, within half a \
-         minute.",
+        "{} is due and first in its session but not marked as ready: a worker repairs this at its next check, within 30 \
+         seconds.",
         facts.run.id
     );
-    Some(Told::new(Cause::DueUnmarked, sentence).see("marked as ready", false))
+    Some(
+        ExplanationBuilder::new(Cause::DueNotMarked, sentence)
+            .with_evidence("marked as ready", false),
+    )
 }
 
-fn breaker(here: &Here, facts: &RunFacts) -> Option<Told> {
+fn breaker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
     let until = class.probe_at.filter(|until| *until > here.now)?;
     let failures = serde_json::from_str::<Vec<Timestamp>>(&class.failures).unwrap_or_default();
     let sentence = format!(
-        "The last {} of the class {} could not even be started, so {} waits: one is tried {}.",
+        "The last {} of the class {} failed to start, so {} waits: the next try is {}.",
         count(failures.len() as u64, "run", "runs"),
         class.key,
         facts.run.id,
         distance(here.now, until),
     );
-    let last = failures.last().map(|at| moment(here.now, *at));
+    let last = failures.last().map(|at| timestamp(here.now, *at));
     Some(
-        Told::new(Cause::Breaker, sentence)
-            .see("health of the class", &class.health)
-            .see("next try", moment(here.now, until))
-            .see_some("last failure", last)
-            .about(&class.key),
+        ExplanationBuilder::new(Cause::ClassBreaker, sentence)
+            .with_evidence("health of the class", &class.health)
+            .with_evidence("next try", timestamp(here.now, until))
+            .with_evidence_opt("last failure", last)
+            .with_related(&class.key),
     )
 }
 
-fn full(facts: &RunFacts) -> Option<Told> {
+fn class_full(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, class) = (&facts.run, &facts.class);
     if class.running < class.desired {
         return None;
     }
     let sentence = format!(
-        "{} of {} places of the class {} are taken; {} comes after {}.",
+        "{} of {} slots of the class {} are in use; {} comes after {}.",
         class.running,
         class.desired,
         class.key,
@@ -161,17 +171,17 @@ fn full(facts: &RunFacts) -> Option<Told> {
         count(facts.ahead_in_class, "other run", "other runs"),
     );
     Some(
-        Told::new(Cause::ClassFull, sentence)
-            .see("target of the class", class.desired)
-            .see("at work in the class", class.running)
-            .see("ahead in its class", facts.ahead_in_class)
-            .about(&class.key)
-            .then(next::runs())
-            .then(next::class(&class.key, class.desired * 2)),
+        ExplanationBuilder::new(Cause::ClassFull, sentence)
+            .with_evidence("concurrency limit", class.desired)
+            .with_evidence("running in the class", class.running)
+            .with_evidence("ahead in its class", facts.ahead_in_class)
+            .with_related(&class.key)
+            .with_next_step(next::runs())
+            .with_next_step(next::class(&class.key, class.desired * 2)),
     )
 }
 
-fn ceilings(facts: &RunFacts) -> Option<Told> {
+fn limits_reached(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let scopes = [
         (&facts.namespace_ceiling, Cause::NamespaceCeiling, "namespace", &run.namespace),
@@ -180,31 +190,35 @@ fn ceilings(facts: &RunFacts) -> Option<Told> {
     for (ceiling, cause, what, name) in scopes {
         let Some(row) = ceiling.as_ref().filter(|row| row.running >= row.desired) else { continue };
         let sentence = format!(
-            "The {what} `{name}` may have {} at work at once and has {}, so {} waits.",
+            "The {what} `{name}` is limited to {} at a time and has {}, so {} waits.",
             count(row.desired, "run", "runs"),
             row.running,
             run.id,
         );
         return Some(
-            Told::new(cause, sentence)
-                .see("ceiling", row.desired)
-                .see("at work below it", row.running)
-                .then(next::runs()),
+            ExplanationBuilder::new(cause, sentence)
+                .with_evidence("concurrency limit", row.desired)
+                .with_evidence("running", row.running)
+                .with_next_step(next::runs()),
         );
     }
     None
 }
 
-/// Those who could do it have no place for it.
-fn busy(here: &Here, facts: &RunFacts) -> Option<Told> {
+/// Explains that every eligible worker is draining or at its capacity.
+fn workers_unavailable(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let able = here.takers(run);
     let workers = count(able.len() as u64, "worker", "workers");
     if able.iter().all(|node| node.row.draining.is_some()) {
         let sentence =
-            format!("{} waits for another worker: {workers} alive, and stopping.", run.id);
-        let told = Told::new(Cause::WorkersDraining, sentence).then(next::serve());
-        return Some(able.iter().fold(told, |told, node| told.about(node.row.id)));
+            format!("{} waits for another worker: {workers} alive, but draining.", run.id);
+        let explanation =
+            ExplanationBuilder::new(Cause::WorkersDraining, sentence).with_next_step(next::serve());
+        return Some(
+            able.iter()
+                .fold(explanation, |explanation, node| explanation.with_related(node.row.id)),
+        );
     }
     let works = |node: &&&Node| node.row.draining.is_none();
     if able.iter().filter(works).any(|node| node.carries < node.row.capacity) {
@@ -213,14 +227,14 @@ fn busy(here: &Here, facts: &RunFacts) -> Option<Told> {
     let carried: u64 = able.iter().map(|node| node.carries).sum();
     let capacity: u64 = able.iter().map(|node| node.row.capacity).sum();
     let sentence = format!(
-        "{} waits for a free worker: {workers} alive, and together they carry {carried} of at most {capacity} runs.",
+        "{} waits for a free worker: {workers} alive, executing {carried} of at most {capacity} runs.",
         run.id,
     );
     Some(
-        Told::new(Cause::WorkersFull, sentence)
-            .see("runs that they carry at most", capacity)
-            .see("runs that they carry", carried)
-            .then(next::runs())
-            .then(next::serve()),
+        ExplanationBuilder::new(Cause::WorkersFull, sentence)
+            .with_evidence("capacity", capacity)
+            .with_evidence("executing runs", carried)
+            .with_next_step(next::runs())
+            .with_next_step(next::serve()),
     )
 }

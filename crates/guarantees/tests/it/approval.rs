@@ -1,6 +1,6 @@
 //! Waiting for people: through the end of every process, and through days.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 
 use crate::stage::{Stage, in_session};
 
@@ -11,7 +11,7 @@ const LATER: &str = "259200000";
 async fn g31_a_question_outlives_every_process_and_three_days() {
     let stage = Stage::new().await;
     // Neither the run nor the question has a time that is over by then.
-    let command = AgentCommand { timeout_ms: Some(0), ..in_session("s", "do ask:a; say done") };
+    let command = TaskRequest { timeout_ms: Some(0), ..in_session("s", "do ask:a; say done") };
     let run = stage.accept(command).await.run;
     let worker = stage.worker_with(&["--approval-expiry-ms", "604800000"], "").await;
     stage.until(run, |row| row.phase == "parked").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::{Env, RunId};
 use provost_engine::Cancelled;
 use provost_testkit::EffectPath;
@@ -137,7 +137,7 @@ async fn g39_a_cancel_killed_before_its_commit_is_none() {
 async fn g40_a_deadline_ends_what_is_queued_or_parked_after_restarts_too() {
     let stage = Stage::new().await;
     let deadline = Some(Env::system().now().after(Duration::from_secs(2)));
-    let timed = |session: &str, text: &str| AgentCommand {
+    let timed = |session: &str, text: &str| TaskRequest {
         deadline,
         new_task: true,
         ..in_session(session, text)
@@ -171,7 +171,7 @@ async fn g40_a_deadline_ends_what_is_queued_or_parked_after_restarts_too() {
 async fn g40_a_deadline_that_passed_while_nobody_was_there_is_found_at_the_start() {
     let stage = Stage::new().await;
     let deadline = Some(Env::system().now().after(Duration::from_secs(60)));
-    let command = AgentCommand { deadline, ..AgentCommand::text("do keyed:a; say done") };
+    let command = TaskRequest { deadline, ..TaskRequest::text("do keyed:a; say done") };
     let run = stage.accept(command).await.run;
     let _worker = stage.worker_with(&["--database-clock-ms", "61000"], "").await;
     let row = stage.wait(run).await;

@@ -1,7 +1,7 @@
 //! Runs below runs: no twins, and the parent learns of each end once.
 
 use provost_core::RunId;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_testkit::EffectPath;
 
 use crate::stage::{Stage, in_session};
@@ -24,7 +24,7 @@ fn told(stage: &Stage) -> usize {
 }
 
 async fn parent(stage: &Stage, plan: &str) -> RunId {
-    stage.accept(AgentCommand { ..in_session("s", plan) }).await.run
+    stage.accept(TaskRequest { ..in_session("s", plan) }).await.run
 }
 
 #[tokio::test]

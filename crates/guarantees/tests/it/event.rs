@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::Cancelled;
 
 use crate::stage::{LONG, Stage, in_session};
@@ -83,7 +83,7 @@ async fn g47_an_end_is_never_changed() {
     assert!(answered.map_or(true, |answered| !answered.counted), "the answer comes too late");
     let again = stage.engine.runs().cancel(&stage.namespace, run).await.unwrap();
     assert_eq!(again, Cancelled::AlreadyTerminal);
-    let next = stage.accept(AgentCommand { ..in_session("s", "do say next") }).await;
+    let next = stage.accept(TaskRequest { ..in_session("s", "do say next") }).await;
     assert_ne!(next.run, run, "what is said later is another run");
     assert_eq!(stage.answer(next.run).await, "next");
     worker.terminate().unwrap();

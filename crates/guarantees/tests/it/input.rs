@@ -1,14 +1,14 @@
 //! What is said to a run that is at work: delivered once, in order, whoever dies.
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_testkit::EffectPath;
 
 use crate::plan::messages;
 use crate::stage::{LONG, Stage, in_session};
 
-fn said(mode: QueueMode, text: &str) -> AgentCommand {
-    AgentCommand { queue_mode: Some(mode), ..in_session("s", text) }
+fn said(mode: InputMode, text: &str) -> TaskRequest {
+    TaskRequest { queue_mode: Some(mode), ..in_session("s", text) }
 }
 
 /// What people said, in the last request.
@@ -26,7 +26,7 @@ async fn g23_an_input_that_was_stored_is_delivered_once_and_in_order() {
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
     for text in ["first", "second"] {
-        let accepted = stage.accept(said(QueueMode::Steer, text)).await;
+        let accepted = stage.accept(said(InputMode::Steer, text)).await;
         assert_eq!(accepted.run, run, "it goes into the run that is at work");
     }
     worker.kill().await.unwrap();
@@ -42,11 +42,11 @@ async fn g23_an_input_that_was_stored_is_delivered_once_and_in_order() {
 async fn g23_a_follow_up_is_answered_after_a_kill_and_only_once() {
     let stage = Stage::new().await;
     stage.ledger.hold(EffectPath::Keyed);
-    let first = stage.accept(said(QueueMode::Followup, "do keyed:a; say one")).await;
+    let first = stage.accept(said(InputMode::Followup, "do keyed:a; say one")).await;
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
-    stage.accept(said(QueueMode::Followup, "do keyed:b; say two")).await;
-    stage.accept(said(QueueMode::Followup, "do keyed:c; say three")).await;
+    stage.accept(said(InputMode::Followup, "do keyed:b; say two")).await;
+    stage.accept(said(InputMode::Followup, "do keyed:c; say three")).await;
     worker.kill().await.unwrap();
     stage.ledger.release();
     let _worker = stage.worker().await;
@@ -66,7 +66,7 @@ async fn g24_an_input_that_was_read_and_not_answered_is_read_again_once() {
     let run = stage.accept(in_session("s", "do keyed:a; silent say done")).await.run;
     let worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
-    stage.accept(said(QueueMode::Steer, "by the way")).await;
+    stage.accept(said(InputMode::Steer, "by the way")).await;
     stage.looked_around(run).await;
     stage.ledger.release();
     stage.provider.wait_for_requests(2).await;
@@ -87,7 +87,7 @@ async fn g24_a_kill_while_an_input_enters_the_run_loses_nothing() {
         let run = stage.accept(in_session("s", "do keyed:a; say done")).await.run;
         let worker = stage.worker_until(&format!("{place}=kill")).await;
         stage.ledger.wait_for_calls(1).await;
-        stage.accept(said(QueueMode::Steer, "by the way")).await;
+        stage.accept(said(InputMode::Steer, "by the way")).await;
         stage.looked_around(run).await;
         stage.ledger.release();
         worker.wait(LONG).await.unwrap();
@@ -104,7 +104,7 @@ async fn g27_an_interrupt_settles_the_old_attempt_before_the_new_one_starts() {
     let first = stage.accept(in_session("s", "do opaque:a; say old")).await;
     let _worker = stage.worker().await;
     stage.ledger.wait_for_calls(1).await;
-    let second = stage.accept(said(QueueMode::Interrupt, "do say new")).await;
+    let second = stage.accept(said(InputMode::Interrupt, "do say new")).await;
     let row = stage.wait(second.run).await;
     assert_eq!(crate::stage::text(&row), "new");
     stage.ledger_holds(0).await;

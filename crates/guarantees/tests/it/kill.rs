@@ -1,6 +1,6 @@
 //! `kill -9` at random moments, under load: nothing lost, nothing doubled, no gap, every run ends.
 //!
-//! Twenty kills in the test command; `scripts/soak` does more. The seed decides the work and the moments, as far as a machine
+//! Twenty kills in the test command; `scripts/stress kill` does more. The seed decides the work and the moments, as far as a machine
 //! that does other things at the same time lets it.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::{Env, RunId};
 use provost_store::table::work::run_step::RunStepRow;
 use provost_testkit::{EffectPath, Process, history};
@@ -107,14 +107,14 @@ impl Work {
         self.turns += turns.len() + 1;
         let plan = format!("do {}; say {number}", turns.join("; "));
         let command = match chance.below(4) {
-            0 => AgentCommand {
+            0 => TaskRequest {
                 new_task: true,
                 ..in_session(&format!("s{}", chance.below(4)), &plan)
             },
-            _ => AgentCommand::text(plan),
+            _ => TaskRequest::text(plan),
         };
         let lane = format!("lane-{}", chance.below(LANES));
-        stage.accept(AgentCommand { lane: Some(lane), ..command }).await.run
+        stage.accept(TaskRequest { lane: Some(lane), ..command }).await.run
     }
 }
 
@@ -296,7 +296,10 @@ async fn g43_killed_at_random_moments_under_load_nothing_is_lost_or_doubled() {
     }
     let summary = judge(&stage, &work, seed, kills, started).await;
     eprintln!("{summary}");
-    assert!(summary.is_clean(), "again: scripts/soak --kills {kills} --seed {seed}\n{summary}");
+    assert!(
+        summary.is_clean(),
+        "again: scripts/stress kill --kills {kills} --seed {seed}\n{summary}"
+    );
     let probes = stage.ledger.log().iter().filter(|call| call.path == EffectPath::Probe).count();
     eprintln!("questions about effects that a kill cut off: {probes}");
     assert_eq!(stage.one("SELECT SUM(running) FROM exec_class").await, 0, "no slot is left taken");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use futures::future::join_all;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_store::params;
 use provost_testkit::{EffectPath, history};
 
@@ -82,7 +82,7 @@ async fn g08_a_session_has_one_writer_however_many_workers_there_are() {
     for n in 0..12 {
         let plan = format!("do keyed:k{n}; pure:p{n}; say {n}");
         let command = in_session(&format!("session-{}", n % 3), &plan);
-        let command = AgentCommand { new_task: n % 2 == 0, ..command };
+        let command = TaskRequest { new_task: n % 2 == 0, ..command };
         runs.push(stage.accept(command).await.run);
     }
     let _workers = join_all((0..3).map(|_| stage.worker())).await;

@@ -1,7 +1,7 @@
 //! Nodes that come and go while work is done: classes keep their bounds, schedules their ticks, and who leaves hands over.
 
 use futures::future::join_all;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::{CatchUp, Overlap, Schedule, Timing};
 use provost_testkit::EffectPath;
 
@@ -52,7 +52,7 @@ async fn g53_every_tick_makes_one_task_whichever_scheduler_is_killed_at_it() {
         id: "tick".to_owned(),
         timing: Timing::EveryMs(1_000),
         zone: "UTC".to_owned(),
-        command: AgentCommand::text("do keyed:t; say done"),
+        command: TaskRequest::text("do keyed:t; say done"),
         catch_up: CatchUp::All { max: 100 },
         overlap: Overlap::Allow,
         jitter_ms: 0,

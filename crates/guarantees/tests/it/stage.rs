@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::execution_policy::PolicyPatch;
+use provost_core::command::TaskRequest;
+use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::{Env, RunId, TaskId};
 use provost_engine::{
@@ -68,7 +68,8 @@ impl Stage {
     /// Gives the agent a configuration; runs that are there keep theirs.
     pub(crate) async fn configure(&self, config: Value) {
         let more: Map<String, Value> = serde_json::from_value(config).unwrap();
-        let policy: PolicyPatch = serde_json::from_value(json!({"interactive": true})).unwrap();
+        let policy: ExecutionPolicyPatch =
+            serde_json::from_value(json!({"interactive": true})).unwrap();
         let config = AgentConfig { policy, more, ..AgentConfig::default() };
         self.engine.put_agent(&self.namespace, "default", None, config).await.unwrap();
     }
@@ -177,13 +178,13 @@ impl Stage {
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    pub(crate) async fn accept(&self, command: AgentCommand) -> Accepted {
+    pub(crate) async fn accept(&self, command: TaskRequest) -> Accepted {
         self.engine.submit(&self.namespace, command).await.unwrap()
     }
 
     /// Says something in a session of its own.
     pub(crate) async fn say(&self, text: &str) -> RunId {
-        self.accept(AgentCommand::text(text)).await.run
+        self.accept(TaskRequest::text(text)).await.run
     }
 
     /// Waits for the end of a run.
@@ -364,9 +365,9 @@ pub(crate) fn is_terminal(kind: &str) -> bool {
 }
 
 /// A command in a session.
-pub(crate) fn in_session(session: &str, text: &str) -> AgentCommand {
+pub(crate) fn in_session(session: &str, text: &str) -> TaskRequest {
     let session_id: SessionName = session.parse().unwrap();
-    AgentCommand { session_id: Some(session_id), ..AgentCommand::text(text) }
+    TaskRequest { session_id: Some(session_id), ..TaskRequest::text(text) }
 }
 
 /// The text a run ended with.

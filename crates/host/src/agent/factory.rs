@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_agent::Agent;
-use provost_engine::{AgentProfile, Agents, EngineError, Lease};
+use provost_engine::{AgentProfile, AgentProvider, EngineError, Lease};
 
 use super::{AGENT, AgentSpec, DECLARED, HostDefaults, MORE};
 use crate::error::HostError;
@@ -64,7 +64,7 @@ impl AgentFactory {
     }
 }
 
-impl Agents for AgentFactory {
+impl AgentProvider for AgentFactory {
     fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError> {
         self.build_in(profile, &lease.namespace)
             .map_err(|problem| EngineError::Agent { agent: profile.name.clone(), problem })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
-use provost_engine::{Lease, Workspaces as Survivors};
+use provost_engine::{Lease, WorkspaceProbe as Survivors};
 use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
 
 use super::ToolProvider;
@@ -34,7 +34,7 @@ impl ToolProvider {
 struct Asked(Workspaces);
 
 impl Survivors for Asked {
-    fn survived<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, bool> {
+    fn is_intact<'a>(&'a self, lease: &'a Lease) -> BoxFuture<'a, bool> {
         self.0.survived(&lease.namespace, &lease.session).boxed()
     }
 }

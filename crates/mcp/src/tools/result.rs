@@ -2,7 +2,7 @@
 //!
 //! Invariant: whatever a server sends, the outcome can be sent to a model: bytes that are no base 64 never get that far.
 
-use provost_core::{Document, Image, ResultPart, Source};
+use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_tool::ToolOutput;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde::Deserialize as _;
@@ -40,12 +40,12 @@ pub(crate) fn loose_output(mut result: Value) -> Option<ToolOutput> {
 }
 
 fn assemble(
-    parts: impl ExactSizeIterator<Item = ResultPart>,
+    parts: impl ExactSizeIterator<Item = ToolResultPart>,
     structured: Option<Value>,
     is_error: bool,
 ) -> ToolOutput {
     let dropped = parts.len().saturating_sub(PARTS_MAX);
-    let mut parts: Vec<ResultPart> = parts.take(PARTS_MAX).collect();
+    let mut parts: Vec<ToolResultPart> = parts.take(PARTS_MAX).collect();
     if dropped > 0 {
         parts.push(text(format!("[{dropped} further parts were left out]")));
     }
@@ -64,8 +64,8 @@ fn assemble(
     output
 }
 
-fn says(part: &ResultPart, value: &Value) -> bool {
-    let ResultPart::Text { text } = part else {
+fn says(part: &ToolResultPart, value: &Value) -> bool {
+    let ToolResultPart::Text { text } = part else {
         return false;
     };
     // A library in wide use wraps what is no object like this.
@@ -78,11 +78,11 @@ fn says(part: &ResultPart, value: &Value) -> bool {
     same(value) || wrapped.is_some_and(same)
 }
 
-fn text(text: impl Into<String>) -> ResultPart {
-    ResultPart::Text { text: text.into() }
+fn text(text: impl Into<String>) -> ToolResultPart {
+    ToolResultPart::Text { text: text.into() }
 }
 
-fn part(block: ContentBlock) -> ResultPart {
+fn part(block: ContentBlock) -> ToolResultPart {
     match block {
         ContentBlock::Text(block) => text(block.text),
         ContentBlock::Image(block) => binary(None, block.mime_type, block.data),
@@ -97,7 +97,7 @@ fn part(block: ContentBlock) -> ResultPart {
     }
 }
 
-fn resource(resource: ResourceContents) -> ResultPart {
+fn resource(resource: ResourceContents) -> ToolResultPart {
     match resource {
         ResourceContents::TextResourceContents { uri, text: body, .. } => {
             text(format!("[resource {uri}]\n{body}"))
@@ -111,18 +111,18 @@ fn resource(resource: ResourceContents) -> ResultPart {
 }
 
 /// Bytes that came with a result: a picture, or a file of any other kind.
-fn binary(uri: Option<String>, media_type: String, data: String) -> ResultPart {
+fn binary(uri: Option<String>, media_type: String, data: String) -> ToolResultPart {
     let kind = brief(media_type.as_str());
-    let source = Source::Base64 { media_type, data };
+    let source = MediaSource::Base64 { media_type, data };
     if source.decode().is_none() {
         return text(format!("[a {kind} was left out: it is not valid base 64]"));
     }
     if kind.starts_with("image/") {
-        return ResultPart::Image(Image { source, detail: None });
+        return ToolResultPart::Image(Image { source, detail: None });
     }
     let name =
         uri.as_deref().and_then(|uri| uri.rsplit('/').next()).filter(|name| !name.is_empty());
-    ResultPart::File(Document { source, name: name.map(str::to_owned) })
+    ToolResultPart::File(Document { source, name: name.map(str::to_owned) })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::ResultPart;
+use provost_core::ToolResultPart;
 use provost_mcp::{Elicitation, Era, McpPool, TraceContext};
 use provost_tool::{Deps, ToolError};
 use serde_json::{Value, json};
@@ -48,8 +48,8 @@ async fn content_that_nobody_knows_does_not_hide_the_rest() {
     let pool = McpPool::new();
     let tools = pool.toolset(server("good")).unwrap();
     let output = Caller::default().call(&tools, "test_odd", json!({})).await.unwrap();
-    assert!(matches!(&output.parts[0], ResultPart::Text { text } if text.contains("hologram")));
-    assert!(matches!(&output.parts[1], ResultPart::Text { text } if text == "flat"));
+    assert!(matches!(&output.parts[0], ToolResultPart::Text { text } if text.contains("hologram")));
+    assert!(matches!(&output.parts[1], ToolResultPart::Text { text } if text == "flat"));
     pool.close().await;
 }
 

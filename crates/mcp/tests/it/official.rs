@@ -1,12 +1,12 @@
 //! The servers that the protocol's own makers have written, used by an agent.
 //!
-//! They are found through `PROVOST_MCP_SERVERS`, which names the directory that `scripts/mcp-servers` prints.
+//! They are found through `PROVOST_MCP_SERVERS`, which names the directory that `scripts/setup mcp` prints.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use provost_agent::Agent;
-use provost_core::{ResultPart, ToolResult};
+use provost_core::{ToolResult, ToolResultPart};
 use provost_mcp::{McpPool, McpServer};
 use provost_model::{ScriptedModel, Turn, call, text};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const VARIABLE: &str = "PROVOST_MCP_SERVERS";
 fn installed() -> Option<PathBuf> {
     let dir = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     if dir.is_none() {
-        println!("skipped: {VARIABLE} is not set; scripts/mcp-servers installs the servers");
+        println!("skipped: {VARIABLE} is not set; scripts/setup mcp installs the servers");
     }
     dir
 }
@@ -75,10 +75,10 @@ async fn everything() {
     .await;
     assert!(results[0].to_text().contains("hello"));
     assert!(results[1].to_text().contains('5'));
-    assert!(results[2].parts.iter().any(|part| matches!(part, ResultPart::Image(_))));
+    assert!(results[2].parts.iter().any(|part| matches!(part, ToolResultPart::Image(_))));
     let metadata = results[3].metadata.as_ref().unwrap();
     assert!(metadata["structured_content"].is_object(), "{metadata}");
-    assert!(results[4].parts.iter().any(|part| matches!(part, ResultPart::File(_))));
+    assert!(results[4].parts.iter().any(|part| matches!(part, ToolResultPart::File(_))));
     assert!(results[5].to_text().contains("[resource "));
     assert!(results[6].to_text().contains("completed"), "{}", results[6].to_text());
 }

@@ -82,7 +82,7 @@ fn model() -> ScriptedModel {
 async fn work_until_nothing_is_left() {
     let Some(path) = std::env::var_os(FILE_VARIABLE).map(PathBuf::from) else { return };
     let shift = std::env::var(SHIFT_VARIABLE).unwrap().parse().unwrap();
-    let memories = memories(&path, Env::shifted(shift));
+    let memories = memories(&path, Env::with_clock_offset(shift));
     let options = KeeperOptions { workers: 1, ..KeeperOptions::default() };
     let keeper = MemoryKeeper::start(memories, Arc::new(model()), options);
     keeper.close().await;

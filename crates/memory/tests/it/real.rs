@@ -1,4 +1,4 @@
-//! With a real embedding model behind the real wire; see `scripts/real-embeddings`.
+//! With a real embedding model behind the real wire; see `scripts/conformance embeddings`.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ const OTHERS: [&str; 6] = [
 ];
 
 #[tokio::test]
-#[ignore = "needs a real embedding model: run scripts/real-embeddings"]
+#[ignore = "needs a real embedding model: run scripts/conformance embeddings"]
 async fn real_embeddings_rank_the_known_pair_first() {
-    let url = std::env::var(URL_VARIABLE).expect("scripts/real-embeddings sets it");
+    let url = std::env::var(URL_VARIABLE).expect("scripts/conformance embeddings sets it");
     let embedder = openai_embeddings("local", url, "all-MiniLM-L6-v2", DIMENSIONS).build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteMemoryStore::open(folder.path().join("memory.db")).unwrap();

@@ -155,7 +155,7 @@ fn common(endpoints: &[Arc<LiveEndpoint>]) -> Option<ModelInfo> {
     for other in others.iter().map(|endpoint| &endpoint.info) {
         info.stand_ins.extend(other.names().map(|(at, name)| (at.to_owned(), name.to_owned())));
         info.max_output = info.max_output.zip(other.max_output).map(|(one, two)| one.max(two));
-        info.pricing = info.pricing.zip(other.pricing).and_then(|(one, two)| one.highest(&two));
+        info.pricing = info.pricing.zip(other.pricing).and_then(|(one, two)| one.max_prices(&two));
         info.tools &= other.tools;
         info.images &= other.images;
         info.native_output = match (info.native_output, other.native_output) {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream;
-use provost_core::{Opaque, StopReason, Usage};
+use provost_core::{ProviderData, StopReason, Usage};
 use serde_json::Value;
 
 use crate::{
@@ -92,7 +92,7 @@ impl Turn {
 
     /// Closes the reasoning with a provider's own data.
     #[must_use]
-    pub fn opaque(mut self, opaque: Opaque) -> Self {
+    pub fn opaque(mut self, opaque: ProviderData) -> Self {
         self.events.push(ModelEvent::ReasoningOpaque(opaque));
         self
     }

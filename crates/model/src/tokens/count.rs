@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use provost_core::{Document, Message, Part, ResultPart, Role, Source, ToolDef};
+use provost_core::{
+    ContentPart, Document, MediaSource, Message, Role, ToolDefinition, ToolResultPart,
+};
 use serde::{Deserialize, Serialize};
 
 const SYSTEM_TOKENS: u64 = 15;
@@ -80,7 +82,7 @@ pub fn count_request(
     counter: &dyn TokenCounter,
     system: Option<&str>,
     messages: &[Arc<Message>],
-    tools: &[Arc<ToolDef>],
+    tools: &[Arc<ToolDefinition>],
 ) -> TokenCount {
     TokenCount {
         system: system.map_or(0, |system| count_system(counter, system)),
@@ -107,8 +109,8 @@ pub fn count_message(counter: &dyn TokenCounter, message: &Message) -> u64 {
 }
 
 /// Tokens of the tools on offer.
-pub fn count_tools(counter: &dyn TokenCounter, tools: &[Arc<ToolDef>]) -> u64 {
-    let count = |tool: &Arc<ToolDef>| {
+pub fn count_tools(counter: &dyn TokenCounter, tools: &[Arc<ToolDefinition>]) -> u64 {
+    let count = |tool: &Arc<ToolDefinition>| {
         TOOL_TOKENS
             + counter.count(&tool.name)
             + counter.count(&tool.description)
@@ -117,38 +119,38 @@ pub fn count_tools(counter: &dyn TokenCounter, tools: &[Arc<ToolDef>]) -> u64 {
     tools.iter().map(count).sum()
 }
 
-fn count_part(counter: &dyn TokenCounter, part: &Part) -> u64 {
+fn count_part(counter: &dyn TokenCounter, part: &ContentPart) -> u64 {
     match part {
-        Part::Text { text } => counter.count(text),
-        Part::Image(_) => IMAGE_TOKENS,
-        Part::Document(document) => count_document(document),
-        Part::Reasoning(reasoning) => match &reasoning.opaque {
+        ContentPart::Text { text } => counter.count(text),
+        ContentPart::Image(_) => IMAGE_TOKENS,
+        ContentPart::Document(document) => count_document(document),
+        ContentPart::Reasoning(reasoning) => match &reasoning.opaque {
             Some(opaque) if reasoning.text.is_empty() => {
                 opaque.data.len() as u64 / TEXT_BYTES_PER_TOKEN
             }
             _ => counter.count(&reasoning.text),
         },
-        Part::ToolCall(call) => {
+        ContentPart::ToolCall(call) => {
             TOOL_CALL_TOKENS + counter.count(&call.name) + counter.count(&call.arguments)
         }
-        Part::ToolResult(result) => {
+        ContentPart::ToolResult(result) => {
             let parts = result.parts.iter().map(|part| match part {
-                ResultPart::Text { text } => counter.count(text),
-                ResultPart::Image(_) => IMAGE_TOKENS,
-                ResultPart::File(document) => count_document(document),
-                ResultPart::Unknown(_) => 0,
+                ToolResultPart::Text { text } => counter.count(text),
+                ToolResultPart::Image(_) => IMAGE_TOKENS,
+                ToolResultPart::File(document) => count_document(document),
+                ToolResultPart::Unknown(_) => 0,
             });
             TOOL_RESULT_TOKENS + parts.sum::<u64>()
         }
         // It is kept for newer versions, and no wire sends it.
-        Part::Unknown(_) => 0,
+        ContentPart::Unknown(_) => 0,
     }
 }
 
 fn count_document(document: &Document) -> u64 {
     match &document.source {
-        Source::Url(_) => IMAGE_TOKENS,
-        Source::Base64 { media_type, data } => {
+        MediaSource::Url(_) => IMAGE_TOKENS,
+        MediaSource::Base64 { media_type, data } => {
             let bytes = data.len() as u64 / 4 * 3;
             if media_type.starts_with("text/") {
                 bytes / TEXT_BYTES_PER_TOKEN

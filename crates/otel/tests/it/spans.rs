@@ -1,6 +1,6 @@
 //! The tree of spans, and what they say.
 
-use provost_agent::{Agent, Delegate, trace};
+use provost_agent::{Agent, Subagent, trace};
 use provost_core::Usage;
 use provost_model::{ModelErrorClass, Settings, call, calls, fail, text};
 use provost_otel::{current_traceparent, set_remote_parent};
@@ -105,7 +105,7 @@ async fn s224_a_child_is_below_the_tool_call_that_started_it() {
             call("get_task_result", json!({"task_id": "task-1", "wait": true})),
             text("done"),
         ]);
-        let lead = Agent::builder("lead", above).subagent(&below, Delegate::new("Thinks"));
+        let lead = Agent::builder("lead", above).subagent(&below, Subagent::new("Thinks"));
         lead.build().unwrap().run("go").await.unwrap();
         let got = watch.end().await;
         let above = got.span("invoke_agent lead");

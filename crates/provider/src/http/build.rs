@@ -1,7 +1,7 @@
 //! Building an [`HttpModel`]: everything that can be wrong is said here, before any request.
 
 use provost_core::{Env, Secret};
-use provost_model::{ModelInfo, RetryPolicy};
+use provost_model::{Catalog, ModelInfo, RetryPolicy};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 use super::error::required_key;
@@ -48,6 +48,15 @@ impl<W: Wire> HttpModelBuilder<W> {
     /// The address of the API, such as `https://api.openai.com/v1`.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into();
+        self
+    }
+
+    /// Uses the catalog's entry for this model, if it has one, instead of the entry of the catalog that ships with Provost.
+    pub fn catalog(mut self, catalog: &Catalog) -> Self {
+        if let Some(entry) = catalog.entry(&self.info.provider, &self.info.model) {
+            entry.apply_to(&mut self.info);
+            self.wire.configure(entry);
+        }
         self
     }
 

@@ -4,7 +4,7 @@ mod block;
 mod decode;
 mod encode;
 
-use provost_model::{Catalog, ChatRequest, ModelError, ModelInfo};
+use provost_model::{Catalog, CatalogEntry, ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 
 use crate::wire::openai_chat::KeyHeader;
@@ -53,17 +53,23 @@ impl Default for AnthropicMessages {
 impl AnthropicMessages {
     /// The wire as a model of the catalog wants it.
     pub(crate) fn for_model(model: &str) -> Self {
-        let entry = Catalog::builtin().entry("anthropic", model);
-        let thinking = match entry.is_some_and(|entry| entry.thinking_budget) {
-            true => Thinking::Budget,
-            false => Thinking::Adaptive,
-        };
-        let sampling = entry.is_none_or(|entry| entry.sampling);
-        Self { thinking, sampling, ..Self::default() }
+        let mut wire = Self::default();
+        if let Some(entry) = Catalog::builtin().entry("anthropic", model) {
+            wire.configure(entry);
+        }
+        wire
     }
 }
 
 impl Wire for AnthropicMessages {
+    fn configure(&mut self, entry: &CatalogEntry) {
+        self.thinking = match entry.thinking_budget {
+            true => Thinking::Budget,
+            false => Thinking::Adaptive,
+        };
+        self.sampling = entry.sampling;
+    }
+
     fn path(&self, base_path: &str) -> &'static str {
         // The vendor's own base URL has no version in it, many gateways' do.
         if base_path.trim_end_matches('/').ends_with("/v1") { "/messages" } else { "/v1/messages" }

@@ -1,6 +1,6 @@
 //! A tool in the form that Chat Completions and Ollama share.
 
-use provost_core::ToolDef;
+use provost_core::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ struct Function<'a> {
 }
 
 impl<'a> FunctionTool<'a> {
-    pub(crate) fn new(tool: &'a ToolDef) -> Self {
+    pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
         Self {
             kind: "function",
             function: Function {

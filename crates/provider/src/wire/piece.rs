@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use provost_core::{Document, Role, Source, ToolResult};
+use provost_core::{Document, MediaSource, Role, ToolResult};
 use provost_model::{
     ChatRequest, ModelError, ModelErrorClass, ModelInfo, NativeOutput, ToolChoice, is_dated,
 };
@@ -72,13 +72,13 @@ impl Serialize for Arguments<'_> {
 }
 
 /// A source as a URL, written without building it in memory first.
-pub(crate) struct UrlOf<'a>(pub(crate) &'a Source);
+pub(crate) struct UrlOf<'a>(pub(crate) &'a MediaSource);
 
 impl fmt::Display for UrlOf<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Source::Url(url) => f.write_str(url),
-            Source::Base64 { media_type, data } => {
+            MediaSource::Url(url) => f.write_str(url),
+            MediaSource::Base64 { media_type, data } => {
                 f.write_str("data:")?;
                 f.write_str(media_type)?;
                 f.write_str(";base64,")?;
@@ -91,8 +91,8 @@ impl fmt::Display for UrlOf<'_> {
 impl Serialize for UrlOf<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
-            Source::Url(url) => serializer.serialize_str(url),
-            Source::Base64 { .. } => serializer.collect_str(self),
+            MediaSource::Url(url) => serializer.serialize_str(url),
+            MediaSource::Base64 { .. } => serializer.collect_str(self),
         }
     }
 }
@@ -112,11 +112,11 @@ pub(crate) enum Readable<'a> {
 pub(crate) fn readable(document: &Document) -> Readable<'_> {
     let name = document.name.as_deref().unwrap_or("document");
     match &document.source {
-        Source::Url(url) => Readable::Url(url),
-        Source::Base64 { media_type, data } if media_type == "application/pdf" => {
+        MediaSource::Url(url) => Readable::Url(url),
+        MediaSource::Base64 { media_type, data } if media_type == "application/pdf" => {
             Readable::Pdf(data)
         }
-        Source::Base64 { media_type, .. } => {
+        MediaSource::Base64 { media_type, .. } => {
             let is_text = media_type.starts_with("text/")
                 || matches!(
                     media_type.as_str(),
@@ -142,8 +142,11 @@ pub(crate) fn readable(document: &Document) -> Readable<'_> {
 
 /// True if a result holds anything but text.
 pub(crate) fn has_media(result: &ToolResult) -> bool {
-    use provost_core::ResultPart;
-    result.parts.iter().any(|part| matches!(part, ResultPart::Image(_) | ResultPart::File(_)))
+    use provost_core::ToolResultPart;
+    result
+        .parts
+        .iter()
+        .any(|part| matches!(part, ToolResultPart::Image(_) | ToolResultPart::File(_)))
 }
 
 /// Refuses a choice that no vendor could follow, before anything is sent.

@@ -1,4 +1,4 @@
-//! The same wires against an independent mock of the vendors' APIs. `scripts/aimock` starts it; without it nothing is checked.
+//! The same wires against an independent mock of the vendors' APIs. `scripts/conformance aimock` starts it; without it nothing is checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn tools(wire: WireKind) -> bool {
     assert_eq!(arguments, [json!({"q": "a"}), json!({"q": "b"})], "{wire:?}");
     // What a run does for vendors that give no ids.
     for (place, part) in message.parts.iter_mut().enumerate() {
-        if let provost_core::Part::ToolCall(call) = part
+        if let provost_core::ContentPart::ToolCall(call) = part
             && call.id.is_empty()
         {
             call.id = format!("call_{place}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_core::{Message, ToolDef, Usage};
+use provost_core::{Message, ToolDefinition, Usage};
 use provost_model::{
     BatchJob, BatchPhase, BatchRequest, ChatRequest, ModelErrorClass, RetryPolicy, ScriptedModel,
     fail, run_batch, text,
@@ -210,7 +210,7 @@ async fn tools_have_their_own_names_again_when_another_process_collects() {
     let mut asked = requests(&["a"]);
     let (name, description) = ("memory.read".to_owned(), "Reads".to_owned());
     let input_schema = json!({ "type": "object" });
-    asked[0].request.tools.push(Arc::new(ToolDef { name, description, input_schema }));
+    asked[0].request.tools.push(Arc::new(ToolDefinition { name, description, input_schema }));
     let job = batch.submit(&asked).await.unwrap();
     assert!(server.requests()[0].text.contains("memory_read"), "the vendor refuses dots");
     let outcome = batch.finish(&carried(&job), |_| {}).await.unwrap();

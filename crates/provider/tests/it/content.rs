@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use provost_core::{
-    Document, Image, Message, Part, ResultPart, Role, StopReason, Timestamp, ToolCall, ToolDef,
-    ToolResult, Usage,
+    ContentPart, Document, Image, Message, Role, StopReason, Timestamp, ToolCall, ToolDefinition,
+    ToolResult, ToolResultPart, Usage,
 };
 use provost_model::{ChatModel, ChatRequest, ModelEvent, complete};
 use provost_provider::openai_compatible;
@@ -17,8 +17,8 @@ pub(crate) fn ask(text: &str) -> ChatRequest {
     ChatRequest::new([Message::user(text)])
 }
 
-pub(crate) fn tool(name: &str) -> Arc<ToolDef> {
-    Arc::new(ToolDef {
+pub(crate) fn tool(name: &str) -> Arc<ToolDefinition> {
+    Arc::new(ToolDefinition {
         name: name.to_owned(),
         description: "Looks something up.".to_owned(),
         input_schema: json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}),
@@ -175,10 +175,14 @@ async fn images_and_documents_reach_the_model_also_from_tools() {
         provider.reply(Reply::text("a crab"));
         let call = ToolCall::new("c1", "camera", &json!({}));
         let mut result = ToolResult::text(&call, "taken");
-        result.parts.push(ResultPart::Image(Image::bytes("image/png", b"PNG")));
-        result.parts.push(ResultPart::File(Document::bytes("r.pdf", "application/pdf", b"PDF")));
+        result.parts.push(ToolResultPart::Image(Image::bytes("image/png", b"PNG")));
+        result.parts.push(ToolResultPart::File(Document::bytes(
+            "r.pdf",
+            "application/pdf",
+            b"PDF",
+        )));
         let parts = vec![
-            Part::text("What is this?"),
+            ContentPart::text("What is this?"),
             Image::url("https://example.com/a.png").into(),
             Image::bytes("image/jpeg", b"JPEG").into(),
             Document::bytes("notes.txt", "text/plain", b"dear diary").into(),

@@ -1,6 +1,6 @@
 //! Bytes that no vendor sends, for every decoder: no panic, and never more kept or given than came.
 //!
-//! Bounded by rounds; `scripts/fuzz-decoders SECONDS` goes on for as long as one likes, from other seeds.
+//! Bounded by rounds; `scripts/stress decoders SECONDS` goes on for as long as one likes, from other seeds.
 
 mod corpus;
 mod mutate;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use provost_core::{
-    Document, Image, Message, Part, ResultPart, Role, StopReason, Timestamp, ToolCall, ToolResult,
-    Usage,
+    ContentPart, Document, Image, Message, Role, StopReason, Timestamp, ToolCall, ToolResult,
+    ToolResultPart, Usage,
 };
 use provost_model::{ChatRequest, Effort, ModelErrorClass, OutputSchema, complete};
 use provost_testkit::{Failure, FakeProvider, Reply, WireKind};
@@ -87,12 +87,12 @@ async fn run(check: &str, wire: WireKind) -> Found {
         "tool alias" => alias(wire).await,
         "images" => {
             let image = Image::bytes("image/png", b"PNG").into();
-            let body = sent(wire, saying(vec![Part::text("look"), image])).await;
+            let body = sent(wire, saying(vec![ContentPart::text("look"), image])).await;
             when(body.contains("UE5H"), || body)
         }
         "images in results" => {
             let mut result = ToolResult::text(&call(), "found");
-            result.parts.push(ResultPart::Image(Image::bytes("image/png", b"PNG")));
+            result.parts.push(ToolResultPart::Image(Image::bytes("image/png", b"PNG")));
             let body = sent(wire, round(result)).await;
             when(body.contains("UE5H"), || body)
         }
@@ -160,7 +160,7 @@ fn round(result: ToolResult) -> ChatRequest {
     ChatRequest { tools: vec![tool("search")], ..ChatRequest::new(messages) }
 }
 
-fn saying(parts: Vec<Part>) -> ChatRequest {
+fn saying(parts: Vec<ContentPart>) -> ChatRequest {
     ChatRequest::new([Message::new(Role::User, parts, Timestamp::default())])
 }
 

@@ -1,6 +1,6 @@
 //! Random conversations for every wire: what is sent, read back by each vendor's rules, means what was said.
 
-use provost_core::{Message, Part, Role, Timestamp, ToolCall, ToolResult};
+use provost_core::{ContentPart, Message, Role, Timestamp, ToolCall, ToolResult};
 use provost_model::{ChatRequest, complete};
 use provost_testkit::{FakeProvider, Reply, WireKind};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn history(seed: u64) -> (ChatRequest, Vec<Said>) {
         let wanted = chance.below(4);
         if wanted == 0 || chance.below(2) == 0 {
             let text = format!("model {turn}");
-            parts.push(Part::text(text.clone()));
+            parts.push(ContentPart::text(text.clone()));
             said.push(Said::Model(text));
         }
         let (mut results, mut expected) = (Vec::new(), Vec::new());
@@ -77,7 +77,7 @@ fn history(seed: u64) -> (ChatRequest, Vec<Said>) {
                     expected.push(Said::Result(calls, format!("result {calls}"), false));
                 }
             }
-            parts.push(Part::ToolCall(call));
+            parts.push(ContentPart::ToolCall(call));
             calls += 1;
         }
         if chance.below(3) == 0 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_core::{Message, Opaque, Part, ToolResult};
+use provost_core::{ContentPart, Message, ProviderData, ToolResult};
 use provost_model::{ChatRequest, complete};
 use provost_testkit::{FakeProvider, Reply, WireKind};
 use serde_json::json;
@@ -34,9 +34,9 @@ async fn reasoning_comes_back_and_returns_byte_for_byte_to_its_own_provider_only
         let reasoning: Vec<_> = answer.message.reasoning().cloned().collect();
         assert_eq!(reasoning[0].text, "hm, ");
         let call = answer.message.tool_calls().next().unwrap().clone();
-        let foreign = Part::Reasoning(provost_core::Reasoning {
+        let foreign = ContentPart::Reasoning(provost_core::Reasoning {
             text: "foreign".to_owned(),
-            opaque: Some(Opaque {
+            opaque: Some(ProviderData {
                 provider: "other".into(),
                 kind: "signature".into(),
                 data: "zzz".into(),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::IsolationMode;
 use provost_sandbox::{
     Backends, Cause, Container, ContainerOptions, Input, IsolationError, Job, Limits, Network,
@@ -91,7 +91,7 @@ async fn holds(files: &Path, backends: &Backends) {
 
     let egress = crate::egress::nobody();
     let refused = try_run(backends, sh("true", profile().network(Network::Allow(egress)))).await;
-    assert_eq!(refused.err().unwrap().fault().code, ToolCode::IsolationUnavailable);
+    assert_eq!(refused.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
 }
 
 fn nowhere() -> Source {
@@ -111,12 +111,12 @@ async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
         let done = run(&backends, sh(script, profile().limits(wide))).await;
         assert!(!done.out.contains("all"), "{}", done.out);
         let elsewhere = try_run(&backends, sh("true", profile().source(nowhere()))).await;
-        assert_eq!(elsewhere.err().unwrap().fault().code, ToolCode::IsolationUnavailable);
+        assert_eq!(elsewhere.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
     }
     let process = Backends::find(None).await;
     let rooted = Profile::new(IsolationMode::Process).source(nowhere());
     let refused = process.select(&rooted).err().unwrap();
-    assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+    assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
 }
 
 /// A container that waited is for one job: the next one sees nothing of it.
@@ -163,12 +163,12 @@ async fn waits_for_one_job(engines: &Engines, opened: Opened) {
 async fn without_an_engine_or_an_image_there_is_no_container() {
     let missing = ContainerOptions::new("no-such-engine", Source::Image("x".to_owned()));
     let refused = Container::open(missing).await.err().unwrap();
-    assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+    assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
     for (_, mut options) in Engines::here().with_rootfs() {
         for source in [Source::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
             options.source = source;
             let refused = Container::open(options.clone()).await.err().unwrap();
-            assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable, "{refused}");
+            assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
         }
     }
 }

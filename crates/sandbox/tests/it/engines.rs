@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_sandbox::{Backends, Container, ContainerOptions, Source};
 use tempfile::TempDir;
 
@@ -153,7 +153,7 @@ pub(crate) async fn open(name: &'static str, options: ContainerOptions) -> Optio
             Some(Opened { name, backends })
         }
         Err(error) => {
-            assert_eq!(error.fault().code, ToolCode::IsolationUnavailable, "{name}: {error}");
+            assert_eq!(error.fault().code, ToolErrorCode::IsolationUnavailable, "{name}: {error}");
             eprintln!("{name} is refused here: {error}");
             None
         }

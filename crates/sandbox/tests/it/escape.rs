@@ -1,7 +1,7 @@
 //! Attempts to get out, each in every sandbox of this machine.
 //!
 //! An attempt has got out if it ends with code 42, if what it says has the canary in it, or if somebody outside noticed it.
-//! `scripts/escape` prints the table of verdicts.
+//! `scripts/stress sandbox` prints the table of verdicts.
 
 mod attempts;
 mod module;

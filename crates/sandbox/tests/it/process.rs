@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::IsolationMode;
 use provost_sandbox::{
     Backends, Bubblewrap, Cause, Hold, Input, IsolationError, Job, Limits, Network, Profile,
@@ -214,7 +214,7 @@ async fn what_cannot_run_says_so_and_nothing_runs() {
         let job = Job::new("/usr/bin/no-such-program", [] as [&str; 0], profile());
         let refused = try_run(&backends, job).await.err();
         let fault = refused.unwrap().fault();
-        assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid, "{name}: {}", fault.message);
+        assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid, "{name}: {}", fault.message);
         let mut job = sh("true", profile());
         job.dir = Some("../..".into());
         assert!(matches!(try_run(&backends, job).await.err(), Some(IsolationError::Job(_))));
@@ -228,7 +228,7 @@ async fn there_is_no_second_best() {
     let backends = Backends::find(Some(launcher())).await;
     for mode in [IsolationMode::Container, IsolationMode::Wasm, IsolationMode::Sandboxed] {
         let refused = backends.select(&Profile::new(mode)).err().unwrap();
-        assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable);
+        assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);
         assert!(refused.to_string().contains(mode.as_str()), "{refused}");
     }
     let mut none = Profile::new(IsolationMode::None);
@@ -245,7 +245,7 @@ async fn there_is_no_second_best() {
     {
         let egress = crate::egress::nobody();
         let refused = bare.select(&profile().network(Network::Allow(egress))).err().unwrap();
-        assert_eq!(refused.fault().code, ToolCode::IsolationUnavailable);
+        assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{Budget, BudgetChange, BudgetKey, Page, Paging, Problem};
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::text::first_chars;
 use provost_engine::{BudgetScope, EngineError};
 
@@ -50,7 +50,7 @@ pub(crate) async fn remove(
 }
 
 fn scope(text: &str) -> ApiResult<BudgetScope> {
-    text.parse().map_err(|error: WorkError| EngineError::from(error).into())
+    text.parse().map_err(|error: RequestError| EngineError::from(error).into())
 }
 
 fn missing(scope: &str) -> Problem {

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{Class, ClassTarget, Page, Paging};
-use provost_core::lifecycle::WorkError;
-use provost_core::scheduling::ClassKey;
+use provost_core::lifecycle::RequestError;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::EngineError;
 use provost_store::query;
 use provost_store::table::scheduling::execution_class;
@@ -30,7 +30,7 @@ pub(crate) async fn list(
 pub(crate) async fn set_target(
     State(app): State<App>,
     auth: Auth<Admin>,
-    ApiPath(key): ApiPath<ClassKey>,
+    ApiPath(key): ApiPath<ExecutionClassKey>,
     ApiJson(target): ApiJson<ClassTarget>,
 ) -> ApiResult<Json<Class>> {
     let engine = app.engine();
@@ -38,7 +38,7 @@ pub(crate) async fn set_target(
     let namespace = auth.namespace;
     let read = engine.store().read(move |tx| {
         let row = execution_class::find(tx, namespace.as_str(), key.as_str())?;
-        row.ok_or_else(|| EngineError::from(WorkError::not_found("class", &key)))
+        row.ok_or_else(|| EngineError::from(RequestError::not_found("class", &key)))
     });
     Ok(Json(convert::class::view(read.await?)?))
 }

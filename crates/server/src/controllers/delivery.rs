@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use provost_api::{Delivery, DeliveryList, Page};
 use provost_core::DeliveryId;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
 use provost_store::query;
 use provost_store::table::outbound::delivery::{self, DeliveryFilter};
@@ -38,7 +38,7 @@ pub(crate) async fn get(
     let namespace = auth.namespace;
     let found = app.engine().store().read(move |tx| {
         let row = delivery::find(tx, namespace.as_str(), id)?;
-        row.ok_or_else(|| EngineError::Work(WorkError::not_found("delivery", id)))
+        row.ok_or_else(|| EngineError::Request(RequestError::not_found("delivery", id)))
     });
     Ok(Json(convert::delivery::view(found.await?)?))
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{NewSession, Page, Paging, Session, SessionList, SessionMessage};
-use provost_core::scheduling::QueueOverride;
+use provost_core::scheduling::InputQueueOverride;
 use provost_store::query;
 use provost_store::table::work::session::SessionFilter;
 
@@ -62,7 +62,7 @@ pub(crate) async fn set_queue(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
-    ApiJson(queue): ApiJson<QueueOverride>,
+    ApiJson(queue): ApiJson<InputQueueOverride>,
 ) -> ApiResult<Json<Session>> {
     let engine = app.engine();
     engine.sessions().set_queue(&auth.namespace, &session, queue).await?;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use provost_api::{NewWebhook, Page, Paging, Problem, Webhook, WebhookCreated, WebhookPost};
-use provost_core::{ErrorKind, WebhookId, WebhookPostId};
+use provost_core::{ErrorKind, WebhookDeliveryId, WebhookId};
 use provost_store::table::outbound::webhook_delivery::PostFilter;
 
 use crate::app::App;
@@ -92,7 +92,7 @@ pub(crate) async fn list_posts(
     ApiPath(id): ApiPath<WebhookId>,
     ApiQuery(asked): ApiQuery<Paging>,
 ) -> ApiResult<Json<Page<WebhookPost>>> {
-    let before: Option<WebhookPostId> = convert::page::cursor(asked.cursor.as_deref())?;
+    let before: Option<WebhookDeliveryId> = convert::page::cursor(asked.cursor.as_deref())?;
     let limit = limit(asked.limit)?;
     let filter = PostFilter { before, ..PostFilter::default() };
     let page = app.engine().webhooks().posts(&auth.namespace, id, filter, limit).await;
@@ -103,7 +103,7 @@ pub(crate) async fn resend(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(id): ApiPath<WebhookId>,
-    ApiPath(post): ApiPath<WebhookPostId>,
+    ApiPath(post): ApiPath<WebhookDeliveryId>,
 ) -> ApiResult<Json<WebhookPost>> {
     let row = app.engine().webhooks().resend(&auth.namespace, id, post).await?;
     Ok(Json(convert::webhook::post(row)?))

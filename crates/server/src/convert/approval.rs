@@ -1,7 +1,7 @@
 //! Questions on the wire.
 
 use provost_api::{Approval, Decision, Grant, Problem, Tally, Time, Vote};
-use provost_core::lifecycle::{Ballot, CastVote};
+use provost_core::lifecycle::{self, ApprovalVotes};
 use provost_store::table::governance::approval::ApprovalRow;
 use provost_store::table::governance::approval_grant::ApprovalGrantRow;
 
@@ -29,11 +29,11 @@ pub(crate) fn view(row: ApprovalRow) -> Result<Approval, Problem> {
 }
 
 /// How far several people are.
-fn tally(ballot: Ballot) -> Tally {
-    let have = u32::try_from(ballot.yes().len()).unwrap_or(u32::MAX);
-    let awaited = ballot.awaited().into_iter().map(str::to_owned).collect();
-    let Ballot { approvers, requesters, votes } = ballot;
-    let vote = |vote: CastVote| Vote {
+fn tally(ballot: ApprovalVotes) -> Tally {
+    let have = u32::try_from(ballot.approved_by().len()).unwrap_or(u32::MAX);
+    let awaited = ballot.pending_approvers().into_iter().map(str::to_owned).collect();
+    let ApprovalVotes { approvers, requesters, votes } = ballot;
+    let vote = |vote: lifecycle::Vote| Vote {
         by: vote.by,
         decision: if vote.approves { Decision::Approve } else { Decision::Deny },
         at: Time(vote.at),
@@ -42,7 +42,7 @@ fn tally(ballot: Ballot) -> Tally {
         needed: approvers.required,
         have,
         of: approvers.of,
-        not: if approvers.not_requester { requesters } else { Vec::new() },
+        not: if approvers.exclude_requester { requesters } else { Vec::new() },
         awaited,
         votes: votes.into_iter().map(vote).collect(),
     }

@@ -1,7 +1,7 @@
 //! What is said to a task, on the wire.
 
 use provost_api::{InputReceipt, Interaction, NewInput, PendingInput, Time};
-use provost_core::scheduling::QueueOverride;
+use provost_core::scheduling::InputQueueOverride;
 use provost_engine::InputRequest;
 use provost_store::query::input::RunInteraction;
 
@@ -9,7 +9,7 @@ use provost_store::query::input::RunInteraction;
 pub(crate) fn request(said: NewInput) -> InputRequest {
     InputRequest {
         message: said.message.into_parts(),
-        queue: QueueOverride { mode: said.mode, ..QueueOverride::default() },
+        queue: InputQueueOverride { mode: said.mode, ..InputQueueOverride::default() },
         idempotency_key: said.idempotency_key,
         provenance: said.provenance,
         routing: said.routing,

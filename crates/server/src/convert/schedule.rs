@@ -1,7 +1,7 @@
 //! Schedules on the wire.
 
 use provost_api::{Overlap, Problem, Schedule, ScheduleChange, Time, Timing};
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_engine::ScheduleState;
 
 use super::task::{command, new_task};
@@ -51,7 +51,7 @@ pub(crate) fn change(
         zone: change.zone.unwrap_or_else(|| "UTC".to_owned()),
         command: command(change.task),
         catch_up: catch_up
-            .map_err(|error: WorkError| error::of_engine(error.into()))?
+            .map_err(|error: RequestError| error::of_engine(error.into()))?
             .unwrap_or_default(),
         overlap: match change.overlap {
             Overlap::Allow => provost_engine::Overlap::Allow,

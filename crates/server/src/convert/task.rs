@@ -1,15 +1,15 @@
 //! Tasks on the wire.
 
 use provost_api::{Accepted, NewTask, Problem, Said, Task, Time};
-use provost_core::command::AgentCommand;
-use provost_core::{Money, Part};
+use provost_core::command::TaskRequest;
+use provost_core::{ContentPart, Money};
 use provost_store::table::work::task::TaskRow;
 
 use super::word;
 
 /// A submission as the engine's command.
-pub(crate) fn command(task: NewTask) -> AgentCommand {
-    AgentCommand {
+pub(crate) fn command(task: NewTask) -> TaskRequest {
+    TaskRequest {
         message: task.message.into_parts(),
         agent: task.agent,
         hook_id: task.hook_id,
@@ -42,10 +42,10 @@ pub(crate) fn command(task: NewTask) -> AgentCommand {
 }
 
 /// A stored command as a submission.
-pub(super) fn new_task(command: AgentCommand) -> NewTask {
+pub(super) fn new_task(command: TaskRequest) -> NewTask {
     NewTask {
-        message: match <[Part; 1]>::try_from(command.message) {
-            Ok([Part::Text { text }]) => Said::Text(text),
+        message: match <[ContentPart; 1]>::try_from(command.message) {
+            Ok([ContentPart::Text { text }]) => Said::Text(text),
             Ok([part]) => Said::Parts(vec![part]),
             Err(parts) => Said::Parts(parts),
         },

@@ -3,10 +3,10 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::ClassKey;
+use provost_core::scheduling::ExecutionClassKey;
 use provost_core::usage::limits::SESSION_CHARS_MAX;
 use provost_core::{
-    ApprovalId, DeliveryId, InputId, RunId, TaskId, TokenId, WebhookId, WebhookPostId,
+    ApprovalId, DeliveryId, InputId, RunId, TaskId, TokenId, WebhookDeliveryId, WebhookId,
 };
 use provost_store::query::explain_facts::Subject;
 use schemars::SchemaGenerator;
@@ -89,7 +89,7 @@ ids! {
     "input": InputId;
     "token": TokenId;
     "webhook": WebhookId;
-    "post": WebhookPostId;
+    "post": WebhookDeliveryId;
 }
 
 macro_rules! names {
@@ -135,7 +135,7 @@ macro_rules! parsed_names {
 }
 
 parsed_names! {
-    "class": ClassKey;
+    "class": ExecutionClassKey;
     "id": Subject;
 }
 

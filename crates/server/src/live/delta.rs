@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use provost_bus::{LiveEvent, LivePlace};
+use provost_bus::{LiveEvent, RunAddress};
 use provost_core::{Event, EventKind, RunId};
 use provost_store::query::event_log::RunPlace;
 use serde::Serialize;
@@ -56,10 +56,10 @@ impl QueuedDelta {
     }
 }
 
-fn topics_of(board: &Board, from: &LivePlace) -> Arc<RunTopics> {
+fn topics_of(board: &Board, from: &RunAddress) -> Arc<RunTopics> {
     let mut runs = board.runs.lock().unwrap_or_else(PoisonError::into_inner);
     runs.get(from.run).unwrap_or_else(|| {
-        let LivePlace { namespace, task, session, above, .. } = from.clone();
+        let RunAddress { namespace, task, session, above, .. } = from.clone();
         let place = RunPlace { namespace, task, session, above };
         runs.put(from.run, &place)
     })

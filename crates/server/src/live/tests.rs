@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use provost_bus::{LiveEvent, LivePlace};
+use provost_bus::{LiveEvent, RunAddress};
 use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, Event, EventKind, RunId};
 use provost_store::query::event_log::RunPlace;
@@ -128,7 +128,7 @@ fn pieces_of_an_attempt_that_has_lost_its_run_are_dropped() {
         let kind = EventKind::TextDelta { text: "x".to_owned() };
         let (v, at) = (provost_core::EVENT_VERSION, env.now());
         let event = Event { v, run_id: run, seq: 1, at, agent: "a".into(), kind };
-        let place = Arc::new(LivePlace { namespace, task, session, above, run, epoch });
+        let place = Arc::new(RunAddress { namespace, task, session, above, run, epoch });
         QueuedDelta::of(&board, &LiveEvent { place, number: 1, event }).is_some()
     };
     assert!(!said(1), "nobody watches");

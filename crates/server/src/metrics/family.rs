@@ -3,7 +3,7 @@
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
 };
-use provost_engine::{LATENCY_BOUNDS, Latencies};
+use provost_engine::{LATENCY_BOUNDS, LatencyHistogram};
 
 /// One value with its labels.
 pub(super) struct Sample {
@@ -47,7 +47,7 @@ pub(super) fn counter(name: &str, help: &str, samples: Vec<Sample>) -> MetricFam
 }
 
 /// Returns a family of one histogram over the bounds of the engine.
-pub(super) fn histogram(name: &str, help: &str, latencies: &Latencies) -> MetricFamily {
+pub(super) fn histogram(name: &str, help: &str, latencies: &LatencyHistogram) -> MetricFamily {
     let mut cumulative = 0;
     let bucket = |(bound, count): (&f64, &u64)| {
         cumulative += count;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use provost_core::{DurableEventKind, Timestamp, Usage};
-use provost_engine::{Engine, EngineError, Latencies};
+use provost_engine::{Engine, EngineError, LatencyHistogram};
 use provost_store::query::metrics::{self, Census, ClassCensus, Waiting};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ struct Totals {
     pos: Option<u64>,
     events: BTreeMap<String, u64>,
     agents: BTreeMap<String, AgentUsage>,
-    claims: Latencies,
+    claims: LatencyHistogram,
 }
 
 #[derive(Debug, Clone, Default)]

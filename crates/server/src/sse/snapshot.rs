@@ -20,8 +20,8 @@ pub(super) struct TurnSnapshot {
 /// Takes the present snapshot, if a worker of this process executes the run.
 pub(super) async fn take(app: &App, source: &Source) -> Option<TurnSnapshot> {
     let run = Box::pin(source.present_run(app.engine())).await?;
-    let provost_engine::Draft { epoch, mut events, next, .. } =
-        app.engine().runs().draft(source.namespace(), run)?;
+    let provost_engine::UnfinishedTurn { epoch, mut events, next, .. } =
+        app.engine().runs().unfinished_turn(source.namespace(), run)?;
     events.retain(|event| !is_also_durable(run, event));
     Some(TurnSnapshot { run, epoch, next, events })
 }

@@ -1,7 +1,7 @@
 //! Questions to people over the API.
 
 use provost_api::{Answer, ApprovalList, Decision, GrantKey, Paging};
-use provost_core::lifecycle::{ApprovalKind, ApprovalState, Grant};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, GrantScope};
 use provost_core::{ApprovalId, RunId};
 use provost_model::{self as scripted, ChatRequest, Turn};
 use serde_json::json;
@@ -119,7 +119,7 @@ async fn a_yes_that_reaches_further_can_be_taken_back() {
     let stage = Stage::answering(calls("risky")).await;
     let accepted = stage.say("chat", "go").await;
     let id = asked(&stage, accepted.run).await;
-    let yes = Answer { grant: Some(Grant::Always), ..say(Decision::Approve) };
+    let yes = Answer { grant: Some(GrantScope::Always), ..say(Decision::Approve) };
     stage.client.answer(id, &yes).await.unwrap();
     stage.ended(accepted.run).await;
     let other = stage.say("other", "go").await;

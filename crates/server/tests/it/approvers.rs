@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_api::{Approval, ApprovalList, Scope};
 use provost_core::lifecycle::ApprovalState;
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::ToolPermission;
 use provost_model::{self as scripted, ChatRequest, ScriptedModel};
 use provost_server::Limits;
@@ -23,9 +23,9 @@ impl Governor for House {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
-        let subject = Subject::new(&origin.namespace, &origin.agent);
-        let mut parts = GovernanceParts::new("1", subject);
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
+        let subject = PolicySubject::new(&origin.namespace, &origin.agent);
+        let mut parts = PolicySources::new("1", subject);
         let rule: ToolPermission = serde_json::from_value(json!({
             "name": "risky", "namespace": origin.namespace,
             "operation_rules": [{"operation_class": "*", "verdict": "approval_required"}],
@@ -33,7 +33,7 @@ impl Governor for House {
         }))
         .unwrap();
         parts.permissions = vec![rule];
-        let governance = Governance::compile(parts).map(Arc::new);
+        let governance = CompiledPolicy::compile(parts).map(Arc::new);
         Box::pin(std::future::ready(governance.map_err(|error| GovernorError(error.to_string()))))
     }
 }

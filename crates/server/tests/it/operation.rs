@@ -12,7 +12,7 @@ use provost_api::{
     Timing,
 };
 use provost_core::command::RoutingContext;
-use provost_core::lifecycle::{Abilities, DeliveryState};
+use provost_core::lifecycle::{ChannelCapabilities, DeliveryState};
 use provost_core::{Message, Money, Timestamp};
 use provost_engine::{DeliveryAdapter, EngineDeps, Receipt, SendError, Target};
 use provost_model::{self as scripted, ScriptedModel};
@@ -137,8 +137,8 @@ async fn a_schedule_that_cannot_be_kept_is_refused_by_its_place() {
 struct Stubborn;
 
 impl DeliveryAdapter for Stubborn {
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities::default()
     }
 
     fn send<'a>(

@@ -1,7 +1,7 @@
 //! Runs over the API.
 
 use provost_api::{CancelOutcome, Fork, NewInput, NewTask, Paging, RunList, Said};
-use provost_core::lifecycle::{AttemptStatus, Interaction, RunPhase, RunStatus, StepKind};
+use provost_core::lifecycle::{AttemptStatus, InteractionState, RunPhase, RunStatus, StepKind};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, Turn};
 use provost_store::query;
 use serde_json::json;
@@ -128,7 +128,7 @@ async fn a_message_is_taken_back_before_it_is_read() {
     let waiting = stage.client.run_inputs(receipt.run, &Paging::default()).await.unwrap();
     assert!(waiting.items.iter().any(|input| input.id == receipt.input));
     let interaction = stage.client.interaction(accepted.run).await.unwrap();
-    assert_eq!(interaction.state, Interaction::Working);
+    assert_eq!(interaction.state, InteractionState::Working);
     let elsewhere = format!("DELETE runs/{}/inputs/{}", other.run, receipt.input);
     assert_eq!(stage.ask(&elsewhere).await.problem(), (404, "not_found"));
     let line = format!("DELETE runs/{}/inputs/{}", receipt.run, receipt.input);
@@ -147,7 +147,7 @@ async fn what_was_read_is_not_taken_back() {
     let line = format!("DELETE runs/{}/inputs/{}", accepted.run, accepted.input);
     assert_eq!(stage.ask(&line).await.problem(), (409, "already_terminal"));
     let closed = stage.client.interaction(accepted.run).await.unwrap();
-    assert_eq!(closed.state, Interaction::Closed);
+    assert_eq!(closed.state, InteractionState::Closed);
     let said = NewInput { message: Said::from("go on"), ..NewInput::default() };
     let receipt = stage.client.tell_run(accepted.run, &said).await.unwrap();
     assert_ne!(receipt.run, accepted.run, "a new run of the task answers");

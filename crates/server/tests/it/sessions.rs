@@ -1,7 +1,7 @@
 //! Conversations, and why they wait, over the API.
 
 use provost_api::{NewSession, Paging, SessionList};
-use provost_core::scheduling::{QueueMode, QueueOverride};
+use provost_core::scheduling::{InputMode, InputQueueOverride};
 use provost_core::{Env, RunId};
 use provost_model as scripted;
 use serde_json::json;
@@ -80,12 +80,14 @@ async fn a_key_leads_to_one_session_until_a_fresh_one_is_created() {
 async fn how_messages_wait_is_set_and_taken_back() {
     let stage = Stage::idle(Vec::new()).await;
     stage.say("chat", "hi").await;
-    let queue = QueueOverride { mode: Some(QueueMode::Collect), ..QueueOverride::default() };
+    let queue =
+        InputQueueOverride { mode: Some(InputMode::Collect), ..InputQueueOverride::default() };
     let set = stage.client.set_session_queue("chat", &queue).await.unwrap();
     assert_eq!(set.queue, Some(queue));
     let refused = stage.tell("PUT sessions/chat/queue", &json!({"cap": 0})).await;
     assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "queue.cap"));
-    let unset = stage.client.set_session_queue("chat", &QueueOverride::default()).await.unwrap();
+    let unset =
+        stage.client.set_session_queue("chat", &InputQueueOverride::default()).await.unwrap();
     assert_eq!(unset.queue, None);
     let missing = stage.tell("PUT sessions/nobody/queue", &json!({})).await;
     assert_eq!(missing.problem(), (404, "not_found"));

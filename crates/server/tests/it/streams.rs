@@ -190,7 +190,7 @@ async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
         runs.push(server.say(text.split(' ').next().unwrap(), text).await.run);
     }
     let other: Namespace = "other".parse().unwrap();
-    let foreign = provost_core::command::AgentCommand::text("elsewhere");
+    let foreign = provost_core::command::TaskRequest::text("elsewhere");
     let foreign = server.engine.submit(&other, foreign).await.unwrap();
     let mut live = Vec::new();
     let mut ended = 0;
@@ -230,7 +230,7 @@ async fn what_belongs_to_others_is_not_there() {
     let house = House::new();
     let server = house.idle().await;
     let other: Namespace = "other".parse().unwrap();
-    let command = provost_core::command::AgentCommand::text("elsewhere");
+    let command = provost_core::command::TaskRequest::text("elsewhere");
     let foreign = server.engine.submit(&other, command).await.unwrap();
     let paths = [format!("runs/{}", foreign.run), format!("tasks/{}", foreign.task)];
     for path in paths {

@@ -2,8 +2,8 @@
 
 use provost_api::{CancelOutcome, NewInput, NewTask, Paging, Said, TaskList};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, RunStatus, TaskState};
-use provost_core::scheduling::QueueMode;
+use provost_core::lifecycle::{InputOutcome, RunStatus, TaskState};
+use provost_core::scheduling::InputMode;
 use provost_model as scripted;
 use serde_json::json;
 
@@ -145,12 +145,12 @@ async fn what_is_said_to_a_task_waits_until_it_is_read() {
     let accepted = stage.say("chat", "hi").await;
     let input = NewInput {
         message: Said::from("and this"),
-        mode: Some(QueueMode::Followup),
+        mode: Some(InputMode::Followup),
         idempotency_key: Some("k".to_owned()),
         ..NewInput::default()
     };
     let receipt = stage.client.tell_task(accepted.task, &input).await.unwrap();
-    assert_eq!((receipt.task, receipt.outcome), (accepted.task, DeliveryOutcome::Queued));
+    assert_eq!((receipt.task, receipt.outcome), (accepted.task, InputOutcome::Queued));
     let again = stage.client.tell_task(accepted.task, &input).await.unwrap();
     assert_eq!((again.input, again.deduped), (receipt.input, true));
     let paging = Paging { limit: Some(1), cursor: None };

@@ -100,7 +100,7 @@ fn nowhere() -> HashMap<&'static str, String> {
         ("delivery", env.id::<DeliveryId>().to_string()),
         ("token", env.id::<TokenId>().to_string()),
         ("webhook", env.id::<provost_core::WebhookId>().to_string()),
-        ("post", env.id::<provost_core::WebhookPostId>().to_string()),
+        ("post", env.id::<provost_core::WebhookDeliveryId>().to_string()),
         ("agent", "nobody".to_owned()),
         ("session", "nobody".to_owned()),
         ("schedule", "never".to_owned()),

@@ -1,14 +1,14 @@
 //! Messages with everything in them that can be stored.
 
 use provost_core::{
-    Document, Image, Message, Opaque, Part, Reasoning, ResultPart, Role, Timestamp, ToolCall,
-    ToolResult,
+    ContentPart, Document, Image, Message, ProviderData, Reasoning, Role, Timestamp, ToolCall,
+    ToolResult, ToolResultPart,
 };
 use serde_json::json;
 
 /// All roles a session can have, all kinds of parts, all fields, strange characters and a long text.
 pub(super) fn one_of_everything() -> Vec<Message> {
-    let opaque = Opaque {
+    let opaque = ProviderData {
         provider: "p".into(),
         kind: "signature".into(),
         data: "\u{0}\u{2028}é\"\\".into(),
@@ -20,10 +20,10 @@ pub(super) fn one_of_everything() -> Vec<Message> {
     let image = Image::bytes("image/png", [0, 1, 254, 255]);
     let result = ToolResult {
         parts: vec![
-            ResultPart::Text { text: "seen".into() },
-            ResultPart::Image(image.clone()),
-            ResultPart::File(Document::bytes("a.txt", "text/plain", "hi")),
-            ResultPart::Unknown(json!({"type": "hologram", "size": 3})),
+            ToolResultPart::Text { text: "seen".into() },
+            ToolResultPart::Image(image.clone()),
+            ToolResultPart::File(Document::bytes("a.txt", "text/plain", "hi")),
+            ToolResultPart::Unknown(json!({"type": "hologram", "size": 3})),
         ],
         metadata: Some(json!({"rows": 3})),
         ..ToolResult::error(&call, "")
@@ -31,9 +31,9 @@ pub(super) fn one_of_everything() -> Vec<Message> {
     let mut answer = Message::new(
         Role::Assistant,
         vec![
-            Part::Reasoning(Reasoning { text: "hm".into(), opaque: Some(opaque) }),
-            Part::text("let me look"),
-            Part::ToolCall(call.clone()),
+            ContentPart::Reasoning(Reasoning { text: "hm".into(), opaque: Some(opaque) }),
+            ContentPart::text("let me look"),
+            ContentPart::ToolCall(call.clone()),
         ],
         Timestamp::from_millis(1_700_000_000_123),
     );
@@ -41,9 +41,9 @@ pub(super) fn one_of_everything() -> Vec<Message> {
     answer.interrupted = true;
     let mut user = Message::user("Grüße, 世界 👋🏽 \u{0}\u{1F}\r\n\u{2028}");
     user.parts.extend([
-        Part::Image(image),
-        Part::Document(Document::bytes("b.pdf", "application/pdf", [7; 32])),
-        Part::Unknown(json!({"type": "smell", "of": "rain"})),
+        ContentPart::Image(image),
+        ContentPart::Document(Document::bytes("b.pdf", "application/pdf", [7; 32])),
+        ContentPart::Unknown(json!({"type": "smell", "of": "rain"})),
     ]);
     vec![
         Message::summary("what was before"),

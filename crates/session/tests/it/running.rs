@@ -54,7 +54,7 @@ struct Waiting(Arc<tokio::sync::Barrier>);
 
 #[async_trait::async_trait]
 impl provost_agent::hook::Hook for Waiting {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _cx: &provost::RunContext,
         _request: &mut provost_model::ChatRequest,

@@ -1,7 +1,7 @@
 //! Errors of reads.
 
 use provost_core::durable::DurableEventError;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::{ErrorInfo, ErrorKind};
 
 use crate::StoreError;
@@ -11,7 +11,7 @@ use crate::StoreError;
 pub enum QueryError {
     /// The row does not exist in the namespace, or the request is invalid.
     #[error(transparent)]
-    Work(#[from] WorkError),
+    Work(#[from] RequestError),
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -23,7 +23,7 @@ pub enum QueryError {
 impl QueryError {
     /// The error for a row that does not exist in the caller's namespace.
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
-        Self::Work(WorkError::not_found(what, id))
+        Self::Work(RequestError::not_found(what, id))
     }
 
     /// The stable code.

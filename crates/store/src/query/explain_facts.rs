@@ -21,7 +21,7 @@ use crate::table::work::run::RunRow;
 use crate::table::work::run_step::RunStepRow;
 use crate::table::work::session::SessionRow;
 use crate::table::work::task::TaskRow;
-use provost_core::execution_policy::ExecPolicy;
+use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::id::name::Namespace;
 use provost_core::{ApprovalId, DeliveryId, RunId, TaskId, Timestamp};
 
@@ -138,7 +138,7 @@ pub struct RunFacts {
     /// The run.
     pub run: RunRow,
     /// Its execution policy.
-    pub policy: ExecPolicy,
+    pub policy: ExecutionPolicy,
     /// Its task.
     pub task: Option<TaskRow>,
     /// Its execution class.

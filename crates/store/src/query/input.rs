@@ -10,8 +10,8 @@ use crate::table::work::stored_message;
 use crate::{Store, Tx};
 use provost_core::command::{InputProvenance, InputTarget};
 use provost_core::id::name::Namespace;
-use provost_core::lifecycle::{DeliveryOutcome, InputState, Interaction};
-use provost_core::scheduling::QueueMode;
+use provost_core::lifecycle::{InputOutcome, InputState, InteractionState};
+use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId, Timestamp};
 
 use crate::query::QueryError;
@@ -29,9 +29,9 @@ pub struct PendingInput {
     /// The run that will read it.
     pub run: Option<RunId>,
     /// How it waits.
-    pub mode: QueueMode,
+    pub mode: InputMode,
     /// What its sender was told.
-    pub outcome: DeliveryOutcome,
+    pub outcome: InputOutcome,
     /// What it says.
     pub message: Arc<Message>,
     /// Where it came from.
@@ -46,7 +46,7 @@ pub struct RunInteraction {
     /// The run.
     pub run: RunId,
     /// What it does.
-    pub state: Interaction,
+    pub state: InteractionState,
     /// Where it is being carried out at this moment.
     pub execution: Option<ExecutionId>,
     /// The questions that it has asked and nobody has answered.
@@ -115,7 +115,7 @@ fn interaction_of(
     let row = find_run(tx, namespace, id)?;
     let waiting = input::waiting_for_run(tx, id)?;
     let pending = read_all(tx, waiting)?;
-    let state = Interaction::of(row.state()?, pending.len());
+    let state = InteractionState::of(row.state()?, pending.len());
     let execution = match row.lease_owner {
         Some(_) => attempt::get(tx, id, row.attempt_no)?.map(|attempt| attempt.execution_id),
         None => None,

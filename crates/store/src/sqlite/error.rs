@@ -1,4 +1,4 @@
-//! What SQLite's result codes mean.
+//! Maps SQLite's result codes to store errors.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rusqlite::{Error, ErrorCode};
 use crate::StoreError;
 use crate::error::Rule;
 
-/// Says in the store's words what SQLite reported about the database at `path`.
+/// Converts an error that SQLite reported for the database at `path`.
 pub(super) fn translate(error: Error, path: &Path) -> StoreError {
     let detail = error.to_string();
     let Error::SqliteFailure(failure, _) = error else {

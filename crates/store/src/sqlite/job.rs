@@ -1,4 +1,4 @@
-//! A unit of writing, and the future that waits for its outcome.
+//! A write job and the future of its result.
 
 use std::any::Any;
 use std::fmt;
@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 
 use crate::{StoreError, Tx};
 
-/// A write that was enqueued. Resolves once its commit is on disk.
+/// The future of an enqueued write. Resolves when the commit is on disk.
 ///
-/// Dropping it does not take the job back.
+/// Dropping the handle does not cancel the job.
 #[must_use = "await it to know that the change is on disk, or `detach` it"]
 pub struct Pending<T, E> {
     outcome: oneshot::Receiver<Result<T, E>>,
 }
 
 impl<T, E> Pending<T, E> {
-    /// Lets the job run without waiting; its outcome is not heard.
+    /// Lets the job run without waiting for its result.
     pub fn detach(self) {}
 }
 
 impl<T, E: From<StoreError>> Pending<T, E> {
-    /// Waits on the current thread. Not for use inside an async runtime.
+    /// Blocks the current thread until the job is finished. Must not be called inside an async runtime.
     pub fn wait(self) -> Result<T, E> {
         self.outcome.blocking_recv().unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
@@ -47,26 +47,26 @@ impl<T, E> fmt::Debug for Pending<T, E> {
     }
 }
 
-/// What to do with the changes of a job.
+/// Decides whether the changes of a job become part of the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Keep,
     Discard,
 }
 
-/// A job whose types are hidden, so that a queue can hold it.
+/// A type-erased job, so that one queue holds jobs of all types.
 pub(crate) trait Job: Send {
-    /// Applies it and keeps its result until the answer.
+    /// Runs the job and stores its result until [`WriteJob::reply`].
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
 
-    /// Replaces its result by an error.
+    /// Replaces the result by an error.
     fn fail(&mut self, error: StoreError) -> Verdict;
 
-    /// Answers with its result, or with the error that its group met.
+    /// Sends the result to the caller, or the error of the whole group.
     fn answer(self: Box<Self>, group: Result<(), StoreError>);
 }
 
-/// Hides the types of `work`.
+/// Wraps a function as a job and returns it with the handle of its result.
 pub(crate) fn job<T, E>(
     work: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
 ) -> (Box<dyn Job>, Pending<T, E>)
@@ -110,12 +110,12 @@ where
             }),
             Err(error) => Err(error.into()),
         };
-        // Whoever asked may have stopped waiting.
+        // The caller may have dropped its handle.
         drop(reply.send(answer));
     }
 }
 
-/// Turns a panic into an error: one bad job must not end the thread that serves all.
+/// Converts a panic into an error, so that a faulty job does not end the thread that serves all jobs.
 pub(crate) fn caught<T, E: From<StoreError>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         Err(StoreError::bug(format!("a job panicked: {}", panic_text(payload.as_ref()))).into())

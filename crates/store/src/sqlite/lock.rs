@@ -1,7 +1,7 @@
-//! Locks of the operating system: the proof that a process is dead.
+//! File locks of the operating system, which prove that a process is dead.
 //!
-//! A lock belongs to an open file and goes when the process goes, however it goes. A frozen process keeps it.
-//! That is why a dead owner can be told from a slow one.
+//! A lock belongs to an open file. The operating system releases it when the process exits for any reason, and a
+//! frozen process keeps it. The lock therefore distinguishes a dead owner from a slow one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,12 +14,13 @@ use rustix::io::Errno;
 
 use crate::StoreError;
 
-/// The name of the lock that everybody holds who has the database open. No worker's lock has it: those end in `.lock`.
+/// File name of the lock that every process with the open database holds. It cannot collide with worker locks, which
+/// end in `.lock`.
 const DATABASE_LOCK: &str = "database";
 
-/// The lock of one running node: free exactly when its process is gone.
+/// The lock of a running worker. It is unlocked exactly when the worker's process has exited.
 ///
-/// A worker id is used by one process only and never again, so a lock that was seen free stays free.
+/// Worker ids are never reused, so a lock that was seen unlocked stays unlocked.
 #[derive(Debug)]
 pub struct NodeLock {
     path: PathBuf,
@@ -27,7 +28,7 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Takes the lock of `worker` in `dir`, which is created if it is missing.
+    /// Acquires the lock of `worker` in `dir`. Creates the directory if it is missing.
     pub fn acquire(dir: &Path, worker: WorkerId) -> Result<Self, StoreError> {
         let path = dir.join(format!("{worker}.lock"));
         let file = open_lock(&path)?;
@@ -37,14 +38,14 @@ impl NodeLock {
         Ok(Self { path, _file: file })
     }
 
-    /// The lock file, which others test with [`is_free`].
+    /// Path of the lock file, for [`is_unlocked`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl Drop for NodeLock {
-    /// A clean end leaves no file behind. One that stays is harmless: it is free.
+    /// Removes the file. A leftover file is harmless because it is unlocked.
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::debug!(%error, "store: a lock file stays behind");
@@ -52,36 +53,37 @@ impl Drop for NodeLock {
     }
 }
 
-/// True if the process that held the lock at `path` is gone. A missing file counts as gone.
+/// Returns true if the process that held the lock at `path` has exited. A missing file counts as unlocked.
 pub fn is_free(path: &Path) -> Result<bool, StoreError> {
     match File::open(path) {
-        // Shared, so that two who ask at once do not see each other.
+        // A shared lock, so that two concurrent tests do not block each other.
         Ok(file) => try_lock(&file, path, FlockOperation::NonBlockingLockShared),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(StoreError::file(path, &error)),
     }
 }
 
-/// The directory with the locks of everybody who works on the database at `database`.
+/// Returns the directory for the lock files of the database at `database`.
 pub fn lock_dir(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".workers");
     PathBuf::from(name)
 }
 
-/// Held by each store that has the database open, or by one process that replaces it.
+/// The lock that every store with the open database holds in shared mode, and a process that replaces the database in
+/// exclusive mode.
 #[derive(Debug)]
 pub(crate) struct DatabaseLock {
     _file: File,
 }
 
 impl DatabaseLock {
-    /// Together with other users of the database.
+    /// Acquires the lock together with other users of the database.
     pub(crate) fn shared(database: &Path) -> Result<Self, StoreError> {
         Self::acquire(database, FlockOperation::NonBlockingLockShared)
     }
 
-    /// Alone.
+    /// Acquires the lock if no other process has the database open.
     pub(crate) fn exclusive(database: &Path) -> Result<Self, StoreError> {
         Self::acquire(database, FlockOperation::NonBlockingLockExclusive)
     }

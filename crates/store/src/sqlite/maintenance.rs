@@ -1,4 +1,4 @@
-//! What operators do with a database: copy it, bring a copy back, check it, measure it, make it smaller.
+//! Operations for administrators: back up, restore, check, measure and compact a database.
 
 mod backup;
 mod check;

@@ -1,25 +1,25 @@
-//! The schema's history. A migration that was released never changes; the next one is a new file.
+//! Schema migrations. A released migration never changes; every change is a new file.
 
 use super::Sqlite;
 use crate::StoreError;
 
-/// The history of a database that has a file of its own.
+/// The migrations of a database that has its own file.
 pub(crate) struct History {
-    /// Marks a file as ours.
+    /// Identifies the file as a Provost database.
     pub(crate) application_id: i64,
     migrations: &'static [&'static str],
 }
 
-/// The database of an engine. The mark is the letters `PRVS`.
+/// The engine's database. The application id spells `PRVS`.
 pub(crate) const ENGINE: History = History { application_id: 0x5052_5653, migrations: MIGRATIONS };
 
-/// Memories. The mark is the letters `PRVM`.
+/// The memory database. The application id spells `PRVM`.
 pub(crate) const MEMORY: History = History {
     application_id: 0x5052_564d,
     migrations: &[include_str!("../../migrations/memory/0001_memory.sql")],
 };
 
-/// The migrations in order; the version of each is its place, counted from one.
+/// The migrations in order. The version of a migration is its position, starting at 1.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_engine.sql"),
     include_str!("../../migrations/sqlite/0002_maintenance.sql"),
@@ -46,19 +46,19 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0023_typed_columns.sql"),
 ];
 
-/// The newest schema version this program knows.
+/// Newest schema version of the engine's database that this program supports.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 impl History {
-    /// The newest version this program knows.
+    /// Newest schema version that this program supports.
     pub(crate) const fn version(&self) -> u32 {
         self.migrations.len() as u32
     }
 
-    /// Brings the database to the newest version, each migration in a transaction of its own.
+    /// Migrates the database to the newest version, with one transaction per migration.
     ///
-    /// Foreign keys are off meanwhile, as SQLite wants it where a table is rebuilt. Two processes may migrate at once: the version
-    /// is read again under the write lock.
+    /// Foreign keys are off during the migration, because SQLite requires it for rebuilding a table. Two processes
+    /// may migrate at the same time, so each migration reads the version again under the write lock.
     pub(super) fn migrate(&self, db: &mut Sqlite) -> Result<(), StoreError> {
         db.batch("PRAGMA foreign_keys = OFF")?;
         let migrated = self.migrate_each(db);

@@ -1,4 +1,4 @@
-//! Opening a database file: who may be what, and every setting that durability depends on.
+//! Opens database files and applies every setting that durability depends on.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -15,44 +15,45 @@ use super::{Sqlite, error, schema};
 use crate::StoreError;
 use crate::options::{Durability, StoreOptions};
 
-/// Prepared statements per connection: more than there are distinct statements.
+/// Size of a connection's statement cache: more than the number of distinct statements.
 const STATEMENTS_MAX: usize = 512;
 
 /// Page cache of a connection, in KiB.
 const CACHE_KIB: u32 = 4 << 10;
 
-/// SQLite truncates a write-ahead log that a large transaction made longer than this.
+/// Size above which SQLite truncates the write-ahead log after a large transaction.
 const LOG_BYTES_MAX: u32 = 64 << 20;
 
-/// How often a change of the journal mode is tried while somebody else opens the file; SQLite does not wait there by itself.
+/// Interval between attempts to change the journal mode while another connection opens the file. SQLite does not wait
+/// in this case.
 const JOURNAL_RETRY: Duration = Duration::from_millis(5);
 
-/// One opening at a time per process. Closing any handle of a file drops all of a process's POSIX locks on it, so the
-/// moment in which the file is created must not meet another connection's first lock.
+/// Serializes opening within the process. Closing any handle of a file releases all POSIX locks of the process on
+/// that file, so the creation of the file must not overlap with the first lock of another connection.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Writer,
     Reader,
 }
 
-/// What a file turns out to be.
+/// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// Nothing is in it yet.
+    /// The file is empty.
     Empty,
-    /// A database of Provost with this schema version.
+    /// A Provost database with this schema version.
     Ours(u32),
 }
 
-/// Opens the database for writing; creates and migrates it as needed.
+/// Opens the database for writing. Creates and migrates it if needed.
 pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     create_file(&options.path)?;
     let mut db = open_file(&options.path, options.busy_timeout)?;
-    // Before anything is set: a file that is refused must stay as it is.
+    // Must run before any setting is applied, because a rejected file must stay unchanged.
     schema::check(&mut db, &options.schema)?;
     use_write_ahead_log(&mut db, options)?;
     configure(&mut db, Role::Writer, options)?;
@@ -60,14 +61,14 @@ pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
     Ok(db.with_scan_check())
 }
 
-/// Opens one more connection to a database that was prepared.
+/// Opens another connection to a prepared database.
 pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, StoreError> {
     let mut db = open_file(&options.path, options.busy_timeout)?;
     configure(&mut db, role, options)?;
     Ok(db)
 }
 
-/// Reads from one state of the file whose database it is.
+/// Identifies the database in the file, on one snapshot of it.
 pub(crate) fn identify(db: &mut Sqlite, application_id: i64) -> Result<Identity, StoreError> {
     db.begin_read()?;
     let looked = look(db);
@@ -88,7 +89,7 @@ fn look(db: &mut Sqlite) -> Result<(i64, i64, i64), StoreError> {
     Ok((db.number("PRAGMA application_id")?, db.number("PRAGMA user_version")?, tables))
 }
 
-/// Creates the directory and an empty file that only its owner can read.
+/// Creates the directory and an empty file that only the owner can access.
 pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         DirBuilder::new()
@@ -104,12 +105,12 @@ pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Opens a file that nobody else uses, without any setting.
+/// Opens a file that no other connection uses, without applying settings.
 pub(crate) fn open_plain(path: &Path) -> Result<Sqlite, StoreError> {
     open_file(path, Duration::ZERO)
 }
 
-/// Opens a file that must stay as it is.
+/// Opens a file that must stay unchanged.
 pub(crate) fn open_read_only(path: &Path) -> Result<Sqlite, StoreError> {
     open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
@@ -118,8 +119,8 @@ fn open_file(path: &Path, busy_timeout: Duration) -> Result<Sqlite, StoreError> 
     let db = open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.connection().busy_timeout(busy_timeout).map_err(|cause| db.fault(cause))?;
     db.connection().set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Without it, SQLite compiles a statement again whenever a parameter changes that its plan might depend on, which it thinks
-    // of nearly every `ORDER BY`. None of our plans depends on values.
+    // Without this setting, SQLite recompiles a statement whenever a parameter changes that its plan may depend on,
+    // which it assumes for nearly every `ORDER BY`. None of our plans depends on parameter values.
     let stable = db.connection().set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
     stable.map_err(|cause| db.fault(cause))?;
     Ok(db)
@@ -148,7 +149,8 @@ fn use_write_ahead_log(db: &mut Sqlite, options: &StoreOptions) -> Result<(), St
     }
 }
 
-/// Memory-mapped reading stays off: a damaged disk would end the process instead of failing a statement.
+/// Applies the settings of a connection. Memory-mapped reads stay off: with them, a damaged disk would kill the
+/// process instead of failing a statement.
 fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), StoreError> {
     let synchronous = match options.durability {
         Durability::PowerLoss => "FULL",

@@ -1,7 +1,7 @@
-//! The check against full table scans.
+//! Rejects full table scans.
 //!
-//! Every write waits for the statement that the writer runs, so a scan of a table that grows with the work is a defect. The
-//! check runs in debug builds only, once for each statement text.
+//! Every write waits for the statement that the writer runs, so scanning a table that grows with the workload is a
+//! defect. The check runs only in debug builds, once per statement text.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 
-/// Tables that grow with the work.
+/// Tables that grow with the workload.
 const GROWING: [&str; 9] = [
     "attempt",
     "idem",
@@ -23,18 +23,18 @@ const GROWING: [&str; 9] = [
     "task",
 ];
 
-/// The comment of a statement that may scan a whole table, because it runs rarely.
+/// Marks a statement that may scan a whole table because it runs rarely.
 const LOOKS_THROUGH_ALL: &str = "/* looks through all */";
 
-/// Refuses statements that scan a growing table.
+/// Rejects statements that scan a growing table.
 #[derive(Default)]
 pub(super) struct FullScanCheck {
-    /// The statements that were found to be fine.
+    /// Statements that passed the check.
     checked: RefCell<HashSet<Box<str>>>,
 }
 
 impl FullScanCheck {
-    /// Checks a statement. The inner error names the table that it scans.
+    /// Checks a statement. The inner error names the scanned table.
     pub(super) fn check(
         &self,
         connection: &Connection,
@@ -51,7 +51,8 @@ impl FullScanCheck {
     }
 }
 
-/// The growing table that a statement scans, unless the statement may. One without a condition means every row.
+/// Returns the growing table that a statement scans, unless the statement is marked. A statement without `WHERE`
+/// means to read every row, so it passes.
 fn scanned_table(connection: &Connection, sql: &str) -> rusqlite::Result<Option<String>> {
     if !sql.contains("WHERE") || sql.contains(LOOKS_THROUGH_ALL) {
         return Ok(None);

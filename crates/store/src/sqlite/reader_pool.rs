@@ -1,4 +1,4 @@
-//! Reads: a few connections of their own, each read on one state of the database.
+//! A pool of read connections. Each read runs on one snapshot of the database.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::stats::Counters;
 use crate::transaction::tx::Attempt;
 use crate::{StoreError, Tx};
 
-/// The connections that read. They are opened when they are first needed.
+/// A pool of read connections, opened on first use.
 pub(crate) struct Readers {
     options: StoreOptions,
     idle: Mutex<Vec<Sqlite>>,
@@ -26,7 +26,7 @@ impl Readers {
         Self { options, idle: Mutex::default(), seats, counters }
     }
 
-    /// Runs the read as soon as one of the seats is free.
+    /// Runs a read as soon as a permit is free.
     pub(crate) async fn read<T, E>(
         self: Arc<Self>,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -47,12 +47,12 @@ impl Readers {
         blocking(threads, work).await
     }
 
-    /// True once no more reads are taken.
+    /// Returns true once the pool is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.seats.is_closed()
     }
 
-    /// Takes no more reads and closes the connections.
+    /// Rejects new reads and closes the idle connections.
     pub(crate) fn close(&self) {
         self.seats.close();
         self.idle().clear();
@@ -72,7 +72,7 @@ impl Readers {
         db.begin_read()?;
         let mut attempt = Attempt::new(&self.options.env);
         let answer = caught(|| job(&mut Tx::new(&mut db, &mut attempt)));
-        // A connection that cannot end its transaction is not used again.
+        // A connection that cannot end its transaction is not reused.
         if db.rollback().is_ok() && !self.seats.is_closed() {
             self.idle().push(db);
         }
@@ -80,12 +80,13 @@ impl Readers {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
-        // No read runs under this lock, so a panic cannot leave it half changed.
+        // No read runs under this lock, so a panic cannot leave the list inconsistent.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs the work on a thread for blocking work; without a runtime, or if the options say so, on the thread of the caller.
+/// Runs the function on Tokio's blocking threads. Without a runtime, or with [`ThreadMode::Inline`], runs it on the
+/// caller's thread.
 pub(crate) async fn blocking<T, E>(
     threads: Threads,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
@@ -96,7 +97,7 @@ where
 {
     match Handle::try_current() {
         Ok(runtime) if threads == Threads::Own => {
-            // The work itself does not panic: an error means that the runtime is going down.
+            // The function does not panic, so an error means that the runtime is shutting down.
             let answered = runtime.spawn_blocking(work).await;
             answered.unwrap_or_else(|_| Err(StoreError::Closed.into()))
         }

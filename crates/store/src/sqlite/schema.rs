@@ -1,11 +1,11 @@
-//! Checking and making the tables of each [`Schema`].
+//! Checks and creates the tables of each [`Schema`].
 
 use super::migrate::{ENGINE, History, MEMORY};
 use super::open::{Identity, identify};
 use super::{Sqlite, session_schema};
 use crate::{Schema, StoreError};
 
-/// Refuses a file of another or of a newer program.
+/// Rejects a file of another program or of a newer version.
 pub(super) fn check(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> {
     match schema {
         Schema::Engine => check_version(db, &ENGINE),
@@ -14,7 +14,7 @@ pub(super) fn check(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> 
     }
 }
 
-/// Makes the tables, or brings them to the newest version.
+/// Creates the tables or migrates them to the newest version.
 pub(super) fn migrate(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError> {
     match schema {
         Schema::Engine => ENGINE.migrate(db),

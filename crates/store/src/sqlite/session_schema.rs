@@ -1,14 +1,14 @@
-//! The tables of sessions and shared state in a file that other programs may use, too.
+//! The tables of sessions and shared state in a file that other programs may also use.
 //!
-//! A table holds their version, because the version of the file belongs to others.
+//! A table holds their schema version, because the version number of the file belongs to the other programs.
 
 use super::Sqlite;
 use crate::{StoreError, TablePrefix};
 
-/// The schema this program writes.
+/// Schema version that this program writes.
 const VERSION: u32 = 2;
 
-/// The version of the tables with this prefix; `None` if there are none yet.
+/// Returns the schema version of the tables with this prefix; `None` if they do not exist.
 pub(super) fn version(db: &Sqlite, prefix: &TablePrefix) -> Result<Option<u32>, StoreError> {
     let prefix = prefix.as_str();
     let version_table = format!("{prefix}session_schema");
@@ -33,13 +33,14 @@ pub(super) fn version(db: &Sqlite, prefix: &TablePrefix) -> Result<Option<u32>, 
                 Err(StoreError::NewerSchema { found: found.unwrap_or(u32::MAX), known: VERSION })
             }
         },
-        // A table of another program has other columns, or no row.
+        // A table of another program has different columns or no row.
         Err(StoreError::Bug { .. }) => Err(StoreError::TableTaken { table: version_table }),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the tables. Two processes may do this at once: the version is read again under the write lock.
+/// Creates or upgrades the tables. Two processes may migrate at the same time, so the version is read again under the
+/// write lock.
 pub(super) fn migrate(db: &Sqlite, prefix: &TablePrefix) -> Result<(), StoreError> {
     db.begin_write()?;
     let applied = apply(db, prefix).and_then(|()| db.commit());
@@ -85,7 +86,7 @@ fn create_sessions(prefix: &str) -> String {
     )
 }
 
-/// The second version. The values of a session are deleted together with it.
+/// Creates the tables of version 2. Deleting a session deletes its values.
 fn create_values(prefix: &str) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {prefix}shared_state (

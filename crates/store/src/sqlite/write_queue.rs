@@ -1,4 +1,5 @@
-//! The queue in front of the writer: two bounded channels. Urgent jobs go first; all others keep the order of the calls.
+//! The queue of the writer: two bounded channels. High-priority jobs run first; all other jobs keep their order of
+//! submission.
 
 use std::mem;
 use std::sync::{PoisonError, RwLock};
@@ -9,22 +10,22 @@ use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
 use crate::StoreError;
 use crate::sqlite::job::Job;
 
-/// How many jobs may wait. More than that means the disk cannot follow: callers must hear it.
+/// Maximum number of queued jobs. Beyond it the disk cannot keep up, and new jobs fail with [`StoreError::Busy`].
 const JOBS_MAX: usize = 4096;
 
-/// How many urgent jobs may wait besides: there is one renewal per worker at a time.
+/// Maximum number of additional high-priority jobs. Each worker has at most one lease renewal in flight.
 const URGENT_JOBS_MAX: usize = 256;
 
-/// How long a deferred job waits for another job to share its commit.
+/// Maximum time that a deferred job waits for another job to share its commit.
 const DEFERRED_MAX: Duration = Duration::from_millis(2);
 
-/// How a job is enqueued.
+/// Priority of a job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Before all other jobs.
+    /// Runs before all other jobs.
     Urgent,
     Normal,
-    /// In the order of the normal jobs; the writer waits a moment for a job to commit it with.
+    /// Runs in order with the normal jobs, but the writer first waits a moment for another job to commit it with.
     Deferred,
 }
 
@@ -41,9 +42,9 @@ struct Waiting {
     is_deferred: bool,
 }
 
-/// The callers' end of the queue.
+/// The sending side of the queue.
 pub(crate) struct WriteQueue {
-    /// Nothing once the queue is closed.
+    /// `None` once the queue is closed.
     senders: RwLock<Option<Senders>>,
 }
 
@@ -52,15 +53,15 @@ struct Senders {
     normal: Sender<Entry>,
 }
 
-/// The writer's end of the queue.
+/// The receiving side of the queue.
 pub(crate) struct Incoming {
     urgent: Receiver<Entry>,
     normal: Receiver<Entry>,
-    /// Jobs that were received and belong to the next group.
+    /// Received jobs that belong to the next group.
     left: Vec<Box<dyn Job>>,
 }
 
-/// Makes a queue.
+/// Creates a queue.
 pub(crate) fn write_queue() -> (WriteQueue, Incoming) {
     let (urgent, urgent_jobs) = bounded(URGENT_JOBS_MAX);
     let (normal, jobs) = bounded(JOBS_MAX);
@@ -69,7 +70,7 @@ pub(crate) fn write_queue() -> (WriteQueue, Incoming) {
 }
 
 impl WriteQueue {
-    /// Enqueues a job, or answers it at once if the queue is full or closed.
+    /// Enqueues a job, or fails it at once if the queue is full or closed.
     pub(crate) fn push(&self, job: Box<dyn Job>, lane: Lane) {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Senders { urgent, normal }) = &*senders else {
@@ -92,17 +93,17 @@ impl WriteQueue {
     pub(crate) fn flush(&self) {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(senders) = &*senders {
-            // Nothing waits behind a full channel: the writer takes a group at once.
+            // A full channel needs no flush: the writer takes a whole group without waiting.
             senders.normal.try_send(Entry::Flush).unwrap_or(());
         }
     }
 
-    /// Takes no more jobs; the writer still does those that wait.
+    /// Rejects new jobs. The writer still finishes the queued ones.
     pub(crate) fn close(&self) {
         self.senders.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// How many jobs wait.
+    /// Number of queued jobs.
     pub(crate) fn len(&self) -> usize {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
         senders.as_ref().map_or(0, |senders| senders.urgent.len() + senders.normal.len())
@@ -110,7 +111,7 @@ impl WriteQueue {
 }
 
 impl Incoming {
-    /// Waits for jobs and takes those that wait, at most `jobs_max`; nothing once the queue is closed and empty.
+    /// Waits for jobs and returns at most `jobs_max` of them; `None` once the queue is closed and empty.
     pub(crate) fn next_group(&mut self, jobs_max: usize) -> Option<Vec<Box<dyn Job>>> {
         let mut group = mem::take(&mut self.left);
         if group.is_empty() {
@@ -126,7 +127,7 @@ impl Incoming {
         (!group.is_empty()).then_some(group)
     }
 
-    /// Waits for a job that is not deferred; where deferred jobs came before it, only for a moment.
+    /// Waits for a job that is not deferred. If deferred jobs arrive first, waits at most [`DEFERRED_MAX`] longer.
     fn wait(&self, group: &mut Vec<Box<dyn Job>>, jobs_max: usize) {
         let mut deadline = never();
         while group.len() < jobs_max {
@@ -150,7 +151,7 @@ impl Incoming {
         }
     }
 
-    /// Answers every job that has waited for at least `patience` with the error.
+    /// Fails every job that has waited for at least `max_wait`.
     pub(crate) fn fail_expired(&mut self, patience: Duration, error: &StoreError) {
         for channel in [&self.urgent, &self.normal] {
             while let Ok(entry) = channel.try_recv() {

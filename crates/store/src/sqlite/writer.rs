@@ -1,7 +1,7 @@
-//! The one writer of this process: many jobs, one commit.
+//! The single writer of this process: it commits many jobs together.
 //!
-//! Each job runs in a savepoint of its own, so a job that fails leaves nothing and the others are kept. Nobody is answered
-//! before the commit: what a job saw of the jobs before it is true only then.
+//! Each job runs in its own savepoint, so a failed job is rolled back without affecting the others. Callers get their
+//! results only after the commit, because a job may have seen changes of earlier jobs in the same transaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::stats::Counters;
 use crate::transaction::tx::Attempt;
 use crate::{Hint, StoreError, Tx};
 
-/// The most jobs in one commit: bounds how long the first of them waits.
+/// Maximum number of jobs in one commit. Bounds how long the first of them waits.
 const GROUP_JOBS_MAX: usize = 32;
 
 pub(crate) struct Writer {
@@ -30,30 +30,30 @@ pub(crate) struct Writer {
     pub(crate) check_transactions: bool,
 }
 
-/// The jobs of one transaction that ran so far.
+/// The jobs that have run in the current transaction.
 #[derive(Default)]
 struct Group {
     jobs: Vec<Box<dyn Job>>,
     hints: Vec<Hint>,
-    /// How many jobs were kept.
+    /// Number of jobs whose changes are part of the commit.
     kept: usize,
 }
 
 impl Writer {
-    /// Serves the queue until it is closed and empty.
+    /// Processes the queue until it is closed and empty.
     pub(crate) fn serve(self, mut incoming: Incoming, busy_timeout: Duration) {
         while let Some(jobs) = incoming.next_group(GROUP_JOBS_MAX) {
             if let Err(error) = self.write(jobs) {
-                // They have waited just as long for the same thing.
+                // The queued jobs have waited for the same lock.
                 incoming.fail_expired(busy_timeout, &error);
             }
         }
     }
 
-    /// Applies the jobs, commits, and answers them all. A job that loses the whole transaction takes along those before it; the
-    /// others run in a new one.
+    /// Runs and commits the jobs, and replies to all of them. A job that loses the whole transaction fails the jobs
+    /// before it too; the remaining jobs run in a new transaction.
     ///
-    /// An error means that no transaction could be started; the jobs have been told.
+    /// Returns an error if no transaction could be started. In this case, all jobs have received the error.
     pub(crate) fn write(&self, jobs: Vec<Box<dyn Job>>) -> Result<(), StoreError> {
         let mut jobs = jobs.into_iter();
         while jobs.len() > 0 {
@@ -107,7 +107,8 @@ impl Writer {
         }
     }
 
-    /// Runs one job and takes its changes back. Returns the attempt that must repeat them.
+    /// Runs the first, checked attempt of a job and rolls it back. Returns the attempt that must repeat the same
+    /// changes.
     fn rehearse(&self, job: &mut dyn Job, attempt: Attempt) -> Result<Attempt, StoreError> {
         let mut attempt = attempt.checked();
         job.run(&mut Tx::new(&mut &self.db, &mut attempt));
@@ -119,7 +120,7 @@ impl Writer {
         Ok(attempt.again())
     }
 
-    /// Commits, unless no job was kept.
+    /// Commits the transaction, or rolls it back if no job succeeded.
     fn end(&self, group: &Group) -> Result<(), StoreError> {
         if group.kept == 0 {
             return self.db.rollback();
@@ -138,7 +139,7 @@ impl Writer {
         if outcome.is_ok() {
             let mut sent = HashSet::with_capacity(hints.len());
             for wakeup in hints {
-                // Several changes of one transaction may send the same one.
+                // Several jobs of one transaction may send the same wake-up.
                 if sent.insert(wakeup) {
                     self.bus.send(Message::Wakeup(wakeup));
                 }
@@ -146,7 +147,7 @@ impl Writer {
         }
     }
 
-    /// Rolls back what is left of a transaction. If even that fails, the next start of one tries again.
+    /// Rolls back the rest of a transaction. If that fails too, the start of the next transaction tries again.
     fn undo(&self) {
         if let Err(error) = self.db.rollback() {
             tracing::warn!(%error, "store: rolling back a transaction did not work");

@@ -1,4 +1,4 @@
-//! Tables of rules and of records about their use: agents, approvals, budgets, audit, tokens.
+//! Tables of policies and of the records of their use: agents, approvals, budgets, audit, tokens.
 
 pub mod agent;
 pub mod approval;

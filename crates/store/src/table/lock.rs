@@ -1,4 +1,4 @@
-//! The tables whose rows are locked before they are changed.
+//! Registers the tables whose rows are locked before they are changed.
 
 use crate::table::governance::approval::ApprovalRow;
 use crate::table::outbound::delivery::DeliveryRow;
@@ -28,7 +28,7 @@ macro_rules! lockable {
         }
 
         impl $row {
-            /// Inserts the row and holds its lock.
+            /// Inserts the row and locks it.
             pub fn insert_locked(self, tx: &mut Tx<'_>) -> Result<Locked<Self>, StoreError> {
                 self.insert(tx)?;
                 Ok(Locked::new(self))

@@ -1,5 +1,5 @@
-//! Memories by owner, their vectors and words, and the conversations that are still to be read
-//! ([`Schema::Memory`](crate::Schema::Memory)).
+//! Tables of memories: owners, memories with their vectors and words, and the jobs that extract memories from
+//! conversations ([`Schema::Memory`](crate::Schema::Memory)).
 
 pub mod entry;
 pub mod forgotten;

@@ -1,4 +1,4 @@
-//! Tables of what leaves the engine: outbox, deliveries, webhooks.
+//! Tables of outgoing data: outbox, deliveries, webhooks.
 
 pub mod delivery;
 pub mod outbox;

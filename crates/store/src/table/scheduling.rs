@@ -1,4 +1,4 @@
-//! Tables that decide what may start when: classes, limits, timers, schedules, workers.
+//! Tables that decide which run starts when: execution classes, limits, timers, schedules, workers.
 
 pub mod concurrency_limit;
 pub mod execution_class;

@@ -1,12 +1,12 @@
 //! Sessions and shared state outside of an engine ([`Schema::Sessions`](crate::Schema::Sessions)).
 //!
-//! Messages are in the order of `seq`, which is their place in the session: never that of a clock.
+//! Messages are sorted by `seq`, their position in the session, and never by a clock.
 
 use provost_core::{StateScope, Timestamp};
 
 use crate::{FromRow, Row, StoreError, TablePrefix, Tx, params};
 
-/// The tables with one prefix.
+/// SQL statements for the tables with one prefix.
 #[derive(Debug)]
 pub struct SessionTables {
     head: String,
@@ -29,91 +29,91 @@ pub struct SessionTables {
 /// A session without its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionHead {
-    /// The key of its messages.
+    /// Row key of the session, which its messages refer to.
     pub key: i64,
-    /// The number of changes so far.
+    /// Number of changes.
     pub revision: i64,
-    /// The number of messages.
+    /// Number of messages.
     pub messages: i64,
-    /// Notes of the program, as a JSON object.
+    /// Metadata of the program, as a JSON object.
     pub metadata: String,
 }
 
-/// A session that is to be inserted.
+/// A session to insert.
 #[derive(Debug, Clone, Copy)]
 pub struct NewSession<'a> {
     /// The id.
     pub id: &'a str,
-    /// The number of messages.
+    /// Number of messages.
     pub messages: i64,
-    /// Notes of the program, as a JSON object.
+    /// Metadata of the program, as a JSON object.
     pub metadata: &'a str,
 }
 
-/// One message.
+/// A message of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredMessage {
-    /// Its place in the session, from 0.
+    /// Position in the session, from 0.
     pub seq: i64,
-    /// As JSON.
+    /// The message, as JSON.
     pub body: String,
 }
 
-/// A part of the messages of a session that goes to another one.
+/// A range of messages to copy between sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageCopy {
-    /// The key of the session that has them.
+    /// Row key of the source session.
     pub from: i64,
-    /// The key of the session that gets them.
+    /// Row key of the target session.
     pub to: i64,
-    /// The number of the oldest messages to copy.
+    /// Number of messages to copy, starting with the oldest.
     pub messages: i64,
 }
 
-/// A place in the listing of sessions, and how many sessions to read from there.
+/// Position in the list of sessions, and the page size.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionRange<'a> {
-    /// When the session before it last changed.
+    /// Time of the last change of the previous session.
     pub updated_at: Timestamp,
-    /// The id of the session before it.
+    /// Id of the previous session.
     pub id: &'a str,
-    /// The number of sessions to read at most.
+    /// Maximum number of sessions to return.
     pub limit: usize,
 }
 
-/// One session of the listing.
+/// A session in the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedSession {
     /// The id.
     pub id: String,
-    /// The number of messages.
+    /// Number of messages.
     pub messages: i64,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// Names one value of the shared state.
+/// Identifies a value of shared state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueKey {
     /// The scope.
     pub scope: StateScope,
-    /// The session or user.
+    /// Id of the session or user.
     pub owner: String,
-    /// The name within the scope.
+    /// Name within the scope.
     pub name: String,
 }
 
-/// A value of the shared state.
+/// A value of shared state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredValue {
-    /// The name within the scope.
+    /// Name within the scope.
     pub name: String,
-    /// As JSON.
+    /// The value, as JSON.
     pub value: String,
 }
 
 impl SessionTables {
-    /// The tables with this prefix.
+    /// Builds the statements for the tables with this prefix.
     pub fn new(prefix: &TablePrefix) -> Self {
         let prefix = prefix.as_str();
         let (sessions, messages) = (format!("{prefix}sessions"), format!("{prefix}messages"));
@@ -164,29 +164,29 @@ impl SessionTables {
         }
     }
 
-    /// A session without its messages.
+    /// Returns a session without its messages.
     pub fn head(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<SessionHead>, StoreError> {
         tx.optional(&self.head, params![id])
     }
 
-    /// Inserts a session with revision 1 and returns its key.
+    /// Inserts a session with revision 1 and returns its row key.
     pub fn insert(&self, tx: &mut Tx<'_>, new: NewSession<'_>) -> Result<i64, StoreError> {
         let now = tx.now();
         tx.one(&self.insert, params![new.id, new.messages, new.metadata, now])
     }
 
-    /// Changes the revision and the number of messages of a session.
+    /// Updates the revision and the number of messages of a session.
     pub fn update(&self, tx: &mut Tx<'_>, head: &SessionHead) -> Result<(), StoreError> {
         let now = tx.now();
         tx.execute(&self.update, params![head.key, head.revision, head.messages, now]).map(drop)
     }
 
-    /// Deletes a session. References of the tables delete its messages and values.
+    /// Deletes a session. The database deletes its messages and values too.
     pub fn delete(&self, tx: &mut Tx<'_>, key: i64) -> Result<(), StoreError> {
         tx.execute(&self.delete, params![key]).map(drop)
     }
 
-    /// Replaces the metadata; false if there is no such session.
+    /// Replaces the metadata. Returns false if the session does not exist.
     pub fn set_metadata(
         &self,
         tx: &mut Tx<'_>,
@@ -196,7 +196,7 @@ impl SessionTables {
         Ok(tx.execute(&self.set_metadata, params![id, metadata])? > 0)
     }
 
-    /// The messages of a session from a place on, in order.
+    /// Returns the messages of a session from position `first`, in order.
     pub fn messages(
         &self,
         tx: &mut Tx<'_>,
@@ -206,7 +206,7 @@ impl SessionTables {
         tx.all(&self.messages, params![key, first])
     }
 
-    /// Inserts a message, as JSON, at its place in the session.
+    /// Inserts a message at position `seq` of the session; `body` is JSON.
     pub fn insert_message(
         &self,
         tx: &mut Tx<'_>,
@@ -217,7 +217,7 @@ impl SessionTables {
         tx.execute(&self.insert_message, params![key, seq, body]).map(drop)
     }
 
-    /// Deletes the messages of a session from a place on.
+    /// Deletes the messages of a session from position `first`.
     pub fn delete_messages(&self, tx: &mut Tx<'_>, key: i64, first: i64) -> Result<(), StoreError> {
         tx.execute(&self.delete_messages, params![key, first]).map(drop)
     }
@@ -227,7 +227,7 @@ impl SessionTables {
         tx.execute(&self.copy_messages, params![copy.from, copy.to, copy.messages]).map(drop)
     }
 
-    /// A part of the listing, most recently changed first.
+    /// Returns a page of the list of sessions, most recently changed first.
     pub fn page(
         &self,
         tx: &mut Tx<'_>,
@@ -237,7 +237,7 @@ impl SessionTables {
         tx.all(&self.page, params![range.updated_at, range.id, limit])
     }
 
-    /// The keys of sessions that have not changed since a moment, oldest first.
+    /// Returns row keys of sessions that have not changed since a point in time, oldest first.
     pub fn unused_since(
         &self,
         tx: &mut Tx<'_>,
@@ -247,7 +247,7 @@ impl SessionTables {
         tx.all(&self.unused, params![moment, limit])
     }
 
-    /// All values of an owner.
+    /// Returns all values of an owner, sorted by name.
     pub fn values(
         &self,
         tx: &mut Tx<'_>,
@@ -257,7 +257,7 @@ impl SessionTables {
         tx.all(&self.values, params![scope.as_str(), owner])
     }
 
-    /// Sets a value.
+    /// Inserts or replaces a value.
     pub fn set_value(
         &self,
         tx: &mut Tx<'_>,
@@ -275,7 +275,7 @@ impl SessionTables {
         tx.execute(&self.remove_value, params![scope, key.owner, key.name]).map(drop)
     }
 
-    /// Removes all values of an owner and returns how many.
+    /// Removes all values of an owner and returns their number.
     pub fn remove_values(
         &self,
         tx: &mut Tx<'_>,

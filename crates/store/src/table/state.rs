@@ -1,4 +1,4 @@
-//! Tables of state that outlives a run: shared state, teams, large texts, settings of the database.
+//! Tables of state that outlives a run: shared state, teams, blobs, settings of the database.
 
 pub mod blob;
 pub mod meta;

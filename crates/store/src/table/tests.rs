@@ -68,12 +68,12 @@ sample_ids!(
     ExecutionId,
     InputId,
     MessageId,
-    MeterId,
+    UsageRecordId,
     RunId,
     TaskId,
     TokenId,
     WebhookId,
-    WebhookPostId,
+    WebhookDeliveryId,
     WorkerId
 );
 

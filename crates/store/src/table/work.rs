@@ -1,4 +1,4 @@
-//! Tables of the work itself: sessions, tasks, runs and everything that belongs to a run.
+//! Tables of the workload: sessions, tasks, runs and the records of a run.
 
 pub mod attempt;
 pub mod input;

@@ -1,21 +1,21 @@
-//! Aggregates: which lock protects the rows of a table.
+//! Aggregates: the mapping from a table to the lock that protects its rows.
 
 use std::fmt;
 
 use crate::StoreError;
 use crate::transaction::value::{Row, Value};
 
-/// The rows of a table that one lock protects.
+/// Rows of one table that one lock protects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aggregate {
     table: &'static str,
-    /// The table whose row is locked.
+    /// The table of the locked row.
     root: &'static str,
-    /// The columns of `table` that name that row.
+    /// The columns of `table` that identify the locked row.
     key: &'static [&'static str],
 }
 
-/// Every table whose rows are updated, with its lock.
+/// All tables whose rows are updated, with the lock of each.
 const AGGREGATES: &[Aggregate] = &[
     of("session", "session", &["namespace", "id"]),
     of("session_entry", "session", &["namespace", "session_id"]),
@@ -48,7 +48,7 @@ const fn of(table: &'static str, root: &'static str, key: &'static [&'static str
     Aggregate { table, root, key }
 }
 
-/// Names the row that a lock protects.
+/// Identifies a locked row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RowKey {
     table: &'static str,
@@ -56,7 +56,7 @@ pub(crate) struct RowKey {
 }
 
 impl RowKey {
-    /// The row of a table with the values of its primary key.
+    /// Creates the key from the values of the primary key.
     pub(crate) fn new(table: &'static str, key: &[Value<'_>]) -> Self {
         let key: Vec<String> = key.iter().map(text).collect();
         Self { table, key: key.join(" / ") }
@@ -70,28 +70,28 @@ impl fmt::Display for RowKey {
 }
 
 impl Aggregate {
-    /// The aggregate of a table, if it is known.
+    /// Returns the aggregate of a table, if one is registered.
     pub(crate) fn find(table: &str) -> Option<Self> {
         AGGREGATES.iter().find(|aggregate| aggregate.table == table).copied()
     }
 
-    /// The aggregate of a table whose rows are updated.
+    /// Returns the aggregate of a table that is updated; an unregistered table is a defect.
     pub(crate) fn of(table: &str) -> Result<Self, StoreError> {
         Self::find(table)
             .ok_or_else(|| StoreError::bug(format!("no lock is known for the table `{table}`")))
     }
 
-    /// The aggregate of a table whose rows are locks themselves.
+    /// Returns the aggregate of a table if its rows are aggregate roots.
     pub(crate) fn of_root(table: &str) -> Option<Self> {
         Self::find(table).filter(Self::is_root)
     }
 
-    /// True if rows of the table are locks themselves.
+    /// Returns true if each row of the table is its own lock.
     pub(crate) fn is_root(&self) -> bool {
         self.table == self.root
     }
 
-    /// The statement with the key of each changed row before what it returns.
+    /// Extends the statement so that it returns the lock key before its other columns.
     pub(crate) fn returning(&self, sql: &str) -> String {
         let key = self.key.join(", ");
         match sql.rsplit_once("RETURNING ") {
@@ -100,7 +100,7 @@ impl Aggregate {
         }
     }
 
-    /// Takes the key from a row of that statement.
+    /// Reads the lock key from a row of the extended statement.
     pub(crate) fn row(&self, row: &mut Row<'_>) -> Result<RowKey, StoreError> {
         let key: Result<Vec<String>, StoreError> =
             self.key.iter().map(|_| row.next_value().map(|value| text(&value))).collect();

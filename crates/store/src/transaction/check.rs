@@ -1,4 +1,5 @@
-//! The check of a transaction function, for tests: the rules of [`transaction`](super) as far as statements show them.
+//! The check of transaction functions in tests: enforces the rules of the [module](super) that are visible in
+//! statements.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -8,31 +9,31 @@ use crate::transaction::aggregate::{Aggregate, RowKey};
 use crate::transaction::tx::Sql;
 use crate::transaction::value::{Flow, Row, Value};
 
-/// How a statement may change rows.
+/// The protection of the rows that a statement changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fence {
-    /// The locks that the transaction holds protect the rows.
+    /// Locks of the transaction protect the rows.
     Locks,
-    /// The statement itself protects the rows that it changes, and locks them.
+    /// The statement protects and locks the rows that it changes.
     Statement,
 }
 
-/// What the attempts of a job have done so far.
+/// Changes and locks of one attempt of a job.
 #[derive(Default)]
 pub(crate) struct Check {
     changes: Vec<String>,
-    /// The changes of the first attempt; nothing in the first attempt itself.
+    /// Changes of the first attempt; `None` during the first attempt.
     expected: Option<Vec<String>>,
     locked: HashSet<RowKey>,
 }
 
 impl Check {
-    /// The check of the next attempt of the same job.
+    /// Returns the check for the next attempt of the same job.
     pub(crate) fn again(self) -> Self {
         Self { expected: Some(self.changes), ..Self::default() }
     }
 
-    /// Notes that a row is locked.
+    /// Records that a row is locked.
     pub(crate) fn lock(&mut self, row: RowKey) {
         self.locked.insert(row);
     }
@@ -48,7 +49,7 @@ impl Check {
         )))
     }
 
-    /// Runs a statement that returns rows or changes them.
+    /// Runs a statement that may return or change rows, and returns the number of changed rows.
     pub(crate) fn query(
         &mut self,
         sql: &mut dyn Sql,
@@ -88,7 +89,7 @@ impl Check {
         Ok(rows.len() as u64)
     }
 
-    /// Takes down a change, which must be the one of the first attempt.
+    /// Records a change, which must equal the corresponding change of the first attempt.
     fn repeat(&mut self, change: String) -> Result<(), StoreError> {
         if let Some(expected) = &self.expected
             && expected.get(self.changes.len()) != Some(&change)
@@ -100,7 +101,7 @@ impl Check {
         Ok(())
     }
 
-    /// Returns an error if the first attempt changed more than this one.
+    /// Returns an error if the first attempt made more changes than this one.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         match self.expected.as_ref().and_then(|expected| expected.get(self.changes.len())) {
             Some(first) => Err(not_the_same(first, "nothing")),
@@ -109,7 +110,7 @@ impl Check {
     }
 }
 
-/// A statement with what it needs to run.
+/// A statement with its parameters and protection.
 #[derive(Clone, Copy)]
 pub(crate) struct Statement<'a> {
     pub(crate) text: &'a str,
@@ -124,7 +125,7 @@ enum Verb {
     Delete,
 }
 
-/// The first word of a statement that changes rows.
+/// Returns the verb of a statement that changes rows; `None` for other statements.
 fn verb(text: &str) -> Option<Verb> {
     let text = match text.trim_start().strip_prefix("/*") {
         Some(rest) => rest.split_once("*/").map_or("", |(_, text)| text),
@@ -138,7 +139,7 @@ fn verb(text: &str) -> Option<Verb> {
     }
 }
 
-/// The table that a statement changes.
+/// Returns the table that a statement changes.
 fn table(text: &str, verb: Verb) -> &str {
     let before = match verb {
         Verb::Insert => "INTO ",
@@ -149,7 +150,7 @@ fn table(text: &str, verb: Verb) -> &str {
     rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).next().unwrap_or("")
 }
 
-/// Runs a statement whose rows are of no interest.
+/// Runs a statement without inspecting the changed rows.
 fn run(
     sql: &mut dyn Sql,
     statement: Statement<'_>,

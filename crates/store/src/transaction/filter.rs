@@ -1,5 +1,5 @@
-//! Conditions of a list, put together from what was asked for: what was not asked for is not in the statement, so the database
-//! finds the index that fits.
+//! Builds the `WHERE` clause of a list query. An unset condition is omitted from the statement, so that the database
+//! can choose a matching index.
 
 use crate::{FromRow, StoreError, ToColumn, Tx, Value};
 
@@ -11,19 +11,19 @@ pub(crate) struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Rows of a namespace.
+    /// Selects the rows of a namespace.
     pub(crate) fn of(namespace: &'a str) -> Self {
         Self::default().with("namespace = {}", namespace)
     }
 
-    /// A condition; `{}` stands for the value.
+    /// Adds a condition; `{}` is the placeholder of the value.
     pub(crate) fn with(mut self, term: &str, value: &'a (impl ToColumn + ?Sized)) -> Self {
         self.values.push(value.to_value());
         self.terms.push(term.replace("{}", &format!("?{}", self.values.len())));
         self
     }
 
-    /// A condition, if there is a value for it.
+    /// Adds a condition if `value` is `Some`.
     pub(crate) fn maybe(self, term: &str, value: &'a Option<impl ToColumn>) -> Self {
         match value {
             Some(value) => self.with(term, value),
@@ -31,7 +31,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// A condition without a value, if it is wanted.
+    /// Adds a condition without a value if `wanted` is true.
     pub(crate) fn only(mut self, wanted: bool, term: &str) -> Self {
         if wanted {
             self.terms.push(term.to_owned());
@@ -39,7 +39,7 @@ impl<'a> Filter<'a> {
         self
     }
 
-    /// The rows that meet all conditions, in an order, up to a limit.
+    /// Fetches at most `limit` rows that meet all conditions, sorted by `order`.
     pub(crate) fn rows<T: FromRow>(
         self,
         tx: &mut Tx<'_>,

@@ -1,9 +1,9 @@
-//! Ids that a transaction draws.
+//! Ids that a transaction generates.
 
 use provost_core::{Env, TypedId};
 use uuid::Uuid;
 
-/// The ids of one job, in the order of drawing. Every attempt of the job draws the same ids.
+/// Ids of one job in the order of generation. Every attempt of the job gets the same ids.
 pub(crate) struct DrawnIds {
     env: Env,
     drawn: Vec<Uuid>,
@@ -11,12 +11,12 @@ pub(crate) struct DrawnIds {
 }
 
 impl DrawnIds {
-    /// Draws from the environment.
+    /// Creates an empty sequence that generates ids with `env`.
     pub(crate) fn new(env: Env) -> Self {
         Self { env, drawn: Vec::new(), next: 0 }
     }
 
-    /// Draws the next id.
+    /// Returns the next id.
     pub(crate) fn draw<T: TypedId>(&mut self) -> T {
         if self.next == self.drawn.len() {
             self.drawn.push(self.env.id::<T>().uuid());
@@ -25,7 +25,7 @@ impl DrawnIds {
         T::from_uuid(self.drawn[self.next - 1])
     }
 
-    /// Begins the sequence again.
+    /// Restarts the sequence for another attempt.
     pub(crate) fn rewind(&mut self) {
         self.next = 0;
     }

@@ -1,34 +1,35 @@
-//! Rows that a transaction has locked, and the narrow updates of them.
+//! Locked rows and their narrow updates.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::transaction::value::{FromRow, Value};
 use crate::{StoreError, Tx};
 
-/// A table whose rows are locked before they are changed.
+/// A row type whose rows are locked before they are changed.
 pub trait Lockable: FromRow + Clone {
-    /// The table.
+    /// Name of the table.
     const TABLE: &'static str;
-    /// The columns in the order of the fields.
+    /// Column names in field order.
     const COLUMNS: &'static [&'static str];
-    /// The columns of the primary key.
+    /// Columns of the primary key.
     const KEY: &'static [&'static str];
-    /// Counters, which only statements of their own raise. [`Locked::save`] leaves them alone.
+    /// Counter columns. Only dedicated statements raise them; [`Locked::save`] skips them.
     const COUNTERS: &'static [&'static str];
 
-    /// The values in the order of the fields.
+    /// Values in field order.
     fn values(&self) -> Vec<Value<'_>>;
 
-    /// The values of the primary key.
+    /// Values of the primary key.
     fn key(&self) -> Vec<Value<'_>> {
         let is_key = |(column, value)| Self::KEY.contains(column).then_some(value);
         Self::COLUMNS.iter().zip(self.values()).filter_map(is_key).collect()
     }
 }
 
-/// A row that the transaction has locked: nobody else changes it before the transaction ends.
+/// A row that the transaction has locked: no other transaction changes it before this one ends.
 ///
-/// Fields are changed in memory; [`Locked::save`] stores the columns that differ from what was read, and names no others.
+/// Callers change fields in memory. [`Locked::save`] updates only the columns that differ from the row as it was
+/// read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locked<T> {
     row: T,
@@ -50,17 +51,17 @@ impl<T> DerefMut for Locked<T> {
 }
 
 impl<T: Lockable> Locked<T> {
-    /// A row that was just read under its lock.
+    /// Wraps a row that was just read under its lock.
     pub(crate) fn new(row: T) -> Self {
         Self { stored: row.clone(), row }
     }
 
-    /// The row as it is in memory.
+    /// Returns the row with its unsaved changes.
     pub fn into_row(self) -> T {
         self.row
     }
 
-    /// Stores the columns that were changed since the row was locked or last saved.
+    /// Updates the columns that changed since the row was locked or last saved.
     pub fn save(&mut self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         let (mut set, mut found, mut params) = (Vec::new(), Vec::new(), Vec::new());
         let before = self.stored.values();

@@ -1,22 +1,22 @@
-//! Texts of any size: small ones stay in their row, large ones become blobs.
+//! Texts of any size: small texts stay in their row, large texts become blobs.
 
 use crate::table::state::blob::{self, Packed};
 use crate::{StoreError, Tx};
 
-/// The largest text that is stored in the row itself.
+/// Maximum length of a text that is stored in its row, in bytes.
 pub const INLINE_BYTES_MAX: usize = 8 << 10;
 
-/// A text made ready for storing, which is better done outside of a transaction: large ones are packed here.
+/// A text prepared for storage. Prepare it outside of a transaction, because large texts are compressed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// Small enough for its row.
     Inline(String),
-    /// Packed, for the table of blobs.
+    /// Compressed, for the table `blob`.
     Blob(Packed),
 }
 
 impl Body {
-    /// Makes the text ready.
+    /// Prepares the text.
     pub fn new(text: impl Into<String>) -> Result<Self, StoreError> {
         let text = text.into();
         if text.len() <= INLINE_BYTES_MAX {
@@ -25,13 +25,13 @@ impl Body {
         Packed::new(text.as_bytes()).map(Self::Blob)
     }
 
-    /// Stores what belongs into the table of blobs, and returns the columns `body` and `blob` of the row.
+    /// Stores a large text as a blob and returns the columns `body` and `blob` of the row.
     pub fn store(&self, tx: &mut Tx<'_>) -> Result<(Option<String>, Option<String>), StoreError> {
         let (body, blob) = self.columns(tx)?;
         Ok((body.map(str::to_owned), blob.map(str::to_owned)))
     }
 
-    /// Like [`Body::store`], with columns that are not copied.
+    /// Like [`StoredText::store`], with borrowed columns.
     pub(crate) fn columns(
         &self,
         tx: &mut Tx<'_>,
@@ -46,7 +46,7 @@ impl Body {
     }
 }
 
-/// The text that the columns `body` and `blob` of a row stand for; nothing if both are empty.
+/// Loads the text behind the columns `body` and `blob` of a row; `None` if both are null.
 pub fn load_body(
     tx: &mut Tx<'_>,
     body: Option<String>,

@@ -1,7 +1,7 @@
-//! The narrow door to a database: two methods, and on top of them what transactions are written with.
+//! The narrow database interface: a trait with two methods, and [`Tx`] on top of it.
 //!
-//! Everything that changes rows is a plain function over [`Tx`], written once for every database.
-//! Only portable SQL goes through here: numbered `?1` parameters, `ON CONFLICT`, `RETURNING`.
+//! All code that changes rows is a plain function over [`Tx`]. Statements must be portable SQL: numbered `?1`
+//! parameters, `ON CONFLICT`, `RETURNING`.
 
 use std::ops::ControlFlow;
 
@@ -14,12 +14,12 @@ use crate::transaction::lock::{Lockable, Locked};
 use crate::transaction::value::{Flow, FromRow, Row, Value};
 use crate::{Hint, StoreError};
 
-/// What a database must be able to do inside a transaction.
+/// Executes statements inside a transaction.
 pub trait Sql {
-    /// Runs a statement and returns how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError>;
 
-    /// Runs a query and hands each row to `each`, until that says to stop.
+    /// Runs a query and calls `each` for every row until `each` returns `Break`.
     fn query(
         &mut self,
         sql: &str,
@@ -28,41 +28,41 @@ pub trait Sql {
     ) -> Result<(), StoreError>;
 }
 
-/// What one attempt of a transaction function works with, and what it leaves besides its rows.
+/// State of one attempt of a transaction function: its time, ids, wake-ups and check.
 pub(crate) struct Attempt {
     now: Timestamp,
     ids: DrawnIds,
     /// Wake-ups to send after the commit.
     pub(crate) hints: Vec<Hint>,
-    /// What the attempt must comply with, if transactions are checked.
+    /// The rules that the attempt must follow; `None` if transactions are not checked.
     check: Option<Check>,
 }
 
 impl Attempt {
-    /// The first attempt of a job.
+    /// Creates the first attempt of a job.
     pub(crate) fn new(env: &Env) -> Self {
         Self { now: env.now(), ids: DrawnIds::new(env.clone()), hints: Vec::new(), check: None }
     }
 
-    /// The same, checked.
+    /// Enables the check.
     pub(crate) fn checked(self) -> Self {
         Self { check: Some(Check::default()), ..self }
     }
 
-    /// The next attempt of the same job.
+    /// Creates the next attempt of the same job, with the same time and ids.
     pub(crate) fn again(self) -> Self {
         let Self { now, mut ids, check, .. } = self;
         ids.rewind();
         Self { now, ids, hints: Vec::new(), check: check.map(Check::again) }
     }
 
-    /// Returns an error if the attempt is checked and did less than the one before it.
+    /// Returns an error if the attempt is checked and made fewer changes than the previous one.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
         self.check.as_ref().map_or(Ok(()), Check::finish)
     }
 }
 
-/// A transaction that is under way.
+/// An open transaction.
 pub struct Tx<'a> {
     sql: &'a mut dyn Sql,
     attempt: &'a mut Attempt,
@@ -73,35 +73,35 @@ impl<'a> Tx<'a> {
         Self { sql, attempt }
     }
 
-    /// The time by the database's clock, the same during the whole transaction and in every attempt of it.
+    /// The time of the database's clock. It is constant during a transaction and in every attempt of it.
     ///
-    /// Every lease, expiry and due date is decided by it and never by the clock of a worker.
+    /// Leases, expiries and due times depend on this clock and never on the clock of a worker.
     pub fn now(&self) -> Timestamp {
         self.attempt.now
     }
 
-    /// Draws an id. Every attempt of the transaction draws the same ids.
+    /// Generates an id. Every attempt of the transaction gets the same ids.
     pub fn id<T: TypedId>(&mut self) -> T {
         self.attempt.ids.draw()
     }
 
-    /// Sends the hint once the transaction is committed. It may be lost and is never the truth.
+    /// Sends a wake-up after the commit. Wake-ups may be lost; receivers must read the database.
     pub fn hint(&mut self, hint: Hint) {
         self.attempt.hints.push(hint);
     }
 
-    /// Runs a statement and returns how many rows it changed. The rows that it updates must be locked.
+    /// Runs a statement and returns the number of changed rows. Rows that it updates must be locked.
     pub fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         self.run(Statement { text: sql, params, fence: Fence::Locks })
     }
 
-    /// Like [`Tx::execute`], for a statement that carries its own fence: its `SET` is relative or constant, or its `WHERE` repeats
-    /// what the caller relies on. It locks the rows that it changes.
+    /// Like [`Tx::execute`], for a statement that carries its own fence: its `SET` is relative or constant, or its
+    /// `WHERE` repeats every fact that the caller relies on. The statement locks the rows that it changes.
     pub fn execute_fenced(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         self.run(Statement { text: sql, params, fence: Fence::Statement })
     }
 
-    /// Like [`Tx::execute_fenced`]; returns the first row, if there is one.
+    /// Like [`Tx::execute_fenced`]; returns the first row, if any.
     pub fn optional_fenced<T: FromRow>(
         &mut self,
         sql: &str,
@@ -110,7 +110,7 @@ impl<'a> Tx<'a> {
         self.first(Statement { text: sql, params, fence: Fence::Statement })
     }
 
-    /// Like [`Tx::execute_fenced`]; returns every row.
+    /// Like [`Tx::execute_fenced`]; returns all rows.
     pub fn all_fenced<T: FromRow>(
         &mut self,
         sql: &str,
@@ -119,7 +119,7 @@ impl<'a> Tx<'a> {
         self.rows(Statement { text: sql, params, fence: Fence::Statement })
     }
 
-    /// Reads the row that the rest of a query finds, and locks it.
+    /// Reads and locks the row that the query selects.
     pub(crate) fn lock<T: Lockable>(
         &mut self,
         sql: &str,
@@ -129,7 +129,7 @@ impl<'a> Tx<'a> {
         Ok(row.map(|row| self.locked(row)))
     }
 
-    /// Reads the rows that the rest of a query finds, and locks them.
+    /// Reads and locks the rows that the query selects.
     pub(crate) fn lock_all<T: Lockable>(
         &mut self,
         sql: &str,
@@ -144,15 +144,15 @@ impl<'a> Tx<'a> {
         Locked::new(row)
     }
 
-    /// Locks the row with the primary key without reading it.
+    /// Locks the row with this primary key without reading it.
     pub(crate) fn lock_key(&mut self, table: &'static str, key: &[Value<'_>]) {
         if let Some(check) = &mut self.attempt.check {
             check.lock(RowKey::new(table, key));
         }
     }
 
-    /// Fails if the row with the primary key is not locked and transactions are checked. For a change of other rows that the
-    /// lock protects.
+    /// Returns an error if transactions are checked and the row with this primary key is not locked. For changes of
+    /// other rows that the lock protects.
     pub(crate) fn require_lock(
         &self,
         table: &'static str,
@@ -201,13 +201,13 @@ impl<'a> Tx<'a> {
         Ok(found)
     }
 
-    /// The only row; that there is none is a defect of the caller.
+    /// Returns the only row. A missing row is a defect of the caller.
     pub fn one<T: FromRow>(&mut self, sql: &str, params: &[Value<'_>]) -> Result<T, StoreError> {
         self.optional(sql, params)?
             .ok_or_else(|| StoreError::bug(format!("a row was expected of `{sql}`")))
     }
 
-    /// The first row, if there is one.
+    /// Returns the first row, if any.
     pub fn optional<T: FromRow>(
         &mut self,
         sql: &str,
@@ -216,7 +216,7 @@ impl<'a> Tx<'a> {
         self.first(Statement { text: sql, params, fence: Fence::Locks })
     }
 
-    /// Every row. The statement must bound their number.
+    /// Returns all rows. The statement must bound their number.
     pub fn all<T: FromRow>(
         &mut self,
         sql: &str,
@@ -225,7 +225,7 @@ impl<'a> Tx<'a> {
         self.rows(Statement { text: sql, params, fence: Fence::Locks })
     }
 
-    /// Rows up to and with the first one that is enough.
+    /// Returns rows up to and including the first one for which `enough` returns true.
     pub fn until<T: FromRow>(
         &mut self,
         sql: &str,
@@ -242,7 +242,7 @@ impl<'a> Tx<'a> {
         Ok(rows)
     }
 
-    /// True if there is a row.
+    /// Returns true if the query selects a row.
     pub fn exists(&mut self, sql: &str, params: &[Value<'_>]) -> Result<bool, StoreError> {
         let mut found = false;
         self.query(Statement { text: sql, params, fence: Fence::Locks }, &mut |_| {

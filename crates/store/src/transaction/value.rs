@@ -1,21 +1,21 @@
-//! Values on their way into and out of the database, borrowed where possible.
+//! Column values and their conversion, borrowed where possible.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use provost_core::{
-    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, MeterId, RunId, TaskId,
-    Timestamp, TokenId, WebhookId, WebhookPostId, WorkerId,
+    ApprovalId, AuditId, DeliveryId, ExecutionId, InputId, MessageId, RunId, TaskId, Timestamp,
+    TokenId, UsageRecordId, WebhookDeliveryId, WebhookId, WorkerId,
 };
 
 use crate::StoreError;
 
-/// One value of a row or one parameter of a statement.
+/// A column value or a statement parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// SQL `NULL`.
     Null,
-    /// A whole number; also a truth value (0 or 1) and a time (milliseconds).
+    /// An integer; also a boolean (0 or 1) or a time (epoch milliseconds).
     Int(i64),
     /// Text; also an id.
     Text(Cow<'a, str>),
@@ -34,34 +34,34 @@ impl Value<'_> {
     }
 }
 
-/// What can be stored in a column.
+/// A type that can be stored in a column.
 pub trait ToColumn {
-    /// The value to store.
+    /// Returns the value to store.
     fn to_value(&self) -> Value<'_>;
 }
 
-/// What can be read from a column.
+/// A type that can be read from a column.
 pub trait FromColumn: Sized {
-    /// Reads the value; an error names what was found instead.
+    /// Converts the value. The error describes the unexpected value.
     fn from_value(value: Value<'_>) -> Result<Self, String>;
 }
 
-/// What can be read from a row: a column, a tuple of columns, or a table's struct.
+/// A type that can be read from a row: a column, a tuple of columns, or a row struct.
 pub trait FromRow: Sized {
     /// Reads the next columns of the row.
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError>;
 }
 
-/// The columns of the row that a query stands on.
+/// The columns of a query's current row.
 pub trait Cells {
-    /// The value of the column, counted from zero.
+    /// Returns the value of the column with this zero-based index.
     fn cell(&self, index: usize) -> Result<Value<'_>, StoreError>;
 }
 
-/// What a query does after a row.
+/// Tells a query after each row whether to continue.
 pub type Flow = Result<ControlFlow<()>, StoreError>;
 
-/// One row of an answer; its columns are taken from left to right.
+/// One result row; its columns are read from left to right.
 pub struct Row<'a> {
     cells: &'a dyn Cells,
     next: usize,
@@ -72,13 +72,13 @@ impl<'a> Row<'a> {
         Self { cells, next: 0 }
     }
 
-    /// Takes the next column as it is.
+    /// Reads the next column without conversion.
     pub(crate) fn next_value(&mut self) -> Result<Value<'a>, StoreError> {
         self.next += 1;
         self.cells.cell(self.next - 1)
     }
 
-    /// Takes the next column.
+    /// Reads and converts the next column.
     pub fn take<T: FromColumn>(&mut self) -> Result<T, StoreError> {
         let index = self.next;
         self.next += 1;
@@ -104,7 +104,7 @@ macro_rules! tuple_rows {
 }
 tuple_rows! { (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) }
 
-/// Parameters of a statement: `params![id, now]`. Each must implement [`ToColumn`].
+/// Builds the parameters of a statement: `params![id, now]`. Each value must implement [`ToColumn`].
 #[macro_export]
 macro_rules! params {
     ($($param:expr),* $(,)?) => {
@@ -154,7 +154,7 @@ impl ToColumn for u64 {
     }
 }
 
-/// A number as a value. One beyond what a column holds is stored as its largest: counters never get there.
+/// Converts a number to a value. Numbers above `i64::MAX` become `i64::MAX`; no counter reaches it.
 pub(crate) fn number(number: u64) -> Value<'static> {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
@@ -236,7 +236,7 @@ impl FromColumn for Vec<u8> {
     }
 }
 
-/// Stores a type by its text form.
+/// Implements storage of a type in its text form.
 macro_rules! text_columns {
     ($($name:ty),* $(,)?) => {$(
         impl ToColumn for $name {
@@ -261,12 +261,12 @@ text_columns!(
     ExecutionId,
     AuditId,
     InputId,
-    MeterId,
+    UsageRecordId,
     MessageId,
     RunId,
     TaskId,
     TokenId,
     WebhookId,
-    WebhookPostId,
+    WebhookDeliveryId,
     WorkerId,
 );

@@ -1,4 +1,4 @@
-//! The vendors' own SDKs ask the fake provider. `scripts/provider-sdks` brings them; without them nothing is checked.
+//! The vendors' own SDKs ask the fake provider. `scripts/conformance sdks` brings them; without them nothing is checked.
 
 use std::process::Stdio;
 

@@ -1,7 +1,7 @@
 //! The words of A2A 1.0, as far as a caller needs them: requests out, tasks and messages back.
 
-use provost_core::contract::ToolFault;
-use provost_core::{Document, Image, ResultPart, Source};
+use provost_core::contract::ToolContractError;
+use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_tool::ToolOutput;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -107,9 +107,9 @@ pub(crate) fn call(id: &str, method: &str, params: Value) -> Value {
 }
 
 /// The result of an answer of JSON-RPC, if it answers this request.
-pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolFault> {
+pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolContractError> {
     let malformed = |problem: &str| {
-        ToolFault::final_failure(format!("the agent does not keep to JSON-RPC: {problem}"))
+        ToolContractError::final_failure(format!("the agent does not keep to JSON-RPC: {problem}"))
     };
     let mut answer: Map<String, Value> =
         serde_json::from_slice(body).map_err(|error| malformed(&clip.text(&error.to_string())))?;
@@ -119,10 +119,11 @@ pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolFa
         let message = format!("the agent answered with error {code}: {}", clip.text(said));
         let fault = match code {
             // Something went wrong over there, or is not so now.
-            INTERNAL_ERROR => {
-                ToolFault::new(provost_core::contract::ToolCode::ExecutionFailed, message)
-            }
-            _ => ToolFault::final_failure(message),
+            INTERNAL_ERROR => ToolContractError::new(
+                provost_core::contract::ToolErrorCode::ExecutionFailed,
+                message,
+            ),
+            _ => ToolContractError::final_failure(message),
         };
         return Err(fault.detail("rpc_code", code.to_string()));
     }
@@ -176,11 +177,11 @@ pub(crate) fn said(message: Option<&Message>, clip: &Clip) -> String {
     clip.text(&texts.collect::<Vec<_>>().join(" "))
 }
 
-fn text(text: impl Into<String>) -> ResultPart {
-    ResultPart::Text { text: text.into() }
+fn text(text: impl Into<String>) -> ToolResultPart {
+    ToolResultPart::Text { text: text.into() }
 }
 
-fn one(part: &Value, clip: &Clip) -> ResultPart {
+fn one(part: &Value, clip: &Clip) -> ToolResultPart {
     let string = |key: &str| part.get(key).and_then(Value::as_str);
     if let Some(said) = string("text") {
         return text(said);
@@ -192,7 +193,8 @@ fn one(part: &Value, clip: &Clip) -> ResultPart {
     let name = string("filename").map(str::to_owned);
     let source = match (string("raw"), string("url")) {
         (Some(raw), _) => {
-            let source = Source::Base64 { media_type: media_type.clone(), data: raw.to_owned() };
+            let source =
+                MediaSource::Base64 { media_type: media_type.clone(), data: raw.to_owned() };
             if source.decode().is_none() {
                 return text(format!(
                     "[a {} was left out: it is not valid base 64]",
@@ -208,8 +210,8 @@ fn one(part: &Value, clip: &Clip) -> ResultPart {
         (None, None) => return text(clip.text(&part.to_string())),
     };
     match media_type.starts_with("image/") {
-        true => ResultPart::Image(Image { source, detail: None }),
-        false => ResultPart::File(Document { source, name }),
+        true => ToolResultPart::Image(Image { source, detail: None }),
+        false => ToolResultPart::File(Document { source, name }),
     }
 }
 
@@ -237,11 +239,13 @@ mod tests {
             json!({"odd": true}),
         ];
         let output = output(parts.iter(), &Clip::default());
-        assert!(matches!(output.parts[2], ResultPart::Image(_)));
+        assert!(matches!(output.parts[2], ToolResultPart::Image(_)));
         assert!(
-            matches!(&output.parts[3], ResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
+            matches!(&output.parts[3], ToolResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
         );
-        assert!(matches!(&output.parts[4], ResultPart::Text { text } if text.contains("left out")));
+        assert!(
+            matches!(&output.parts[4], ToolResultPart::Text { text } if text.contains("left out"))
+        );
         assert!(output.to_text().starts_with("a\n{\"b\":1}\n"));
     }
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::{RequestTool, ToolFault, ToolRequest, ToolResponse, TraceIds};
+use provost_core::contract::{RequestTool, ToolContractError, ToolRequest, ToolResponse, TraceIds};
 use provost_core::recovery::EffectClass;
-use provost_core::resource::{RetrySpec, Span, ToolAuth, ToolResource};
+use provost_core::resource::{HumanDuration, RetrySpec, ToolAuth, ToolResource};
 use provost_core::{Env, Secret};
 use provost_tool::{
     Authenticator, ContractExecutor, Credentials, GovernedTool, Guard, NoCredentials, Runtimes,
@@ -48,7 +48,7 @@ impl<'a> Play<'a> {
     /// A scene; `None` if the backend cannot act it out.
     pub(crate) fn of(stage: &'a dyn Stage, scene: Scene) -> Option<Self> {
         let mut tool = stage.tool(scene)?;
-        tool.runtime.timeout = Span(TIMEOUT);
+        tool.runtime.timeout = HumanDuration(TIMEOUT);
         // The suite repeats calls, so it must be told that this does no harm.
         tool.effect = EffectClass::Idempotent;
         let request = ToolRequest {
@@ -69,7 +69,7 @@ impl<'a> Play<'a> {
 
     /// Tries this often.
     pub(crate) fn retry(mut self, attempts: u32) -> Self {
-        let backoff = Span(Duration::from_millis(1));
+        let backoff = HumanDuration(Duration::from_millis(1));
         self.tool.runtime.retry =
             RetrySpec { max_attempts: attempts, backoff, ..RetrySpec::default() };
         self
@@ -145,7 +145,7 @@ impl Authenticator for OneToken {
         &'a self,
         _namespace: &'a str,
         _auth: &'a ToolAuth,
-    ) -> BoxFuture<'a, Result<Credentials, ToolFault>> {
+    ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
         let value = Secret::new(format!("Bearer {TOKEN}"));
         let headers = vec![("authorization".to_owned(), value)];
         std::future::ready(Ok(Credentials { headers })).boxed()

@@ -1,20 +1,23 @@
 //! Single expectations of an answer.
 
-use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolRequest, ToolResponse, ToolStatus};
+use provost_core::contract::{
+    CONTRACT_VERSION, ToolErrorCode, ToolRequest, ToolResponse, ToolStatus,
+};
 
 /// What an answer must be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
-    pub(crate) code: ToolCode,
+    pub(crate) code: ToolErrorCode,
     pub(crate) retryable: bool,
 }
 
-pub(crate) const fn code(code: ToolCode) -> Expected {
+pub(crate) const fn code(code: ToolErrorCode) -> Expected {
     Expected { code, retryable: code.retryable() }
 }
 
 /// A failed execution that a repeat does not mend.
-pub(crate) const FINAL: Expected = Expected { code: ToolCode::ExecutionFailed, retryable: false };
+pub(crate) const FINAL: Expected =
+    Expected { code: ToolErrorCode::ExecutionFailed, retryable: false };
 
 /// What every answer must be, whatever it says.
 pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result<(), String> {

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provost_core::contract::ToolCode;
-use provost_core::resource::{IsolationMode, Span};
+use provost_core::contract::ToolErrorCode;
+use provost_core::resource::{HumanDuration, IsolationMode};
 use provost_tool::{Attempt, Credentials, NoCredentials, Ruling};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -63,10 +63,10 @@ async fn contract(stage: &dyn Stage, report: &mut Report) {
         })
     };
     let version = changed(|play| play.request.tool_contract_version = "v9".to_owned());
-    let invalid = code(ToolCode::InvalidInput);
+    let invalid = code(ToolErrorCode::InvalidInput);
     report.check(group, "unknown version", unseen(stage, fails(version, invalid))).await;
     let unsupported = changed(|play| play.request.tool.name = "nonsense".to_owned());
-    let expected = code(ToolCode::UnsupportedTool);
+    let expected = code(ToolErrorCode::UnsupportedTool);
     report.check(group, "unknown tool", unseen(stage, fails(unsupported, expected))).await;
     let definition = changed(|play| {
         play.tool.endpoint = "nonsense://".to_owned();
@@ -75,7 +75,8 @@ async fn contract(stage: &dyn Stage, report: &mut Report) {
         }
     });
     let is_mcp = stage.runtime().kind() == provost_core::resource::ToolType::Mcp;
-    let wrong = if is_mcp { ToolCode::UnsupportedTool } else { ToolCode::RuntimePolicyInvalid };
+    let wrong =
+        if is_mcp { ToolErrorCode::UnsupportedTool } else { ToolErrorCode::RuntimePolicyInvalid };
     report
         .check(group, "impossible definition", unseen(stage, fails(definition, code(wrong))))
         .await;
@@ -94,10 +95,10 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
     let group = Group::TimeoutCancel;
     let ends = async || {
         let Some(mut play) = Play::of(stage, Scene::Hang) else { return Ok(None) };
-        play.tool.runtime.timeout = Span(TIMEOUT_SHORT);
+        play.tool.runtime.timeout = HumanDuration(TIMEOUT_SHORT);
         let started = Instant::now();
         let response = play.call().await?;
-        expect::failed(&response, code(ToolCode::Timeout))?;
+        expect::failed(&response, code(ToolErrorCode::Timeout))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "deadline + 100 ms", timely(ends, TIMEOUT_SHORT + GRACE)).await;
@@ -106,7 +107,7 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
         play.cancel.cancel();
         let started = Instant::now();
         let response = play.call().await?;
-        expect::failed(&response, code(ToolCode::Canceled))?;
+        expect::failed(&response, code(ToolErrorCode::Canceled))?;
         Ok(Some(started.elapsed()))
     };
     report.check(group, "stopped before it began", timely(at_once, GRACE)).await;
@@ -124,7 +125,7 @@ async fn timeout_and_cancel(stage: &dyn Stage, report: &mut Report) {
         };
         let called = async { (play.call().await, Instant::now()) };
         let ((response, ended), stopped) = tokio::join!(called, arrived);
-        expect::failed(&response?, code(ToolCode::Canceled))?;
+        expect::failed(&response?, code(ToolErrorCode::Canceled))?;
         Ok(Some(ended.saturating_duration_since(stopped)))
     };
     report.check(group, "stopped midway within 100 ms", timely(midway, GRACE)).await;
@@ -170,7 +171,7 @@ async fn retry(stage: &dyn Stage, report: &mut Report) {
         }
     };
     report.check(group, "a failure that passes is tried again", mends).await;
-    let passing = Expected { code: ToolCode::ExecutionFailed, retryable: true };
+    let passing = Expected { code: ToolErrorCode::ExecutionFailed, retryable: true };
     let bounded = fails(tried(Scene::Flaky, 2), passing);
     report.check(group, "no more often than declared", bounded).await;
     let stays = async {
@@ -197,7 +198,7 @@ async fn auth(stage: &dyn Stage, report: &mut Report) {
     let group = Group::AuthSecret;
     if !stage.takes_credentials() {
         let play = Play::of(stage, Scene::Echo).map(Play::token);
-        let refused = unseen(stage, fails(play, code(ToolCode::RuntimePolicyInvalid)));
+        let refused = unseen(stage, fails(play, code(ToolErrorCode::RuntimePolicyInvalid)));
         return report.check(group, "a credential that cannot be sent is refused", refused).await;
     }
     let arrives = async {
@@ -217,11 +218,11 @@ async fn auth(stage: &dyn Stage, report: &mut Report) {
     report.check(group, "a credential arrives, and in no envelope", arrives).await;
     let missing = Play::of(stage, Scene::Echo)
         .map(|play| Play { authenticator: Arc::new(NoCredentials), ..play.token() });
-    let expected = code(ToolCode::SecretResolutionFailed);
+    let expected = code(ToolErrorCode::SecretResolutionFailed);
     report.check(group, "no secret, no call", unseen(stage, fails(missing, expected))).await;
     for (name, scene, expected) in [
-        ("not valid", Scene::Unauthorised, ToolCode::AuthInvalid),
-        ("may not do this", Scene::Forbidden, ToolCode::AuthForbidden),
+        ("not valid", Scene::Unauthorised, ToolErrorCode::AuthInvalid),
+        ("may not do this", Scene::Forbidden, ToolErrorCode::AuthForbidden),
     ] {
         let play = Play::of(stage, scene).map(Play::token);
         report.check(group, name, fails(play, code(expected))).await;
@@ -236,15 +237,15 @@ async fn policy(stage: &dyn Stage, report: &mut Report) {
             play
         })
     };
-    let denied = fails(ruled(Ruling::Deny("no".to_owned())), code(ToolCode::PermissionDenied));
+    let denied = fails(ruled(Ruling::Deny("no".to_owned())), code(ToolErrorCode::PermissionDenied));
     report.check(group, "what is denied does not run", unseen(stage, denied)).await;
-    let asked = fails(ruled(Ruling::Ask), code(ToolCode::ApprovalPending));
+    let asked = fails(ruled(Ruling::Ask), code(ToolErrorCode::ApprovalPending));
     report.check(group, "what must be approved does not run", unseen(stage, asked)).await;
     let schema = Play::of(stage, Scene::Echo).map(|mut play| {
         play.tool.input_schema = json!({ "type": "object", "required": ["never"] });
         play
     });
-    let refused = fails(schema, code(ToolCode::InvalidInput));
+    let refused = fails(schema, code(ToolErrorCode::InvalidInput));
     report.check(group, "wrong arguments do not run", unseen(stage, refused)).await;
     let other = match stage.runtime().isolation() {
         IsolationMode::Container => IsolationMode::Process,
@@ -254,7 +255,7 @@ async fn policy(stage: &dyn Stage, report: &mut Report) {
         play.tool.runtime.isolation_mode = Some(other);
         play
     });
-    let refused = fails(isolated, code(ToolCode::IsolationUnavailable));
+    let refused = fails(isolated, code(ToolErrorCode::IsolationUnavailable));
     let name = "another isolation than asked for does not run";
     report.check(Group::Isolation, name, unseen(stage, refused)).await;
 }
@@ -265,7 +266,7 @@ async fn observability(stage: &dyn Stage, report: &mut Report) {
             return Ok(None);
         };
         play.request.attempt = 2;
-        let request = play.request.clone().normalised().map_err(|fault| fault.to_string())?;
+        let request = play.request.clone().normalized().map_err(|fault| fault.to_string())?;
         let attempt = Attempt {
             arguments: Arc::new(stage.arguments(Scene::Echo, "grüezi")),
             tool: Arc::new(play.tool),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy};
@@ -61,7 +61,7 @@ fn oauth(server: &Server, scopes: &[&str]) -> ToolAuth {
 }
 
 impl Fixture {
-    async fn header(&self, auth: &ToolAuth) -> Result<(String, String), ToolFault> {
+    async fn header(&self, auth: &ToolAuth) -> Result<(String, String), ToolContractError> {
         self.header_in("default", auth).await
     }
 
@@ -69,7 +69,7 @@ impl Fixture {
         &self,
         namespace: &str,
         auth: &ToolAuth,
-    ) -> Result<(String, String), ToolFault> {
+    ) -> Result<(String, String), ToolContractError> {
         let found = self.injector.credentials(namespace, auth).await?;
         assert_eq!(found.headers.len(), 1);
         let (name, value) = &found.headers[0];
@@ -176,7 +176,7 @@ async fn what_cannot_be_a_header_is_refused_without_telling_it() {
         },
     ] {
         let fault = it.header(&auth).await.unwrap_err();
-        assert_eq!(fault.code, ToolCode::SecretResolutionFailed, "{fault}");
+        assert_eq!(fault.code, ToolErrorCode::SecretResolutionFailed, "{fault}");
         assert!(
             !fault.to_string().contains("swordfish") && !fault.to_string().contains("a-key"),
             "{fault}"
@@ -264,7 +264,7 @@ async fn who_has_another_secret_gets_no_token_of_others() {
     let auth = oauth(&server, &[]);
     it.header(&auth).await.unwrap();
     let fault = it.header_in("b", &auth).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::SecretResolutionFailed);
+    assert_eq!(fault.code, ToolErrorCode::SecretResolutionFailed);
     assert_eq!(it.header(&auth).await.unwrap().1, "Bearer token-number-0");
 }
 
@@ -288,7 +288,7 @@ async fn bad_answers_fail_for_all_who_wait_and_are_not_kept() {
         for fault in all.into_iter().map(Result::unwrap_err) {
             assert_eq!(
                 (fault.code, fault.retryable),
-                (ToolCode::SecretResolutionFailed, retryable),
+                (ToolErrorCode::SecretResolutionFailed, retryable),
                 "{fault}"
             );
             assert!(!fault.to_string().contains("s3cr3t"), "{fault}");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use http::Uri;
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use provost_net::Connector;
 use tonic::transport::{Channel, Endpoint};
 use tower::Service as _;
@@ -30,7 +30,7 @@ pub(crate) struct EndpointKey {
 
 impl EndpointKey {
     /// Scheme and authority.
-    pub(crate) fn uri(&self) -> Result<Uri, ToolFault> {
+    pub(crate) fn uri(&self) -> Result<Uri, ToolContractError> {
         let Self { host, port, plaintext, .. } = self;
         let scheme = if *plaintext { "http" } else { "https" };
         format!("{scheme}://{host}:{port}").parse().map_err(|error| {
@@ -64,7 +64,7 @@ impl Channels {
     }
 
     /// Returns the channel to an endpoint. Nothing is dialled before the first call.
-    pub(crate) fn get(&self, key: &EndpointKey) -> Result<Channel, ToolFault> {
+    pub(crate) fn get(&self, key: &EndpointKey) -> Result<Channel, ToolContractError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = open.get_mut(key) {
             found.used = Instant::now();
@@ -79,7 +79,7 @@ impl Channels {
         Ok(channel)
     }
 
-    fn connect_lazily(&self, key: &EndpointKey) -> Result<Channel, ToolFault> {
+    fn connect_lazily(&self, key: &EndpointKey) -> Result<Channel, ToolContractError> {
         let uri = key.uri()?;
         let connector = if key.allow_private { &self.private } else { &self.public };
         let (mut connector, target) = (connector.clone(), uri.clone());
@@ -95,6 +95,6 @@ impl Channels {
     }
 }
 
-fn plain(key: &EndpointKey) -> Result<Uri, ToolFault> {
+fn plain(key: &EndpointKey) -> Result<Uri, ToolContractError> {
     EndpointKey { plaintext: true, ..key.clone() }.uri()
 }

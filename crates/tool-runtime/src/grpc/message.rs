@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use provost_core::contract::{
     RequestAuth, RequestRuntime, RequestTool, ResponseError, ResponseOutput, ResponseUsage,
-    ToolFault, ToolRequest, ToolResponse, TraceIds,
+    ToolContractError, ToolRequest, ToolResponse, TraceIds,
 };
 
 /// The request envelope.
@@ -272,11 +272,11 @@ impl From<ToolResponse> for ExecuteResponse {
 }
 
 impl TryFrom<ExecuteResponse> for ToolResponse {
-    type Error = ToolFault;
+    type Error = ToolContractError;
 
-    fn try_from(response: ExecuteResponse) -> Result<Self, ToolFault> {
+    fn try_from(response: ExecuteResponse) -> Result<Self, ToolContractError> {
         let status = response.status.trim().parse().map_err(|error| {
-            ToolFault::final_failure(format!("the answer is no response envelope: {error}"))
+            ToolContractError::final_failure(format!("the answer is no response envelope: {error}"))
         })?;
         let Usage { duration_ms, attempt } = response.usage.unwrap_or_default();
         Ok(Self {

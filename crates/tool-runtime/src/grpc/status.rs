@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_net::NetError;
 use tonic::{Code, Status};
 
@@ -18,15 +18,15 @@ const DEADLINE_SLACK: Duration = Duration::from_millis(50);
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// What a status that is no success means. What could not be sent says so itself.
-pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
+pub(crate) fn of(call: &Call, status: &Status) -> ToolContractError {
     if let Some(error) = network_error(call, status) {
         return call.lost(&error);
     }
     let message =
         format!("the service answered {:?}: {}", status.code(), call.clip.text(status.message()));
     let fault = match status.code() {
-        Code::Unauthenticated => ToolFault::new(ToolCode::AuthInvalid, message),
-        Code::PermissionDenied => ToolFault::new(ToolCode::AuthForbidden, message),
+        Code::Unauthenticated => ToolContractError::new(ToolErrorCode::AuthInvalid, message),
+        Code::PermissionDenied => ToolContractError::new(ToolErrorCode::AuthForbidden, message),
         Code::DeadlineExceeded => fault::timeout(),
         // Both sides watch the same deadline, and some say of it only that they stopped.
         Code::Cancelled if Instant::now() + DEADLINE_SLACK >= call.deadline => fault::timeout(),
@@ -37,17 +37,17 @@ pub(crate) fn of(call: &Call, status: &Status) -> ToolFault {
         | Code::FailedPrecondition
         | Code::OutOfRange
         | Code::Unimplemented
-        | Code::DataLoss => ToolFault::final_failure(message),
+        | Code::DataLoss => ToolContractError::final_failure(message),
         Code::Cancelled
         | Code::Unknown
         | Code::ResourceExhausted
         | Code::Aborted
         | Code::Internal
-        | Code::Unavailable => ToolFault::new(ToolCode::ExecutionFailed, message),
+        | Code::Unavailable => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
     };
     let fault = fault.detail("grpc_code", format!("{:?}", status.code()));
     // A deadline that passed says as much by itself.
-    let in_doubt = may_have_begun(status.code()) && fault.code != ToolCode::Timeout;
+    let in_doubt = may_have_begun(status.code()) && fault.code != ToolErrorCode::Timeout;
     let fault = if in_doubt { call.doubtful(fault) } else { fault };
     match pushback(status).filter(|_| fault.retryable) {
         Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),

@@ -45,7 +45,7 @@ fn endpoints_say_where_and_which_service() {
         ("t.example:1?x=1", false),
         ("", false),
     ] {
-        assert_eq!(of(endpoint, plaintext), Err(ToolCode::RuntimePolicyInvalid), "{endpoint}");
+        assert_eq!(of(endpoint, plaintext), Err(ToolErrorCode::RuntimePolicyInvalid), "{endpoint}");
     }
 }
 
@@ -65,15 +65,15 @@ fn call(effect: EffectClass) -> Call {
 #[test]
 fn statuses_become_codes() {
     for (code, expected, retryable) in [
-        (Code::Unauthenticated, ToolCode::AuthInvalid, false),
-        (Code::PermissionDenied, ToolCode::AuthForbidden, false),
-        (Code::DeadlineExceeded, ToolCode::Timeout, true),
-        (Code::Unavailable, ToolCode::ExecutionFailed, true),
-        (Code::ResourceExhausted, ToolCode::ExecutionFailed, true),
-        (Code::Internal, ToolCode::ExecutionFailed, true),
-        (Code::InvalidArgument, ToolCode::ExecutionFailed, false),
-        (Code::Unimplemented, ToolCode::ExecutionFailed, false),
-        (Code::DataLoss, ToolCode::ExecutionFailed, false),
+        (Code::Unauthenticated, ToolErrorCode::AuthInvalid, false),
+        (Code::PermissionDenied, ToolErrorCode::AuthForbidden, false),
+        (Code::DeadlineExceeded, ToolErrorCode::Timeout, true),
+        (Code::Unavailable, ToolErrorCode::ExecutionFailed, true),
+        (Code::ResourceExhausted, ToolErrorCode::ExecutionFailed, true),
+        (Code::Internal, ToolErrorCode::ExecutionFailed, true),
+        (Code::InvalidArgument, ToolErrorCode::ExecutionFailed, false),
+        (Code::Unimplemented, ToolErrorCode::ExecutionFailed, false),
+        (Code::DataLoss, ToolErrorCode::ExecutionFailed, false),
     ] {
         let status = Status::new(code, "x".repeat(10_000));
         let fault = status::of(&call(EffectClass::Pure), &status);
@@ -114,5 +114,5 @@ fn what_was_refused_when_it_was_dialled_is_not_the_services_fault() {
         NetPolicy::default().check_url(&Url::parse("https://127.0.0.1/").unwrap()).unwrap_err();
     assert!(matches!(refused, NetError::Refused { .. }));
     let fault = status::of(&call(EffectClass::Opaque), &Status::from_error(Box::new(refused)));
-    assert_eq!(fault.code, ToolCode::PermissionDenied);
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied);
 }

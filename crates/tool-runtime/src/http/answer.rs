@@ -2,7 +2,7 @@
 
 use encoding_rs::Encoding;
 use http::{HeaderMap, header};
-use provost_core::{Document, Image, ResultPart, Source};
+use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_tool::ToolOutput;
 use serde_json::{Map, Value};
 use url::Url;
@@ -105,8 +105,11 @@ fn file(headers: &HeaderMap, url: &Url, kind: String, body: &[u8]) -> ToolOutput
         Some(last).filter(|last| !last.is_empty())
     });
     let name = name.map(|name| name.chars().take(FILE_NAME_CHARS_MAX).collect());
-    let source = Source::bytes(media_type, body);
-    ToolOutput { parts: vec![ResultPart::File(Document { source, name })], ..ToolOutput::default() }
+    let source = MediaSource::bytes(media_type, body);
+    ToolOutput {
+        parts: vec![ToolResultPart::File(Document { source, name })],
+        ..ToolOutput::default()
+    }
 }
 
 /// The name of a file as the service gives it, without any path.
@@ -134,7 +137,7 @@ mod tests {
 
     fn file_of(output: &ToolOutput) -> &Document {
         match &output.parts[..] {
-            [ResultPart::File(file)] => file,
+            [ToolResultPart::File(file)] => file,
             other => panic!("no file: {other:?}"),
         }
     }
@@ -148,7 +151,7 @@ mod tests {
         assert_eq!(of("text/plain", b"").to_text(), "done");
         assert_eq!(of("image/svg+xml", b"<svg/>").to_text(), "<svg/>");
         let picture = of("image/png", b"\x89PNG");
-        assert!(matches!(&picture.parts[..], [ResultPart::Image(_)]));
+        assert!(matches!(&picture.parts[..], [ToolResultPart::Image(_)]));
         let file = of("application/pdf", b"%PDF");
         assert_eq!(file_of(&file).name.as_deref(), Some("report.pdf"));
         assert_eq!(file_of(&file).source.decode().unwrap(), b"%PDF");

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use provost_core::Env;
-use provost_core::contract::{CONTRACT_VERSION, ToolCode, ToolFault, ToolResponse};
+use provost_core::contract::{CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolResponse};
 use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 use url::Url;
@@ -69,7 +69,7 @@ impl ToolRuntime for WebhookRuntime {
         ToolType::WebhookCallback
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         self.outbound.admit(tool)?;
         let url = client::endpoint(tool)?;
         match url.query() {
@@ -81,7 +81,10 @@ impl ToolRuntime for WebhookRuntime {
         }
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         let call = Call::of(&attempt);
         async move { call.within(runtime.ask(&call)).await }.boxed()
@@ -89,7 +92,7 @@ impl ToolRuntime for WebhookRuntime {
 }
 
 impl WebhookRuntime {
-    async fn ask(&self, call: &Call) -> Result<ToolOutput, ToolFault> {
+    async fn ask(&self, call: &Call) -> Result<ToolOutput, ToolContractError> {
         let url = client::endpoint(&call.tool)?;
         let desk = self.options.desk.as_ref();
         let mut callback = desk.map(|desk| desk.register(&call.request.request_id)).transpose()?;
@@ -118,7 +121,7 @@ impl WebhookRuntime {
         call: &Call,
         url: Url,
         callback: &mut Option<Callback>,
-    ) -> Result<ToolOutput, ToolFault> {
+    ) -> Result<ToolOutput, ToolContractError> {
         let mut polling = Polling::new(&self.options);
         // It was taken in: whatever goes wrong while we look, it may have happened.
         let begun = |fault| fault::unknown(&call.tool, fault);
@@ -162,8 +165,8 @@ impl WebhookRuntime {
         };
         let answer = match self.outbound.send(call, request).await {
             Ok(answer) => answer,
-            Err(fault) if fault.code == ToolCode::ExecutionFailed => {
-                return Look::Failed(ToolFault { retryable: true, ..fault }, None);
+            Err(fault) if fault.code == ToolErrorCode::ExecutionFailed => {
+                return Look::Failed(ToolContractError { retryable: true, ..fault }, None);
             }
             Err(fault) => return Look::Lost(fault),
         };
@@ -192,14 +195,14 @@ impl WebhookRuntime {
 
 /// What a look at a call found.
 enum Look {
-    Answer(Result<ToolOutput, ToolFault>),
+    Answer(Result<ToolOutput, ToolContractError>),
     NotYet,
     /// It may work the next time.
-    Failed(ToolFault, Option<Duration>),
+    Failed(ToolContractError, Option<Duration>),
     /// There is nothing to look at.
-    Never(ToolFault),
+    Never(ToolContractError),
     /// There is no sense in looking again.
-    Lost(ToolFault),
+    Lost(ToolContractError),
 }
 
 /// The pauses between looks.
@@ -234,14 +237,19 @@ impl Polling {
         pause.max(self.asked.take().unwrap_or_default())
     }
 
-    fn failed(&mut self, fault: ToolFault, wait: Option<Duration>) -> Result<(), ToolFault> {
+    fn failed(
+        &mut self,
+        fault: ToolContractError,
+        wait: Option<Duration>,
+    ) -> Result<(), ToolContractError> {
         self.failures += 1;
         self.asked = wait;
         if self.failures < self.failures_max.max(1) {
             return Ok(());
         }
         let message = format!("{} looks in a row failed: {}", self.failures, fault.message);
-        Err(ToolFault { message, ..fault }.detail("polls_failed", self.failures.to_string()))
+        Err(ToolContractError { message, ..fault }
+            .detail("polls_failed", self.failures.to_string()))
     }
 }
 
@@ -255,7 +263,7 @@ async fn answer(callback: &mut Option<Callback>) -> ToolResponse {
     std::future::pending().await
 }
 
-fn announce(headers: &mut HeaderMap, callback: &Callback) -> Result<(), ToolFault> {
+fn announce(headers: &mut HeaderMap, callback: &Callback) -> Result<(), ToolContractError> {
     let pairs =
         [(CALLBACK_URL_HEADER, callback.url().as_str()), (CALLBACK_TOKEN_HEADER, callback.token())];
     for (name, text) in pairs {

@@ -2,7 +2,7 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolFault, ToolResponse};
+use provost_core::contract::{ToolContractError, ToolResponse};
 use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::{Attempt, ToolOutput, ToolRuntime};
 
@@ -27,19 +27,22 @@ impl ToolRuntime for ExternalRuntime {
         ToolType::External
     }
 
-    fn check(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         self.outbound.admit(tool)?;
         client::endpoint(tool).map(|_url| ())
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let outbound = self.outbound.clone();
         let call = Call::of(&attempt);
         async move { call.within(exchange(&outbound, &call)).await }.boxed()
     }
 }
 
-async fn exchange(outbound: &Outbound, call: &Call) -> Result<ToolOutput, ToolFault> {
+async fn exchange(outbound: &Outbound, call: &Call) -> Result<ToolOutput, ToolContractError> {
     let url = client::endpoint(&call.tool)?;
     let request = call.envelope(url, ToolType::External.as_str())?;
     let answer = outbound.send(call, request).await?;
@@ -57,9 +60,9 @@ async fn exchange(outbound: &Outbound, call: &Call) -> Result<ToolOutput, ToolFa
 }
 
 /// What an envelope says, if it is one and answers this request.
-pub(crate) fn read_envelope(body: &[u8], call: &Call) -> Result<ToolOutput, ToolFault> {
+pub(crate) fn read_envelope(body: &[u8], call: &Call) -> Result<ToolOutput, ToolContractError> {
     let response: ToolResponse = serde_json::from_slice(body).map_err(|error| {
-        ToolFault::final_failure(format!(
+        ToolContractError::final_failure(format!(
             "the answer is no response envelope of the contract: {}",
             call.clip.text(&error.to_string())
         ))
@@ -68,7 +71,7 @@ pub(crate) fn read_envelope(body: &[u8], call: &Call) -> Result<ToolOutput, Tool
 }
 
 /// The fault in a body that is an envelope for this request.
-fn own_answer(body: &[u8], call: &Call) -> Option<ToolFault> {
+fn own_answer(body: &[u8], call: &Call) -> Option<ToolContractError> {
     let response: ToolResponse = serde_json::from_slice(body).ok()?;
     if response.request_id.trim() != call.request.request_id || response.error.is_none() {
         return None;
@@ -77,12 +80,12 @@ fn own_answer(body: &[u8], call: &Call) -> Option<ToolFault> {
 }
 
 /// What an envelope says. A fault is in words of the other side, cut to what fits into an error.
-pub(crate) fn said(call: &Call, response: ToolResponse) -> Result<ToolOutput, ToolFault> {
+pub(crate) fn said(call: &Call, response: ToolResponse) -> Result<ToolOutput, ToolContractError> {
     const DETAILS_MAX: usize = 32;
     let cut = |text: &str| call.clip.text(text);
     response.outcome(&call.request).map(ToolOutput::text).map_err(|fault| {
         let details = fault.details.iter().take(DETAILS_MAX);
         let details = details.map(|(key, value)| (cut(key), cut(value))).collect();
-        ToolFault { message: cut(&fault.message), details, ..fault }
+        ToolContractError { message: cut(&fault.message), details, ..fault }
     })
 }

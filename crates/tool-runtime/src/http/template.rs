@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use minijinja::value::{Rest, Serde, Value as Cell, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Output, UndefinedBehavior};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use serde_json::Value;
 
 use crate::limits::{REQUEST_BYTES_MAX, TEMPLATE_FUEL};
@@ -40,7 +40,7 @@ pub(crate) fn fill(
     field: &str,
     template: &str,
     arguments: &Value,
-) -> Result<String, ToolFault> {
+) -> Result<String, ToolContractError> {
     if !is_template(template) {
         return Ok(template.to_owned());
     }
@@ -53,7 +53,7 @@ pub(crate) fn fill(
 }
 
 /// Refuses a template that can never be filled in.
-pub(crate) fn check(place: Place, field: &str, template: &str) -> Result<(), ToolFault> {
+pub(crate) fn check(place: Place, field: &str, template: &str) -> Result<(), ToolContractError> {
     match of(place).template_from_str(template) {
         Ok(_) => Ok(()),
         Err(error) => Err(fault::definition(format!("the template `{field}`: {error}"))
@@ -136,7 +136,7 @@ fn without(value: Cell, names: Rest<String>) -> Result<Cell, Error> {
 }
 
 /// Whether the arguments or the template are to blame shows in the kind of the error.
-fn refused(field: &str, error: &Error) -> ToolFault {
+fn refused(field: &str, error: &Error) -> ToolContractError {
     let text = fault::shown(&error.to_string());
     let fault = match error.kind() {
         ErrorKind::UndefinedError => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::Secret;
-use provost_core::contract::{ToolCode, ToolRequest};
+use provost_core::contract::{ToolErrorCode, ToolRequest};
 use provost_tool::Credentials;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +41,7 @@ fn call(tool: ToolResource) -> Call {
     }
 }
 
-fn made(tool: ToolResource, arguments: Value) -> Result<NetRequest, ToolFault> {
+fn made(tool: ToolResource, arguments: Value) -> Result<NetRequest, ToolContractError> {
     request(&call(tool), &arguments, "key-1")
 }
 
@@ -108,11 +108,11 @@ fn no_argument_leaves_its_place_in_the_path() {
         assert_eq!(at(argument).unwrap().url.path(), path);
     }
     for argument in [".", ".."] {
-        assert_eq!(at(argument).unwrap_err().code, ToolCode::InvalidInput, "{argument}");
+        assert_eq!(at(argument).unwrap_err().code, ToolErrorCode::InvalidInput, "{argument}");
     }
     let split = tool("https://example.com/{{ x }}{{ y }}/admin", HttpSpec::default());
     let fault = made(split, json!({"x": ".", "y": "."})).unwrap_err();
-    assert_eq!(fault.code, ToolCode::InvalidInput);
+    assert_eq!(fault.code, ToolErrorCode::InvalidInput);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn no_template_touches_the_host() {
     ] {
         let tool = tool(endpoint, HttpSpec::default());
         let fault = runtime.check(&tool).unwrap_err();
-        assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid, "{endpoint}");
+        assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid, "{endpoint}");
     }
     for endpoint in
         ["https://example.com", "https://example.com?x={{ x }}", "http://[::1]:8080/{{ x }}"]
@@ -146,12 +146,15 @@ fn a_header_is_one_line_and_never_the_connections() {
         |name: &str, text: &str| HttpSpec { headers: map([(name, text)]), ..HttpSpec::default() };
     for value in ["a\r\nX-Evil: 1", "a\nb", "a\0b"] {
         let tool = tool("https://example.com", with("X-A", "{{ a }}"));
-        assert_eq!(made(tool, json!({ "a": value })).unwrap_err().code, ToolCode::InvalidInput);
+        assert_eq!(
+            made(tool, json!({ "a": value })).unwrap_err().code,
+            ToolErrorCode::InvalidInput
+        );
     }
     for name in ["Host", "content-length", "Transfer-Encoding", "a b", ""] {
         let tool = tool("https://example.com", with(name, "x"));
         let fault = made(tool, json!({})).unwrap_err();
-        assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid, "{name}");
+        assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid, "{name}");
     }
 }
 
@@ -184,7 +187,7 @@ fn a_body_is_escaped_by_its_kind() {
     assert_eq!(of(with("text/plain", "{{ x }}"), json!({"x": "a\nb"})).unwrap(), "a\nb");
     let quoted =
         of(with("application/json", "{\"x\": \"{{ x }}\"}"), json!({"x": "text"})).unwrap_err();
-    assert_eq!(quoted.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(quoted.code, ToolErrorCode::RuntimePolicyInvalid);
     assert!(quoted.message.contains("own quotes"), "{quoted}");
 }
 
@@ -205,6 +208,6 @@ fn a_secret_that_is_no_header_is_not_sent_and_not_shown() {
     let mut call = call(ToolResource::new("t", ToolType::Http, "https://example.com"));
     call.credentials.headers = vec![("x-key".to_owned(), Secret::from("s3cret\nvalue"))];
     let fault = request(&call, &json!({}), "k").unwrap_err();
-    assert_eq!(fault.code, ToolCode::SecretResolutionFailed);
+    assert_eq!(fault.code, ToolErrorCode::SecretResolutionFailed);
     assert!(!format!("{fault:?}").contains("s3cret"));
 }

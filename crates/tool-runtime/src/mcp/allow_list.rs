@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use provost_core::Secret;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_mcp::McpServer;
 use provost_mcp::launcher::Starter;
 
@@ -35,13 +35,13 @@ impl CommandAllowList {
     }
 
     /// Refuses a program that is not on the list.
-    pub fn check(&self, command: &str) -> Result<(), ToolFault> {
+    pub fn check(&self, command: &str) -> Result<(), ToolContractError> {
         if self.commands.contains(command) {
             return Ok(());
         }
         let shown = fault::shown(command);
-        Err(ToolFault::new(
-            ToolCode::PermissionDenied,
+        Err(ToolContractError::new(
+            ToolErrorCode::PermissionDenied,
             format!(
                 "the program `{shown}` may not be started: add it to the list of allowed commands"
             ),

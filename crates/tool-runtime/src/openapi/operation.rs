@@ -68,7 +68,7 @@ impl Operation<'_> {
         // A schema that no call could be checked against is found now and not by a model.
         ToolSpec::new(tool.name.as_str(), tool.description.as_str(), tool.input_schema.clone())
             .map_err(|error| crate::transport::fault::shown(&error.to_string()))?;
-        tool.normalised().map_err(|error| error.to_string())
+        tool.normalized().map_err(|error| error.to_string())
     }
 
     fn name(&self, reading: &Reading<'_>) -> String {

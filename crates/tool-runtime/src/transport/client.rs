@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use provost_core::contract::{CONTRACT_HEADER, CONTRACT_VERSION, ToolCode, ToolFault, ToolRequest};
+use provost_core::contract::{
+    CONTRACT_HEADER, CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolRequest,
+};
 use provost_core::resource::ToolResource;
 use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse};
 use provost_tool::{Attempt, Credentials};
@@ -61,7 +63,7 @@ impl Outbound {
     }
 
     /// Refuses a tool that asks for more than the operator gives.
-    pub(crate) fn admit(&self, tool: &ToolResource) -> Result<(), ToolFault> {
+    pub(crate) fn admit(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         let Inner { options, allow_private_tools, .. } = &*self.0;
         if !tool.allow_private || *allow_private_tools || options.policy.allow_private {
             return Ok(());
@@ -71,7 +73,8 @@ impl Outbound {
              start with --tool-network private, or remove it from the definition",
             tool.name
         );
-        Err(ToolFault::new(ToolCode::PermissionDenied, message).detail("field", "allow_private"))
+        Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message)
+            .detail("field", "allow_private"))
     }
 
     /// Options of the clients, with the private network open if `allow_private` or the operator's policy says so.
@@ -83,7 +86,7 @@ impl Outbound {
         NetOptions { policy, ..options.clone() }
     }
 
-    fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolFault> {
+    fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
         self.admit(tool)?;
         Ok(if tool.allow_private { &self.0.private } else { &self.0.public })
     }
@@ -93,7 +96,7 @@ impl Outbound {
         &self,
         call: &Call,
         request: NetRequest,
-    ) -> Result<NetResponse, ToolFault> {
+    ) -> Result<NetResponse, ToolContractError> {
         self.client(&call.tool)?.send(request).await.map_err(|error| call.lost(&error))
     }
 }
@@ -133,8 +136,8 @@ impl Call {
     /// Waits for work until the deadline or until somebody asks to stop.
     pub(crate) async fn within<T>(
         &self,
-        work: impl Future<Output = Result<T, ToolFault>>,
-    ) -> Result<T, ToolFault> {
+        work: impl Future<Output = Result<T, ToolContractError>>,
+    ) -> Result<T, ToolContractError> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(fault::canceled()),
@@ -149,7 +152,7 @@ impl Call {
         method: Method,
         url: Url,
         body: Bytes,
-    ) -> Result<NetRequest, ToolFault> {
+    ) -> Result<NetRequest, ToolContractError> {
         let mut headers = HeaderMap::new();
         let mut set = |name: &'static str, value: &str| {
             // What is no header value is left out: these only help people to follow a call.
@@ -167,7 +170,7 @@ impl Call {
     }
 
     /// A request with an envelope in it.
-    pub(crate) fn envelope(&self, url: Url, mode: &str) -> Result<NetRequest, ToolFault> {
+    pub(crate) fn envelope(&self, url: Url, mode: &str) -> Result<NetRequest, ToolContractError> {
         let mut envelope = ToolRequest::clone(&self.request);
         mode.clone_into(&mut envelope.runtime.mode);
         let body = serde_json::to_vec(&envelope)
@@ -181,13 +184,13 @@ impl Call {
     }
 
     /// Adds what proves who calls. Nothing that prints headers shows it.
-    pub(crate) fn authenticate(&self, headers: &mut HeaderMap) -> Result<(), ToolFault> {
+    pub(crate) fn authenticate(&self, headers: &mut HeaderMap) -> Result<(), ToolContractError> {
         for (name, value) in &self.credentials.headers {
             let parsed = HeaderName::try_from(name.as_str()).ok();
             let value = HeaderValue::try_from(value.expose().as_str()).ok();
             let (Some(name), Some(mut value)) = (parsed, value) else {
-                return Err(ToolFault::new(
-                    ToolCode::SecretResolutionFailed,
+                return Err(ToolContractError::new(
+                    ToolErrorCode::SecretResolutionFailed,
                     format!(
                         "the secret for header `{}` cannot be sent in a header",
                         fault::shown(name)
@@ -201,33 +204,35 @@ impl Call {
     }
 
     /// What a failure of the wire means. A call that may have happened and must not happen twice is not tried again.
-    pub(crate) fn lost(&self, error: &NetError) -> ToolFault {
+    pub(crate) fn lost(&self, error: &NetError) -> ToolContractError {
         let message = self.clip.text(&error.to_string());
         let failed = match error {
-            NetError::Refused { .. } => return ToolFault::new(ToolCode::PermissionDenied, message),
+            NetError::Refused { .. } => {
+                return ToolContractError::new(ToolErrorCode::PermissionDenied, message);
+            }
             NetError::Url { .. } => return fault::definition(message),
             NetError::Timeout { .. } => return fault::timeout(),
-            NetError::TooLarge { .. } => ToolFault::final_failure(message),
-            other => ToolFault {
+            NetError::TooLarge { .. } => ToolContractError::final_failure(message),
+            other => ToolContractError {
                 retryable: other.retryable(),
-                ..ToolFault::new(ToolCode::ExecutionFailed, message)
+                ..ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
             },
         };
         if error.sent() { self.doubtful(failed) } else { failed }
     }
 
     /// A failure after which nobody knows whether the call happened.
-    pub(crate) fn doubtful(&self, failed: ToolFault) -> ToolFault {
+    pub(crate) fn doubtful(&self, failed: ToolContractError) -> ToolContractError {
         if self.looks_only { failed } else { fault::unknown(&self.tool, failed) }
     }
 
     /// The whole body of an answer.
-    pub(crate) async fn body(&self, answer: NetResponse) -> Result<Bytes, ToolFault> {
+    pub(crate) async fn body(&self, answer: NetResponse) -> Result<Bytes, ToolContractError> {
         answer.bytes(ANSWER_BYTES_MAX).await.map_err(|error| self.lost(&error))
     }
 
     /// The fault of an answer that is no success.
-    pub(crate) async fn failure(&self, answer: NetResponse) -> ToolFault {
+    pub(crate) async fn failure(&self, answer: NetResponse) -> ToolContractError {
         let (status, headers) = (answer.status, answer.headers.clone());
         // The status says what happened; a body that cannot be read only explains it.
         let (body, is_cut) = answer.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
@@ -235,19 +240,24 @@ impl Call {
     }
 
     /// What a status that is no success means, with what was said about it.
-    pub(crate) fn refused(&self, status: StatusCode, headers: &HeaderMap, said: &str) -> ToolFault {
+    pub(crate) fn refused(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        said: &str,
+    ) -> ToolContractError {
         let fault = fault::of_status(&self.tool, status, headers, said);
         if fault::may_have_begun(status) { self.doubtful(fault) } else { fault }
     }
 }
 
 /// The endpoint of a tool as a URL with a host.
-pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolFault> {
+pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolContractError> {
     address(&tool.name, &tool.endpoint)
 }
 
 /// An endpoint, or the beginning of one, of the tool with this name.
-pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolFault> {
+pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolContractError> {
     let refused = |problem: &str| {
         fault::definition(format!("the endpoint of tool `{tool}` {problem}"))
             .detail("field", "endpoint")

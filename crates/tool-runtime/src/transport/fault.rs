@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{AuthProfile, ToolResource};
 
@@ -22,10 +22,10 @@ pub const DETAIL_OUTCOME: &str = "outcome";
 pub(crate) const OUTCOME_UNKNOWN: &str = "unknown";
 
 /// The call may have happened although it failed: it may be made again only if a repeat does no harm.
-pub(crate) fn unknown(tool: &ToolResource, fault: ToolFault) -> ToolFault {
+pub(crate) fn unknown(tool: &ToolResource, fault: ToolContractError) -> ToolContractError {
     let repeatable =
         matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
-    ToolFault { retryable: fault.retryable && repeatable, ..fault }
+    ToolContractError { retryable: fault.retryable && repeatable, ..fault }
         .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
 }
 
@@ -47,21 +47,25 @@ pub(crate) fn of_status(
     status: StatusCode,
     headers: &HeaderMap,
     said: &str,
-) -> ToolFault {
+) -> ToolContractError {
     let said = if said.is_empty() { String::new() } else { format!(": {said}") };
     let message = format!("the service answered {}{said}", status.as_u16());
     let fault = match status {
         StatusCode::UNAUTHORIZED => {
-            ToolFault::new(unauthorised(tool, is_token_refused(headers)), message)
+            ToolContractError::new(unauthorised(tool, is_token_refused(headers)), message)
         }
-        StatusCode::FORBIDDEN => ToolFault::new(ToolCode::AuthForbidden, message),
-        StatusCode::TOO_MANY_REQUESTS => ToolFault::new(ToolCode::ExecutionFailed, message),
-        status if status.is_server_error() => ToolFault::new(ToolCode::ExecutionFailed, message),
-        status if status.is_redirection() => ToolFault::final_failure(format!(
+        StatusCode::FORBIDDEN => ToolContractError::new(ToolErrorCode::AuthForbidden, message),
+        StatusCode::TOO_MANY_REQUESTS => {
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
+        }
+        status if status.is_server_error() => {
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
+        }
+        status if status.is_redirection() => ToolContractError::final_failure(format!(
             "the service answered {} and sends elsewhere: put the right address into the tool's endpoint",
             status.as_u16()
         )),
-        _ => ToolFault::final_failure(message),
+        _ => ToolContractError::final_failure(message),
     };
     let fault = fault.detail(DETAIL_STATUS, status.as_u16().to_string());
     match retry_after(headers) {
@@ -73,10 +77,14 @@ pub(crate) fn of_status(
 }
 
 /// A token that was fetched for this tool and is refused as a token has run out; anything else was never valid.
-pub(crate) fn unauthorised(tool: &ToolResource, is_token_refused: bool) -> ToolCode {
+pub(crate) fn unauthorised(tool: &ToolResource, is_token_refused: bool) -> ToolErrorCode {
     let is_fetched =
         tool.auth.as_ref().is_some_and(|auth| auth.profile == AuthProfile::Oauth2ClientCredentials);
-    if is_fetched && is_token_refused { ToolCode::AuthExpired } else { ToolCode::AuthInvalid }
+    if is_fetched && is_token_refused {
+        ToolErrorCode::AuthExpired
+    } else {
+        ToolErrorCode::AuthInvalid
+    }
 }
 
 fn is_token_refused(headers: &HeaderMap) -> bool {
@@ -124,35 +132,35 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 /// The definition of the tool is wrong.
-pub(crate) fn definition(message: impl Into<String>) -> ToolFault {
-    ToolFault::new(ToolCode::RuntimePolicyInvalid, message)
+pub(crate) fn definition(message: impl Into<String>) -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
 }
 
 /// The arguments are wrong.
-pub(crate) fn input(message: impl Into<String>) -> ToolFault {
-    ToolFault::new(ToolCode::InvalidInput, message)
+pub(crate) fn input(message: impl Into<String>) -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::InvalidInput, message)
 }
 
 /// Its time is over.
-pub(crate) fn timeout() -> ToolFault {
-    ToolFault::new(ToolCode::Timeout, "the tool did not answer in time")
+pub(crate) fn timeout() -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::Timeout, "the tool did not answer in time")
         .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
 }
 
 /// Somebody asked to stop.
-pub(crate) fn canceled() -> ToolFault {
-    ToolFault::new(ToolCode::Canceled, "the call was stopped")
+pub(crate) fn canceled() -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped")
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use provost_core::contract::ToolReason;
+    use provost_core::contract::ToolErrorReason;
     use provost_core::resource::{ToolAuth, ToolType};
 
     use super::*;
 
-    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> ToolFault {
+    fn of(status: u16, headers: &[(&'static str, &'static str)], body: &str) -> ToolContractError {
         let tool = ToolResource::new("t", ToolType::Http, "https://example.com");
         let headers = map(headers);
         of_status(&tool, StatusCode::from_u16(status).unwrap(), &headers, &shown(body))
@@ -170,21 +178,21 @@ mod tests {
     #[test]
     fn statuses_become_codes() {
         for (status, code, retryable) in [
-            (400, ToolCode::ExecutionFailed, false),
-            (401, ToolCode::AuthInvalid, false),
-            (403, ToolCode::AuthForbidden, false),
-            (404, ToolCode::ExecutionFailed, false),
-            (302, ToolCode::ExecutionFailed, false),
-            (429, ToolCode::ExecutionFailed, true),
-            (500, ToolCode::ExecutionFailed, true),
-            (503, ToolCode::ExecutionFailed, true),
+            (400, ToolErrorCode::ExecutionFailed, false),
+            (401, ToolErrorCode::AuthInvalid, false),
+            (403, ToolErrorCode::AuthForbidden, false),
+            (404, ToolErrorCode::ExecutionFailed, false),
+            (302, ToolErrorCode::ExecutionFailed, false),
+            (429, ToolErrorCode::ExecutionFailed, true),
+            (500, ToolErrorCode::ExecutionFailed, true),
+            (503, ToolErrorCode::ExecutionFailed, true),
         ] {
             let fault = of(status, &[], "no");
             assert_eq!((fault.code, fault.retryable), (code, retryable), "{status}");
             assert_eq!(fault.reason, code.reason());
             assert_eq!(fault.details[DETAIL_STATUS], status.to_string());
         }
-        assert_eq!(of(404, &[], "").reason, ToolReason::BackendFailure);
+        assert_eq!(of(404, &[], "").reason, ToolErrorReason::BackendFailure);
     }
 
     #[test]
@@ -205,10 +213,10 @@ mod tests {
         let mut tool = ToolResource::new("t", ToolType::Http, "https://example.com");
         let said = map(&[("www-authenticate", "Bearer realm=\"x\", error=\"invalid_token\"")]);
         let code = |tool: &ToolResource| of_status(tool, StatusCode::UNAUTHORIZED, &said, "").code;
-        assert_eq!(code(&tool), ToolCode::AuthInvalid);
+        assert_eq!(code(&tool), ToolErrorCode::AuthInvalid);
         tool.auth =
             Some(ToolAuth { profile: AuthProfile::Oauth2ClientCredentials, ..ToolAuth::default() });
-        assert_eq!(code(&tool), ToolCode::AuthExpired);
+        assert_eq!(code(&tool), ToolErrorCode::AuthExpired);
     }
 
     #[test]

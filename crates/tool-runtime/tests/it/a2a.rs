@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use provost_core::ResultPart;
-use provost_core::contract::ToolCode;
-use provost_core::resource::{A2aSpec, Span, ToolResource, ToolType};
+use provost_core::ToolResultPart;
+use provost_core::contract::ToolErrorCode;
+use provost_core::resource::{A2aSpec, HumanDuration, ToolResource, ToolType};
 use provost_tool::ToolRuntime as _;
 use provost_tool_runtime::A2aRuntime;
 use provost_tool_runtime::conformance::Scene;
@@ -18,7 +18,7 @@ use crate::stage::{PATIENCE, attempt, call, outbound, python_server, until};
 
 fn tool(endpoint: String) -> ToolResource {
     let mut tool = ToolResource::new("agent", ToolType::A2a, endpoint);
-    let poll_interval = Some(Span(Duration::from_millis(5)));
+    let poll_interval = Some(HumanDuration(Duration::from_millis(5)));
     tool.a2a = Some(A2aSpec { poll_interval, ..A2aSpec::default() });
     tool
 }
@@ -55,12 +55,12 @@ fn task(state: &str, message: &str) -> Value {
 async fn states_become_faults_that_say_what_is_asked() {
     let runtime = A2aRuntime::new(outbound());
     for (state, code) in [
-        ("TASK_STATE_INPUT_REQUIRED", ToolCode::InvalidInput),
-        ("TASK_STATE_AUTH_REQUIRED", ToolCode::AuthInvalid),
-        ("TASK_STATE_FAILED", ToolCode::ExecutionFailed),
-        ("TASK_STATE_REJECTED", ToolCode::ExecutionFailed),
-        ("TASK_STATE_CANCELED", ToolCode::ExecutionFailed),
-        ("TASK_STATE_NONSENSE", ToolCode::ExecutionFailed),
+        ("TASK_STATE_INPUT_REQUIRED", ToolErrorCode::InvalidInput),
+        ("TASK_STATE_AUTH_REQUIRED", ToolErrorCode::AuthInvalid),
+        ("TASK_STATE_FAILED", ToolErrorCode::ExecutionFailed),
+        ("TASK_STATE_REJECTED", ToolErrorCode::ExecutionFailed),
+        ("TASK_STATE_CANCELED", ToolErrorCode::ExecutionFailed),
+        ("TASK_STATE_NONSENSE", ToolErrorCode::ExecutionFailed),
     ] {
         let tool = says(card(), task(state, "which year?")).await;
         let fault = call(&runtime, &tool, json!({ "message": "hi" })).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn credentials_follow_no_card_to_another_host() {
     let runtime = A2aRuntime::new(outbound());
     let tool = says(elsewhere, Value::Null).await;
     let fault = call(&runtime, &tool, json!({})).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::PermissionDenied, "{fault}");
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{fault}");
     for none in
         [json!({}), json!({ "supportedInterfaces": [{ "url": "/", "protocolBinding": "GRPC" }] })]
     {
@@ -103,7 +103,7 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
     let waiting = tokio::spawn(runtime.invoke(attempt));
     until("it works", || backend.acts.busy.load(Ordering::SeqCst) == 1).await;
     cancel.cancel();
-    assert_eq!(waiting.await.unwrap().unwrap_err().code, ToolCode::Canceled);
+    assert_eq!(waiting.await.unwrap().unwrap_err().code, ToolErrorCode::Canceled);
     until("it is told", || backend.acts.cancelled.lock().unwrap().len() == 1).await;
 }
 
@@ -117,15 +117,15 @@ async fn the_reference_library() {
     let output = call(&runtime, &tool, json!({ "message": "echo grüezi" })).await.unwrap();
     assert!(output.to_text().contains("echo grüezi"), "{}", output.to_text());
     let parts = call(&runtime, &tool, json!({ "message": "parts" })).await.unwrap();
-    assert!(parts.parts.iter().any(|part| matches!(part, ResultPart::File(_))), "{parts:?}");
+    assert!(parts.parts.iter().any(|part| matches!(part, ToolResultPart::File(_))), "{parts:?}");
     assert!(parts.to_text().contains("\"n\""), "{parts:?}");
     let fault = call(&runtime, &tool, json!({ "message": "fail" })).await.unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false), "{fault}");
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false), "{fault}");
     let fault = call(&runtime, &tool, json!({ "message": "ask" })).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::InvalidInput, "{fault}");
+    assert_eq!(fault.code, ToolErrorCode::InvalidInput, "{fault}");
     assert!(fault.details["asks"].contains("which year"), "{fault:?}");
     let made = runtime.invoke(attempt(&tool, json!({ "message": "hang" }), Duration::from_secs(2)));
-    assert_eq!(made.await.unwrap_err().code, ToolCode::Timeout);
+    assert_eq!(made.await.unwrap_err().code, ToolErrorCode::Timeout);
     let cancelled = async {
         while let Ok(Some(line)) = lines.next_line().await {
             if line == "cancelled" {

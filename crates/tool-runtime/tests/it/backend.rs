@@ -11,7 +11,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use provost_core::contract::{ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{ToolContractError, ToolErrorCode, ToolRequest, ToolResponse};
 use provost_tool_runtime::conformance::{Scene, Seen};
 use provost_tool_runtime::{CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, CallbackDesk};
 use serde_json::{Value, json};
@@ -80,14 +80,17 @@ impl Acts {
         let arguments: Value = serde_json::from_str(&request.encoded_input()).unwrap_or_default();
         let text = arguments["text"].as_str().unwrap_or_default().to_owned();
         let fault = |code, retryable| {
-            Err(ToolFault { retryable, ..ToolFault::new(code, "as the scene says") })
+            Err(ToolContractError {
+                retryable,
+                ..ToolContractError::new(code, "as the scene says")
+            })
         };
         let came = match scene {
             Scene::Hang => return None,
-            Scene::Flaky if self.fails_still(id) => fault(ToolCode::ExecutionFailed, true),
-            Scene::Broken => fault(ToolCode::ExecutionFailed, false),
-            Scene::Unauthorised => fault(ToolCode::AuthInvalid, false),
-            Scene::Forbidden => fault(ToolCode::AuthForbidden, false),
+            Scene::Flaky if self.fails_still(id) => fault(ToolErrorCode::ExecutionFailed, true),
+            Scene::Broken => fault(ToolErrorCode::ExecutionFailed, false),
+            Scene::Unauthorised => fault(ToolErrorCode::AuthInvalid, false),
+            Scene::Forbidden => fault(ToolErrorCode::AuthForbidden, false),
             Scene::Endless => Ok("x".repeat(5 * 1024 * 1024)),
             _ => Ok(text),
         };

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
@@ -139,9 +139,9 @@ async fn arguments_are_arguments_and_never_more() {
     let option =
         call(&programs.runtime, &tool(spec.clone()), json!({ "text": "--help", "other": "" }))
             .await;
-    assert_eq!(option.unwrap_err().code, ToolCode::InvalidInput);
+    assert_eq!(option.unwrap_err().code, ToolErrorCode::InvalidInput);
     let missing = call(&programs.runtime, &tool(spec), json!({ "text": "x" })).await;
-    assert_eq!(missing.unwrap_err().code, ToolCode::InvalidInput);
+    assert_eq!(missing.unwrap_err().code, ToolErrorCode::InvalidInput);
 
     let mut spec =
         plain("sh", &["-c", "cat; echo no >&2; echo \"$COLOUR\"; env | grep -c CARGO; exit 0"]);
@@ -156,7 +156,7 @@ async fn arguments_are_arguments_and_never_more() {
         call(&programs.runtime, &tool(plain("sh", &["-c", "echo why >&2; exit 3"])), json!({}))
             .await;
     let failed = failed.unwrap_err();
-    assert_eq!(failed.code, ToolCode::ExecutionFailed);
+    assert_eq!(failed.code, ToolErrorCode::ExecutionFailed);
     assert!(failed.message.contains("code 3: why"), "{}", failed.message);
     assert!(!failed.retryable, "nobody knows what it had done");
 }
@@ -165,18 +165,18 @@ async fn arguments_are_arguments_and_never_more() {
 async fn what_is_not_allowed_or_not_isolated_does_not_run() {
     let missing = runtime(IsolationMode::Process, Backends::default());
     let refused = missing.check(&tool(plain("sh", &[]))).unwrap_err();
-    assert_eq!(refused.code, ToolCode::IsolationUnavailable);
+    assert_eq!(refused.code, ToolErrorCode::IsolationUnavailable);
     let Some(programs) = Programs::open().await else { return };
     let refused = programs.runtime.check(&tool(plain("rm", &["x"]))).unwrap_err();
-    assert_eq!(refused.code, ToolCode::PermissionDenied);
+    assert_eq!(refused.code, ToolErrorCode::PermissionDenied);
     let mut hosts = plain("cat", &[]);
     hosts.hosts = vec!["no host/".to_owned()];
     let refused = programs.runtime.check(&tool(hosts.clone())).unwrap_err();
-    assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(refused.code, ToolErrorCode::RuntimePolicyInvalid);
     // Without a launcher nothing carries words to the proxy.
     hosts.hosts = vec!["api.example.com".to_owned()];
     let refused = programs.runtime.check(&tool(hosts)).unwrap_err();
-    assert_eq!(refused.code, ToolCode::IsolationUnavailable);
+    assert_eq!(refused.code, ToolErrorCode::IsolationUnavailable);
     // A secret is for one host, and that one is named.
     for hosts in [&[][..], &["*.example.com"], &["a.example.com", "b.example.com"]] {
         let mut spec = plain("cat", &[]);
@@ -188,7 +188,7 @@ async fn what_is_not_allowed_or_not_isolated_does_not_run() {
     }
     let said_nothing = ToolResource::new("t", ToolType::Cli, "");
     assert_eq!(said_nothing.isolation(), IsolationMode::Sandboxed);
-    assert!(said_nothing.normalised().is_err());
+    assert!(said_nothing.normalized().is_err());
 }
 
 /// The same tool finds its files again, and says what was lost.
@@ -223,7 +223,7 @@ async fn g22_a_program_works_on_the_files_of_its_conversation() {
         assert_eq!(invoke(Some(&conversation)).await.unwrap(), "one\n", "{name}");
         let eve = Conversation::new("default", name, "eve");
         let refused = invoke(Some(&eve)).await.unwrap_err();
-        assert_eq!(refused.code, ToolCode::PermissionDenied, "{name}");
+        assert_eq!(refused.code, ToolErrorCode::PermissionDenied, "{name}");
         assert!(invoke(None).await.is_err(), "{name}");
         assert_eq!(lost.load(Ordering::Relaxed), 0, "{name}");
     }
@@ -231,6 +231,10 @@ async fn g22_a_program_works_on_the_files_of_its_conversation() {
     spec.workspace = CliWorkspace::Conversation;
     if let Some(programs) = Programs::open().await {
         let refused = programs.runtime.check(&tool(spec)).unwrap_err();
-        assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid, "there is no place for files");
+        assert_eq!(
+            refused.code,
+            ToolErrorCode::RuntimePolicyInvalid,
+            "there is no place for files"
+        );
     }
 }

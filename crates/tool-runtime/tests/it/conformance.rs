@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::resource::{A2aSpec, GrpcEncoding, HttpSpec, Span, ToolResource, ToolType};
+use provost_core::resource::{
+    A2aSpec, GrpcEncoding, HttpSpec, HumanDuration, ToolResource, ToolType,
+};
 use provost_tool::ToolRuntime;
 use provost_tool_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
 use provost_tool_runtime::{
@@ -45,7 +47,7 @@ impl Stage for Own {
                 tool.http = Some(HttpSpec { envelope, ..HttpSpec::default() });
             }
             ToolType::A2a => {
-                let poll_interval = Some(Span(Duration::from_millis(5)));
+                let poll_interval = Some(HumanDuration(Duration::from_millis(5)));
                 tool.a2a = Some(A2aSpec { poll_interval, ..A2aSpec::default() });
             }
             // What is called back is checked before it is handed in, and what never comes is a timeout.

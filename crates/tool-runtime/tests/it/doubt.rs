@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use provost_core::Env;
 use provost_core::contract::{RequestTool, ToolRequest, ToolResponse};
 use provost_core::recovery::EffectClass;
-use provost_core::resource::{GrpcEncoding, RetrySpec, Span, ToolResource, ToolType};
+use provost_core::resource::{GrpcEncoding, HumanDuration, RetrySpec, ToolResource, ToolType};
 use provost_tool::{
     ContractExecutor, GovernedTool, Guard, NoCredentials, Runtimes, Tool, ToolHost, ToolRuntime,
 };
@@ -29,7 +29,7 @@ const ATTEMPTS: u32 = 3;
 
 /// Calls a tool through the guarded path, with attempts.
 async fn governed(runtime: Arc<dyn ToolRuntime>, mut tool: ToolResource) -> ToolResponse {
-    let backoff = Span(std::time::Duration::from_millis(1));
+    let backoff = HumanDuration(std::time::Duration::from_millis(1));
     tool.runtime.retry =
         RetrySpec { max_attempts: ATTEMPTS, backoff, ..tool.runtime.retry.clone() };
     let request = ToolRequest {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolCode, ToolRequest, ToolResponse};
+use provost_core::contract::{ToolErrorCode, ToolRequest, ToolResponse};
 use provost_core::resource::{GrpcEncoding, GrpcSpec, ToolResource, ToolType};
 use provost_net::NetPolicy;
 use provost_tool::ToolRuntime;
@@ -184,7 +184,7 @@ async fn an_address_inside_is_refused_when_it_is_dialled() {
     let backend = GrpcBackend::start(GrpcEncoding::Protobuf, closed).await;
     let tool = backend.acting(Scene::Echo, "");
     let fault = call(&*backend.runtime, &tool, json!({})).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::PermissionDenied, "{fault}");
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{fault}");
     assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
 }
 
@@ -195,11 +195,11 @@ async fn nothing_goes_out_in_the_open_unless_the_operator_says_so() {
     let backend = GrpcBackend::start(GrpcEncoding::Protobuf, Arc::clone(&closed)).await;
     let tool = backend.acting(Scene::Echo, "");
     let refused = closed.check(&tool).unwrap_err();
-    assert_eq!(refused.code, ToolCode::PermissionDenied);
+    assert_eq!(refused.code, ToolErrorCode::PermissionDenied);
     assert!(refused.message.contains("plain_http"), "{refused}");
     // It is refused even where nobody has checked the definition before.
     let made = attempt(&tool, json!({ "text": "hi" }), PATIENCE);
-    assert_eq!(closed.invoke(made).await.unwrap_err().code, ToolCode::PermissionDenied);
+    assert_eq!(closed.invoke(made).await.unwrap_err().code, ToolErrorCode::PermissionDenied);
     assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
 }
 
@@ -210,6 +210,6 @@ async fn a_server_without_tls_is_none_for_a_tool_with_it() {
     let mut tool = backend.acting(Scene::Echo, "");
     tool.grpc = None;
     let fault = call(&*backend.runtime, &tool, json!({})).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::ExecutionFailed, "{fault}");
+    assert_eq!(fault.code, ToolErrorCode::ExecutionFailed, "{fault}");
     assert_eq!(backend.acts.seen.lock().unwrap().len(), 0, "nothing was sent in the open");
 }

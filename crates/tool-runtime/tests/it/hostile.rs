@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::ResultPart;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::ToolResultPart;
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{HttpMethod, HttpSpec, ToolResource, ToolType};
 use provost_net::NetPolicy;
 use provost_tool::{ToolOutput, ToolRuntime};
@@ -49,7 +49,10 @@ fn head(more: &str) -> Vec<u8> {
 }
 
 /// Makes an attempt that ends in time. A busy machine may make one late; that all are is no accident.
-async fn timed(runtime: &dyn ToolRuntime, tool: &ToolResource) -> Result<ToolOutput, ToolFault> {
+async fn timed(
+    runtime: &dyn ToolRuntime,
+    tool: &ToolResource,
+) -> Result<ToolOutput, ToolContractError> {
     let mut late = Vec::new();
     for _ in 0..TRIES {
         let made = runtime.invoke(attempt(tool, json!({ "text": "x" }), TIMEOUT));
@@ -74,7 +77,7 @@ fn runtimes() -> Vec<Box<dyn ToolRuntime>> {
 }
 
 /// What every runtime that speaks HTTP must say of such a server.
-async fn all_say(name: &str, bytes: Vec<u8>, for_ever: bool, expected: &[(ToolCode, bool)]) {
+async fn all_say(name: &str, bytes: Vec<u8>, for_ever: bool, expected: &[(ToolErrorCode, bool)]) {
     let endpoint = writes(bytes, for_ever).await;
     for runtime in runtimes() {
         let tool = ToolResource::new("t", runtime.kind(), endpoint.as_str());
@@ -86,8 +89,8 @@ async fn all_say(name: &str, bytes: Vec<u8>, for_ever: bool, expected: &[(ToolCo
     }
 }
 
-const FINAL: (ToolCode, bool) = (ToolCode::ExecutionFailed, false);
-const LATE: (ToolCode, bool) = (ToolCode::Timeout, true);
+const FINAL: (ToolErrorCode, bool) = (ToolErrorCode::ExecutionFailed, false);
+const LATE: (ToolErrorCode, bool) = (ToolErrorCode::Timeout, true);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_and_silent_servers_end_in_time() {
@@ -131,7 +134,7 @@ async fn bytes_that_are_no_text_do_no_harm() {
     let endpoint = writes(body, false).await;
     let tool = ToolResource::new("t", ToolType::Http, endpoint.as_str());
     let output = timed(&HttpRuntime::new(outbound()), &tool).await.unwrap();
-    assert!(matches!(&output.parts[..], [ResultPart::File(_)]), "{output:?}");
+    assert!(matches!(&output.parts[..], [ToolResultPart::File(_)]), "{output:?}");
     let tool = ToolResource::new("t", ToolType::External, endpoint);
     let fault = timed(&ExternalRuntime::new(outbound()), &tool).await.unwrap_err();
     assert_eq!((fault.code, fault.retryable), FINAL);
@@ -158,7 +161,7 @@ async fn a_call_that_was_cut_off_is_not_made_twice() {
     assert!(timed(&runtime, &tool).await.unwrap_err().retryable, "a repeat does no harm");
     let nobody = ToolResource::new("t", ToolType::Http, "http://127.0.0.1:1/");
     let fault = timed(&runtime, &nobody).await.unwrap_err();
-    assert!(fault.code == ToolCode::PermissionDenied || fault.retryable, "{fault}");
+    assert!(fault.code == ToolErrorCode::PermissionDenied || fault.retryable, "{fault}");
 }
 
 #[tokio::test]
@@ -183,10 +186,10 @@ async fn a_tool_opens_the_private_network_only_if_the_operator_lets_it() {
         runtime.check(&tool).unwrap();
         tool.allow_private = true;
         let fault = runtime.check(&tool).unwrap_err();
-        assert_eq!(fault.code, ToolCode::PermissionDenied, "{kind}");
+        assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{kind}");
         assert!(fault.message.contains("--tool-network private"), "{kind}: {fault}");
         let made = runtime.invoke(attempt(&tool, json!({ "message": "hi" }), TIMEOUT));
-        assert_eq!(made.await.unwrap_err().code, ToolCode::PermissionDenied, "{kind}");
+        assert_eq!(made.await.unwrap_err().code, ToolErrorCode::PermissionDenied, "{kind}");
     }
     for (kind, runtime) in runtimes(&ajar) {
         let endpoint = if kind == ToolType::Grpc { "10.0.0.1:443" } else { "http://10.0.0.1/" };
@@ -209,8 +212,8 @@ async fn a_redirect_inwards_is_refused() {
     );
     tool.http = Some(HttpSpec { method: HttpMethod::Get, ..HttpSpec::default() });
     let read = timed(&HttpRuntime::new(outbound()), &tool).await.unwrap_err();
-    assert_eq!(read.code, ToolCode::PermissionDenied, "{read}");
+    assert_eq!(read.code, ToolErrorCode::PermissionDenied, "{read}");
     let closed = HttpRuntime::new(Outbound::new(NetPolicy::default()));
     let fault = timed(&closed, &tool).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::PermissionDenied, "{fault}");
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{fault}");
 }

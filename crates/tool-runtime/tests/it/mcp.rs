@@ -7,9 +7,9 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{AuthProfile, McpRef, ToolAuth, ToolResource, ToolType};
-use provost_core::{ResultPart, Secret};
+use provost_core::{Secret, ToolResultPart};
 use provost_mcp::McpPool;
 use provost_mcp::launcher::Starter;
 use provost_net::NetPolicy;
@@ -69,7 +69,7 @@ async fn call(
     runtime: &McpRuntime,
     tool: &ToolResource,
     arguments: Value,
-) -> Result<ToolOutput, ToolFault> {
+) -> Result<ToolOutput, ToolContractError> {
     runtime.check(tool)?;
     let mut made = attempt(tool, arguments, PATIENCE);
     made.credentials = Credentials::default();
@@ -96,7 +96,7 @@ pub(crate) fn python_at(script: &str, mark: &str, starter: Arc<dyn Starter>) -> 
 }
 
 /// What the small server says back.
-pub(crate) async fn echo(runtime: &McpRuntime, text: &str) -> Result<String, ToolFault> {
+pub(crate) async fn echo(runtime: &McpRuntime, text: &str) -> Result<String, ToolContractError> {
     let said = call(runtime, &tool("echo"), json!({ "message": text })).await?;
     Ok(said.to_text())
 }
@@ -153,7 +153,7 @@ pub(crate) fn everything() -> Option<McpStage> {
 fn no_program_is_started_that_was_not_allowed() {
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::default());
     let fault = runtime.add_program("default", "server", Program::new("/bin/sh")).unwrap_err();
-    assert_eq!(fault.code, ToolCode::PermissionDenied);
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied);
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::of(["/usr/bin/node"]));
     for command in ["node", "/usr/bin/../bin/node", "/usr/bin/node ", "/usr/bin/node;sh", ""] {
         assert!(
@@ -178,15 +178,15 @@ async fn a_program_sees_only_what_was_declared() {
 async fn parts_are_kept_and_failures_are_typed() {
     let runtime = runtime(small());
     let fault = call(&runtime, &tool("fail"), json!({})).await.unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false), "{fault}");
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false), "{fault}");
     let fault = call(&runtime, &tool("die"), json!({})).await.unwrap_err();
     assert_eq!(fault.details["outcome"], "unknown", "{fault}");
     assert!(!fault.retryable, "nobody knows what a second call would do");
     let fault = call(&runtime, &tool("echo"), json!(["no object"])).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::InvalidInput);
+    assert_eq!(fault.code, ToolErrorCode::InvalidInput);
     if let Some(everything) = everything() {
         let output = call(&everything.runtime, &tool("get-tiny-image"), json!({})).await.unwrap();
-        assert!(output.parts.iter().any(|part| matches!(part, ResultPart::Image(_))));
+        assert!(output.parts.iter().any(|part| matches!(part, ToolResultPart::Image(_))));
     }
 }
 
@@ -196,7 +196,7 @@ async fn a_credential_that_a_program_could_not_get_is_refused_before_anything_st
     let mut tool = tool("echo");
     tool.auth = Some(ToolAuth { secret_ref: "s".to_owned(), ..ToolAuth::default() });
     let fault = runtime.check(&tool).unwrap_err();
-    assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid);
     assert!(fault.message.contains("environment"), "{fault}");
 }
 
@@ -272,10 +272,10 @@ async fn the_credential_of_a_tool_is_a_header_of_a_connection_of_its_own() {
 async fn refusals_of_a_server_are_those_of_the_contract() {
     let (runtime, sent) = address().await;
     for (name, code, retryable) in [
-        ("locked", ToolCode::AuthInvalid, false),
-        ("expired", ToolCode::AuthInvalid, false),
-        ("forbidden", ToolCode::AuthForbidden, false),
-        ("busy", ToolCode::ExecutionFailed, true),
+        ("locked", ToolErrorCode::AuthInvalid, false),
+        ("expired", ToolErrorCode::AuthInvalid, false),
+        ("forbidden", ToolErrorCode::AuthForbidden, false),
+        ("busy", ToolErrorCode::ExecutionFailed, true),
     ] {
         let fault = call(&runtime, &tool(name), json!({})).await.unwrap_err();
         assert_eq!((fault.code, fault.retryable), (code, retryable), "{name}: {fault}");
@@ -287,6 +287,6 @@ async fn refusals_of_a_server_are_those_of_the_contract() {
     let profile = AuthProfile::Oauth2ClientCredentials;
     tool.auth = Some(ToolAuth { profile, ..ToolAuth::default() });
     let fault = runtime.invoke(attempt(&tool, json!({}), PATIENCE)).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::AuthExpired, "a token that was fetched: {fault}");
+    assert_eq!(fault.code, ToolErrorCode::AuthExpired, "a token that was fetched: {fault}");
     assert_eq!(sent.lock().unwrap().len(), 5, "each was asked once");
 }

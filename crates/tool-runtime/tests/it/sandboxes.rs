@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use provost_core::contract::ToolCode;
-use provost_core::resource::{Bounds, IsolationMode, McpIsolation};
+use provost_core::contract::ToolErrorCode;
+use provost_core::resource::{IsolationMode, McpIsolation, ProcessLimits};
 use provost_sandbox::egress::NetPolicy;
 use provost_sandbox::{
     Backend, Backends, Bubblewrap, Container, ContainerOptions, IsolationError, Landlocked,
@@ -94,7 +94,7 @@ fn demanded(mode: IsolationMode, dir: &str) -> McpIsolation {
         workspace: Some(dir.to_owned()),
         writable: false,
         hosts: Vec::new(),
-        resources: Bounds { pids: Some(32), ..Bounds::default() },
+        resources: ProcessLimits { pids: Some(32), ..ProcessLimits::default() },
     }
 }
 
@@ -148,10 +148,10 @@ async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     // It is refused each time, and never taken for a server that rests.
     for _ in 0..3 {
         let refused = mcp::echo(&runtime, "x").await.unwrap_err();
-        assert_eq!(refused.code, ToolCode::IsolationUnavailable, "{refused}");
+        assert_eq!(refused.code, ToolErrorCode::IsolationUnavailable, "{refused}");
     }
     let mut wrong = demanded(IsolationMode::Process, "/tmp");
     wrong.hosts = vec!["no host/".to_owned()];
     let refused = nothing.starter("default", "server", &wrong).err().unwrap();
-    assert_eq!(refused.code, ToolCode::RuntimePolicyInvalid, "{}", json!(refused.details));
+    assert_eq!(refused.code, ToolErrorCode::RuntimePolicyInvalid, "{}", json!(refused.details));
 }

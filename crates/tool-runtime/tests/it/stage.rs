@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::Secret;
-use provost_core::contract::{ToolFault, ToolRequest, TraceIds};
+use provost_core::contract::{ToolContractError, ToolRequest, TraceIds};
 use provost_core::resource::ToolResource;
 use provost_net::NetPolicy;
 use provost_tool::{Attempt, Credentials, ToolOutput, ToolRuntime};
@@ -40,7 +40,7 @@ pub(crate) fn attempt(tool: &ToolResource, arguments: Value, timeout: Duration) 
     Attempt {
         tool: Arc::new(tool.clone()),
         arguments: Arc::new(arguments),
-        request: Arc::new(request.normalised().unwrap()),
+        request: Arc::new(request.normalized().unwrap()),
         effect_key: "eff-1".to_owned(),
         conversation: None,
         credentials: Credentials {
@@ -58,7 +58,7 @@ pub(crate) async fn call(
     runtime: &dyn ToolRuntime,
     tool: &ToolResource,
     arguments: Value,
-) -> Result<ToolOutput, ToolFault> {
+) -> Result<ToolOutput, ToolContractError> {
     runtime.check(tool)?;
     let made = runtime.invoke(attempt(tool, arguments, PATIENCE));
     tokio::time::timeout(PATIENCE, made).await.expect("a call hangs")
@@ -78,7 +78,7 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) type Said = Lines<BufReader<ChildStdout>>;
 
 /// Starts a server in Python that prints its port first. `None` if what it needs is not installed: it is found through
-/// `PROVOST_TOOL_SERVERS`, which `scripts/tool-servers` prints.
+/// `PROVOST_TOOL_SERVERS`, which `scripts/setup tool-servers` prints.
 pub(crate) async fn python_server(script: &str) -> Option<(Child, Said, String)> {
     let dir = std::env::var_os("PROVOST_TOOL_SERVERS").filter(|dir| !dir.is_empty())?;
     let mut command = Command::new(PathBuf::from(dir).join("python/bin/python"));

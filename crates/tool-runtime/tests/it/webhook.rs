@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::ToolRuntime as _;
 use provost_tool_runtime::conformance::Scene;
@@ -44,7 +44,7 @@ async fn takes(status: StatusCode) -> (ToolResource, Arc<AtomicU32>) {
 async fn looks_that_fail_are_counted() {
     let (tool, looks) = takes(StatusCode::BAD_GATEWAY).await;
     let fault = call(&quick(None), &tool, json!({})).await.unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false), "{fault}");
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false), "{fault}");
     assert_eq!(fault.details["outcome"], "unknown");
     assert_eq!(fault.details["polls_failed"], "5");
     assert_eq!(looks.load(Ordering::SeqCst), 5, "a look may be repeated, whatever the call does");
@@ -56,9 +56,9 @@ async fn looks_that_fail_are_counted() {
 #[tokio::test]
 async fn a_refusal_ends_it_at_once() {
     for (status, code) in [
-        (StatusCode::UNAUTHORIZED, ToolCode::AuthInvalid),
-        (StatusCode::FORBIDDEN, ToolCode::AuthForbidden),
-        (StatusCode::NOT_FOUND, ToolCode::ExecutionFailed),
+        (StatusCode::UNAUTHORIZED, ToolErrorCode::AuthInvalid),
+        (StatusCode::FORBIDDEN, ToolErrorCode::AuthForbidden),
+        (StatusCode::NOT_FOUND, ToolErrorCode::ExecutionFailed),
     ] {
         let (tool, looks) = takes(status).await;
         let fault = call(&quick(None), &tool, json!({})).await.unwrap_err();
@@ -70,7 +70,7 @@ async fn a_refusal_ends_it_at_once() {
 async fn one_that_never_answers_is_a_timeout() {
     let (tool, looks) = takes(StatusCode::NO_CONTENT).await;
     let made = quick(None).invoke(attempt(&tool, json!({}), Duration::from_millis(200)));
-    assert_eq!(made.await.unwrap_err().code, ToolCode::Timeout);
+    assert_eq!(made.await.unwrap_err().code, ToolErrorCode::Timeout);
     assert!(looks.load(Ordering::SeqCst) > 3);
 }
 
@@ -91,6 +91,6 @@ async fn a_callback_comes_even_where_nobody_can_look() {
     let waiting = tokio::spawn(runtime.invoke(attempt));
     until("it waits", || desk.waiting_count() == 1).await;
     cancel.cancel();
-    assert_eq!(waiting.await.unwrap().unwrap_err().code, ToolCode::Canceled);
+    assert_eq!(waiting.await.unwrap().unwrap_err().code, ToolErrorCode::Canceled);
     assert_eq!(desk.waiting_count(), 0, "nothing is left at the desk");
 }

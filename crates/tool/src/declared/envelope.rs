@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::contract::{OPERATION_INVOKE, ToolCode, ToolFault, ToolRequest, ToolResponse};
+use provost_core::contract::{
+    OPERATION_INVOKE, ToolContractError, ToolErrorCode, ToolRequest, ToolResponse,
+};
 use provost_core::hash::sha256_hex;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId, ToolCall};
@@ -43,7 +45,7 @@ impl ContractExecutor {
     pub async fn execute(&self, request: ToolRequest, cancel: CancellationToken) -> ToolResponse {
         let started = Instant::now();
         let as_sent = request.clone();
-        let (request, came) = match request.normalised() {
+        let (request, came) = match request.normalized() {
             Err(fault) => (as_sent, Err(fault)),
             Ok(request) => {
                 let came = Box::pin(self.run(&request, cancel)).await;
@@ -58,15 +60,15 @@ impl ContractExecutor {
         &self,
         request: &ToolRequest,
         cancel: CancellationToken,
-    ) -> Result<String, ToolFault> {
+    ) -> Result<String, ToolContractError> {
         let tool = self.tools.get(&request.tool.name).ok_or_else(|| {
             let message = format!("there is no tool `{}`", request.tool.name);
-            ToolFault::new(ToolCode::UnsupportedTool, message)
+            ToolContractError::new(ToolErrorCode::UnsupportedTool, message)
         })?;
         // Rules are about what a tool does when it is invoked; another word must not lead around them.
         if request.tool.operation != OPERATION_INVOKE {
             let message = format!("tool `{}` has no operation but `invoke`", request.tool.name);
-            return Err(ToolFault::new(ToolCode::InvalidInput, message));
+            return Err(ToolContractError::new(ToolErrorCode::InvalidInput, message));
         }
         let run: RunId = self.env.id();
         let guard = self.guard.for_run(origin(request, run)).await;
@@ -81,11 +83,11 @@ impl ContractExecutor {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(fault) => return Err(fault),
             Verdict::Invalid(problem) => {
-                return Err(ToolFault::new(ToolCode::InvalidInput, problem));
+                return Err(ToolContractError::new(ToolErrorCode::InvalidInput, problem));
             }
             Verdict::Ask(asked) => {
                 let message = asked.why.unwrap_or_else(|| "a person must approve it".to_owned());
-                return Err(ToolFault::new(ToolCode::ApprovalPending, message));
+                return Err(ToolContractError::new(ToolErrorCode::ApprovalPending, message));
             }
         };
         let parts = ToolCxParts {
@@ -110,11 +112,11 @@ impl ContractExecutor {
             biased;
             ran = guard.run(permit, ToolCx::new(parts)) => outcome(ran),
             () = cancel.cancelled() => {
-                Err(ToolFault::new(ToolCode::Canceled, "the call was cancelled"))
+                Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was cancelled"))
             }
             () = tokio::time::sleep(timeout) => {
                 let message = format!("no result within {} ms", timeout.as_millis());
-                Err(ToolFault::new(ToolCode::Timeout, message))
+                Err(ToolContractError::new(ToolErrorCode::Timeout, message))
             }
         }
     }
@@ -138,9 +140,9 @@ fn effect_key(request: &ToolRequest, run: RunId) -> EffectKey {
 }
 
 /// A result that reports its own failure is a failure in the words of the wire.
-fn outcome(ran: Result<ToolOutput, ToolError>) -> Result<String, ToolFault> {
+fn outcome(ran: Result<ToolOutput, ToolError>) -> Result<String, ToolContractError> {
     match ran {
-        Ok(output) if output.is_error => Err(ToolFault::final_failure(output.to_text())),
+        Ok(output) if output.is_error => Err(ToolContractError::final_failure(output.to_text())),
         Ok(output) => Ok(output.to_text()),
         Err(error) => Err(error.fault()),
     }

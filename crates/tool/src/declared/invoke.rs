@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use provost_core::contract::{ToolCode, ToolFault, ToolRequest};
+use provost_core::contract::{ToolContractError, ToolErrorCode, ToolRequest};
 use provost_core::recovery::EffectClass;
 use provost_core::resource::ToolResource;
 use serde_json::Value;
@@ -35,7 +35,7 @@ enum Next {
 
 impl GovernedCall {
     /// Tries until it works or must not be tried again.
-    pub(super) async fn run(mut self) -> Result<ToolOutput, ToolFault> {
+    pub(super) async fn run(mut self) -> Result<ToolOutput, ToolContractError> {
         let (mut attempt, mut evicted) = (0, false);
         loop {
             attempt += 1;
@@ -55,8 +55,8 @@ impl GovernedCall {
         }
     }
 
-    async fn after(&self, fault: &ToolFault, attempt: u32, evicted: &mut bool) -> Next {
-        let refused = matches!(fault.code, ToolCode::AuthInvalid | ToolCode::AuthExpired);
+    async fn after(&self, fault: &ToolContractError, attempt: u32, evicted: &mut bool) -> Next {
+        let refused = matches!(fault.code, ToolErrorCode::AuthInvalid | ToolErrorCode::AuthExpired);
         let unknown = fault.details.get(OUTCOME_DETAIL).is_some_and(|word| word == OUTCOME_UNKNOWN);
         let repeatable = matches!(
             self.resource.effect,
@@ -94,7 +94,7 @@ impl GovernedCall {
     }
 
     /// Makes one attempt in a task of its own, so that neither a blocked thread nor an ignored deadline can hold the caller.
-    async fn attempt(&self) -> Result<ToolOutput, ToolFault> {
+    async fn attempt(&self) -> Result<ToolOutput, ToolContractError> {
         if self.cx.cancelled().is_cancelled() {
             return Err(canceled());
         }
@@ -120,14 +120,14 @@ impl GovernedCall {
             ended = run_in_task(body) => match ended {
                 Ok(result) => result,
                 Err(TaskFailure::Panicked(panic)) => {
-                    Err(ToolFault::final_failure(format!("the runtime panicked: {panic}")))
+                    Err(ToolContractError::final_failure(format!("the runtime panicked: {panic}")))
                 }
                 Err(TaskFailure::Aborted) => Err(canceled()),
             },
             () = self.cx.cancelled().cancelled() => Err(canceled()),
             () = tokio::time::sleep_until(deadline) => {
                 let message = format!("no answer within {} s", timeout.as_secs_f64());
-                Err(ToolFault::new(ToolCode::Timeout, message))
+                Err(ToolContractError::new(ToolErrorCode::Timeout, message))
             }
         };
         result
@@ -152,23 +152,25 @@ impl GovernedCall {
 }
 
 /// A call that was cut off after it was sent may have happened all the same.
-fn in_doubt(fault: ToolFault) -> ToolFault {
+fn in_doubt(fault: ToolContractError) -> ToolContractError {
     match fault.code {
-        ToolCode::Timeout | ToolCode::Canceled => fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN),
+        ToolErrorCode::Timeout | ToolErrorCode::Canceled => {
+            fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
+        }
         _ => fault,
     }
 }
 
 /// How long the other side asks to wait.
-fn asked(fault: &ToolFault) -> Duration {
+fn asked(fault: &ToolContractError) -> Duration {
     let millis = fault.details.get(RETRY_AFTER_DETAIL).and_then(|text| text.parse().ok());
     Duration::from_millis(millis.unwrap_or_default())
 }
 
-fn counted(fault: ToolFault, attempts: u32) -> ToolFault {
+fn counted(fault: ToolContractError, attempts: u32) -> ToolContractError {
     fault.detail(ATTEMPTS_DETAIL, attempts.to_string())
 }
 
-fn canceled() -> ToolFault {
-    ToolFault::new(ToolCode::Canceled, "the run was stopped")
+fn canceled() -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::Canceled, "the run was stopped")
 }

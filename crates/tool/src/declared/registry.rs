@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{IsolationMode, ToolResource, ToolType};
 
 use crate::ToolRuntime;
@@ -57,7 +57,7 @@ impl Runtimes {
     }
 
     /// The runtime for a tool. There is no second best.
-    pub fn select(&self, tool: &ToolResource) -> Result<&Arc<dyn ToolRuntime>, ToolFault> {
+    pub fn select(&self, tool: &ToolResource) -> Result<&Arc<dyn ToolRuntime>, ToolContractError> {
         let (kind, demanded) = (tool.kind, tool.isolation());
         let isolation = match (demanded, self.sandbox) {
             (IsolationMode::Sandboxed, Some(sandbox)) => sandbox,
@@ -76,9 +76,8 @@ impl Runtimes {
         let known = self.known.keys().any(|(other, _)| *other == kind);
         if isolation == IsolationMode::None && !known {
             let message = format!("tools of type `{kind}` cannot be run here: `{}`", tool.name);
-            return Err(
-                ToolFault::new(ToolCode::UnsupportedTool, message).detail("type", kind.as_str())
-            );
+            return Err(ToolContractError::new(ToolErrorCode::UnsupportedTool, message)
+                .detail("type", kind.as_str()));
         }
         let message = format!(
             "tool `{}` of type `{kind}` demands isolation `{isolation}`, which is not there",
@@ -102,6 +101,7 @@ impl Runtimes {
     }
 }
 
-fn unavailable(message: String, demanded: IsolationMode) -> ToolFault {
-    ToolFault::new(ToolCode::IsolationUnavailable, message).detail("isolation", demanded.as_str())
+fn unavailable(message: String, demanded: IsolationMode) -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
+        .detail("isolation", demanded.as_str())
 }

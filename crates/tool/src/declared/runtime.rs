@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use provost_core::Secret;
-use provost_core::contract::{ToolFault, ToolRequest};
+use provost_core::contract::{ToolContractError, ToolRequest};
 use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -27,12 +27,13 @@ pub trait ToolRuntime: Send + Sync + 'static {
     }
 
     /// Refuses a definition that it could never run, before anybody calls it.
-    fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, _tool: &ToolResource) -> Result<(), ToolContractError> {
         Ok(())
     }
 
     /// Makes one attempt. Dropping the future stops it and leaves nothing behind.
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>>;
+    fn invoke(&self, attempt: Attempt)
+    -> BoxFuture<'static, Result<ToolOutput, ToolContractError>>;
 }
 
 /// One attempt at one call.
@@ -87,7 +88,7 @@ pub trait Authenticator: Send + Sync + 'static {
         &'a self,
         namespace: &'a str,
         auth: &'a ToolAuth,
-    ) -> BoxFuture<'a, Result<Credentials, ToolFault>>;
+    ) -> BoxFuture<'a, Result<Credentials, ToolContractError>>;
 
     /// Forgets what was cached for it: the other side said that it is no longer valid.
     /// True if there was something, so that a second try can help.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
-use provost_core::{Env, ResultPart, ToolCall};
+use provost_core::{Env, ToolCall, ToolResultPart};
 use provost_redact::Redact;
 use tokio::time::Instant;
 
@@ -90,7 +90,10 @@ impl Guard {
         if let Err(error) = oversight.audit(&started, AuditOutcome::Allowed, "", None).await {
             tracing::error!(tool = started.tool, %error, "a call could not be recorded and is denied");
             let message = "the call could not be recorded, so it is denied";
-            return Err(ToolError::Fault(ToolFault::new(ToolCode::PermissionDenied, message)));
+            return Err(ToolError::Fault(ToolContractError::new(
+                ToolErrorCode::PermissionDenied,
+                message,
+            )));
         }
         let attempts = Arc::clone(&permit.attempts);
         let began = Instant::now();
@@ -145,15 +148,15 @@ impl Oversight {
             _ => None,
         };
         let mut output = output.bounded();
-        output.parts.extend(note.map(|text| ResultPart::Text { text }));
+        output.parts.extend(note.map(|text| ToolResultPart::Text { text }));
         output
     }
 }
 
 fn text_bytes(output: &ToolOutput) -> usize {
-    let length = |part: &ResultPart| match part {
-        ResultPart::Text { text } => text.len(),
-        ResultPart::Image(_) | ResultPart::File(_) | ResultPart::Unknown(_) => 0,
+    let length = |part: &ToolResultPart| match part {
+        ToolResultPart::Text { text } => text.len(),
+        ToolResultPart::Image(_) | ToolResultPart::File(_) | ToolResultPart::Unknown(_) => 0,
     };
     output.parts.iter().map(length).sum()
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::RunId;
-use provost_core::contract::{ToolCode, ToolFault};
-use provost_core::policy::{Decision, Governance, ToolFacts};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
+use provost_core::policy::{CompiledPolicy, PolicyDecision, ToolAttributes};
 
 /// How long a governor may take.
 const GOVERNOR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ pub trait Governor: Send + Sync + 'static {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>>;
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>>;
 
     /// Another number whenever it may say something else than before. Asked before each call; a run that has read another
     /// edition reads again.
@@ -76,7 +76,7 @@ pub(crate) enum Governing {
     /// It could not be read.
     Unread,
     /// This.
-    By(Arc<Governance>),
+    By(Arc<CompiledPolicy>),
 }
 
 /// One run at the guard.
@@ -126,7 +126,7 @@ impl Seat {
     }
 
     /// The run of a ready snapshot.
-    pub(crate) fn of(governance: Arc<Governance>) -> Self {
+    pub(crate) fn of(governance: Arc<CompiledPolicy>) -> Self {
         let subject = governance.subject();
         let origin = Origin {
             namespace: subject.namespace.clone(),
@@ -147,7 +147,7 @@ impl Seat {
     }
 
     /// What is decided about a call; nothing where nobody governs.
-    pub(crate) fn decide(&self, tool: &ToolFacts<'_>, action: &str) -> Option<Decision> {
+    pub(crate) fn decide(&self, tool: &ToolAttributes<'_>, action: &str) -> Option<PolicyDecision> {
         match &self.governing {
             Governing::Nobody => None,
             Governing::Unread => Some(unread()),
@@ -156,22 +156,22 @@ impl Seat {
     }
 }
 
-fn is_for(governance: &Governance, origin: &Origin) -> bool {
+fn is_for(governance: &CompiledPolicy, origin: &Origin) -> bool {
     let subject = governance.subject();
     subject.namespace == origin.namespace && subject.agent == origin.agent
 }
 
 /// The answer where governance could not be read.
-pub(crate) fn unread() -> Decision {
-    Decision::Deny {
-        code: ToolCode::PermissionDenied,
-        why: "governance could not be read, so the call is denied".to_owned(),
+pub(crate) fn unread() -> PolicyDecision {
+    PolicyDecision::Deny {
+        code: ToolErrorCode::PermissionDenied,
+        reason: "governance could not be read, so the call is denied".to_owned(),
     }
 }
 
 /// The fault of a denied call, with the revision that denied it.
-pub(crate) fn denied(message: String, revision: Option<&str>) -> ToolFault {
-    let fault = ToolFault::new(ToolCode::PermissionDenied, message);
+pub(crate) fn denied(message: String, revision: Option<&str>) -> ToolContractError {
+    let fault = ToolContractError::new(ToolErrorCode::PermissionDenied, message);
     match revision {
         Some(revision) => fault.detail("policy_revision", revision),
         None => fault,

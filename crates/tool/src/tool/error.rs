@@ -3,7 +3,7 @@
 use std::fmt;
 
 use provost_core::ErrorInfo;
-use provost_core::contract::{ResponseError, ToolCode, ToolFault};
+use provost_core::contract::{ResponseError, ToolContractError, ToolErrorCode};
 use provost_core::usage::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ const FAULT_DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// How a tool fails, by who must hear of it.
 ///
 /// Any error converts with `?` into [`ToolError::Failed`]. For that reason it is not itself a `std::error::Error`, and a
-/// [`ToolFault`] keeps its type only through `map_err(ToolError::Fault)`.
+/// [`ToolContractError`] keeps its type only through `map_err(ToolError::Fault)`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
     /// The model should call again with better arguments; counts against the tool's retry budget.
@@ -48,7 +48,7 @@ pub enum ToolError {
         wait: Value,
     },
     /// A governed call failed, with a code and a reason for programs; the model is told its text and the run goes on.
-    Fault(ToolFault),
+    Fault(ToolContractError),
     /// The run itself cannot go on.
     Fatal(ErrorInfo),
 }
@@ -65,24 +65,27 @@ impl ToolError {
     }
 
     /// The code and the reason for programs. What is not typed is a failed execution that may pass.
-    pub fn fault(&self) -> ToolFault {
+    pub fn fault(&self) -> ToolContractError {
         match self {
             Self::Fault(fault) => fault.clone(),
-            Self::Retry(text) => ToolFault::new(ToolCode::InvalidInput, text.clone()),
-            Self::Failed(text) => ToolFault::new(ToolCode::ExecutionFailed, text.clone()),
-            Self::Rejected(_) => ToolFault::new(ToolCode::ApprovalDenied, self.to_string()),
+            Self::Retry(text) => ToolContractError::new(ToolErrorCode::InvalidInput, text.clone()),
+            Self::Failed(text) => {
+                ToolContractError::new(ToolErrorCode::ExecutionFailed, text.clone())
+            }
+            Self::Rejected(_) => {
+                ToolContractError::new(ToolErrorCode::ApprovalDenied, self.to_string())
+            }
             Self::NeedsApproval { hint, .. } => {
-                ToolFault::new(ToolCode::ApprovalPending, hint.clone())
+                ToolContractError::new(ToolErrorCode::ApprovalPending, hint.clone())
             }
             Self::NeedsAnswer { question, .. } => {
-                ToolFault::new(ToolCode::ApprovalPending, question.clone())
+                ToolContractError::new(ToolErrorCode::ApprovalPending, question.clone())
             }
             Self::WaitsForRuns { .. } => {
-                ToolFault::new(ToolCode::ApprovalPending, self.to_string())
+                ToolContractError::new(ToolErrorCode::ApprovalPending, self.to_string())
             }
-            Self::Fatal(error) => {
-                ToolFault::final_failure(error.message.clone()).detail("code", error.code.clone())
-            }
+            Self::Fatal(error) => ToolContractError::final_failure(error.message.clone())
+                .detail("code", error.code.clone()),
         }
     }
 

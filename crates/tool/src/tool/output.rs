@@ -3,7 +3,7 @@
 use std::io;
 
 use provost_core::usage::limits::{TOOL_BINARY_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
-use provost_core::{Document, Image, ResultPart, Source, ToolCall, ToolResult};
+use provost_core::{Document, Image, MediaSource, ToolCall, ToolResult, ToolResultPart};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ const LABEL_BYTES_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     /// What the model sees.
-    pub parts: Vec<ResultPart>,
+    pub parts: Vec<ToolResultPart>,
     /// True if the call failed in a way the tool itself reports.
     pub is_error: bool,
     /// For the application only.
@@ -30,7 +30,7 @@ pub struct ToolOutput {
 impl ToolOutput {
     /// Text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![ResultPart::Text { text: text.into() }], ..Self::default() }
+        Self { parts: vec![ToolResultPart::Text { text: text.into() }], ..Self::default() }
     }
 
     /// A failure in the tool's own words.
@@ -50,17 +50,17 @@ impl ToolOutput {
 
     /// A picture.
     pub fn image(image: Image) -> Self {
-        Self { parts: vec![ResultPart::Image(image)], ..Self::default() }
+        Self { parts: vec![ToolResultPart::Image(image)], ..Self::default() }
     }
 
     /// A file.
     pub fn file(file: Document) -> Self {
-        Self { parts: vec![ResultPart::File(file)], ..Self::default() }
+        Self { parts: vec![ToolResultPart::File(file)], ..Self::default() }
     }
 
     /// Adds a part.
     #[must_use]
-    pub fn with(mut self, part: ResultPart) -> Self {
+    pub fn with(mut self, part: ToolResultPart) -> Self {
         self.parts.push(part);
         self
     }
@@ -77,7 +77,7 @@ impl ToolOutput {
 
     /// All text parts, joined by line breaks.
     pub fn to_text(&self) -> String {
-        ResultPart::join_text(&self.parts)
+        ToolResultPart::join_text(&self.parts)
     }
 
     /// The result of a call.
@@ -100,9 +100,9 @@ impl ToolOutput {
         self.parts.retain_mut(|part| {
             cut_labels(part);
             if let Some(note) = without_binary(part, &mut binary_left) {
-                *part = ResultPart::Text { text: note };
+                *part = ToolResultPart::Text { text: note };
             }
-            let ResultPart::Text { text } = part else {
+            let ToolResultPart::Text { text } = part else {
                 return true;
             };
             // Thousands of tiny parts must not get a note each.
@@ -116,7 +116,7 @@ impl ToolOutput {
         });
         if dropped > 0 {
             let text = format!("[{dropped} further parts were left out]");
-            self.parts.push(ResultPart::Text { text });
+            self.parts.push(ToolResultPart::Text { text });
         }
         let metadata_size = self.metadata.as_ref().map_or(0, json_size);
         if metadata_size > METADATA_BYTES_MAX {
@@ -128,23 +128,25 @@ impl ToolOutput {
 }
 
 /// What to say in place of anything but text for which there are not enough bytes left.
-fn without_binary(part: &ResultPart, bytes_left: &mut usize) -> Option<String> {
+fn without_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<String> {
     let source = match part {
-        ResultPart::Text { .. } => return None,
-        ResultPart::Image(image) => Ok(&image.source),
-        ResultPart::File(file) => Ok(&file.source),
-        ResultPart::Unknown(value) => Err(value),
+        ToolResultPart::Text { .. } => return None,
+        ToolResultPart::Image(image) => Ok(&image.source),
+        ToolResultPart::File(file) => Ok(&file.source),
+        ToolResultPart::Unknown(value) => Err(value),
     };
     let (what, size) = match source {
-        Ok(Source::Base64 { data, media_type }) => (format!("a {media_type}"), data.len() / 4 * 3),
+        Ok(MediaSource::Base64 { data, media_type }) => {
+            (format!("a {media_type}"), data.len() / 4 * 3)
+        }
         // A URL may hold the bytes itself.
-        Ok(Source::Url(url)) if url.starts_with("data:") => {
+        Ok(MediaSource::Url(url)) if url.starts_with("data:") => {
             ("a data URL".to_owned(), url.len() / 4 * 3)
         }
-        Ok(Source::Url(url)) if url.len() > URL_BYTES_MAX => {
+        Ok(MediaSource::Url(url)) if url.len() > URL_BYTES_MAX => {
             return Some(left_out("a URL", url.len(), URL_BYTES_MAX));
         }
-        Ok(Source::Url(_)) => return None,
+        Ok(MediaSource::Url(_)) => return None,
         Err(value) => ("a part of an unknown kind".to_owned(), json_size(value)),
     };
     match bytes_left.checked_sub(size) {
@@ -161,13 +163,13 @@ fn left_out(what: &str, size: usize, size_max: usize) -> String {
 }
 
 /// Cuts what stands beside the bytes of a picture or file.
-fn cut_labels(part: &mut ResultPart) {
+fn cut_labels(part: &mut ToolResultPart) {
     let (source, label) = match part {
-        ResultPart::Image(Image { source, detail }) => (source, detail),
-        ResultPart::File(Document { source, name }) => (source, name),
-        ResultPart::Text { .. } | ResultPart::Unknown(_) => return,
+        ToolResultPart::Image(Image { source, detail }) => (source, detail),
+        ToolResultPart::File(Document { source, name }) => (source, name),
+        ToolResultPart::Text { .. } | ToolResultPart::Unknown(_) => return,
     };
-    if let Source::Base64 { media_type, .. } = source {
+    if let MediaSource::Base64 { media_type, .. } = source {
         cut_text(media_type, LABEL_BYTES_MAX);
     }
     if let Some(label) = label {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::ToolDef;
-use provost_core::policy::ToolFacts;
+use provost_core::ToolDefinition;
+use provost_core::policy::ToolAttributes;
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{OperationClass, RiskLevel, ToolType};
 use provost_core::text::first_chars;
@@ -92,7 +92,7 @@ pub struct Facts {
 /// What a tool is and how it may be called. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    def: Arc<ToolDef>,
+    def: Arc<ToolDefinition>,
     check: Arc<SchemaCheck>,
     /// When a person must be asked.
     pub approval: Approval,
@@ -169,7 +169,7 @@ impl ToolSpec {
         root.entry("properties").or_insert_with(|| json!({}));
         let check = Arc::new(SchemaCheck::new(schema.clone()));
         Ok(Self {
-            def: Arc::new(ToolDef { name, description, input_schema: schema }),
+            def: Arc::new(ToolDefinition { name, description, input_schema: schema }),
             check,
             approval: Approval::Never,
             timeout: TOOL_TIMEOUT_DEFAULT,
@@ -259,15 +259,15 @@ impl ToolSpec {
     }
 
     /// What a policy looks at.
-    pub fn tool_facts(&self) -> ToolFacts<'_> {
+    pub fn tool_facts(&self) -> ToolAttributes<'_> {
         let by_effect: &[OperationClass] = match self.effect {
             EffectClass::Pure => &[OperationClass::Read],
             _ => &[OperationClass::Write],
         };
         let declared = self.facts.operations.as_slice();
-        ToolFacts {
+        ToolAttributes {
             name: self.name(),
-            also: self.original.as_deref(),
+            alias: self.original.as_deref(),
             kind: self.facts.kind,
             capabilities: &self.facts.capabilities,
             operations: if declared.is_empty() { by_effect } else { declared },
@@ -282,7 +282,7 @@ impl ToolSpec {
     }
 
     /// What the model is told.
-    pub fn def(&self) -> &Arc<ToolDef> {
+    pub fn def(&self) -> &Arc<ToolDefinition> {
         &self.def
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use provost_core::ToolDef;
+use provost_core::ToolDefinition;
 use provost_core::recovery::EffectClass;
 use provost_core::text::first_bytes;
 use schemars::JsonSchema;
@@ -170,7 +170,7 @@ struct Finding {
 
 /// What the search of one turn looks at.
 struct Turn {
-    defs: Vec<Arc<ToolDef>>,
+    defs: Vec<Arc<ToolDefinition>>,
     note: String,
     found_max: usize,
     shared: Arc<Shared>,
@@ -240,7 +240,7 @@ impl Turn {
     }
 }
 
-fn finding(def: &ToolDef) -> Finding {
+fn finding(def: &ToolDefinition) -> Finding {
     let short = first_bytes(&def.description, DESCRIPTION_BYTES_MAX);
     let mark = if short.len() < def.description.len() { "…" } else { "" };
     let description = format!("{short}{mark}");

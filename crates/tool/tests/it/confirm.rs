@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectKey;
 use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
@@ -77,7 +77,7 @@ where
 
 fn too_late() -> ToolError {
     let message = "the tool did not finish within 60 s";
-    ToolError::Fault(ToolFault::new(ToolCode::Timeout, message))
+    ToolError::Fault(ToolContractError::new(ToolErrorCode::Timeout, message))
 }
 
 #[tokio::test(start_paused = true)]

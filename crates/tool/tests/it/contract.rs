@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_core::contract::{
-    CONTRACT_VERSION, RequestTool, ToolCode, ToolFault, ToolRequest, ToolResponse, ToolStatus,
-    TraceIds,
+    CONTRACT_VERSION, RequestTool, ToolContractError, ToolErrorCode, ToolRequest, ToolResponse,
+    ToolStatus, TraceIds,
 };
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_tool::{Approval, ContractExecutor, Guard, Tool, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ fn tools() -> Vec<Arc<dyn Tool>> {
     });
     let wants = tool_fn("wants", "Wants", |_cx, (): ()| async { Ok::<_, ToolError>(()) });
     let wants = wants.unwrap().with_spec(|spec| spec.approval(Approval::Always));
-    let acts = [Act::Answer(Err(ToolFault::new(ToolCode::AuthForbidden, "not you")))];
+    let acts = [Act::Answer(Err(ToolContractError::new(ToolErrorCode::AuthForbidden, "not you")))];
     let declared = governed(json!({}), host(Puppet::of(acts)));
     vec![Arc::new(echo.unwrap()), Arc::new(asks.unwrap()), Arc::new(wants), declared]
 }
@@ -143,19 +143,19 @@ async fn the_deadline_of_the_request_and_a_cancel_are_answers_too() {
 #[tokio::test]
 async fn the_same_rules_count_and_a_denial_is_a_status() {
     use provost_core::resource::{OperationRule, ToolPermission};
-    let mut parts = GovernanceParts::new("r", Subject::new("default", "clerk"));
+    let mut parts = PolicySources::new("r", PolicySubject::new("default", "clerk"));
     parts.permissions.push(ToolPermission {
         action: "preview".to_owned(),
         operation_rules: vec![OperationRule::default()],
         ..ToolPermission::new("default", "may-look", "echo")
     });
-    let governance = Arc::new(Governance::compile(parts).unwrap());
-    struct Fixed(Arc<Governance>);
+    let governance = Arc::new(CompiledPolicy::compile(parts).unwrap());
+    struct Fixed(Arc<CompiledPolicy>);
     impl provost_tool::Governor for Fixed {
         fn governance<'a>(
             &'a self,
             _origin: &'a provost_tool::Origin,
-        ) -> futures::future::BoxFuture<'a, Result<Arc<Governance>, provost_tool::GovernorError>>
+        ) -> futures::future::BoxFuture<'a, Result<Arc<CompiledPolicy>, provost_tool::GovernorError>>
         {
             Box::pin(std::future::ready(Ok(Arc::clone(&self.0))))
         }

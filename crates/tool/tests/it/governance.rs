@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::contract::ToolCode;
-use provost_core::policy::{Governance, GovernanceParts, Subject};
+use provost_core::contract::ToolErrorCode;
+use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{
     AgentPolicy, AgentRole, Approvers, OperationMatch, OperationRule, OperationVerdict, RiskLevel,
     ToolPermission,
@@ -33,8 +33,8 @@ fn function(effect: EffectClass) -> (Arc<dyn Tool>, Arc<AtomicUsize>) {
     (Arc::new(tool.with_spec(|spec| spec.effect(effect))), calls)
 }
 
-fn parts() -> GovernanceParts {
-    GovernanceParts::new("rev-7", Subject::new("default", "clerk"))
+fn parts() -> PolicySources {
+    PolicySources::new("rev-7", PolicySubject::new("default", "clerk"))
 }
 
 fn rule(verdict: OperationVerdict) -> ToolPermission {
@@ -42,8 +42,8 @@ fn rule(verdict: OperationVerdict) -> ToolPermission {
     ToolPermission { operation_rules: vec![line], ..ToolPermission::new("default", "r", "pay") }
 }
 
-fn guard(parts: GovernanceParts) -> Guard {
-    Guard::default().governed(Arc::new(Governance::compile(parts).unwrap()))
+fn guard(parts: PolicySources) -> Guard {
+    Guard::default().governed(Arc::new(CompiledPolicy::compile(parts).unwrap()))
 }
 
 fn verdict(guard: &Guard, tool: &Arc<dyn Tool>, approved: bool) -> String {
@@ -76,7 +76,7 @@ fn a_function_of_the_program_is_governed_like_any_tool() {
 
 #[test]
 fn a_question_says_who_may_answer_and_under_which_policy() {
-    let needed = Approvers { required: 2, of: vec![], not_requester: true };
+    let needed = Approvers { required: 2, of: vec![], exclude_requester: true };
     let mut asks = parts();
     asks.permissions.push(ToolPermission {
         approvers: Some(needed.clone()),
@@ -108,7 +108,7 @@ fn approval_overrules_neither_a_policy_nor_a_rule() {
     let Verdict::Deny(fault) = guard(blocked).check(&tool, &call, true) else { panic!("denied") };
     assert_eq!(
         (fault.code, fault.details["policy_revision"].as_str()),
-        (ToolCode::PermissionDenied, "rev-7")
+        (ToolErrorCode::PermissionDenied, "rev-7")
     );
     let mut allows = parts();
     allows.permissions.push(rule(OperationVerdict::Allow));
@@ -125,9 +125,9 @@ fn approval_overrules_neither_a_policy_nor_a_rule() {
 fn a_renamed_tool_stays_under_the_rules_of_its_first_name() {
     let (tool, _) = function(EffectClass::Pure);
     let renamed = tool.spec().renamed("gift").unwrap();
-    assert_eq!(renamed.tool_facts().also, Some("pay"));
-    assert_eq!(renamed.renamed("present").unwrap().tool_facts().also, Some("pay"));
-    assert_eq!(renamed.renamed("pay").unwrap().tool_facts().also, None);
+    assert_eq!(renamed.tool_facts().alias, Some("pay"));
+    assert_eq!(renamed.renamed("present").unwrap().tool_facts().alias, Some("pay"));
+    assert_eq!(renamed.renamed("pay").unwrap().tool_facts().alias, None);
 }
 
 /// How reading governance can go wrong.
@@ -145,14 +145,14 @@ impl Governor for Broken {
     fn governance<'a>(
         &'a self,
         _origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         let of = |namespace: &str, agent: &str| {
-            let mut parts = GovernanceParts::new("r", Subject::new(namespace, agent));
+            let mut parts = PolicySources::new("r", PolicySubject::new(namespace, agent));
             parts.permissions.push(ToolPermission {
                 namespace: namespace.to_owned(),
                 ..rule(OperationVerdict::Allow)
             });
-            Ok(Arc::new(Governance::compile(parts).unwrap()))
+            Ok(Arc::new(CompiledPolicy::compile(parts).unwrap()))
         };
         match self {
             Self::PanicAtOnce => panic!("a broken governor"),
@@ -193,7 +193,7 @@ async fn with_each_read_of_governance_made_to_fail_no_call_goes_through() {
                     let Verdict::Deny(fault) = guard.check(tool, &call, approved) else {
                         panic!("a call went through");
                     };
-                    assert_eq!(fault.code, ToolCode::PermissionDenied);
+                    assert_eq!(fault.code, ToolErrorCode::PermissionDenied);
                     assert!(fault.message.contains("governance could not be read"), "{fault}");
                 }
             }
@@ -226,14 +226,14 @@ impl Governor for Reads {
     fn governance<'a>(
         &'a self,
         origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<Governance>, GovernorError>> {
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
         async move {
             // A read that takes its time is waited for.
             tokio::time::sleep(Duration::from_secs(1)).await;
             let mut parts =
-                GovernanceParts::new("r9", Subject::new(&origin.namespace, &origin.agent));
+                PolicySources::new("r9", PolicySubject::new(&origin.namespace, &origin.agent));
             parts.permissions.push(rule(OperationVerdict::Allow));
-            Governance::compile(parts).map(Arc::new).map_err(|e| GovernorError(e.to_string()))
+            CompiledPolicy::compile(parts).map(Arc::new).map_err(|e| GovernorError(e.to_string()))
         }
         .boxed()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::contract::{ToolCode, ToolFault, ToolReason};
+use provost_core::contract::{ToolContractError, ToolErrorCode, ToolErrorReason};
 use provost_core::resource::{IsolationMode, ToolType};
 use provost_tool::{
     Deps, GovernedTool, Guard, Origin, RETRY_AFTER_DETAIL, RegistryError, Runtimes, Tool,
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use crate::stage::{self, People};
 use crate::workbench::{Act, Puppet, Tokens, fault, governed, host, resource, run};
 
-fn failure(code: ToolCode) -> Act {
-    Act::Answer(Err(ToolFault::new(code, "it broke")))
+fn failure(code: ToolErrorCode) -> Act {
+    Act::Answer(Err(ToolContractError::new(code, "it broke")))
 }
 
 fn tries(effect: &str, max_attempts: u32) -> Value {
@@ -26,7 +26,7 @@ fn tries(effect: &str, max_attempts: u32) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_may_pass_is_tried_again_with_growing_pauses() {
-    let acts = (0..4).map(|_| failure(ToolCode::ExecutionFailed));
+    let acts = (0..4).map(|_| failure(ToolErrorCode::ExecutionFailed));
     let puppet = Puppet::of(acts.chain([Act::Answer(Ok("done"))]));
     let tool = governed(tries("opaque", 5), host(Arc::clone(&puppet)));
     let output = run(&Guard::default(), &tool, stage::cx()).await.unwrap();
@@ -47,7 +47,7 @@ async fn a_failure_that_may_pass_is_tried_again_with_growing_pauses() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_a_pause_gets_it_up_to_the_longest() {
     let asks = |millis: &str| {
-        let fault = ToolFault::new(ToolCode::ExecutionFailed, "busy");
+        let fault = ToolContractError::new(ToolErrorCode::ExecutionFailed, "busy");
         Act::Answer(Err(fault.detail(RETRY_AFTER_DETAIL, millis)))
     };
     // Less than our own pause, more than it, and as long as we wait at most.
@@ -65,7 +65,7 @@ async fn a_server_that_asks_for_a_pause_gets_it_up_to_the_longest() {
     let started = Instant::now();
     let fault = fault(&tool).await;
     assert!(started.elapsed() < Duration::from_secs(1));
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, true));
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, true));
     assert_eq!(fault.details[RETRY_AFTER_DETAIL], "3001");
     assert_eq!(fault.details["attempts"], "1");
 }
@@ -73,10 +73,10 @@ async fn a_server_that_asks_for_a_pause_gets_it_up_to_the_longest() {
 #[tokio::test(start_paused = true)]
 async fn a_final_failure_tells_how_often_it_was_tried() {
     for (code, tried) in [
-        (ToolCode::ExecutionFailed, 3),
-        (ToolCode::InvalidInput, 1),
-        (ToolCode::AuthForbidden, 1),
-        (ToolCode::PermissionDenied, 1),
+        (ToolErrorCode::ExecutionFailed, 3),
+        (ToolErrorCode::InvalidInput, 1),
+        (ToolErrorCode::AuthForbidden, 1),
+        (ToolErrorCode::PermissionDenied, 1),
     ] {
         let puppet = Puppet::of((0..tried).map(|_| failure(code)));
         let tool = governed(tries("pure", 3), host(Arc::clone(&puppet)));
@@ -101,8 +101,8 @@ async fn each_attempt_has_its_own_deadline_that_a_runtime_cannot_ignore() {
         let tool = governed(tries(effect, 3), host(Arc::clone(&puppet)));
         let started = Instant::now();
         let fault = fault(&tool).await;
-        assert_eq!(fault.code, ToolCode::Timeout, "{effect}");
-        assert_eq!(fault.reason, ToolReason::ExecutionTimeout);
+        assert_eq!(fault.code, ToolErrorCode::Timeout, "{effect}");
+        assert_eq!(fault.reason, ToolErrorReason::ExecutionTimeout);
         assert_eq!(fault.details["outcome"], "unknown");
         assert_eq!(puppet.calls(), tried, "{effect}");
         let pauses = if tried == 3 { 3 } else { 0 };
@@ -120,13 +120,13 @@ async fn a_runtime_that_blocks_its_thread_does_not_hold_the_caller() {
         fn invoke(
             &self,
             _attempt: provost_tool::Attempt,
-        ) -> futures::future::BoxFuture<'static, Result<provost_tool::ToolOutput, ToolFault>>
+        ) -> futures::future::BoxFuture<'static, Result<provost_tool::ToolOutput, ToolContractError>>
         {
             Box::pin(async {
                 let (_held, never) = std::sync::mpsc::channel::<()>();
                 // Longer than any deadline of the test, and it ends.
                 assert!(never.recv_timeout(Duration::from_secs(2)).is_err());
-                Err(ToolFault::final_failure("too late"))
+                Err(ToolContractError::final_failure("too late"))
             })
         }
     }
@@ -135,7 +135,7 @@ async fn a_runtime_that_blocks_its_thread_does_not_hold_the_caller() {
     let tool_host = ToolHost { runtimes: Arc::new(runtimes), ..host(Puppet::of([])) };
     let tool = governed(json!({"runtime": {"timeout": "50ms"}}), tool_host);
     let started = std::time::Instant::now();
-    assert_eq!(fault(&tool).await.code, ToolCode::Timeout);
+    assert_eq!(fault(&tool).await.code, ToolErrorCode::Timeout);
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
 }
 
@@ -153,15 +153,15 @@ async fn a_stopped_run_stops_the_call_at_once() {
     let guard = Guard::default();
     let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
     let fault = ended.unwrap_err().fault();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::Canceled, false));
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::Canceled, false));
     assert!(started.elapsed() < Duration::from_millis(600));
     // Before it starts, and while it waits for the next attempt.
     let cx = stage::cx();
     cx.cancelled().cancel();
     let ended = run(&Guard::default(), &tool, cx).await;
-    assert_eq!(ended.unwrap_err().fault().code, ToolCode::Canceled);
+    assert_eq!(ended.unwrap_err().fault().code, ToolErrorCode::Canceled);
     assert_eq!(puppet.calls(), 1);
-    puppet.acts.lock().unwrap().push_back(failure(ToolCode::ExecutionFailed));
+    puppet.acts.lock().unwrap().push_back(failure(ToolErrorCode::ExecutionFailed));
     let cx = stage::cx();
     let cancel = cx.cancelled().clone();
     let stops = async {
@@ -170,14 +170,14 @@ async fn a_stopped_run_stops_the_call_at_once() {
     };
     let (ended, ()) = futures::join!(run(&guard, &tool, cx), stops);
     let fault = ended.unwrap_err().fault();
-    assert_eq!((fault.code, fault.details["attempts"].as_str()), (ToolCode::Canceled, "1"));
+    assert_eq!((fault.code, fault.details["attempts"].as_str()), (ToolErrorCode::Canceled, "1"));
 }
 
 #[tokio::test]
 async fn a_runtime_that_panics_fails_the_call_and_nothing_else() {
     let tool = governed(json!({}), host(Puppet::of([Act::Panic])));
     let fault = fault(&tool).await;
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false));
     assert!(fault.message.contains("the puppet fell"), "{fault}");
 }
 
@@ -205,7 +205,7 @@ async fn a_dropped_call_leaves_no_task_behind() {
 #[tokio::test]
 async fn a_credential_that_is_no_longer_valid_is_thrown_away_once() {
     let auth = json!({"auth": {"secretRef": "bank"}});
-    for code in [ToolCode::AuthInvalid, ToolCode::AuthExpired] {
+    for code in [ToolErrorCode::AuthInvalid, ToolErrorCode::AuthExpired] {
         let puppet = Puppet::of([failure(code), Act::Answer(Ok("paid"))]);
         let tokens = Arc::new(Tokens::default());
         let tool_host =
@@ -219,7 +219,7 @@ async fn a_credential_that_is_no_longer_valid_is_thrown_away_once() {
         let fault = fault(&tool).await;
         assert_eq!((fault.code, fault.details["attempts"].as_str()), (code, "2"), "only once");
     }
-    let puppet = Puppet::of([failure(ToolCode::AuthInvalid)]);
+    let puppet = Puppet::of([failure(ToolErrorCode::AuthInvalid)]);
     let tokens = Arc::new(Tokens { keeps: true, ..Tokens::default() });
     let tool_host = ToolHost { authenticator: tokens, ..host(puppet) };
     let tool = governed(auth, tool_host);
@@ -234,7 +234,7 @@ async fn without_its_secret_a_tool_is_never_called() {
     let broken = ToolHost { authenticator: fails, ..host(Arc::clone(&puppet)) };
     for tool_host in [host(Arc::clone(&puppet)), broken] {
         let fault = fault(&governed(auth.clone(), tool_host)).await;
-        assert_eq!(fault.code, ToolCode::SecretResolutionFailed);
+        assert_eq!(fault.code, ToolErrorCode::SecretResolutionFailed);
     }
     assert_eq!(puppet.calls(), 0);
 }
@@ -254,11 +254,11 @@ fn a_runtime_is_found_by_type_and_isolation_and_there_is_no_second_best() {
         let found = runtimes.select(&tool).map(|runtime| runtime.isolation());
         found.map_err(|fault| fault.code)
     };
-    let no_isolation = Err(ToolCode::IsolationUnavailable);
+    let no_isolation = Err(ToolErrorCode::IsolationUnavailable);
     assert_eq!(found(&runtimes, "http", None, "low"), Ok(Open));
     assert_eq!(found(&runtimes, "http", None, "high"), no_isolation);
     assert_eq!(found(&runtimes, "http", Some("container"), "low"), no_isolation);
-    assert_eq!(found(&runtimes, "grpc", None, "low"), Err(ToolCode::UnsupportedTool));
+    assert_eq!(found(&runtimes, "grpc", None, "low"), Err(ToolErrorCode::UnsupportedTool));
     assert_eq!(found(&runtimes, "grpc", Some("wasm"), "low"), no_isolation);
     assert_eq!(found(&runtimes, "cli", Some("container"), "low"), Ok(Container));
     assert_eq!(found(&runtimes, "cli", Some("wasm"), "low"), no_isolation);
@@ -283,14 +283,15 @@ fn a_runtime_is_found_by_type_and_isolation_and_there_is_no_second_best() {
 #[tokio::test]
 async fn what_no_runtime_can_run_is_told_when_it_is_called() {
     let tool = governed(json!({"type": "grpc"}), host(Puppet::of([])));
-    assert_eq!(fault(&tool).await.code, ToolCode::UnsupportedTool);
+    assert_eq!(fault(&tool).await.code, ToolErrorCode::UnsupportedTool);
     let mut puppet = Puppet::with(ToolType::Http, IsolationMode::None, []);
-    let refusal = ToolFault::new(ToolCode::RuntimePolicyInvalid, "that is no endpoint");
+    let refusal =
+        ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, "that is no endpoint");
     puppet.refuses = Some(refusal.clone());
     let tool = GovernedTool::new(resource(json!({})), "default", host(Arc::new(puppet))).unwrap();
     assert_eq!(tool.verify(), Err(refusal));
     let tool: Arc<dyn Tool> = Arc::new(tool);
-    assert_eq!(fault(&tool).await.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(fault(&tool).await.code, ToolErrorCode::RuntimePolicyInvalid);
     for wrong in [json!({"name": "a b"}), json!({"input_schema": {"type": "array"}})] {
         assert!(GovernedTool::new(resource(wrong), "default", host(Puppet::of([]))).is_err());
     }
@@ -303,7 +304,7 @@ async fn a_tool_of_another_namespace_is_not_called() {
     let from = |namespace: &str| Origin { namespace: namespace.to_owned(), ..Origin::default() };
     let stranger = Guard::default().for_run(from("elsewhere")).await;
     let error = run(&stranger, &tool, stage::cx()).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolCode::PermissionDenied);
+    assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied);
     assert_eq!(puppet.calls(), 0);
     let own = Guard::default().for_run(from("default")).await;
     assert!(run(&own, &tool, stage::cx()).await.is_ok());
@@ -311,7 +312,8 @@ async fn a_tool_of_another_namespace_is_not_called() {
 
 #[tokio::test]
 async fn the_fault_stays_typed_on_its_way_to_the_application() {
-    let acts = [Act::Answer(Err(ToolFault::final_failure("no money").detail("field", "amount")))];
+    let acts =
+        [Act::Answer(Err(ToolContractError::final_failure("no money").detail("field", "amount")))];
     let tool = governed(json!({}), host(Puppet::of(acts)));
     let error = run(&Guard::default(), &tool, stage::cx()).await.unwrap_err();
     assert_eq!(error.to_string(), "execution_failed: no money");

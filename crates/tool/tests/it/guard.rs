@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::usage::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
-use provost_core::{ErrorInfo, ErrorKind, Image, ResultPart, ToolCall};
+use provost_core::{ErrorInfo, ErrorKind, Image, ToolCall, ToolResultPart};
 use provost_tool::{
     Approval, FnTool, Guard, Tool, ToolError, ToolFuture, ToolOutput, ToolSpec, Verdict,
 };
@@ -155,7 +155,7 @@ async fn s232_a_timeout_is_a_failure_and_stops_the_tool() {
     });
     let started = tokio::time::Instant::now();
     let error = run(&slow).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolCode::Timeout);
+    assert_eq!(error.fault().code, ToolErrorCode::Timeout);
     assert_eq!(error.to_string(), "timeout: the tool did not finish within 1.5 s");
     assert_eq!(started.elapsed(), Duration::from_millis(1500));
     assert!(dropped.await.is_err(), "the tool's own future is gone");
@@ -207,12 +207,12 @@ async fn an_output_of_many_parts_is_bounded_as_a_whole() {
 async fn pictures_are_bounded_as_a_whole() {
     let pictures = tool(spec(), || {
         let picture = Image::bytes("image/png", vec![0; 6 * 1024 * 1024]);
-        let parts = vec![ResultPart::Image(picture); 5];
+        let parts = vec![ToolResultPart::Image(picture); 5];
         let output = ToolOutput { parts, ..ToolOutput::default() };
         async { Ok(output) }.boxed()
     });
     let output = run(&pictures).await.unwrap();
-    let kept = |part: &&ResultPart| matches!(part, ResultPart::Image(_));
+    let kept = |part: &&ToolResultPart| matches!(part, ToolResultPart::Image(_));
     assert_eq!(output.parts.iter().filter(kept).count(), 3);
     assert!(output.to_text().contains("a image/png of 6291456 bytes was left out"));
 }

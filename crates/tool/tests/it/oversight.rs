@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
-use provost_core::{Document, ResultPart};
+use provost_core::{Document, ToolResultPart};
 use provost_tool::{
     Artifact, AuditEvent, AuditOutcome, Deps, FileSpill, FnTool, Guard, MeterEvent,
     OutputCollector, Oversight, RECORD_TIMEOUT, Sink, SinkError, Spill, SpillWriter, Tool, ToolCx,
@@ -85,19 +85,19 @@ async fn a_secret_leaves_a_tool_on_no_way() {
     let guard = hunting();
     let file = Document::bytes("hunter2.txt", "text/plain", b"it is hunter2");
     let output = ToolOutput::text("a hunter2 b")
-        .with(ResultPart::File(file))
-        .with(ResultPart::Unknown(json!({"x": [SECRET]})))
+        .with(ToolResultPart::File(file))
+        .with(ToolResultPart::Unknown(json!({"x": [SECRET]})))
         .with_metadata(json!({"hunter2": {"deep": "hunter2"}}));
     let output = run(&guard, &says(output), stage::cx()).await.unwrap();
     assert!(!format!("{output:?}").contains(SECRET), "{output:?}");
-    let ResultPart::File(file) = &output.parts[1] else { panic!("the file stays a file") };
+    let ToolResultPart::File(file) = &output.parts[1] else { panic!("the file stays a file") };
     assert_eq!(file.source.decode().unwrap(), b"it is [gone]");
     for error in [
         ToolError::failed("hunter2"),
         ToolError::retry("hunter2"),
         ToolError::Rejected(SECRET.to_owned()),
         ToolError::NeedsApproval { hint: SECRET.to_owned(), payload: Some(json!(SECRET)) },
-        ToolError::Fault(ToolFault::final_failure(SECRET).detail("where", SECRET)),
+        ToolError::Fault(ToolContractError::final_failure(SECRET).detail("where", SECRET)),
         ToolError::Fatal(provost_core::ErrorInfo::new(provost_core::ErrorKind::Bug, "bug", SECRET)),
     ] {
         let error = run(&guard, &fails(error), stage::cx()).await.unwrap_err();
@@ -246,9 +246,9 @@ async fn a_call_is_recorded_before_and_after() {
         ..Oversight::default()
     });
     let acts = [
-        Act::Answer(Err(ToolFault::new(ToolCode::ExecutionFailed, "down"))),
+        Act::Answer(Err(ToolContractError::new(ToolErrorCode::ExecutionFailed, "down"))),
         Act::Slow(Duration::from_millis(300)),
-        Act::Answer(Err(ToolFault::final_failure("hunter2 is wrong"))),
+        Act::Answer(Err(ToolContractError::final_failure("hunter2 is wrong"))),
     ];
     let retry = json!({"runtime": {"retry": {"max_attempts": 2}}});
     let tool = governed(retry, host(Puppet::of(acts)));
@@ -280,7 +280,7 @@ async fn a_call_that_cannot_be_recorded_does_not_run() {
     let audit: Arc<Book<AuditEvent>> = Book::new(true);
     let guard = overseen(Oversight { audit: Some(audit), ..Oversight::default() });
     let error = run(&guard, &tool, stage::cx()).await.unwrap_err();
-    assert_eq!(error.fault().code, ToolCode::PermissionDenied);
+    assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied);
     assert_eq!(puppet.calls(), 0);
     // What was used is told afterwards; losing that does not undo the call.
     let meter: Arc<Book<MeterEvent>> = Book::new(true);
@@ -319,7 +319,7 @@ async fn a_sink_that_hangs_or_panics_denies_before_the_effect_and_holds_nothing_
         let audit = Some(Wreck::after(0, panics) as _);
         let guard = overseen(Oversight { audit, ..Oversight::default() });
         let error = run(&guard, &tool, stage::cx()).await.unwrap_err();
-        assert_eq!(error.fault().code, ToolCode::PermissionDenied, "{error}");
+        assert_eq!(error.fault().code, ToolErrorCode::PermissionDenied, "{error}");
         assert_eq!(puppet.calls(), 0, "nothing happens that nobody wrote down");
         let (audit, meter) = (Wreck::after(1, panics), Wreck::after(0, panics));
         let guard = overseen(Oversight {

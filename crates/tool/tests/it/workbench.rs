@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::Env;
 use provost_core::Secret;
-use provost_core::contract::{ToolFault, ToolRequest};
+use provost_core::contract::{ToolContractError, ToolRequest};
 use provost_core::resource::{IsolationMode, ToolAuth, ToolResource, ToolType};
 use provost_redact::{Redact, RedactChunks};
 use provost_tool::{
@@ -22,7 +22,7 @@ use crate::stage;
 
 /// What one attempt does.
 pub(crate) enum Act {
-    Answer(Result<&'static str, ToolFault>),
+    Answer(Result<&'static str, ToolContractError>),
     /// Waits, then answers.
     Slow(Duration),
     /// Never ends and does not look at anything.
@@ -36,7 +36,7 @@ pub(crate) struct Puppet {
     pub(crate) isolation: IsolationMode,
     pub(crate) acts: Mutex<VecDeque<Act>>,
     pub(crate) seen: Mutex<Vec<Seen>>,
-    pub(crate) refuses: Option<ToolFault>,
+    pub(crate) refuses: Option<ToolContractError>,
 }
 
 /// What an attempt was given.
@@ -77,11 +77,14 @@ impl ToolRuntime for Puppet {
         self.isolation
     }
 
-    fn check(&self, _tool: &ToolResource) -> Result<(), ToolFault> {
+    fn check(&self, _tool: &ToolResource) -> Result<(), ToolContractError> {
         self.refuses.clone().map_or(Ok(()), Err)
     }
 
-    fn invoke(&self, attempt: Attempt) -> BoxFuture<'static, Result<ToolOutput, ToolFault>> {
+    fn invoke(
+        &self,
+        attempt: Attempt,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let act = self.acts.lock().unwrap().pop_front().expect("no attempt was expected");
         let token = attempt.credentials.headers.first().map(|(_, token)| token.expose().clone());
         self.seen.lock().unwrap().push(Seen {
@@ -120,12 +123,12 @@ impl Authenticator for Tokens {
         &'a self,
         _namespace: &'a str,
         _auth: &'a ToolAuth,
-    ) -> BoxFuture<'a, Result<Credentials, ToolFault>> {
+    ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
         let number = *self.thrown_away.lock().unwrap();
         let token = Secret::from(format!("token-{number}"));
         let found = Credentials { headers: vec![("authorization".to_owned(), token)] };
-        let code = provost_core::contract::ToolCode::SecretResolutionFailed;
-        let failed = || ToolFault::new(code, "the store does not answer");
+        let code = provost_core::contract::ToolErrorCode::SecretResolutionFailed;
+        let failed = || ToolContractError::new(code, "the store does not answer");
         std::future::ready(if self.fails { Err(failed()) } else { Ok(found) }).boxed()
     }
 
@@ -169,7 +172,7 @@ pub(crate) async fn run(
 }
 
 /// The fault of a call of a declared tool.
-pub(crate) async fn fault(tool: &Arc<dyn Tool>) -> ToolFault {
+pub(crate) async fn fault(tool: &Arc<dyn Tool>) -> ToolContractError {
     match run(&Guard::default(), tool, stage::cx()).await {
         Err(ToolError::Fault(fault)) => fault,
         other => panic!("no fault: {other:?}"),

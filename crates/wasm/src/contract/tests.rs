@@ -4,7 +4,7 @@ fn request() -> ToolRequest {
     ToolRequest { request_id: "r1".to_owned(), ..ToolRequest::default() }
 }
 
-fn said(answer: &str) -> Result<String, ToolFault> {
+fn said(answer: &str) -> Result<String, ToolContractError> {
     outcome(answer.as_bytes(), &request(), &str::to_owned)
 }
 
@@ -32,7 +32,7 @@ fn what_breaks_the_contract_is_told_apart_from_what_fails() {
         let fault = said(breach).unwrap_err();
         assert_eq!(
             (fault.code, fault.retryable),
-            (ToolCode::RuntimePolicyInvalid, false),
+            (ToolErrorCode::RuntimePolicyInvalid, false),
             "{breach}"
         );
     }
@@ -43,12 +43,15 @@ fn what_breaks_the_contract_is_told_apart_from_what_fails() {
     let with = |status: &str, error: &str| {
         failed(&format!(r#"{{"contract_version":"v1","status":"{status}","error":{error}}}"#))
     };
-    assert_eq!(with("error", r#"{"code":"timeout","retryable":true}"#), (ToolCode::Timeout, true));
-    assert_eq!(with("error", r#"{"code":"nonsense"}"#), (ToolCode::ExecutionFailed, false));
-    assert_eq!(with("denied", r#"{"code":"nonsense"}"#), (ToolCode::PermissionDenied, false));
+    assert_eq!(
+        with("error", r#"{"code":"timeout","retryable":true}"#),
+        (ToolErrorCode::Timeout, true)
+    );
+    assert_eq!(with("error", r#"{"code":"nonsense"}"#), (ToolErrorCode::ExecutionFailed, false));
+    assert_eq!(with("denied", r#"{"code":"nonsense"}"#), (ToolErrorCode::PermissionDenied, false));
     assert_eq!(
         failed(r#"{"contract_version":"v1","status":"error"}"#),
-        (ToolCode::ExecutionFailed, false)
+        (ToolErrorCode::ExecutionFailed, false)
     );
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_core::contract::ToolFault;
+use provost_core::contract::ToolContractError;
 use provost_core::resource::WasmSpec;
 use provost_net::NetClient;
 use tokio::sync::OnceCell;
@@ -84,7 +84,7 @@ impl Shelf {
         spec: &WasmSpec,
         dir: Option<&Path>,
         net: &NetClient,
-    ) -> Result<Arc<Ready>, ToolFault> {
+    ) -> Result<Arc<Ready>, ToolContractError> {
         let title = Title {
             module: spec.module.clone(),
             sha256: spec.sha256.clone(),
@@ -107,13 +107,13 @@ impl Shelf {
                 let _room = room;
                 shelf.make(&bytes, &title)
             });
-            making.await.map_err(|error| ToolFault::final_failure(error.to_string()))?
+            making.await.map_err(|error| ToolContractError::final_failure(error.to_string()))?
         });
         made.await.map(Arc::clone)
     }
 
     /// Makes a module ready. It takes long only where it must be compiled.
-    fn make(&self, bytes: &[u8], title: &Title) -> Result<Arc<Ready>, ToolFault> {
+    fn make(&self, bytes: &[u8], title: &Title) -> Result<Arc<Ready>, ToolContractError> {
         let found = inspect::inspect(bytes, title.grants).map_err(|why| wrong(&why))?;
         let entry = entry(&found, &title.entrypoint)?;
         let compiled = self.compiled(bytes, found.is_component)?;
@@ -139,7 +139,11 @@ impl Shelf {
     }
 
     /// A module, compiled: now, before, or by another process.
-    pub(crate) fn compiled(&self, bytes: &[u8], is_component: bool) -> Result<Compiled, ToolFault> {
+    pub(crate) fn compiled(
+        &self,
+        bytes: &[u8],
+        is_component: bool,
+    ) -> Result<Compiled, ToolContractError> {
         let hash = sha256(bytes);
         let all = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(compiled) = all().get(&hash).cloned() {
@@ -175,7 +179,7 @@ impl Shelf {
 }
 
 /// The function that is called.
-pub(crate) fn entry(found: &Found, named: &str) -> Result<String, ToolFault> {
+pub(crate) fn entry(found: &Found, named: &str) -> Result<String, ToolContractError> {
     if found.is_component {
         return component::entry(found, named).ok_or_else(|| missing(named));
     }
@@ -187,7 +191,7 @@ pub(crate) fn entry(found: &Found, named: &str) -> Result<String, ToolFault> {
     .ok_or_else(|| missing(named))
 }
 
-fn missing(named: &str) -> ToolFault {
+fn missing(named: &str) -> ToolContractError {
     let named: String = named.chars().take(120).collect();
     let what = match named.as_str() {
         "" => "it exports neither `_start` nor `run`: name what is called".to_owned(),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
-use provost_core::contract::{ToolCode, ToolFault};
+use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::WasmSpec;
 use provost_net::{NetClient, NetRequest, Url};
 
@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Reads what a manifest says. Files are looked for below `dir`, and nowhere else.
-    pub(crate) fn of(spec: &WasmSpec, dir: Option<&Path>) -> Result<Self, ToolFault> {
+    pub(crate) fn of(spec: &WasmSpec, dir: Option<&Path>) -> Result<Self, ToolContractError> {
         let hash = match &spec.sha256 {
             None => None,
             Some(text) => Some(unhex(text).ok_or_else(|| wrong("`wasm.sha256` is no SHA-256"))?),
@@ -71,7 +71,7 @@ impl Wanted {
         &self,
         net: &NetClient,
         cache: Option<&Cache>,
-    ) -> Result<Vec<u8>, ToolFault> {
+    ) -> Result<Vec<u8>, ToolContractError> {
         let kept = self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash)));
         match (&self.source, kept) {
             (Source::File(path), _) => {
@@ -97,7 +97,10 @@ impl Wanted {
     }
 
     /// What can be looked at now without asking anybody.
-    pub(crate) fn at_hand(&self, cache: Option<&Cache>) -> Result<Option<Vec<u8>>, ToolFault> {
+    pub(crate) fn at_hand(
+        &self,
+        cache: Option<&Cache>,
+    ) -> Result<Option<Vec<u8>>, ToolContractError> {
         match &self.source {
             Source::File(path) => self.checked(read(path)?).map(Some),
             Source::Address(_) | Source::Blob => {
@@ -106,7 +109,7 @@ impl Wanted {
         }
     }
 
-    fn checked(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ToolFault> {
+    fn checked(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ToolContractError> {
         let found = sha256(&bytes);
         match self.hash {
             Some(hash) if hash != found => Err(wrong(&format!(
@@ -120,12 +123,12 @@ impl Wanted {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ToolFault> {
+fn read(path: &Path) -> Result<Vec<u8>, ToolContractError> {
     let read = File::open(path).and_then(|file| private_dir::bounded(file, MODULE_BYTES_MAX));
     read.map_err(|error| wrong(&format!("`{}` cannot be read: {error}", shown(path))))
 }
 
-async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolFault> {
+async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolContractError> {
     let deadline = Instant::now() + FETCH_TIMEOUT;
     let request =
         NetRequest { redirects_max: REDIRECTS_MAX, ..NetRequest::get(url.clone(), deadline) };
@@ -133,9 +136,11 @@ async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolFault> {
         let message = format!("the module cannot be fetched: {error}");
         match error {
             provost_net::NetError::Refused { .. } => {
-                ToolFault::new(ToolCode::PermissionDenied, message)
+                ToolContractError::new(ToolErrorCode::PermissionDenied, message)
             }
-            error if error.retryable() => ToolFault::new(ToolCode::ExecutionFailed, message),
+            error if error.retryable() => {
+                ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
+            }
             _ => wrong(&message),
         }
     };
@@ -146,7 +151,7 @@ async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolFault> {
         let fault = wrong(&message);
         let may_pass = answer.status.is_server_error();
         return Err(if may_pass {
-            ToolFault::new(ToolCode::ExecutionFailed, message)
+            ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
         } else {
             fault
         });
@@ -156,7 +161,7 @@ async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolFault> {
 }
 
 /// The real place of a file below a directory; whatever leads out of it is refused.
-fn below(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolFault> {
+fn below(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError> {
     let Some(dir) = dir else {
         return Err(wrong("no directory for modules is set up here: name an address or a blob"));
     };
@@ -181,6 +186,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// A definition that cannot work.
-pub(crate) fn wrong(message: &str) -> ToolFault {
-    ToolFault::new(ToolCode::RuntimePolicyInvalid, message).detail("field", "wasm.module")
+pub(crate) fn wrong(message: &str) -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
+        .detail("field", "wasm.module")
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::contract::ToolCode;
-use provost_core::resource::Span;
+use provost_core::contract::ToolErrorCode;
+use provost_core::resource::HumanDuration;
 use provost_tool::ToolRuntime as _;
 
 use crate::stage::{Room, answering, declared, nothing};
@@ -30,7 +30,7 @@ async fn fuel_is_used_up_and_said_so() {
     let room = Room::open();
     let tool = declared(room.wat(LOOP), |spec| spec.fuel = 1_000_000);
     let fault = room.call(&tool, nothing()).await.unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false));
     assert_eq!(fault.details["limit"], "fuel");
     // What needs little is not hindered.
     let tool =
@@ -67,7 +67,7 @@ async fn a_module_that_loops_ends_at_its_time_and_holds_nobody_up() {
 async fn a_loop_holds_nobody_up(module: &str, fuel: u64) {
     let room = Room::open();
     let mut tool = declared(room.wat(module), |spec| spec.fuel = fuel);
-    tool.runtime.timeout = Span(Duration::from_millis(300));
+    tool.runtime.timeout = HumanDuration(Duration::from_millis(300));
     let quick = room.tool("quick.wasm", &crate::stage::assembled(&answering("", "")));
     room.call(&quick, nothing()).await.unwrap();
     // Many more than there are processors, all at it for ever.
@@ -80,7 +80,7 @@ async fn a_loop_holds_nobody_up(module: &str, fuel: u64) {
     };
     let (ended, beside) = tokio::join!(futures::future::join_all(loops), beside);
     for fault in ended.into_iter().map(Result::unwrap_err) {
-        assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolCode::Timeout, "time"));
+        assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolErrorCode::Timeout, "time"));
     }
     assert!(beside < Duration::from_secs(10), "{beside:?}");
     nothing_is_left(&room).await;
@@ -115,7 +115,7 @@ async fn a_call_given_up_ends(fuel: u64) {
         cancel.cancel();
     };
     let (came, ()) = tokio::join!(call, stop);
-    assert_eq!(came.unwrap_err().code, ToolCode::Canceled);
+    assert_eq!(came.unwrap_err().code, ToolErrorCode::Canceled);
     nothing_is_left(&room).await;
     // The same by dropping.
     let mut call = room.runtime.invoke(room.attempt(&tool, nothing()));
@@ -150,7 +150,7 @@ async fn memory_is_counted(fuel: u64) {
     let fault = room.call(&tool, nothing()).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.details["limit"].as_str()),
-        (ToolCode::ExecutionFailed, "memory")
+        (ToolErrorCode::ExecutionFailed, "memory")
     );
     let tool = given(tool, 4 << 20);
     assert!(room.call(&tool, nothing()).await.is_ok());
@@ -183,13 +183,16 @@ async fn tables_stack_and_output_end(fuel: u64) {
         r#"(table 1 funcref) (func (export "run") (if (i32.eq (table.grow (ref.null func) (i32.const 5000000)) (i32.const -1)) (then unreachable)))"#,
     );
     let fault = room.call(&made("table.wasm", &table), nothing()).await.unwrap_err();
-    assert_eq!((fault.code, fault.details["limit"].as_str()), (ToolCode::ExecutionFailed, "table"));
+    assert_eq!(
+        (fault.code, fault.details["limit"].as_str()),
+        (ToolErrorCode::ExecutionFailed, "table")
+    );
 
     let deep = module(
         r#"(func $deeper (param i64) (result i64) (i64.add (i64.const 1) (call $deeper (local.get 0)))) (func (export "run") (drop (call $deeper (i64.const 1))))"#,
     );
     let fault = room.call(&made("deep.wasm", &deep), nothing()).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::ExecutionFailed);
+    assert_eq!(fault.code, ToolErrorCode::ExecutionFailed);
     assert!(fault.message.contains("call stack exhausted"), "{}", fault.message);
 
     for stream in [1, 2] {
@@ -204,7 +207,7 @@ async fn tables_stack_and_output_end(fuel: u64) {
         let fault = room.call(&tool, nothing()).await.unwrap_err();
         assert_eq!(
             (fault.code, fault.details["limit"].as_str()),
-            (ToolCode::ExecutionFailed, "output")
+            (ToolErrorCode::ExecutionFailed, "output")
         );
         assert!(!fault.retryable);
     }
@@ -224,8 +227,8 @@ async fn a_module_that_sleeps_ends_at_its_time() {
         "long.wasm",
         &crate::stage::assembled(&sleep.replace("NANOS", "9000000000000000000")),
     );
-    tool.runtime.timeout = Span(Duration::from_millis(200));
-    assert_eq!(room.call(&tool, nothing()).await.unwrap_err().code, ToolCode::Timeout);
+    tool.runtime.timeout = HumanDuration(Duration::from_millis(200));
+    assert_eq!(room.call(&tool, nothing()).await.unwrap_err().code, ToolErrorCode::Timeout);
     nothing_is_left(&room).await;
 }
 
@@ -241,7 +244,10 @@ async fn a_module_that_fails_says_why() {
           (drop (call $w (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 8)))
           (call $exit (i32.const 3))))"#;
     let fault = room.call(&room.wat(exit), nothing()).await.unwrap_err();
-    assert_eq!((fault.code, fault.details["exit_code"].as_str()), (ToolCode::ExecutionFailed, "3"));
+    assert_eq!(
+        (fault.code, fault.details["exit_code"].as_str()),
+        (ToolErrorCode::ExecutionFailed, "3")
+    );
     assert_eq!(fault.message, "the module ended with code 3: no pears left");
     assert!(
         fault.retryable && !fault.details.contains_key("outcome"),
@@ -252,7 +258,7 @@ async fn a_module_that_fails_says_why() {
         .call(&room.tool("t.wasm", &crate::stage::assembled(&trap)), nothing())
         .await
         .unwrap_err();
-    assert_eq!((fault.code, fault.retryable), (ToolCode::ExecutionFailed, false));
+    assert_eq!((fault.code, fault.retryable), (ToolErrorCode::ExecutionFailed, false));
     let code = module(r#"(func (export "run") (result i32) (i32.const 7))"#);
     let fault = room
         .call(&room.tool("e.wasm", &crate::stage::assembled(&code)), nothing())
@@ -264,7 +270,7 @@ async fn a_module_that_fails_says_why() {
         .call(&room.tool("s.wasm", &crate::stage::assembled(&silent)), nothing())
         .await
         .unwrap_err();
-    assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid);
 }
 
 /// What is kept for the next call is empty, and so is what was given back.

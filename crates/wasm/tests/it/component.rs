@@ -1,6 +1,6 @@
 //! Components that are no commands, and what they may import.
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_tool::ToolRuntime as _;
 
 use crate::stage::{Room, assembled, declared, nothing};
@@ -65,7 +65,7 @@ async fn a_component_gets_the_interfaces_of_its_manifest() {
         let wants = format!(r#"(import "{import}" (instance (export "go" (func))))"#);
         let tool = room.tool("wants.wasm", &answering(&wants));
         let fault = room.runtime.check(&tool).unwrap_err();
-        assert_eq!(fault.code, ToolCode::RuntimePolicyInvalid);
+        assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid);
         assert!(fault.message.contains("no tool gets this"), "{import}: {}", fault.message);
     }
 }

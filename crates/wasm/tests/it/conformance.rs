@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolResource, WasmSpec};
 use provost_tool::ToolRuntime;
 use provost_tool_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
@@ -110,8 +110,8 @@ impl Stage for Actors {
         false
     }
 
-    fn breach(&self) -> ToolCode {
-        ToolCode::RuntimePolicyInvalid
+    fn breach(&self) -> ToolErrorCode {
+        ToolErrorCode::RuntimePolicyInvalid
     }
 
     fn seen(&self) -> Option<Vec<Seen>> {
@@ -139,7 +139,7 @@ async fn modules_from_every_language_conform() {
     ] {
         match built(file) {
             Some(bytes) => stages.push(Actors::open(name, |_| bytes.clone())),
-            None => println!("{name}: not built, skipped (scripts/wasm-modules)"),
+            None => println!("{name}: not built, skipped (scripts/setup wasm)"),
         }
     }
     if let Some(bytes) = built("rust-wasm32-wasip2.wasm") {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use provost_core::Secret;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolAuth, ToolResource};
 use provost_net::NetPolicy;
 use provost_sandbox::{EgressEvent, Verdict};
@@ -217,6 +217,6 @@ async fn a_secret_goes_to_its_host_and_never_into_the_module() {
     let fault = asked.room.runtime.check(&tool).unwrap_err();
     assert_eq!(
         (fault.code, fault.details["field"].as_str()),
-        (ToolCode::RuntimePolicyInvalid, "auth")
+        (ToolErrorCode::RuntimePolicyInvalid, "auth")
     );
 }

@@ -1,6 +1,6 @@
 //! Modules that want what they may not have are refused before they run.
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::ToolResource;
 use provost_tool::ToolRuntime as _;
 
@@ -13,7 +13,7 @@ fn importing(import: &str) -> String {
 /// What is said about a definition, before and instead of a call.
 async fn refused(room: &Room, tool: &ToolResource) -> String {
     let checked = room.runtime.check(tool).unwrap_err();
-    assert_eq!(checked.code, ToolCode::RuntimePolicyInvalid, "{}", checked.message);
+    assert_eq!(checked.code, ToolErrorCode::RuntimePolicyInvalid, "{}", checked.message);
     // Whoever skips the check gets no further.
     let called = room.runtime.invoke(room.attempt(tool, nothing())).await.unwrap_err();
     assert_eq!(called.message, checked.message);
@@ -71,7 +71,7 @@ async fn what_is_not_declared_is_not_there() {
         r#"(import "wasi_snapshot_preview1" "fd_write" (func (param i64) (result i32)))"#,
     ));
     let called = room.runtime.invoke(room.attempt(&shape, nothing())).await.unwrap_err();
-    assert_eq!(called.code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(called.code, ToolErrorCode::RuntimePolicyInvalid);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,13 +94,16 @@ async fn what_is_no_module_is_refused() {
     let wrong = r#"(module (memory (export "memory") 1) (func (export "run") (i32.const 1)))"#;
     let tool = room.tool("w.wasm", &assembled(wrong));
     let called = room.runtime.invoke(room.attempt(&tool, nothing())).await.unwrap_err();
-    assert_eq!(called.code, ToolCode::RuntimePolicyInvalid, "{}", called.message);
+    assert_eq!(called.code, ToolErrorCode::RuntimePolicyInvalid, "{}", called.message);
     let entry = declared(room.tool("e.wasm", &sound), |spec| spec.entrypoint = "main".to_owned());
     assert!(refused(&room, &entry).await.contains("`main`"));
     let none = room.wat(r#"(module (func (export "other")))"#);
     assert!(refused(&room, &none).await.contains("neither `_start` nor `run`"));
     let taking = room.wat(r#"(module (func (export "run") (param i32)))"#);
-    assert_eq!(room.call(&taking, nothing()).await.unwrap_err().code, ToolCode::ExecutionFailed);
+    assert_eq!(
+        room.call(&taking, nothing()).await.unwrap_err().code,
+        ToolErrorCode::ExecutionFailed
+    );
 }
 
 #[test]
@@ -113,5 +116,5 @@ fn memory_that_is_shared_by_threads_is_refused() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let called =
         runtime.block_on(async { room.runtime.invoke(room.attempt(&tool, nothing())).await });
-    assert_eq!(called.unwrap_err().code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(called.unwrap_err().code, ToolErrorCode::RuntimePolicyInvalid);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::resource::{Span, ToolResource};
+use provost_core::resource::{HumanDuration, ToolResource};
 use provost_tool::ToolRuntime as _;
 use tokio::task::{JoinError, JoinSet};
 
@@ -127,7 +127,7 @@ async fn end_at(
     moment: Duration,
 ) -> &'static str {
     let time = if how == 1 { moment } else { Duration::from_micros(LATEST_US) };
-    tool.runtime.timeout = Span(time);
+    tool.runtime.timeout = HumanDuration(time);
     let attempt = room.attempt(&tool, nothing());
     let cancel = attempt.cancel.clone();
     let call = room.runtime.invoke(attempt);

@@ -1,5 +1,5 @@
 //! Real modules on the real machine: from WAT, C, AssemblyScript and Rust. What is not from WAT is built by
-//! `scripts/wasm-modules` and found through `PROVOST_WASM_MODULES`; where it is missing its tests are skipped.
+//! `scripts/setup wasm` and found through `PROVOST_WASM_MODULES`; where it is missing its tests are skipped.
 
 #![expect(
     clippy::unwrap_used,

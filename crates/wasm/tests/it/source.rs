@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::hash::sha256_hex;
 use provost_core::resource::WasmSpec;
 use provost_net::NetPolicy;
@@ -28,11 +28,11 @@ async fn a_file_stays_below_the_directory_of_modules() {
         let named = tool(WasmSpec { module: module.to_owned(), ..WasmSpec::default() });
         assert_eq!(
             room.runtime.check(&named).unwrap_err().code,
-            ToolCode::RuntimePolicyInvalid,
+            ToolErrorCode::RuntimePolicyInvalid,
             "{module}"
         );
         let called = room.runtime.invoke(room.attempt(&named, nothing())).await.unwrap_err();
-        assert_eq!(called.code, ToolCode::RuntimePolicyInvalid, "{module}");
+        assert_eq!(called.code, ToolErrorCode::RuntimePolicyInvalid, "{module}");
     }
     let sound = room.tool("sound.wasm", &bytes);
     let right =
@@ -58,7 +58,7 @@ async fn a_module_that_is_kept_here_is_named_by_its_hash() {
     });
     assert_eq!(
         room.call(&absent, nothing()).await.unwrap_err().code,
-        ToolCode::RuntimePolicyInvalid
+        ToolErrorCode::RuntimePolicyInvalid
     );
     // One that is not what its name says is as good as none.
     let room = room.again();
@@ -66,7 +66,7 @@ async fn a_module_that_is_kept_here_is_named_by_its_hash() {
     fs::write(&kept, assembled(&answering("", "unreachable"))).unwrap();
     assert_eq!(
         room.call(&named, nothing()).await.unwrap_err().code,
-        ToolCode::RuntimePolicyInvalid
+        ToolErrorCode::RuntimePolicyInvalid
     );
 }
 
@@ -115,5 +115,5 @@ async fn a_module_from_an_address_is_fetched_once_and_is_what_was_declared() {
     assert!(fault.message.contains("another one"), "{}", fault.message);
     // The operator's policy counts for modules, too.
     let fault = room.call(&changed, nothing()).await.unwrap_err();
-    assert_eq!(fault.code, ToolCode::PermissionDenied, "{}", fault.message);
+    assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{}", fault.message);
 }

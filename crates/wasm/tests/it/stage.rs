@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use provost_core::contract::{RequestTool, ToolFault, ToolRequest};
+use provost_core::contract::{RequestTool, ToolContractError, ToolRequest};
 use provost_core::resource::{ToolResource, ToolType, WasmSpec};
 use provost_tool::{Attempt, Credentials, ToolOutput, ToolRuntime as _};
 use provost_wasm::{WasmOptions, WasmRuntime};
@@ -72,7 +72,7 @@ impl Room {
         &self,
         tool: &ToolResource,
         arguments: Value,
-    ) -> Result<ToolOutput, ToolFault> {
+    ) -> Result<ToolOutput, ToolContractError> {
         self.runtime.check(tool)?;
         let attempt = self.attempt(tool, arguments);
         let made = self.runtime.invoke(attempt);
@@ -91,7 +91,7 @@ impl Room {
         Attempt {
             tool: Arc::new(tool.clone()),
             arguments: Arc::new(arguments),
-            request: Arc::new(request.normalised().unwrap()),
+            request: Arc::new(request.normalized().unwrap()),
             effect_key: "eff-1".to_owned(),
             conversation: None,
             credentials: Credentials::default(),
@@ -119,7 +119,7 @@ pub(crate) fn assembled(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A module that was built by `scripts/wasm-modules`.
+/// A module that was built by `scripts/setup wasm`.
 pub(crate) fn built(name: &str) -> Option<Vec<u8>> {
     let dir = std::env::var_os("PROVOST_WASM_MODULES").filter(|dir| !dir.is_empty())?;
     fs::read(PathBuf::from(dir).join(name)).ok()

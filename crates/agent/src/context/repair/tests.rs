@@ -121,11 +121,12 @@ fn empty_and_system_messages_go_and_do_not_separate_calls_from_results() {
 #[test]
 fn calls_and_results_in_foreign_messages_go() {
     let mut user = Message::user("hi");
-    user.parts.push(Part::ToolCall(call("a")));
-    user.parts.push(Part::ToolResult(result("a")));
+    user.parts.push(ContentPart::ToolCall(call("a")));
+    user.parts.push(ContentPart::ToolResult(result("a")));
     let mut assistant = calls(&["b"]);
-    assistant.parts.push(Part::ToolResult(result("b")));
-    let only = Message::new(Role::User, vec![Part::ToolResult(result("z"))], Timestamp::default());
+    assistant.parts.push(ContentPart::ToolResult(result("b")));
+    let only =
+        Message::new(Role::User, vec![ContentPart::ToolResult(result("z"))], Timestamp::default());
     let repaired = check([user, assistant, results(&["b"]), only], 4);
     assert_eq!(repaired, [Message::user("hi"), calls(&["b"]), results(&["b"])]);
 }
@@ -137,14 +138,15 @@ fn repeated_call_ids_are_matched_one_by_one() {
     assert_eq!(repaired[1].tool_results().count(), 2);
 }
 
-fn part() -> impl Strategy<Value = Part> {
+fn part() -> impl Strategy<Value = ContentPart> {
     let id = prop::sample::select(vec!["a", "b", "c"]);
     prop_oneof![
-        "[a-z]{0,3}".prop_map(Part::text),
-        id.clone().prop_map(|id| Part::ToolCall(call(id))),
-        (id, any::<bool>())
-            .prop_map(|(id, pending)| { Part::ToolResult(ToolResult { pending, ..result(id) }) }),
-        Just(Part::Unknown(json!({"type": "new"}))),
+        "[a-z]{0,3}".prop_map(ContentPart::text),
+        id.clone().prop_map(|id| ContentPart::ToolCall(call(id))),
+        (id, any::<bool>()).prop_map(|(id, pending)| {
+            ContentPart::ToolResult(ToolResult { pending, ..result(id) })
+        }),
+        Just(ContentPart::Unknown(json!({"type": "new"}))),
     ]
 }
 

@@ -46,15 +46,18 @@ fn histories() -> impl Strategy<Value = Vec<Arc<Message>>> {
 fn strategies(number: usize) -> Vec<(&'static str, Arc<dyn ContextStrategy>)> {
     let model = || Arc::new(ScriptedModel::answering(|_, _| text("notes")));
     let broken = ScriptedModel::answering(|_, _| fail(ModelErrorClass::Overloaded, "busy"));
-    let shorten = ShortenToolResults::new().keep_groups(number);
+    let shorten = ClearToolResults::new().keep_groups(number);
     vec![
         ("truncate", Arc::new(Truncate::new())),
         ("min", Arc::new(Truncate::new().min_messages(number))),
-        ("sliding", Arc::new(Sliding::keep_last(number))),
+        ("sliding", Arc::new(SlidingWindow::keep_last(number))),
         ("shorten", Arc::new(shorten)),
         ("summarize", Arc::new(Summarize::new(model()).keep_recent(number))),
-        ("chain", Arc::new(Chain::tool_results_first().then_summarize(model()).then_truncate())),
-        ("broken", Arc::new(Chain::new().then_summarize(Arc::new(broken)).then_truncate())),
+        (
+            "chain",
+            Arc::new(StrategyChain::clear_tool_results().then_summarize(model()).then_truncate()),
+        ),
+        ("broken", Arc::new(StrategyChain::new().then_summarize(Arc::new(broken)).then_truncate())),
     ]
 }
 
@@ -66,13 +69,13 @@ fn is_kin(before: &Message, after: &Message) -> bool {
     before == after || (before.role == Role::Tool && ids(before) == ids(after))
 }
 
-fn check_fitted(before: &[Arc<Message>], fitted: &Fitted) -> Result<(), TestCaseError> {
+fn check_fitted(before: &[Arc<Message>], fitted: &CompactionResult) -> Result<(), TestCaseError> {
     let after = &fitted.messages;
     prop_assert_eq!(repair(after.clone()), (after.clone(), 0), "needs no repair");
     prop_assert!(size(after) <= size(before), "not larger");
     let first = after.first().map(|message| message.role);
     prop_assert!(matches!(first, Some(Role::User | Role::Summary)), "{:?}", first);
-    let newest = active(before).iter().rev().find(|message| message.role == Role::User);
+    let newest = since_last_summary(before).iter().rev().find(|message| message.role == Role::User);
     if let Some(newest) = newest {
         prop_assert!(
             after.iter().any(|message| Arc::ptr_eq(message, newest)),
@@ -89,7 +92,7 @@ fn check_fitted(before: &[Arc<Message>], fitted: &Fitted) -> Result<(), TestCase
     if let Some(update) = &fitted.session {
         let stored = change(before, update);
         prop_assert_eq!(repair(stored.clone()), (stored.clone(), 0));
-        prop_assert_eq!(active(&stored)[0].text(), "notes");
+        prop_assert_eq!(since_last_summary(&stored)[0].text(), "notes");
         for message in after {
             prop_assert!(stored.iter().any(|kept| is_kin(kept, message)));
         }
@@ -122,7 +125,7 @@ proptest! {
                     }
                     if done <= budget {
                         let again = fit(&*strategy, &fitted.messages, budget).unwrap();
-                        prop_assert_eq!(again, Fitted::messages(fitted.messages), "{}", name);
+                        prop_assert_eq!(again, CompactionResult::messages(fitted.messages), "{}", name);
                     }
                 }
                 Err(ContextError::TooLarge { needed, budget: allowed }) => {

@@ -1,6 +1,6 @@
 //! Tests of summaries.
 
-use provost_core::{Part, Reasoning, StopReason};
+use provost_core::{ContentPart, Reasoning, StopReason};
 use provost_session::{MemorySessions, SessionChange, SessionStore, SqliteSessions};
 
 use super::*;
@@ -11,7 +11,7 @@ fn summarizer(notes: &str) -> (ScriptedModel, Summarize) {
 }
 
 /// The stored session after a compaction.
-fn apply(stored: &[Arc<Message>], fitted: &Fitted) -> Vec<Arc<Message>> {
+fn apply(stored: &[Arc<Message>], fitted: &CompactionResult) -> Vec<Arc<Message>> {
     change(stored, fitted.session.as_ref().unwrap())
 }
 
@@ -21,7 +21,7 @@ fn s027_s028_s029_summarize_replaces_the_older_part_and_keeps_it_stored() {
     let strategy = strategy.keep_recent(1);
     let first = history("u");
     let fitted = fit(&strategy, &first, 1).unwrap();
-    assert_eq!(fitted, Fitted::messages(first));
+    assert_eq!(fitted, CompactionResult::messages(first));
     assert_eq!(model.call_count(), 0, "nothing to summarize yet");
 
     let messages = history("uau");
@@ -36,7 +36,7 @@ fn s027_s028_s029_summarize_replaces_the_older_part_and_keeps_it_stored() {
     let stored = apply(&messages, &fitted);
     let roles: Vec<_> = stored.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::Summary, Role::User]);
-    assert_eq!(active(&stored), fitted.messages);
+    assert_eq!(since_last_summary(&stored), fitted.messages);
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn s030_a_summary_goes_through_every_store_and_is_there_once() {
         store.commit("chat", base, fitted.session.clone().unwrap()).await.unwrap();
         let stored = store.load("chat").await.unwrap().unwrap().messages;
         assert_eq!(kept(&stored), "u0 a1 u2 t3 notes a4 u5");
-        assert_eq!(active(&stored), fitted.messages);
+        assert_eq!(since_last_summary(&stored), fitted.messages);
         let summaries = stored.iter().filter(|m| m.role == Role::Summary).count();
         assert_eq!(summaries, 1);
     }
@@ -71,7 +71,7 @@ fn s031_s032_what_was_compacted_is_not_summarized_again_while_it_fits() {
     // The whole record is too large, what is sent of it is not.
     assert!(size(&stored) > budget);
     let again = fit(&strategy, &stored, budget).unwrap();
-    assert_eq!(again, Fitted::messages(active(&stored)));
+    assert_eq!(again, CompactionResult::messages(since_last_summary(&stored)));
     assert_eq!(model.call_count(), 1);
 }
 
@@ -95,12 +95,12 @@ fn summarize_keeps_the_request_word_for_word_and_groups_whole() {
     assert_eq!(kept(&fitted.messages), "notes u2 t4 t5");
     assert_eq!(fitted.session.as_ref().unwrap().pop, 4);
     let stored = apply(&messages, &fitted);
-    assert_eq!(active(&stored), fitted.messages);
+    assert_eq!(since_last_summary(&stored), fitted.messages);
     // Only the request is old now: asking the model again would gain nothing.
     let model = ScriptedModel::new();
     let again = Summarize::new(Arc::new(model.clone())).keep_recent(3);
     let unchanged = fit(&again, &fitted.messages, 10).unwrap();
-    assert_eq!(unchanged, Fitted::messages(fitted.messages));
+    assert_eq!(unchanged, CompactionResult::messages(fitted.messages));
     assert_eq!(model.call_count(), 0);
 }
 
@@ -109,9 +109,10 @@ fn s223_the_summarizer_sees_what_was_said_and_never_reasoning() {
     let (model, strategy) = summarizer("notes");
     let call = ToolCall::new("c1", "read_mail", &json!({"secret": "argument"}));
     let mut answer = Message::calls([call.clone()]);
-    answer
-        .parts
-        .insert(0, Part::Reasoning(Reasoning { text: "private thought".into(), opaque: None }));
+    answer.parts.insert(
+        0,
+        ContentPart::Reasoning(Reasoning { text: "private thought".into(), opaque: None }),
+    );
     answer.append_text("Let me look.");
     let messages = shared([
         Message::user("Any mail? ".repeat(50)),

@@ -1,49 +1,49 @@
-//! Builds the context of the agent that has the conversation, at the start of a run and at each handoff.
+//! Builds the context of the active agent, at the start of a run and at each handoff.
 
 use std::sync::{Arc, Weak};
 
 use provost_tool::{Guard, RunContext};
 use tokio::sync::OnceCell;
 
-use super::{Cx, Relations, RunShared};
-use crate::agent::AgentCore;
-use crate::approval::OnApproval;
-use crate::driver::session::BoundSession;
+use super::{DriverContext, Relations, RunShared};
+use crate::agent::AgentDefinition;
+use crate::approval::ApprovalMode;
+use crate::driver::session::RunSession;
 use crate::error::Error;
-use crate::hook::{Hook, Hooks};
-use crate::run::{Run, TRANSFER_PREFIX, tool_part};
-use crate::subagent::{ChildHost, HooksFor, Hop};
+use crate::hook::{Hook, HookChain};
+use crate::run::{Run, TRANSFER_PREFIX, tool_name_part};
+use crate::subagent::{AgentPathSegment, ChildSpawnerHandle, HookInheritance};
 use crate::team::Team;
 
 impl Relations {
-    /// The relations of the agent that has the conversation next.
-    fn of_agent(self, core: &AgentCore, shared: &RunShared) -> Self {
+    /// Returns the relations of the agent that becomes active.
+    fn of_agent(self, core: &AgentDefinition, shared: &RunShared) -> Self {
         let Self { local, hops, .. } = &self;
         let open = |team: &Team| {
             team.open(shared.run_id, core.family.mailbox.as_ref(), &shared.state, &shared.env)
         };
         let seat = self.seat.clone().or_else(|| shared.options.seat.clone());
         let seat = seat.or_else(|| core.family.team.as_ref().map(open));
-        let seat = seat.map(|seat| seat.of_run(shared.run_id));
-        // Also if only an agent that the conversation may go to has children: they end with the run.
-        let may_have_children = core.family.has_children() || !core.family.hand_offs.is_empty();
+        let seat = seat.map(|seat| seat.for_run(shared.run_id));
+        // Children are possible also if only a handoff target has them: they end with the run.
+        let may_have_children = core.family.has_children() || !core.family.handoffs.is_empty();
         let (local, children) = match (&shared.options.children, local) {
             (Some(children), local) => {
-                let host = ChildHost::new(Arc::clone(children)).after(hops.clone());
+                let host = ChildSpawnerHandle::new(Arc::clone(children)).after(hops.clone());
                 (local.clone(), (may_have_children || seat.is_some()).then_some(host))
             }
             (None, None) if !may_have_children => (None, None),
             (None, local) => {
                 let local = local.clone().unwrap_or_default();
-                let host = ChildHost::new(Arc::new(local.clone()));
+                let host = ChildSpawnerHandle::new(Arc::new(local.clone()));
                 (Some(local), Some(host))
             }
         };
         Self { local, children, hops: self.hops, seat }
     }
 
-    /// Tells the spawner and the seat which agent they belong to.
-    fn bind(&self, cx: &Weak<Cx>) {
+    /// Sets the agent context that the spawner and the team membership refer to.
+    fn bind(&self, cx: &Weak<DriverContext>) {
         if let Some(local) = &self.local {
             local.set_parent(Weak::clone(cx));
         }
@@ -53,17 +53,17 @@ impl Relations {
     }
 }
 
-impl Cx {
-    /// Builds the context of the run's own agent.
+impl DriverContext {
+    /// Builds the context of the run's root agent.
     pub(super) fn of_run(shared: RunShared) -> Arc<Self> {
         let core = Arc::clone(&shared.root);
-        Self::of_agent(Arc::new(shared), core, HooksFor::Inherit, Relations::default())
+        Self::of_agent(Arc::new(shared), core, HookInheritance::Inherit, Relations::default())
     }
 
     fn of_agent(
         shared: Arc<RunShared>,
-        core: Arc<AgentCore>,
-        hooks_of: HooksFor,
+        core: Arc<AgentDefinition>,
+        hooks_of: HookInheritance,
         before: Relations,
     ) -> Arc<Self> {
         let relations = before.of_agent(&core, &shared);
@@ -82,14 +82,14 @@ impl Cx {
             agent: Arc::clone(&agent),
             turn: 0,
             task_id: options.label.clone(),
-            session: BoundSession::of_run(options, root),
+            session: RunSession::of_run(options, root),
             deps: deps.clone(),
             state: shared.state.clone(),
         };
-        // A model or settings of the run are not meant for other agents.
+        // The model and settings of a run apply only to its root agent.
         let model = options.model.clone().filter(|_| is_root);
         let settings = options.settings.clone().filter(|_| is_root);
-        let hooks = Hooks::new(hooks(&shared, &core, hooks_of), context, root.env.clone());
+        let hooks = HookChain::new(hooks(&shared, &core, hooks_of), context, root.env.clone());
         let cx = Arc::new(Self {
             agent,
             model: model.unwrap_or_else(|| Arc::clone(&core.model)),
@@ -109,18 +109,18 @@ impl Cx {
     }
 }
 
-fn on_approval(shared: &RunShared, core: &AgentCore) -> OnApproval {
+fn on_approval(shared: &RunShared, core: &AgentDefinition) -> ApprovalMode {
     let RunShared { root, options, queue, .. } = shared;
     let given = options.on_approval.as_ref().or(core.on_approval.as_ref());
     match given.or(root.on_approval.as_ref()).cloned().unwrap_or_default() {
-        // The events of this run are not read, so nobody can answer them.
-        OnApproval::Events if queue.is_unread() => OnApproval::Deny,
+        // The events of this run are discarded, so a reader cannot decide.
+        ApprovalMode::Interactive if queue.is_unread() => ApprovalMode::Deny,
         answers => answers,
     }
 }
 
-/// The guard of the agent and of every agent above it: neither a handoff nor a child run escapes a policy.
-fn guard(shared: &RunShared, core: &Arc<AgentCore>) -> Guard {
+/// Combines the guards of the agent and all its ancestors: neither a handoff nor a child run escapes a policy.
+fn guard(shared: &RunShared, core: &Arc<AgentDefinition>) -> Guard {
     let mut guard = core.guard.clone();
     if !Arc::ptr_eq(&shared.root, core) {
         guard = guard.within(&shared.root.guard);
@@ -131,38 +131,42 @@ fn guard(shared: &RunShared, core: &Arc<AgentCore>) -> Guard {
     }
 }
 
-/// The hooks of the run, in the order in which they are called.
-fn hooks(shared: &RunShared, core: &Arc<AgentCore>, hooks_of: HooksFor) -> Vec<Arc<dyn Hook>> {
+/// The hooks of the run, in call order.
+fn hooks(
+    shared: &RunShared,
+    core: &Arc<AgentDefinition>,
+    hooks_of: HookInheritance,
+) -> Vec<Arc<dyn Hook>> {
     let RunShared { root, options, .. } = shared;
     let inherited = options.inherited.as_ref();
     let mut hooks: Vec<_> = inherited.map(|above| above.hooks.clone()).unwrap_or_default();
     let own = inherited.is_none_or(|above| above.own_hooks);
     let is_root = Arc::ptr_eq(root, core);
-    if own && (is_root || hooks_of == HooksFor::Inherit) {
+    if own && (is_root || hooks_of == HookInheritance::Inherit) {
         hooks.extend(root.hooks.iter().cloned());
     }
-    if own && !is_root && hooks_of != HooksFor::None {
+    if own && !is_root && hooks_of != HookInheritance::None {
         hooks.extend(core.hooks.iter().cloned());
     }
     hooks.extend(options.hooks.iter().cloned());
     hooks
 }
 
-impl Cx {
-    /// The same run in the hands of another agent that the active one names.
+impl DriverContext {
+    /// Builds the context of the same run for another agent, which the active agent names as a handoff target.
     pub(crate) fn handed_to(&self, to: &str) -> Result<Arc<Self>, Error> {
-        let hop = Hop::HandOff { agent: to.to_owned() };
-        let found = self.core.below(std::slice::from_ref(&hop)).map_err(Error::Start)?;
+        let hop = AgentPathSegment::Handoff { agent: to.to_owned() };
+        let found = self.core.resolve(std::slice::from_ref(&hop)).map_err(Error::Start)?;
         let root = &self.root;
         let core = match Arc::ptr_eq(root, &found.core) {
             true => found.core,
-            // The answer is what the run was asked for, whoever gives it.
-            false => Arc::new(AgentCore {
+            // The caller's output type and limits still apply, whichever agent responds.
+            false => Arc::new(AgentDefinition {
                 output: root.output.clone(),
                 output_retries: root.output_retries,
                 execute_tools: root.execute_tools,
                 ask_limit: root.ask_limit.clone(),
-                ..AgentCore::clone(&found.core)
+                ..AgentDefinition::clone(&found.core)
             }),
         };
         let relations = Relations {
@@ -175,19 +179,19 @@ impl Cx {
         Ok(next)
     }
 
-    /// The same run in the hands of whoever had it when it was stored.
+    /// Repeats the handoffs of a stored run, so that its active agent is active again.
     pub(super) fn handed_along(self: &Arc<Self>, run: &Run) -> Result<Arc<Self>, Error> {
         let mut cx = Arc::clone(self);
-        for to in run.handed_to() {
+        for to in run.handoffs() {
             cx = cx.handed_to(to)?;
         }
         Ok(cx)
     }
 
-    /// True for a tool by which the conversation is given away.
+    /// True for a tool that hands the conversation off.
     pub(crate) fn gives_away(&self, tool: &str) -> bool {
         let name = tool.strip_prefix(TRANSFER_PREFIX);
-        let of_tool = |name| self.transfers().iter().any(|to| tool_part(to) == name);
+        let of_tool = |name| self.transfers().iter().any(|to| tool_name_part(to) == name);
         name.is_some_and(of_tool)
     }
 }

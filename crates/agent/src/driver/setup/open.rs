@@ -1,26 +1,26 @@
-//! Opening a run: a new one, one that was suspended, one that was folded from its journal.
+//! Opens a run: a new one, a suspended one, or one restored from its journal.
 
 use std::sync::Arc;
 
 use provost_core::EventKind;
 
-use super::Cx;
+use super::DriverContext;
 use crate::context;
 use crate::driver::Driver;
-use crate::driver::compaction::TokenLedger;
-use crate::driver::offered_tools::Toolbox;
-use crate::driver::session::BoundSession;
-use crate::driver::shared_state::{self, SharedBase};
+use crate::driver::compaction::ContextTokens;
+use crate::driver::offered_tools::OfferedTools;
+use crate::driver::session::RunSession;
+use crate::driver::shared_state::{self, SharedStateSnapshot};
 use crate::error::Error;
-use crate::outcome::Suspended;
-use crate::run::{Feed, Run, RunConfig, RunInput, RunStarted};
+use crate::outcome::SuspendedRun;
+use crate::run::{JournalEntry, Run, RunConfig, RunInput, RunStarted};
 use crate::run_builder::{Restored, RunSource};
 
-/// Loads the conversation and makes the run.
+/// Loads the conversation and creates the driver.
 pub(crate) async fn open(
-    cx: &Arc<Cx>,
+    cx: &Arc<DriverContext>,
     source: RunSource,
-    base: SharedBase,
+    base: SharedStateSnapshot,
 ) -> Result<Driver, Error> {
     cx.check()?;
     let cx = &match source.existing() {
@@ -39,14 +39,14 @@ pub(crate) async fn open(
 
 /// Starts a new run.
 async fn start(
-    cx: &Arc<Cx>,
+    cx: &Arc<DriverContext>,
     mut input: RunInput,
     config: RunConfig,
     system: Option<Arc<str>>,
-    mut base: SharedBase,
+    mut base: SharedStateSnapshot,
 ) -> Result<Driver, Error> {
     let is_message = matches!(input, RunInput::Message { .. });
-    let (session, stored) = BoundSession::open(&cx.options, &cx.root).await?;
+    let (session, stored) = RunSession::open(&cx.options, &cx.root).await?;
     if !is_message && session.is_none() && cx.options.history.is_empty() {
         return Err(Error::Start(
             "going on needs the conversation: give `.session(..)` or `.history(..)`".to_owned(),
@@ -61,7 +61,7 @@ async fn start(
     let mut history = stored;
     history.extend(cx.options.history.iter().cloned());
     let brings_results = matches!(input, RunInput::ToolResults { .. });
-    let (history, repairs) = context::opening(&history, brings_results);
+    let (history, repairs) = context::load_context(&history, brings_results);
     if repairs > 0 {
         let message =
             format!("the stored conversation had {repairs} broken place(s), which were repaired");
@@ -77,7 +77,7 @@ async fn start(
     let mut started = RunStarted {
         agent: Arc::clone(&cx.agent),
         config,
-        mirrors_session: session.is_some() && repairs == 0,
+        context_matches_session: session.is_some() && repairs == 0,
         shared: Vec::new(),
         state: cx.state.snapshot(),
         input,
@@ -85,40 +85,40 @@ async fn start(
     };
     if let Some(journal) = &cx.journal {
         started.shared = shared_state::changes(&mut base, &started.state);
-        journal.began(&started).await?;
+        journal.run_started(&started).await?;
     }
     let run = Run::start(cx.run_id, started, history)?;
     Ok(driver(cx, run, system, session).on_shared(base))
 }
 
-/// Goes on with a run that was folded from its journal.
+/// Continues a run that was restored from its journal.
 async fn restore(
-    cx: &Arc<Cx>,
+    cx: &Arc<DriverContext>,
     restored: Restored,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
     let Restored { run, revision } = restored;
-    let session = BoundSession::at(&cx.options, &cx.root, revision)?;
+    let session = RunSession::at(&cx.options, &cx.root, revision)?;
     let mut driver = driver(cx, run, system, session);
     if driver.run.is_suspended() {
-        driver.feed(Feed::Resumed { at: cx.env.now() })?;
+        driver.feed(JournalEntry::Resumed { at: cx.env.now() })?;
     }
     if driver.run.is_done() {
-        // It had been stopped, or had come to its end unnoticed: what was said to it since lets it go on.
+        // The run was stopped or ended before it saw these messages: they continue it.
         driver.hear_journal().await?;
     }
-    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    driver.toolbox = OfferedTools::gather(cx, &driver.run).await;
     Ok(driver)
 }
 
 async fn reopen(
-    cx: &Arc<Cx>,
-    suspended: Suspended,
+    cx: &Arc<DriverContext>,
+    suspended: SuspendedRun,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
-    let Suspended { run, session: point, .. } = suspended;
+    let SuspendedRun { run, session: point, .. } = suspended;
     if !run.is_current_version() {
-        return Err(Error::Start(crate::outcome::SuspendedError::Version.to_string()));
+        return Err(Error::Start(crate::outcome::SuspendedRunError::Version.to_string()));
     }
     let agent = cx.options.path(&cx.root.name);
     if run.agent() != &agent {
@@ -129,33 +129,33 @@ async fn reopen(
         )));
     }
     let session = match point {
-        Some(point) => Some(BoundSession::reopen(&cx.options, &cx.root, point).await?),
+        Some(point) => Some(RunSession::reopen(&cx.options, &cx.root, point).await?),
         None => None,
     };
     let mut run = *run;
-    run.apply(Feed::Resumed { at: cx.env.now() })?;
-    cx.pot.go_on(&run.totals(), run.totals_before());
+    run.apply(JournalEntry::Resumed { at: cx.env.now() })?;
+    cx.pot.restore(&run.totals(), run.totals_before());
     if let Some(local) = &cx.relations.local {
         local.load_labelled(&cx.state);
     }
     let mut driver = driver(cx, run, system, session);
-    driver.toolbox = Toolbox::gather(cx, &driver.run).await;
+    driver.toolbox = OfferedTools::gather(cx, &driver.run).await;
     Ok(driver)
 }
 
 fn driver(
-    cx: &Arc<Cx>,
+    cx: &Arc<DriverContext>,
     run: Run,
     system: Option<Arc<str>>,
-    session: Option<BoundSession>,
+    session: Option<RunSession>,
 ) -> Driver {
     Driver {
         cx: Arc::clone(cx),
         run,
         system,
         session,
-        toolbox: Toolbox::default(),
-        ledger: TokenLedger::default(),
+        toolbox: OfferedTools::default(),
+        ledger: ContextTokens::default(),
         fold: None,
         unseen: None,
         hears: false,

@@ -1,28 +1,28 @@
-//! Messages in the words of the GenAI conventions, for those who asked for content. Bounded, and without the bytes of media.
+//! Messages in the form of the GenAI conventions, for exporters that request content. Bounded, and without the bytes
+//! of media.
 
 use std::sync::Arc;
 
 use provost_core::text::first_bytes;
-use provost_core::{Message, Part, Role, Source, ToolCall, ToolResult};
+use provost_core::{ContentPart, MediaSource, Message, Role, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-/// Bytes of one text; what is longer is cut.
+/// Maximum bytes of one text. Longer texts are truncated.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of all messages of one attribute; the oldest are left out.
+/// Maximum bytes of all messages of one attribute. The oldest messages are omitted.
 const MESSAGES_BYTES_MAX: usize = 256 * 1024;
 
-/// Instructions.
 pub(super) fn instructions(text: &str) -> String {
     json!([{ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) }]).to_string()
 }
 
-/// One text of somebody.
+/// One text as a message list.
 pub(super) fn text(role: Role, text: &str) -> String {
     json!([{ "role": role_name(role), "parts": [{ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) }] }])
         .to_string()
 }
 
-/// A conversation, in the order it was sent.
+/// A conversation, in the order in which it was sent.
 pub(super) fn messages(messages: &[Arc<Message>]) -> String {
     let mut bytes = 0;
     let mut newest_first = Vec::new();
@@ -43,12 +43,12 @@ pub(super) fn message(message: &Message) -> String {
     Value::Array(vec![value(message)]).to_string()
 }
 
-/// The arguments of a call.
+/// The arguments of a tool call.
 pub(super) fn arguments(call: &ToolCall) -> String {
     first_bytes(&call.arguments, TEXT_BYTES_MAX).to_owned()
 }
 
-/// What a call gave.
+/// The output of a tool call.
 pub(super) fn result(text: &str) -> String {
     first_bytes(text, TEXT_BYTES_MAX).to_owned()
 }
@@ -67,19 +67,19 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-fn part(part: &Part) -> Value {
+fn part(part: &ContentPart) -> Value {
     match part {
-        Part::Text { text } => {
+        ContentPart::Text { text } => {
             json!({ "type": "text", "content": first_bytes(text, TEXT_BYTES_MAX) })
         }
-        Part::Reasoning(reasoning) => {
+        ContentPart::Reasoning(reasoning) => {
             json!({ "type": "reasoning", "content": first_bytes(&reasoning.text, TEXT_BYTES_MAX) })
         }
-        Part::Image(image) => media("image", &image.source),
-        Part::Document(document) => media("document", &document.source),
-        Part::ToolCall(call) => tool_call(call),
-        Part::ToolResult(result) => tool_result(result),
-        Part::Unknown(_) => json!({ "type": "unknown" }),
+        ContentPart::Image(image) => media("image", &image.source),
+        ContentPart::Document(document) => media("document", &document.source),
+        ContentPart::ToolCall(call) => tool_call(call),
+        ContentPart::ToolResult(result) => tool_result(result),
+        ContentPart::Unknown(_) => json!({ "type": "unknown" }),
     }
 }
 
@@ -98,13 +98,13 @@ fn tool_result(result: &ToolResult) -> Value {
     })
 }
 
-/// Where media is; its bytes would be too many.
-fn media(modality: &str, source: &Source) -> Value {
+/// The location of media. The bytes are omitted.
+fn media(modality: &str, source: &MediaSource) -> Value {
     match source {
-        Source::Url(url) => {
+        MediaSource::Url(url) => {
             json!({ "type": "uri", "modality": modality, "uri": first_bytes(url, TEXT_BYTES_MAX) })
         }
-        Source::Base64 { media_type, .. } => {
+        MediaSource::Base64 { media_type, .. } => {
             json!({ "type": "blob", "modality": modality, "mime_type": media_type, "content": "" })
         }
     }

@@ -8,10 +8,10 @@ use provost_session::{MemorySessions, SessionStore};
 use provost_tool::{ToolCx, ToolError, tool_fn};
 use serde_json::json;
 
-use super::{Feed, Piece, RunStarted};
-use crate::journal::{Begun, Effect, Journal, JournalError, JournalFuture};
+use super::{ContextEdit, JournalEntry, RunStarted};
+use crate::journal::{Effect, EffectStart, Journal, JournalError, JournalFuture};
 use crate::run::Run;
-use crate::{Agent, Outcome};
+use crate::{Agent, RunOutcome};
 
 /// Keeps everything in memory; refuses the n-th thing, as a crash would.
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Notebook {
 #[derive(Default)]
 struct Pages {
     beginning: Option<RunStarted>,
-    feeds: Vec<Feed>,
+    feeds: Vec<JournalEntry>,
     effects: Vec<Effect>,
     inputs: Vec<Arc<Message>>,
     written: usize,
@@ -63,19 +63,21 @@ impl Notebook {
 }
 
 impl Journal for Notebook {
-    fn began<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
+    fn run_started<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
         Box::pin(async { self.write(|pages| pages.beginning = Some(beginning.clone())) })
     }
 
-    fn begin(&self, effect: Effect) -> JournalFuture<'_, Begun> {
-        Box::pin(async { self.write(|pages| pages.effects.push(effect)).map(|()| Begun::Go) })
+    fn begin_effect(&self, effect: Effect) -> JournalFuture<'_, EffectStart> {
+        Box::pin(async {
+            self.write(|pages| pages.effects.push(effect)).map(|()| EffectStart::Proceed)
+        })
     }
 
-    fn record(&self, feed: &Feed) -> Result<(), JournalError> {
+    fn record(&self, feed: &JournalEntry) -> Result<(), JournalError> {
         self.write(|pages| pages.feeds.push(feed.clone()))
     }
 
-    fn inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {
+    fn take_inputs(&self) -> JournalFuture<'_, Vec<Arc<Message>>> {
         Box::pin(async { Ok(std::mem::take(&mut self.pages.lock().unwrap().inputs)) })
     }
 }
@@ -113,7 +115,7 @@ async fn the_fold_of_the_feeds_is_the_run() {
     let result = run.await.unwrap();
     let folded = notebook.fold(id, Vec::new()).unwrap();
     assert_eq!(result.run_id, id);
-    assert_eq!(folded.produced(), result.messages);
+    assert_eq!(folded.new_messages(), result.messages);
     assert_eq!(folded.usage(), result.usage);
     assert_eq!(folded.state(), &result.state);
     assert!(folded.is_done());
@@ -139,7 +141,7 @@ async fn a_run_goes_on_from_wherever_it_was_cut_off() {
         let revision = sessions.load("s").await.unwrap().map_or(0, |t| t.revision);
         let second = agent(model(answered), &sessions);
         let resumed = second.restore(run, revision).session_id("s").journal(again.clone());
-        let Outcome::Done(result) = resumed.outcome().await.unwrap() else {
+        let RunOutcome::Completed(result) = resumed.outcome().await.unwrap() else {
             panic!("cut at {place}: the run does not end");
         };
         assert_eq!(result.output, "done", "cut at {place}");
@@ -163,8 +165,8 @@ fn a_conversation_is_told_by_what_stayed_of_it() {
     let mut run = Run::start(Env::system().id(), beginning, sessions.clone()).unwrap();
     let summary = Arc::new(Message::user("sum"));
     let next = vec![Arc::clone(&summary), Arc::clone(&sessions[2]), Arc::clone(&sessions[3])];
-    let pieces = run.pieces(&next);
-    assert_eq!(pieces, [Piece::New(summary), Piece::Kept { from: 2, count: 2 }]);
-    run.apply(Feed::ContextChanged { messages: pieces }).unwrap();
+    let pieces = run.diff_context(&next);
+    assert_eq!(pieces, [ContextEdit::Insert(summary), ContextEdit::Keep { from: 2, count: 2 }]);
+    run.apply(JournalEntry::ContextChanged { messages: pieces }).unwrap();
     assert_eq!(run.context(), next);
 }

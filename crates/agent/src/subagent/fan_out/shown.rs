@@ -99,8 +99,8 @@ impl TaskReport<'_> {
             item: index + 1,
             task: None,
             status,
-            result: has_answer.then(|| report.told()),
-            error: (!has_answer).then(|| report.problem()),
+            result: has_answer.then(|| report.to_model_text()),
+            error: (!has_answer).then(|| report.failure_text()),
         }
     }
 
@@ -127,7 +127,7 @@ mod tests {
     fn report(status: ChildStatus, text: &str) -> ChildReport {
         ChildReport {
             run: Env::simulated(1).id(),
-            label: None,
+            task_id: None,
             agent: "child".into(),
             status,
             text: text.to_owned(),

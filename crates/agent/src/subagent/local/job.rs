@@ -6,36 +6,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::{AgentUsed, EventKind, LimitReached, RunId, RunSummary, StopReason};
+use provost_core::{AgentUsage, EventKind, LimitReached, RunId, RunSummary, StopReason};
 use provost_tool::{ToolCx, ToolError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::AgentCore;
-use crate::budget::Pot;
-use crate::driver::Cx;
+use crate::agent::AgentDefinition;
+use crate::budget::UsageBudget;
+use crate::driver::DriverContext;
 use crate::error::Error;
 use crate::hook::SubagentInfo;
-use crate::outcome::{Outcome, Suspended};
+use crate::outcome::{RunOutcome, SuspendedRun};
 use crate::run_builder::{ChildRunOptions, InheritedContext, Parent, RunBuilder, RunSource};
-use crate::subagent::path::Found;
-use crate::subagent::{ChildAsk, ChildLife, ChildPlace, ChildStatus};
-use crate::team::MemberEnd;
+use crate::subagent::path::ResolvedAgent;
+use crate::subagent::{AgentPath, ChildLifetime, ChildStatus, SpawnRequest};
+use crate::team::MemberOutcome;
 
 /// The agent of a child, and the settings that it inherits.
 pub(super) struct ChildTemplate {
-    pub(super) core: Arc<AgentCore>,
+    pub(super) core: Arc<AgentDefinition>,
     inherited: Arc<InheritedContext>,
     parent: Parent,
 }
 
 impl ChildTemplate {
     pub(super) fn resolve(
-        parent: &Cx,
+        parent: &DriverContext,
         call: &ToolCx,
-        place: &ChildPlace,
+        place: &AgentPath,
     ) -> Result<Self, ToolError> {
-        let Found { core, hooks } = parent.core.below(place).map_err(ToolError::Failed)?;
+        let ResolvedAgent { core, hooks } =
+            parent.core.resolve(place).map_err(ToolError::Failed)?;
         let inherited = Arc::new(InheritedContext::new(parent, call.call_id(), hooks));
         Ok(Self { core, inherited, parent: Parent::of_call(call) })
     }
@@ -43,11 +44,11 @@ impl ChildTemplate {
 
 /// A child that has not run yet.
 pub(super) struct ChildJob {
-    pub(super) parent: Arc<Cx>,
+    pub(super) parent: Arc<DriverContext>,
     pub(super) template: ChildTemplate,
-    pub(super) request: ChildAsk,
+    pub(super) request: SpawnRequest,
     /// The child waited for an approval and continues.
-    pub(super) suspended: Option<Suspended>,
+    pub(super) suspended: Option<SuspendedRun>,
     pub(super) run: RunId,
     pub(super) label: Option<String>,
     pub(super) cancel: CancellationToken,
@@ -56,7 +57,7 @@ pub(super) struct ChildJob {
 /// The result of a child's run.
 pub(super) enum ChildOutcome {
     /// It waits for an approval.
-    Suspended(Box<Suspended>),
+    Suspended(Box<SuspendedRun>),
     Finished(FinishedChild),
 }
 
@@ -66,7 +67,7 @@ pub(super) struct FinishedChild {
     pub(super) text: String,
     pub(super) error: Option<String>,
     pub(super) limit: Option<LimitReached>,
-    pub(super) used: Vec<AgentUsed>,
+    pub(super) used: Vec<AgentUsage>,
 }
 
 impl ChildJob {
@@ -138,8 +139,8 @@ impl ChildJob {
             cancel,
             label,
             max_turns: request.max_turns,
-            may_suspend: request.life == ChildLife::Call,
-            seat: seat.map(|(seat, name)| seat.beside(name)),
+            may_suspend: request.lifetime == ChildLifetime::Call,
+            seat: seat.map(|(seat, name)| seat.for_member(name)),
         };
         let source = match suspended {
             Some(suspended) => RunSource::Resume(Box::new(suspended.approve_all())),
@@ -171,12 +172,12 @@ async fn expired(timeout: Option<Duration>) -> Duration {
 
 impl ChildOutcome {
     /// `path` and `budget` say what a run used that does not say so itself.
-    fn of(outcome: Result<Outcome, Error>, path: &str, budget: &Pot) -> Self {
+    fn of(outcome: Result<RunOutcome, Error>, path: &str, budget: &UsageBudget) -> Self {
         Self::Finished(match outcome {
-            Ok(Outcome::Suspended(suspended)) => return Self::Suspended(Box::new(suspended)),
-            Ok(Outcome::Done(result)) => {
+            Ok(RunOutcome::Suspended(suspended)) => return Self::Suspended(Box::new(suspended)),
+            Ok(RunOutcome::Completed(result)) => {
                 let stopped_above = || match result.summary.stop {
-                    StopReason::Limit => budget.spent_above(),
+                    StopReason::Limit => budget.exhausted_parent(),
                     _ => None,
                 };
                 FinishedChild {
@@ -187,28 +188,28 @@ impl ChildOutcome {
                     used: used_by(&result.summary, path),
                 }
             }
-            Ok(Outcome::Cancelled(summary)) => FinishedChild {
+            Ok(RunOutcome::Cancelled(summary)) => FinishedChild {
                 status: ChildStatus::Cancelled,
                 used: used_by(&summary, path),
                 text: summary.text,
                 error: None,
                 limit: None,
             },
-            Ok(Outcome::Denied { reason }) => FinishedChild::failed(reason),
+            Ok(RunOutcome::Denied { reason }) => FinishedChild::failed(reason),
             Err(error) => {
-                let used = vec![budget.used().of_agent(path)];
+                let used = vec![budget.used().into_agent_usage(path)];
                 FinishedChild { used, ..FinishedChild::failed(error.to_string()) }
             }
         })
     }
 }
 
-fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsed> {
+fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsage> {
     if !summary.agents.is_empty() {
         return summary.agents.clone();
     }
     let RunSummary { turns, usage, cost, unpriced_calls, .. } = *summary;
-    vec![AgentUsed { agent: path.to_owned(), turns, usage, cost, unpriced_calls }]
+    vec![AgentUsage { agent: path.to_owned(), turns, usage, cost, unpriced_calls }]
 }
 
 impl FinishedChild {
@@ -231,9 +232,9 @@ impl FinishedChild {
     }
 
     /// The result as the team of the parent run records it.
-    fn of_member(&self) -> MemberEnd {
+    fn of_member(&self) -> MemberOutcome {
         match self.status {
-            ChildStatus::Completed => MemberEnd::Completed(match &self.limit {
+            ChildStatus::Completed => MemberOutcome::Completed(match &self.limit {
                 Some(reached) => format!(
                     "[unfinished: it stopped at its limit of {} {}]\n{}",
                     reached.allowed,
@@ -242,16 +243,16 @@ impl FinishedChild {
                 ),
                 None => self.text.clone(),
             }),
-            ChildStatus::Cancelled => MemberEnd::Stopped(self.error.clone()),
+            ChildStatus::Cancelled => MemberOutcome::Stopped(self.error.clone()),
             ChildStatus::Failed | ChildStatus::Running => {
-                MemberEnd::Failed(self.error.clone().unwrap_or_default())
+                MemberOutcome::Failed(self.error.clone().unwrap_or_default())
             }
         }
     }
 }
 
 /// Calls a hook about a child. A panic of the hook is a warning, because callers wait for the child.
-async fn guarded(parent: &Cx, info: &SubagentInfo, hook: impl Future<Output = ()>) {
+async fn guarded(parent: &DriverContext, info: &SubagentInfo, hook: impl Future<Output = ()>) {
     if AssertUnwindSafe(hook).catch_unwind().await.is_err() {
         let message = format!("a hook panicked when it was told of {}", info.task_id);
         parent.queue.emit(EventKind::Warning { message });

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::LocalSpawner;
 use super::table::{ChildKey, ChildRecord};
-use crate::outcome::Suspended;
-use crate::subagent::{ChildAsk, ChildLife, ChildReport, ChildStatus};
+use crate::outcome::SuspendedRun;
+use crate::subagent::{ChildLifetime, ChildReport, ChildStatus, SpawnRequest};
 
 impl LocalSpawner {
     /// Takes the stored children of this call, once their approvals are decided. A denial denies the calls that they want to
@@ -19,18 +19,19 @@ impl LocalSpawner {
     pub(super) async fn take_suspended(
         &self,
         cx: &ToolCx,
-        requests: &[ChildAsk],
+        requests: &[SpawnRequest],
     ) -> Result<HashMap<u32, SuspendedChild>, ToolError> {
         if cx.state().is_empty() {
             return Ok(HashMap::new());
         }
-        let name = |request: &ChildAsk| state_name(cx.effect_key(), request.index);
+        let name = |request: &SpawnRequest| state_name(cx.effect_key(), request.index);
         let mut saved = HashMap::new();
         let mut approvals = Vec::new();
         for request in requests {
             let Some(child) = cx.state().get::<SuspendedChild>(&name(request)) else { continue };
             if let SuspendedChild::Waits(suspended) = &child {
-                let agent = self.parent()?.core.below(&request.place).map_err(ToolError::Failed)?;
+                let agent =
+                    self.parent()?.core.resolve(&request.path).map_err(ToolError::Failed)?;
                 approvals.push(ChildApproval::of(&agent.core.name, suspended));
             }
             saved.insert(request.index, child);
@@ -71,7 +72,7 @@ impl LocalSpawner {
             let saved = match &child.suspended {
                 Some(suspended) => {
                     approvals.push(ChildApproval::of(&child.report.agent, suspended));
-                    SuspendedChild::Waits(Suspended::clone(suspended))
+                    SuspendedChild::Waits(SuspendedRun::clone(suspended))
                 }
                 None => SuspendedChild::Done(child.report.clone()),
             };
@@ -92,7 +93,7 @@ impl LocalSpawner {
         state.remove(TASKS);
         for BackgroundTaskRecord { effect, index, report } in tasks {
             let key = ChildKey { effect, index };
-            self.table().insert(ChildRecord::finished(key, ChildLife::Run, report));
+            self.table().insert(ChildRecord::finished(key, ChildLifetime::Run, report));
         }
     }
 }
@@ -138,7 +139,7 @@ pub(super) enum SuspendedChild {
     /// It had ended.
     Done(ChildReport),
     /// It waits for an approval.
-    Waits(Suspended),
+    Waits(SuspendedRun),
 }
 
 impl SuspendedChild {
@@ -172,7 +173,7 @@ struct PendingToolCall {
 }
 
 impl ChildApproval {
-    fn of(agent: &str, suspended: &Suspended) -> Self {
+    fn of(agent: &str, suspended: &SuspendedRun) -> Self {
         let pending = |request: &ApprovalRequest| {
             let ApprovalRequest { id, call, hint, payload, .. } = request.clone();
             PendingToolCall { approval: id, call, hint, payload }

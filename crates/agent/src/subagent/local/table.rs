@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use provost_core::recovery::EffectKey;
-use provost_core::{AgentUsed, RunId};
+use provost_core::{AgentUsage, RunId};
 use provost_tool::ToolError;
 use tokio_util::sync::CancellationToken;
 
 use super::job::{ChildOutcome, FinishedChild};
-use crate::outcome::Suspended;
-use crate::subagent::{ChildLife, ChildReport, ChildStarted, ChildStatus, LABEL_PREFIX};
+use crate::outcome::SuspendedRun;
+use crate::subagent::{ChildLifetime, ChildReport, ChildStatus, SpawnedChild, TASK_ID_PREFIX};
 
 /// The call that asked for a child, and the child's index in that call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,12 +21,12 @@ pub(super) struct ChildKey {
 /// One child.
 pub(super) struct ChildRecord {
     pub(super) key: ChildKey,
-    life: ChildLife,
+    life: ChildLifetime,
     cancel: CancellationToken,
     /// Its usage is always empty here: [`ChildTable::take_used`] reports it.
     pub(super) report: ChildReport,
     /// The child waits for an approval.
-    pub(super) suspended: Option<Box<Suspended>>,
+    pub(super) suspended: Option<Box<SuspendedRun>>,
     /// The end of the run no longer waits for it.
     is_abandoned: bool,
 }
@@ -34,14 +34,14 @@ pub(super) struct ChildRecord {
 impl ChildRecord {
     pub(super) fn running(
         key: ChildKey,
-        life: ChildLife,
+        life: ChildLifetime,
         cancel: CancellationToken,
-        started: ChildStarted,
+        started: SpawnedChild,
     ) -> Self {
-        let ChildStarted { run, label, agent } = started;
+        let SpawnedChild { run, task_id: label, agent } = started;
         let report = ChildReport {
             run,
-            label,
+            task_id: label,
             agent,
             status: ChildStatus::Running,
             text: String::new(),
@@ -53,22 +53,22 @@ impl ChildRecord {
     }
 
     /// A child that ended before the run was suspended.
-    pub(super) fn finished(key: ChildKey, life: ChildLife, report: ChildReport) -> Self {
+    pub(super) fn finished(key: ChildKey, life: ChildLifetime, report: ChildReport) -> Self {
         let cancel = CancellationToken::new();
         Self { key, life, cancel, report, suspended: None, is_abandoned: false }
     }
 
-    pub(super) fn started(&self) -> ChildStarted {
+    pub(super) fn started(&self) -> SpawnedChild {
         self.report.started()
     }
 
     /// True if it ends with the run at the latest.
     fn is_bound(&self) -> bool {
-        self.life != ChildLife::Detached
+        self.life != ChildLifetime::Detached
     }
 
     fn has_ended(&self) -> bool {
-        self.report.status.is_over()
+        self.report.status.is_finished()
     }
 
     /// True if nothing more happens to it in this process.
@@ -84,11 +84,11 @@ pub(super) struct ChildTable {
     by_run: HashMap<RunId, usize>,
     by_key: HashMap<ChildKey, usize>,
     /// Usage of ended children that the run has not counted yet.
-    used: Vec<(RunId, Vec<AgentUsed>)>,
+    used: Vec<(RunId, Vec<AgentUsage>)>,
 }
 
 impl ChildTable {
-    pub(super) fn insert(&mut self, mut child: ChildRecord) -> ChildStarted {
+    pub(super) fn insert(&mut self, mut child: ChildRecord) -> SpawnedChild {
         let started = child.started();
         self.add_used(started.run, std::mem::take(&mut child.report.used));
         self.by_run.insert(started.run, self.children.len());
@@ -98,9 +98,9 @@ impl ChildTable {
     }
 
     /// Returns the label of the next child: only a child that may outlive its call has one, and a team member has a name.
-    pub(super) fn next_label(&self, life: ChildLife, is_member: bool) -> Option<String> {
-        let is_labelled = life != ChildLife::Call && !is_member;
-        is_labelled.then(|| format!("{LABEL_PREFIX}{}", self.labelled().count() + 1))
+    pub(super) fn next_label(&self, life: ChildLifetime, is_member: bool) -> Option<String> {
+        let is_labelled = life != ChildLifetime::Call && !is_member;
+        is_labelled.then(|| format!("{TASK_ID_PREFIX}{}", self.labelled().count() + 1))
     }
 
     pub(super) fn of_call(&self, key: &ChildKey) -> Option<&ChildRecord> {
@@ -112,7 +112,7 @@ impl ChildTable {
     }
 
     pub(super) fn labelled(&self) -> impl Iterator<Item = &ChildRecord> {
-        self.children.iter().filter(|child| child.report.label.is_some())
+        self.children.iter().filter(|child| child.report.task_id.is_some())
     }
 
     pub(super) fn of_runs(&self, runs: &[RunId]) -> impl Iterator<Item = &ChildRecord> {
@@ -150,13 +150,13 @@ impl ChildTable {
         }
     }
 
-    fn add_used(&mut self, run: RunId, used: Vec<AgentUsed>) {
+    fn add_used(&mut self, run: RunId, used: Vec<AgentUsage>) {
         if !used.is_empty() {
             self.used.push((run, used));
         }
     }
 
-    pub(super) fn take_used(&mut self) -> Vec<(RunId, Vec<AgentUsed>)> {
+    pub(super) fn take_used(&mut self) -> Vec<(RunId, Vec<AgentUsage>)> {
         std::mem::take(&mut self.used)
     }
 

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookEvent, HookPoint, Observe};
-use provost_agent::{Agent, Error, OnApproval, Outcome, RunResult, Suspended, SuspendedError};
+use provost_agent::hook::{Hook, HookEvent, HookPoint, ObserverHook};
+use provost_agent::{
+    Agent, ApprovalMode, Error, RunOutcome, RunResult, SuspendedRun, SuspendedRunError,
+};
 use provost_core::{ApprovalDecision, Env, EventKind, ToolCall};
 use provost_model::{ScriptedModel, calls, text};
 use provost_session::{MemorySessions, SessionError, SessionStore};
@@ -32,15 +34,15 @@ struct Polish;
 
 #[async_trait]
 impl Hook for Polish {
-    async fn pre_tool_use(
+    async fn before_tool_call(
         &self,
         _cx: &provost_tool::RunContext,
         call: &mut ToolCall,
-    ) -> Result<provost_agent::hook::Gate, provost_agent::hook::HookError> {
+    ) -> Result<provost_agent::hook::HookDecision, provost_agent::hook::HookError> {
         if call.name == "echo" {
             call.arguments = call.arguments.replace("buy", "sell");
         }
-        Ok(provost_agent::hook::Gate::Allow)
+        Ok(provost_agent::hook::HookDecision::Allow)
     }
 }
 
@@ -54,7 +56,7 @@ impl World {
     fn agent(&self, name: &str) -> Agent {
         let points = Arc::clone(&self.points);
         let note = move |event: &HookEvent| {
-            if matches!(event.point, HookPoint::PreToolUse | HookPoint::PostToolUse) {
+            if matches!(event.point, HookPoint::BeforeToolCall | HookPoint::AfterToolCall) {
                 let id = event.call_id.clone().unwrap();
                 points.lock().unwrap().push(format!("{:?} {id}", event.point));
             }
@@ -64,23 +66,23 @@ impl World {
             .tool(free(&self.frees))
             .tool(asking(&self.starts, &self.ends))
             .hook(Polish)
-            .hook(Observe::new(note))
+            .hook(ObserverHook::new(note))
             .sessions(self.sessions.clone())
-            .on_approval(OnApproval::Suspend)
+            .on_approval(ApprovalMode::Suspend)
             .build()
             .unwrap()
     }
 
-    async fn suspended(&self) -> Suspended {
+    async fn suspended(&self) -> SuspendedRun {
         match self.agent("tester").run("hi").session_id("s").outcome().await.unwrap() {
-            Outcome::Suspended(suspended) => suspended,
+            RunOutcome::Suspended(suspended) => suspended,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn resumed(&self, suspended: Suspended) -> RunResult {
+    async fn resumed(&self, suspended: SuspendedRun) -> RunResult {
         match self.agent("tester").resume(suspended).outcome().await.unwrap() {
-            Outcome::Done(result) => result,
+            RunOutcome::Completed(result) => result,
             other => panic!("{other:?}"),
         }
     }
@@ -92,8 +94,8 @@ impl World {
 }
 
 /// Through storage and back, as another process would read it.
-fn stored(suspended: &Suspended) -> Suspended {
-    let back = Suspended::from_bytes(&suspended.to_bytes().unwrap()).unwrap();
+fn stored(suspended: &SuspendedRun) -> SuspendedRun {
+    let back = SuspendedRun::from_bytes(&suspended.to_bytes().unwrap()).unwrap();
     assert_eq!(back, *suspended);
     back
 }
@@ -160,19 +162,19 @@ async fn an_undecided_run_stays_suspended_and_decisions_can_come_one_by_one() {
     let world = World::new([turn, text("done")]);
     let suspended = world.suspended().await;
     let outcome = world.agent("tester").resume(stored(&suspended)).outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     let ids: Vec<_> = suspended.approvals().iter().map(|question| question.id).collect();
     assert_eq!((ids.len(), world.counts()[0]), (2, 0));
 
     let suspended = suspended.decide(ids[1], ApprovalDecision::Approve).unwrap();
     let outcome = world.agent("tester").resume(stored(&suspended)).outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     assert_eq!(world.counts()[0], 1, "what is decided runs");
     assert_eq!(suspended.approvals().len(), 1);
     let twice = suspended.clone().decide(ids[1], deny("no"));
-    assert!(matches!(twice, Err(SuspendedError::Decision(_))), "an answer is good once");
+    assert!(matches!(twice, Err(SuspendedRunError::Decision(_))), "an answer is good once");
     let foreign = suspended.clone().decide(Env::simulated(9).id(), ApprovalDecision::Approve);
-    assert!(matches!(foreign, Err(SuspendedError::Decision(_))));
+    assert!(matches!(foreign, Err(SuspendedRunError::Decision(_))));
 
     let suspended = suspended.decide(ids[0], deny("no")).unwrap();
     assert_eq!(world.resumed(stored(&suspended)).await.output, "done");
@@ -189,13 +191,13 @@ async fn another_agent_and_another_version_are_refused() {
         serde_json::from_slice(&suspended.to_bytes().unwrap()).unwrap();
     value["run"]["version"] = json!(2);
     value["run"]["phase"] = json!("a shape of the future");
-    let refused = Suspended::from_bytes(value.to_string().as_bytes());
-    assert!(matches!(refused, Err(SuspendedError::Version)), "{refused:?}");
-    assert!(matches!(Suspended::from_bytes(b"{}"), Err(SuspendedError::Format(_))));
+    let refused = SuspendedRun::from_bytes(value.to_string().as_bytes());
+    assert!(matches!(refused, Err(SuspendedRunError::Version)), "{refused:?}");
+    assert!(matches!(SuspendedRun::from_bytes(b"{}"), Err(SuspendedRunError::Format(_))));
     // A value that was read without the check is refused at the door, too.
     value = serde_json::from_slice(&suspended.to_bytes().unwrap()).unwrap();
     value["run"]["version"] = json!(2);
-    let unchecked: Suspended = serde_json::from_value(value).unwrap();
+    let unchecked: SuspendedRun = serde_json::from_value(value).unwrap();
     let refused = world.agent("tester").resume(unchecked).await;
     assert!(matches!(refused, Err(Error::Start(_))), "{refused:?}");
     assert_eq!(world.counts()[0], 0, "nothing ran");
@@ -242,12 +244,12 @@ async fn an_answer_is_good_for_its_own_question_only() {
     let model = ScriptedModel::new().turn(calls([("careful", json!({}))])).turn(text("done"));
     let agent = Agent::builder("tester", model)
         .tool(twice_careful(&ends))
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let mut hints = Vec::new();
     let mut outcome = agent.run("hi").outcome().await.unwrap();
-    while let Outcome::Suspended(suspended) = outcome {
+    while let RunOutcome::Suspended(suspended) = outcome {
         assert!(hints.len() < 3, "{hints:?}");
         assert_eq!(ends.load(Ordering::SeqCst), 0, "{hints:?}");
         hints.push(suspended.approvals()[0].hint.clone().unwrap_or_default());
@@ -285,11 +287,11 @@ async fn state_travels_with_a_suspended_run() {
     let agent = Agent::builder("tester", model.clone())
         .tool(note.unwrap())
         .tool(check)
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let outcome = agent.run("hi").outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     let result = agent.resume(stored(&suspended).approve_all()).await.unwrap();
     assert_eq!(model.request(1).last_tool_result().unwrap().call_id, "call_1");
     assert_eq!(result.tool_results[1].to_text(), "remembered");
@@ -305,11 +307,11 @@ async fn s238_of_two_that_resume_the_same_bytes_at_once_one_runs_the_tool() {
         Some(_) => text("done"),
     });
     let agent = Agent::builder("twin", model).tool(guarded(&count)).build().unwrap();
-    let run = agent.run("go").session(Arc::clone(&store), "s").on_approval(OnApproval::Suspend);
-    let Outcome::Suspended(suspended) = run.outcome().await.unwrap() else { panic!() };
+    let run = agent.run("go").session(Arc::clone(&store), "s").on_approval(ApprovalMode::Suspend);
+    let RunOutcome::Suspended(suspended) = run.outcome().await.unwrap() else { panic!() };
     let bytes = suspended.to_bytes().unwrap();
     let resume = || {
-        let suspended = Suspended::from_bytes(&bytes).unwrap().approve_all();
+        let suspended = SuspendedRun::from_bytes(&bytes).unwrap().approve_all();
         agent.resume(suspended).session(Arc::clone(&store), "s").outcome()
     };
     let (first, second) = tokio::join!(resume(), resume());

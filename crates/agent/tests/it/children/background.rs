@@ -153,7 +153,7 @@ async fn s133_a_child_that_nobody_collects_is_stopped_with_its_parent() {
     let above = ScriptedModel::new().turn(background()).turn(text("done"));
     let events = events(lead(&above, &child(&below)).run("go").stream()).await;
     assert_eq!(final_text(&events), "done");
-    let last = events.iter().rfind(|event| event.level() == 1).unwrap().innermost();
+    let last = events.iter().rfind(|event| event.depth() == 1).unwrap().innermost();
     assert!(matches!(last.kind, EventKind::Cancelled), "{:?}", last.kind);
 }
 

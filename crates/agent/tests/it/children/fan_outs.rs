@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_agent::{Agent, FanOut, Outcome};
+use provost_agent::{Agent, FanOut, RunOutcome};
 use provost_core::Limits;
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_tool::{ToolError, tool_fn};
@@ -97,7 +97,7 @@ async fn a_fan_out_that_is_cancelled_ends_those_that_wait_for_their_turn_too() {
         stop.cancel();
     };
     let (outcome, ()) = tokio::join!(run, cancel);
-    assert!(matches!(outcome, Ok(Outcome::Cancelled(_))), "{outcome:?}");
+    assert!(matches!(outcome, Ok(RunOutcome::Cancelled(_))), "{outcome:?}");
     assert!(below.call_count() <= 2, "{}", below.call_count());
 }
 

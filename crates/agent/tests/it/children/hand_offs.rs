@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use provost_agent::hook::Gate;
-use provost_agent::{Agent, AgentSlot, HandOffTo, HistoryPolicy};
+use provost_agent::hook::HookDecision;
+use provost_agent::{Agent, DeferredAgent, Handoff, HistoryPolicy};
 use provost_core::{EventKind, Message, Role};
 use provost_model::{ScriptedModel, call, calls, text};
 use provost_tool::{DepType, ToolError, tool_fn};
@@ -20,16 +20,16 @@ fn target(model: &ScriptedModel) -> Agent {
     Agent::builder("billing", model.clone()).instructions("Bill.").build().unwrap()
 }
 
-fn front(model: &ScriptedModel, to: &Agent, terms: HandOffTo) -> Agent {
+fn front(model: &ScriptedModel, to: &Agent, terms: Handoff) -> Agent {
     Agent::builder("front", model.clone())
         .instructions("Front.")
-        .hand_off(to, terms)
+        .handoff(to, terms)
         .build()
         .unwrap()
 }
 
-fn money() -> HandOffTo {
-    HandOffTo::new("Money questions")
+fn money() -> Handoff {
+    Handoff::new("Money questions")
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn s147_a_hand_off_is_told_and_then_the_targets_answer() {
         ScriptedModel::new().turn(call("transfer_to_billing", json!({"reason": "money"})));
     let front = Agent::builder("front", front_model)
         .instructions("Front.")
-        .hand_off(&billing, HandOffTo::new("Money questions"))
+        .handoff(&billing, Handoff::new("Money questions"))
         .build()
         .unwrap();
     let events = events(front.run("what do I owe?").stream()).await;
@@ -80,17 +80,17 @@ async fn s147_a_hand_off_is_told_and_then_the_targets_answer() {
 
 #[tokio::test]
 async fn s151_agents_that_hand_over_to_each_other_come_to_an_end() {
-    let slot = AgentSlot::new("b");
+    let slot = DeferredAgent::new("b");
     let to = |agent: &str| call(format!("transfer_to_{agent}"), json!({}));
     let a_model = ScriptedModel::new().turn(to("b")).turn(to("b")).turn(text("a ends it"));
     let b_model = ScriptedModel::new().turn(to("a")).turn(to("a"));
     let a = Agent::builder("a", a_model)
-        .hand_off(&slot, HandOffTo::new("b"))
-        .max_hand_offs(4)
+        .handoff(&slot, Handoff::new("b"))
+        .max_handoffs(4)
         .build()
         .unwrap();
-    let b = Agent::builder("b", b_model).hand_off(&a, HandOffTo::new("a")).build().unwrap();
-    slot.fill(&b).unwrap();
+    let b = Agent::builder("b", b_model).handoff(&a, Handoff::new("a")).build().unwrap();
+    slot.set(&b).unwrap();
     let result = a.run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("a ends it", "a"));
 }
@@ -117,11 +117,11 @@ async fn s144_a_call_of_an_unknown_tool_hands_nothing_over() {
 async fn s145_a_chain_ends_with_the_last_agents_answer() {
     let last = Agent::builder("c", ScriptedModel::new().turn(text("from c"))).build().unwrap();
     let middle = Agent::builder("b", ScriptedModel::new().turn(transfer("c")))
-        .hand_off(&last, HandOffTo::new("c"))
+        .handoff(&last, Handoff::new("c"))
         .build()
         .unwrap();
     let first = Agent::builder("a", ScriptedModel::new().turn(transfer("b")))
-        .hand_off(&middle, HandOffTo::new("b"))
+        .handoff(&middle, Handoff::new("b"))
         .build()
         .unwrap();
     let result = first.run("go").await.unwrap();
@@ -180,8 +180,8 @@ async fn of_two_hand_offs_in_one_turn_the_first_counts() {
     let second = Agent::builder("second", two.clone()).build().unwrap();
     let both = [("transfer_to_first", json!({})), ("transfer_to_second", json!({}))];
     let lead = Agent::builder("lead", ScriptedModel::new().turn(calls(both)))
-        .hand_off(&first, HandOffTo::new("First"))
-        .hand_off(&second, HandOffTo::new("Second"))
+        .handoff(&first, Handoff::new("First"))
+        .handoff(&second, Handoff::new("Second"))
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().agent, "first");
@@ -192,7 +192,7 @@ async fn of_two_hand_offs_in_one_turn_the_first_counts() {
 async fn a_hand_off_that_is_refused_leaves_the_conversation_where_it_is() {
     let below = ScriptedModel::new();
     let above = ScriptedModel::new().turn(transfer("billing")).turn(text("then I answer"));
-    let terms = money().on(|_| Gate::Deny("billing is closed".to_owned()));
+    let terms = money().guard(|_| HookDecision::Deny("billing is closed".to_owned()));
     let result = front(&above, &target(&below), terms).run("hi").await.unwrap();
     assert_eq!((result.output.as_str(), below.call_count()), ("then I answer", 0));
     assert!(told(&above, 1).contains("billing is closed"), "{}", told(&above, 1));

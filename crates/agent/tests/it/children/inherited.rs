@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::hook::{Hook, HookEvent};
-use provost_agent::{Agent, Delegate, HooksFor, OnApproval, Outcome};
+use provost_agent::{Agent, ApprovalMode, HookInheritance, RunOutcome, Subagent};
 use provost_core::usage::limits::Limits;
 use provost_core::{ApprovalDecision, EventKind, Usage};
 use provost_model::{ScriptedModel, call, text};
@@ -34,13 +34,13 @@ impl Hook for Seen {
     }
 }
 
-async fn agents_seen(hooks: HooksFor) -> Vec<String> {
+async fn agents_seen(hooks: HookInheritance) -> Vec<String> {
     let below = ScriptedModel::new().turn(text("forty-two"));
     let above =
         ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
     let seen = Seen::default();
     let lead = Agent::builder("lead", above)
-        .subagent(&child(&below), Delegate::new("Does one thing").hooks(hooks))
+        .subagent(&child(&below), Subagent::new("Does one thing").hooks(hooks))
         .hook(seen.clone())
         .build()
         .unwrap();
@@ -53,9 +53,9 @@ async fn agents_seen(hooks: HooksFor) -> Vec<String> {
 
 #[tokio::test]
 async fn hooks_of_the_run_above_see_its_children_unless_they_are_told_not_to() {
-    assert_eq!(agents_seen(HooksFor::Inherit).await, ["lead", "lead/child"]);
-    assert_eq!(agents_seen(HooksFor::Own).await, ["lead"]);
-    assert_eq!(agents_seen(HooksFor::None).await, ["lead"]);
+    assert_eq!(agents_seen(HookInheritance::Inherit).await, ["lead", "lead/child"]);
+    assert_eq!(agents_seen(HookInheritance::OwnOnly).await, ["lead"]);
+    assert_eq!(agents_seen(HookInheritance::None).await, ["lead"]);
 }
 
 /// A child whose tool needs a person's yes.
@@ -79,7 +79,7 @@ async fn a_childs_question_reaches_whoever_answers_for_its_parent_with_the_real_
     let asked = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&asked);
     let agent = lead(&above, &careful(&below, &count));
-    let run = agent.run("go").on_approval(OnApproval::ask(move |request| {
+    let run = agent.run("go").on_approval(ApprovalMode::callback(move |request| {
         note.lock().unwrap().push(request.call.name);
         async { Ok(ApprovalDecision::Approve) }
     }));
@@ -96,7 +96,7 @@ async fn whoever_reads_the_parents_events_answers_the_childs_question() {
     let count = Arc::new(AtomicUsize::new(0));
     let (below, above) = careful_scripts();
     let agent = lead(&above, &careful(&below, &count));
-    let mut stream = agent.run("go").on_approval(OnApproval::Events).stream();
+    let mut stream = agent.run("go").on_approval(ApprovalMode::Interactive).stream();
     let handle = stream.handle();
     while let Some(event) = stream.next().await {
         if let EventKind::ApprovalNeeded { request } = &event.innermost().kind {
@@ -112,13 +112,13 @@ async fn s238_a_child_that_waits_for_a_person_suspends_its_parent_and_goes_on_wi
     let count = Arc::new(AtomicUsize::new(0));
     let (below, above) = careful_scripts();
     let agent = lead(&above, &careful(&below, &count));
-    let outcome = agent.run("go").on_approval(OnApproval::Suspend).outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let outcome = agent.run("go").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     assert!(suspended.approvals()[0].hint.as_deref().unwrap().contains("child wants to call echo"));
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 0);
     let stored = suspended.to_bytes().unwrap();
-    let again = provost_agent::Suspended::from_bytes(&stored).unwrap().approve_all();
-    let result = agent.resume(again).on_approval(OnApproval::Suspend).await.unwrap();
+    let again = provost_agent::SuspendedRun::from_bytes(&stored).unwrap().approve_all();
+    let result = agent.resume(again).on_approval(ApprovalMode::Suspend).await.unwrap();
     assert_eq!(result.output, "done");
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1);
     assert_eq!((below.call_count(), told(&above, 1).as_str()), (2, "it is done"));
@@ -145,12 +145,12 @@ async fn agents_inside_agents_end_at_the_depth_limit() {
     let middle_model =
         ScriptedModel::new().turn(call("child", json!({"task": "x"}))).turn(text("middle"));
     let middle = Agent::builder("middle", middle_model.clone())
-        .subagent(&child(&bottom), Delegate::new("Deeper"))
+        .subagent(&child(&bottom), Subagent::new("Deeper"))
         .build()
         .unwrap();
     let above = ScriptedModel::new().turn(call("middle", json!({"task": "x"}))).turn(text("top"));
     let lead = Agent::builder("lead", above)
-        .subagent(&middle, Delegate::new("Deep"))
+        .subagent(&middle, Subagent::new("Deep"))
         .limits(Limits { depth: Some(1), ..Limits::default() })
         .build()
         .unwrap();
@@ -168,8 +168,8 @@ async fn a_run_that_is_cancelled_takes_its_children_with_it() {
     let mut ended_below = false;
     while let Some(event) = stream.next().await {
         match &event.innermost().kind {
-            EventKind::TurnStarted { .. } if event.level() == 1 => handle.cancel(),
-            EventKind::Cancelled if event.level() == 1 => ended_below = true,
+            EventKind::TurnStarted { .. } if event.depth() == 1 => handle.cancel(),
+            EventKind::Cancelled if event.depth() == 1 => ended_below = true,
             _ => {}
         }
     }

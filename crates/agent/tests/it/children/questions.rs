@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, Delegate, FanOut, HandOffTo, OnApproval, Outcome, Team};
+use provost_agent::{Agent, ApprovalMode, FanOut, Handoff, RunOutcome, Subagent, Team};
 use provost_core::{ApprovalDecision, EventKind};
 use provost_model::{ScriptedModel, call, text};
 use provost_tool::Approval;
@@ -16,7 +16,7 @@ use super::{lead, told};
 use crate::support::{echo, events};
 
 /// A child whose tool needs a person's yes.
-fn careful(count: &Arc<AtomicUsize>, answers: OnApproval) -> Agent {
+fn careful(count: &Arc<AtomicUsize>, answers: ApprovalMode) -> Agent {
     let model =
         ScriptedModel::new().turn(call("echo", json!({"text": "boom"}))).turn(text("it is done"));
     let tool = echo(count).with_spec(|spec| spec.approval(Approval::Always));
@@ -25,10 +25,10 @@ fn careful(count: &Arc<AtomicUsize>, answers: OnApproval) -> Agent {
 
 #[tokio::test]
 async fn a_child_that_would_suspend_is_answered_where_the_run_above_is() {
-    for (answers, ran) in [(OnApproval::Approve, 1), (OnApproval::Deny, 0)] {
+    for (answers, ran) in [(ApprovalMode::AutoApprove, 1), (ApprovalMode::Deny, 0)] {
         let count = Arc::new(AtomicUsize::new(0));
         let above = ScriptedModel::new().turn(task("child")).turn(text("done"));
-        let agent = lead(&above, &careful(&count, OnApproval::Suspend));
+        let agent = lead(&above, &careful(&count, ApprovalMode::Suspend));
         let result = agent.run("go").on_approval(answers).await.unwrap();
         assert_eq!((told(&above, 1).as_str(), count.load(Ordering::SeqCst)), ("it is done", ran));
         assert!(result.state.is_empty(), "{:?}", result.state);
@@ -38,18 +38,18 @@ async fn a_child_that_would_suspend_is_answered_where_the_run_above_is() {
 #[tokio::test(start_paused = true)]
 async fn a_question_by_events_that_nobody_reads_is_denied() {
     let count = Arc::new(AtomicUsize::new(0));
-    let asking = careful(&count, OnApproval::Events);
+    let asking = careful(&count, ApprovalMode::Interactive);
     let above = ScriptedModel::new().turn(task("child")).turn(text("done"));
     let minute = Duration::from_secs(60);
     let run = tokio::time::timeout(minute, lead(&above, &asking).run("go").outcome());
-    assert!(matches!(run.await.unwrap().unwrap(), Outcome::Done(_)));
+    assert!(matches!(run.await.unwrap().unwrap(), RunOutcome::Completed(_)));
     let handing = ScriptedModel::new().turn(call("transfer_to_child", json!({})));
     let handing = Agent::builder("first", handing)
-        .hand_off(&careful(&count, OnApproval::Events), HandOffTo::new("All else"))
+        .handoff(&careful(&count, ApprovalMode::Interactive), Handoff::new("All else"))
         .build()
         .unwrap();
     let run = tokio::time::timeout(minute, handing.run("go").outcome());
-    assert!(matches!(run.await.unwrap().unwrap(), Outcome::Done(_)));
+    assert!(matches!(run.await.unwrap().unwrap(), RunOutcome::Completed(_)));
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
@@ -65,8 +65,8 @@ async fn a_member_can_be_answered_after_its_lead_has_answered() {
         .turn(call("spawn_teammate", json!({"name": "writer", "task": "write"})))
         .turn(text("done"));
     let agent = Agent::builder("lead", above)
-        .team(Team::new("press").member(&writer, "Writes"))
-        .on_approval(OnApproval::Events)
+        .team(Team::new("press").template(&writer, "Writes"))
+        .on_approval(ApprovalMode::Interactive)
         .build()
         .unwrap();
     let mut stream = agent.run("go").stream();
@@ -96,8 +96,8 @@ async fn a_detached_child_that_asks_after_the_end_is_denied() {
     let below = Agent::builder("child", model).tool(tool).build().unwrap();
     let above = ScriptedModel::new().turn(background("child")).turn(text("done"));
     let agent = Agent::builder("lead", above)
-        .subagent(&below, Delegate::new("Does one thing").detached())
-        .on_approval(OnApproval::Events)
+        .subagent(&below, Subagent::new("Does one thing").detached())
+        .on_approval(ApprovalMode::Interactive)
         .build()
         .unwrap();
     events(agent.run("go").stream()).await;
@@ -115,25 +115,25 @@ async fn each_question_of_an_agent_deep_below_is_asked_with_the_real_call() {
     let leaf = Agent::builder("leaf", leaf).tool(tool).build().unwrap();
     let middle = ScriptedModel::new().turn(task("leaf")).turn(text("middle"));
     let middle = Agent::builder("middle", middle)
-        .subagent(&leaf, Delegate::new("Does one thing"))
+        .subagent(&leaf, Subagent::new("Does one thing"))
         .build()
         .unwrap();
     let above = ScriptedModel::new().turn(task("middle")).turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .subagent(&middle, Delegate::new("Asks another"))
-        .on_approval(OnApproval::Suspend)
+        .subagent(&middle, Subagent::new("Asks another"))
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let mut outcome = agent.run("go").outcome().await.unwrap();
     for _ in 0..2 {
-        let Outcome::Suspended(waits) = outcome else { panic!("it did not wait: {outcome:?}") };
+        let RunOutcome::Suspended(waits) = outcome else { panic!("it did not wait: {outcome:?}") };
         let request = waits.approvals()[0];
         let hint = "middle wants to call leaf (leaf wants to call echo)";
         assert_eq!(request.hint.as_deref(), Some(hint));
         assert!(request.payload.as_ref().unwrap().to_string().contains("boom"), "{request:?}");
         outcome = agent.resume(waits.approve_all()).outcome().await.unwrap();
     }
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+    assert!(matches!(outcome, RunOutcome::Completed(_)), "{outcome:?}");
     assert_eq!((told(&above, 1).as_str(), count.load(Ordering::SeqCst)), ("middle", 2));
 }
 
@@ -151,10 +151,10 @@ async fn a_no_to_one_task_leaves_the_others_what_they_came_to() {
     let above = ScriptedModel::new().turn(call("each", tasks)).turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
         .fan_out(&below, FanOut::new("each", "Does all"))
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
-    let Outcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
+    let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
         panic!("it did not wait")
     };
     let result = agent.resume(waits.deny_all("too loud")).await.unwrap();

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::hook::{Hook, SubagentInfo};
 use provost_agent::{
-    Agent, AgentSlot, Delegate, FanOut, HandOffTo, LimitDecision, OnApproval, Outcome, Team,
+    Agent, ApprovalMode, DeferredAgent, FanOut, Handoff, LimitDecision, RunOutcome, Subagent, Team,
 };
 use provost_core::usage::limits::{Limits, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{EventKind, Usage};
@@ -72,24 +72,24 @@ async fn what_the_next_agent_started_ends_with_a_run_that_fails() {
     let spawn = call("spawn_teammate", json!({"name": "hanging", "task": "think"}));
     let of_team = ScriptedModel::new().turn(spawn).turn(failing());
     let of_child = ScriptedModel::new().turn(background("hanging")).turn(failing());
-    let team = Team::new("press").member(&hanging(&alive), "Hangs");
+    let team = Team::new("press").template(&hanging(&alive), "Hangs");
     let next = [
         Agent::builder("next", of_team).team(team).build().unwrap(),
         Agent::builder("next", of_child)
-            .subagent(&hanging(&alive), Delegate::new("Hangs"))
+            .subagent(&hanging(&alive), Subagent::new("Hangs"))
             .build()
             .unwrap(),
     ];
     for next in next {
         let first = ScriptedModel::new().turn(call("transfer_to_next", json!({})));
         let first = Agent::builder("first", first)
-            .hand_off(&next, HandOffTo::new("All else"))
+            .handoff(&next, Handoff::new("All else"))
             .build()
             .unwrap();
         let mut stream = first.run("go").stream();
         let mut began = false;
         while let Some(event) = stream.next().await {
-            began |= event.level() == 1;
+            began |= event.depth() == 1;
         }
         assert!(began && stream.outcome().await.is_err());
         assert_eq!(alive.load(Ordering::SeqCst), 0);
@@ -106,11 +106,13 @@ async fn a_cancelled_run_counts_what_its_children_used() {
     let mut stream = lead(&above, &below).run("go").stream();
     let handle = stream.handle();
     while let Some(event) = stream.next().await {
-        if event.level() == 1 && matches!(event.innermost().kind, EventKind::ToolStarted { .. }) {
+        if event.depth() == 1 && matches!(event.innermost().kind, EventKind::ToolStarted { .. }) {
             handle.cancel();
         }
     }
-    let Outcome::Cancelled(summary) = stream.outcome().await.unwrap() else { panic!("it ended") };
+    let RunOutcome::Cancelled(summary) = stream.outcome().await.unwrap() else {
+        panic!("it ended")
+    };
     assert_eq!((summary.usage, alive.load(Ordering::SeqCst)), (Usage::new(110, 11), 0));
 }
 
@@ -122,7 +124,7 @@ async fn an_extended_limit_holds_for_children_too() {
         .turn(task("child").usage(Usage::new(10, 1)))
         .turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .subagent(&child(&below), Delegate::new("Does one thing"))
+        .subagent(&child(&below), Subagent::new("Does one thing"))
         .limits(Limits { total_tokens: Some(100), ..Limits::default() })
         .ask_at_limit(|_| async { Ok(LimitDecision::Extend { message: None }) })
         .build()
@@ -142,12 +144,12 @@ async fn what_was_used_before_a_run_was_suspended_counts_for_its_children() {
     let count = Arc::new(AtomicUsize::new(0));
     let agent = Agent::builder("lead", above)
         .tool(echo(&count).with_spec(|spec| spec.approval(Approval::Always)))
-        .subagent(&child(&below), Delegate::new("Does one thing"))
+        .subagent(&child(&below), Subagent::new("Does one thing"))
         .limits(Limits { total_tokens: Some(100), ..Limits::default() })
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
-    let Outcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
+    let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
         panic!("it did not wait")
     };
     let result = agent.resume(waits.approve_all()).await.unwrap();
@@ -158,9 +160,9 @@ async fn what_was_used_before_a_run_was_suspended_counts_for_its_children() {
 #[tokio::test]
 async fn a_hand_off_to_an_agent_that_was_never_given_is_refused() {
     let above = ScriptedModel::new().turn(call("transfer_to_ghost", json!({}))).turn(text("mine"));
-    let ghost = AgentSlot::new("ghost");
+    let ghost = DeferredAgent::new("ghost");
     let agent = Agent::builder("first", above.clone())
-        .hand_off(&ghost, HandOffTo::new("All else"))
+        .handoff(&ghost, Handoff::new("All else"))
         .build()
         .unwrap();
     let result = agent.run("go").await.unwrap();
@@ -212,7 +214,7 @@ async fn after_a_hand_off_the_type_is_asked_for_as_the_next_model_can_give_it() 
         .turn(call("transfer_to_next", json!({})));
     let first = Agent::builder("first", first)
         .output::<Count>()
-        .hand_off(&to, HandOffTo::new("All else"))
+        .handoff(&to, Handoff::new("All else"))
         .build()
         .unwrap();
     assert_eq!(first.run("go").await.unwrap().output, Count { n: 5 });
@@ -241,12 +243,12 @@ async fn background_work_of_a_suspended_run_keeps_its_name_and_says_that_it_was_
         .tool(tool.unwrap().with_spec(|spec| spec.approval(Approval::Always)))
         .subagent(
             &Agent::builder("child", below).tool(echo(&count)).build().unwrap(),
-            Delegate::new("Does one thing"),
+            Subagent::new("Does one thing"),
         )
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
-    let Outcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
+    let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
         panic!("it did not wait")
     };
     let result = agent.resume(waits.approve_all()).await.unwrap();

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::context::{
-    self, ContextError, Estimate, FitInput, Fitted, Sliding, Summarize, Truncate, count_request,
+    self, CompactionInput, CompactionResult, ContextError, Estimate, SlidingWindow, Summarize,
+    Truncate, count_request,
 };
-use provost_agent::hook::{Hook, HookError, ModelEnd};
+use provost_agent::hook::{Hook, HookError, ModelCallEnd};
 use provost_agent::{Agent, Error};
 use provost_core::{Compaction, ErrorKind, Event, EventKind, Message, Role, Usage};
 use provost_model::{ChatRequest, ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
@@ -56,10 +57,10 @@ impl Hook for Notes {
         self.0.lock().unwrap().push(compaction.strategy.clone());
     }
 
-    async fn post_model_call(
+    async fn after_model_call(
         &self,
         _cx: &RunContext,
-        end: &mut ModelEnd<'_>,
+        end: &mut ModelCallEnd<'_>,
     ) -> Result<(), HookError> {
         if let Err(error) = end.outcome {
             self.0.lock().unwrap().push(error.class.as_str().to_owned());
@@ -109,7 +110,7 @@ async fn a_session_stays_whole_when_a_run_is_compacted_on_its_way() {
     agent.run("go").session_id("s").await.unwrap();
     assert!(writer.call_count() >= 2);
     let messages = stored(&store, "s").await;
-    let active = context::active(&messages).to_vec();
+    let active = context::since_last_summary(&messages).to_vec();
     assert_eq!(active[0].text(), format!("summary {}", writer.call_count() - 1));
     assert_eq!(active[1].text(), "go", "the question is kept word for word");
     assert_well_formed(&active);
@@ -127,7 +128,8 @@ async fn a_session_stays_whole_when_a_run_is_compacted_on_its_way() {
 #[tokio::test]
 async fn the_budget_is_the_models_window_less_the_reserve() {
     let ask = async |reserve: Option<u64>| {
-        let (strategy, asked) = by(|input: FitInput<'_>| Fitted::messages(input.messages));
+        let (strategy, asked) =
+            by(|input: CompactionInput<'_>| CompactionResult::messages(input.messages));
         let model = ScriptedModel::new().turn(text("hi"));
         let model = model.with_info(|info| info.context_window = Some(4200));
         let agent = Agent::builder("tester", model).context(strategy);
@@ -178,7 +180,7 @@ async fn a_conversation_the_provider_refuses_is_compacted_and_tried_once_more() 
 #[tokio::test]
 async fn it_is_tried_once_more_also_where_the_window_is_not_known() {
     let model = ScriptedModel::new().turn(too_long()).turn(text("now it fits"));
-    let agent = Agent::builder("tester", model.clone()).context(Sliding::keep_last(3));
+    let agent = Agent::builder("tester", model.clone()).context(SlidingWindow::keep_last(3));
     let result = agent.build().unwrap().run("go").history(history()).await.unwrap();
     assert_eq!(result.output, "now it fits");
     assert!(size(&model.request(1)) < size(&model.request(0)));
@@ -223,9 +225,9 @@ async fn what_cannot_fit_fails_before_the_model_is_asked() {
 
 #[tokio::test]
 async fn a_strategy_that_tears_calls_from_results_is_repaired() {
-    let (strategy, _) = by(|input: FitInput<'_>| {
+    let (strategy, _) = by(|input: CompactionInput<'_>| {
         let whole = input.messages.iter().filter(|message| message.role != Role::Tool);
-        Fitted::messages(whole.cloned().collect::<Vec<_>>())
+        CompactionResult::messages(whole.cloned().collect::<Vec<_>>())
     });
     let two = [("wordy", json!({})), ("wordy", json!({}))];
     let model = ScriptedModel::new().turn(calls(two)).turn(text("done"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_agent::context::Summarize;
 use provost_agent::{
-    Agent, AtLimit, Delegate, Error, HandOffTo, HistoryPolicy, LimitDecision, RunResult,
+    Agent, Error, Handoff, HistoryPolicy, LimitDecision, OnLimit, RunResult, Subagent,
 };
 use provost_core::{LimitKind, Limits, StopReason, Usage};
 use provost_model::{
@@ -91,7 +91,7 @@ async fn m4_a_hand_off_does_not_lead_to_another_model() {
     let clerk = Agent::builder("cashier", bad.clone()).build().unwrap();
     let good = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
     let lead = Agent::builder("clerk", named("good", good))
-        .hand_off(&clerk, HandOffTo::new("pays"))
+        .handoff(&clerk, Handoff::new("pays"))
         .oversight(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
@@ -99,9 +99,9 @@ async fn m4_a_hand_off_does_not_lead_to_another_model() {
     assert_eq!(bad.call_count(), 0);
     // Neither does the summary that the other one is to get.
     let good = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
-    let to = HandOffTo::new("pays").history(HistoryPolicy::summary(bad.clone()));
+    let to = Handoff::new("pays").history(HistoryPolicy::summary(bad.clone()));
     let lead = Agent::builder("clerk", named("good", good))
-        .hand_off(&Agent::builder("cashier", one_call()).build().unwrap(), to)
+        .handoff(&Agent::builder("cashier", one_call()).build().unwrap(), to)
         .oversight(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
@@ -115,7 +115,7 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
     let child = Agent::builder("helper", bad.clone()).build().unwrap();
     let good = ScriptedModel::new().turn(call("helper", json!({"task": "x"}))).turn(text("done"));
     let lead = Agent::builder("clerk", named("good", good.clone()))
-        .subagent(&child, Delegate::new("Helps"))
+        .subagent(&child, Subagent::new("Helps"))
         .oversight(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
@@ -162,7 +162,7 @@ async fn m4_nobody_extends_what_a_policy_gives() {
     let agent = Agent::builder("clerk", model.clone())
         .tool(super::pay(&Arc::default()))
         .limits(Limits { total_tokens: Some(150), ..Limits::default() })
-        .at_limit(AtLimit::Ask)
+        .at_limit(OnLimit::Ask)
         .ask_at_limit(|_| std::future::ready(Ok(LimitDecision::Extend { message: None })))
         .oversight(house.oversight())
         .build()
@@ -192,7 +192,7 @@ async fn m4_children_use_the_tokens_of_the_run_above() {
     let asks = call("helper", json!({"task": "x"})).usage(Usage::new(40, 10));
     let above = ScriptedModel::new().turn(asks).turn(text("never"));
     let lead = Agent::builder("clerk", above.clone())
-        .subagent(&child, Delegate::new("Helps"))
+        .subagent(&child, Subagent::new("Helps"))
         .oversight(giving(250).oversight())
         .build()
         .unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use provost_agent::{Agent, OnApproval, Outcome};
+use provost_agent::{Agent, ApprovalMode, RunOutcome};
 use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest};
 use provost_model::{ScriptedModel, text};
@@ -25,10 +25,10 @@ fn started_by(principal: &str) -> Origin {
 }
 
 /// Remembers what was asked and always says the same.
-fn answering(decision: ApprovalDecision) -> (OnApproval, Arc<Mutex<Vec<ApprovalRequest>>>) {
+fn answering(decision: ApprovalDecision) -> (ApprovalMode, Arc<Mutex<Vec<ApprovalRequest>>>) {
     let asked: Arc<Mutex<Vec<ApprovalRequest>>> = Arc::default();
     let seen = Arc::clone(&asked);
-    let ask = OnApproval::ask(move |request| {
+    let ask = ApprovalMode::callback(move |request| {
         seen.lock().unwrap().push(request);
         std::future::ready(Ok(decision.clone()))
     });
@@ -55,7 +55,7 @@ async fn a_yes_counts_if_enough_different_people_who_count_gave_it() {
         assert_eq!(paid_so_often(&paid), times, "{decision:?} {requester}");
         let asked = asked.lock().unwrap();
         let approvers = asked[0].approvers.as_deref().unwrap();
-        assert_eq!((asked.len(), approvers.required, approvers.not_requester), (1, 2, true));
+        assert_eq!((asked.len(), approvers.required, approvers.exclude_requester), (1, 2, true));
         assert_eq!(run.text, "done");
         let told = run.messages.iter().flat_map(|message| message.tool_results()).next().unwrap();
         let refusal = "it needs the approval of 2 of `ada`, `bob`, `eve`";
@@ -72,7 +72,7 @@ async fn one_yes_of_anybody_is_asked_for_as_it_always_was() {
     let asked = serde_json::to_value(&asked.lock().unwrap()[0]).unwrap();
     assert_eq!(asked.get("approvers"), None, "{asked}");
     let plain = Approvers::default();
-    assert!(plain.is_plain());
+    assert!(plain.is_default());
 }
 
 #[tokio::test]
@@ -82,12 +82,14 @@ async fn a_suspended_run_goes_on_when_enough_have_said_yes() {
     {
         let (house, paid) = (Shifting::new([two_others()]), Arc::default());
         let agent = house.agent(&paid, one_call());
-        let run = agent.run("pay").origin(started_by("ada")).on_approval(OnApproval::Suspend);
-        let Outcome::Suspended(waits) = run.outcome().await.unwrap() else { panic!("no question") };
+        let run = agent.run("pay").origin(started_by("ada")).on_approval(ApprovalMode::Suspend);
+        let RunOutcome::Suspended(waits) = run.outcome().await.unwrap() else {
+            panic!("no question")
+        };
         let question = waits.approvals()[0].id;
         let waits = waits.decide(question, decision.clone()).unwrap();
-        let run = agent.resume(waits).origin(started_by("ada")).on_approval(OnApproval::Suspend);
-        let asked_again = matches!(run.outcome().await.unwrap(), Outcome::Suspended(_));
+        let run = agent.resume(waits).origin(started_by("ada")).on_approval(ApprovalMode::Suspend);
+        let asked_again = matches!(run.outcome().await.unwrap(), RunOutcome::Suspended(_));
         assert_eq!(asked_again, !goes_on, "{decision:?}");
         assert_eq!(paid_so_often(&paid), u32::from(goes_on), "{decision:?}");
     }
@@ -160,15 +162,17 @@ async fn the_newest_answer_to_what_was_asked_again_counts() {
     let asks = |revision| Policy::rule("approval_required").revision(revision);
     let paid = Arc::default();
     let start = Shifting::new([asks("1")]).agent(&paid, one_call());
-    let run = start.run("pay").on_approval(OnApproval::Suspend).outcome().await.unwrap();
-    let Outcome::Suspended(waits) = run else { panic!("no question") };
+    let run = start.run("pay").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+    let RunOutcome::Suspended(waits) = run else { panic!("no question") };
     let later = Shifting::new([asks("2")]);
     let model = ScriptedModel::new().turn(text("done"));
     let later = Agent::builder("clerk", model).tool(pay(&paid)).oversight(later.oversight());
     let later = later.build().unwrap();
-    let again = later.resume(waits.approve_all()).on_approval(OnApproval::Suspend);
-    let Outcome::Suspended(waits) = again.outcome().await.unwrap() else { panic!("not asked") };
-    let ended = later.resume(waits.deny_all("no")).on_approval(OnApproval::Suspend);
-    let Outcome::Done(ended) = ended.outcome().await.unwrap() else { panic!("asked once more") };
+    let again = later.resume(waits.approve_all()).on_approval(ApprovalMode::Suspend);
+    let RunOutcome::Suspended(waits) = again.outcome().await.unwrap() else { panic!("not asked") };
+    let ended = later.resume(waits.deny_all("no")).on_approval(ApprovalMode::Suspend);
+    let RunOutcome::Completed(ended) = ended.outcome().await.unwrap() else {
+        panic!("asked once more")
+    };
     assert_eq!((ended.text.as_str(), paid_so_often(&paid)), ("done", 0));
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookError, ToolFailure};
-use provost_agent::{Agent, BuildError, LimitDecision, OnApproval, Outcome};
-use provost_core::{Image, Limits, ResultPart, StopReason, ToolResult};
+use provost_agent::{Agent, ApprovalMode, BuildError, LimitDecision, RunOutcome};
+use provost_core::{Image, Limits, StopReason, ToolResult, ToolResultPart};
 use provost_model::{ChatRequest, NativeOutput, ScriptedModel, Turn, call, calls, text};
 use provost_tool::{Approval, FnTool, RunContext, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
@@ -99,7 +99,7 @@ struct Remove(AtomicUsize);
 
 #[async_trait]
 impl Hook for Remove {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _: &RunContext,
         request: &mut ChatRequest,
@@ -133,7 +133,7 @@ async fn a_tool_that_a_hook_took_away_cannot_run_in_that_turn() {
 /// A tool that fails with a picture and notes for the application.
 fn failing() -> FnTool {
     tool_fn("failing", "Fails in detail", |_cx, _args: Say| async {
-        let picture = ResultPart::Image(Image::url("https://example.org/screen.png"));
+        let picture = ToolResultPart::Image(Image::url("https://example.org/screen.png"));
         Ok::<_, ToolError>(
             ToolOutput::error("bad").with(picture).with_metadata(json!({ "code": 7 })),
         )
@@ -169,7 +169,7 @@ async fn a_failure_keeps_its_parts_and_metadata() {
     let result = failed(/*rescued*/ false).await;
     assert!(result.is_error);
     assert_eq!((result.parts.len(), result.to_text().as_str()), (2, "bad"));
-    assert!(matches!(result.parts[1], ResultPart::Image(_)));
+    assert!(matches!(result.parts[1], ToolResultPart::Image(_)));
     assert_eq!(result.metadata, Some(json!({ "code": 7 })));
 }
 
@@ -190,13 +190,15 @@ async fn an_approved_call_runs_also_if_its_tool_was_withdrawn_meanwhile() {
         .turn(text("done"));
     let agent = Agent::builder("tester", model.clone())
         .tool(tool)
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .build()
         .unwrap();
-    let Outcome::Suspended(suspended) = agent.run("hi").outcome().await.unwrap() else { panic!() };
+    let RunOutcome::Suspended(suspended) = agent.run("hi").outcome().await.unwrap() else {
+        panic!()
+    };
     assert_eq!(suspended.approvals().len(), 1, "wrong arguments are not worth a question");
     let outcome = agent.resume(suspended.approve_all()).outcome().await.unwrap();
-    let Outcome::Done(result) = outcome else { panic!() };
+    let RunOutcome::Completed(result) = outcome else { panic!() };
     assert_eq!(*heard.lock().unwrap(), ["b"]);
     assert_eq!(result.tool_results.iter().filter(|result| !result.is_error).count(), 1);
     assert!(model.request(1).tools.is_empty(), "it is withdrawn from then on");

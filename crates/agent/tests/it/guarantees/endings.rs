@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, AgentBuilder, OnApproval, Outcome, RunStream, Suspended};
+use provost_agent::{Agent, AgentBuilder, ApprovalMode, RunOutcome, RunStream, SuspendedRun};
 use provost_core::{Env, Event, EventKind, LimitKind, Limits, StopReason};
 use provost_model::{ScriptedModel, Turn, call, calls, text};
 use provost_tool::Approval;
@@ -19,13 +19,15 @@ fn waiting(count: &Arc<AtomicUsize>) -> AgentBuilder {
     let model = ScriptedModel::new().turn(call("echo", json!({ "text": "a" }))).turn(text("done"));
     Agent::builder("tester", model)
         .tool(echo(count).with_spec(|spec| spec.approval(Approval::Always)))
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
 }
 
-async fn suspended(agent: &Agent) -> Suspended {
-    let Outcome::Suspended(suspended) = agent.run("hi").outcome().await.unwrap() else { panic!() };
+async fn suspended(agent: &Agent) -> SuspendedRun {
+    let RunOutcome::Suspended(suspended) = agent.run("hi").outcome().await.unwrap() else {
+        panic!()
+    };
     let bytes = suspended.to_bytes().unwrap();
-    Suspended::from_bytes(&bytes).unwrap().approve_all()
+    SuspendedRun::from_bytes(&bytes).unwrap().approve_all()
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,7 +38,7 @@ async fn the_time_a_run_was_away_does_not_count() {
     let suspended = suspended(&agent).await;
     env.advance(Duration::from_secs(3600));
     let outcome = agent.resume(suspended).outcome().await.unwrap();
-    let Outcome::Done(result) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Completed(result) = outcome else { panic!("{outcome:?}") };
     assert_eq!((result.output.as_str(), &result.limit), ("done", &None));
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
@@ -55,7 +57,7 @@ async fn the_time_a_run_had_used_before_counts() {
     let agent = Agent::builder("tester", model)
         .tool(slow.unwrap())
         .tool(endless(&alive).with_spec(|spec| spec.approval(Approval::Always)))
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .limits(limits)
         .env(env.clone())
         .build()
@@ -64,14 +66,14 @@ async fn the_time_a_run_had_used_before_counts() {
     env.advance(Duration::from_secs(3600));
     let start = tokio::time::Instant::now();
     let outcome = agent.resume(suspended).outcome().await.unwrap();
-    let Outcome::Done(result) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Completed(result) = outcome else { panic!("{outcome:?}") };
     assert_eq!(result.limit.as_ref().unwrap().limit, LimitKind::Wall);
     let left = start.elapsed();
     assert!(left >= Duration::from_secs(10) && left < Duration::from_secs(11), "{left:?}");
 }
 
 /// All events of one life of a run, and how that ended.
-async fn life(mut stream: RunStream) -> (Vec<Event>, Outcome) {
+async fn life(mut stream: RunStream) -> (Vec<Event>, RunOutcome) {
     let mut all = Vec::new();
     while let Some(event) = stream.next().await {
         all.push(event);
@@ -93,11 +95,11 @@ async fn a_resumed_run_goes_on_counting_its_events() {
             stream.handle().follow_up("and then?").unwrap();
         }
         let (first, outcome) = life(stream).await;
-        let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+        let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
         assert!(matches!(first.last().unwrap().kind, EventKind::Suspended { .. }));
         assert_eq!(warnings(&first).len(), usize::from(said_too_late));
         let (second, outcome) = life(agent.resume(suspended.approve_all()).stream()).await;
-        assert!(matches!(outcome, Outcome::Done(_)));
+        assert!(matches!(outcome, RunOutcome::Completed(_)));
         assert!(first.iter().chain(&second).all(|event| event.run_id == first[0].run_id));
         let all: Vec<u64> = numbers(&first).into_iter().chain(numbers(&second)).collect();
         assert_eq!(all, (0..all.len() as u64).collect::<Vec<_>>(), "no gap and no number twice");
@@ -171,7 +173,7 @@ async fn time_that_ends_an_answer_tells_what_had_come() {
     let agent = Agent::builder("tester", ScriptedModel::new().turn(turn));
     let agent = agent.limits(Limits::default().wall(Duration::from_secs(5))).build().unwrap();
     let (all, outcome) = life(agent.run("hi").stream()).await;
-    let Outcome::Done(result) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Completed(result) = outcome else { panic!("{outcome:?}") };
     assert_eq!((result.output.as_str(), result.stop), ("Once upon ", StopReason::Limit));
     let told = all.iter().any(|event| {
         matches!(&event.kind, EventKind::TurnFinished { message, stop: StopReason::Limit, .. }

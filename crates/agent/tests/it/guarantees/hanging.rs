@@ -7,9 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::context::Summarize;
-use provost_agent::hook::{Gate, Hook, HookError, ModelEnd};
-use provost_agent::{Agent, AgentBuilder, Error, Outcome, RunBuilder, RunStream};
-use provost_core::{LimitKind, Limits, Money, Part, RunSummary, StopReason, Usage};
+use provost_agent::hook::{Hook, HookDecision, HookError, ModelCallEnd};
+use provost_agent::{Agent, AgentBuilder, Error, RunBuilder, RunOutcome, RunStream};
+use provost_core::{ContentPart, LimitKind, Limits, Money, RunSummary, StopReason, Usage};
 use provost_model::{
     ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, ModelResponse, ModelStream,
     ScriptedModel, call, fail, text,
@@ -51,18 +51,18 @@ impl Hook for Stuck {
     async fn on_user_message(
         &self,
         _cx: &RunContext,
-        parts: &mut Vec<Part>,
-    ) -> Result<Gate, HookError> {
+        parts: &mut Vec<ContentPart>,
+    ) -> Result<HookDecision, HookError> {
         if parts.iter().any(|part| part.as_text() == Some("later")) {
             self.at("follow_up").await;
         }
-        Ok(Gate::Allow)
+        Ok(HookDecision::Allow)
     }
 
-    async fn post_model_call(
+    async fn after_model_call(
         &self,
         _cx: &RunContext,
-        _end: &mut ModelEnd<'_>,
+        _end: &mut ModelCallEnd<'_>,
     ) -> Result<(), HookError> {
         self.at("post_model_call").await;
         Ok(())
@@ -209,7 +209,7 @@ async fn a_run_can_be_cancelled_wherever_it_hangs() {
         stream.handle().cancel();
         let outcome = timeout(PATIENCE, stream.outcome()).await;
         let outcome = outcome.unwrap_or_else(|_| panic!("{place}: it goes on")).unwrap();
-        assert!(matches!(outcome, Outcome::Cancelled(_)), "{place}: {outcome:?}");
+        assert!(matches!(outcome, RunOutcome::Cancelled(_)), "{place}: {outcome:?}");
         assert_eq!(since.elapsed(), Duration::ZERO, "{place}");
         assert_nothing_left(place, &alive).await;
     }
@@ -244,7 +244,7 @@ async fn the_time_limit_ends_a_run_wherever_it_hangs() {
         let since = Instant::now();
         let outcome = timeout(PATIENCE, start(place, run).outcome()).await;
         let limit = match outcome.unwrap_or_else(|_| panic!("{place}: it goes on")) {
-            Ok(Outcome::Done(result)) => {
+            Ok(RunOutcome::Completed(result)) => {
                 assert_eq!(result.stop, StopReason::Limit, "{place}");
                 result.summary.limit.unwrap()
             }
@@ -294,7 +294,7 @@ async fn an_answer_that_a_hook_holds_back_is_paid_and_not_kept() {
         let mut stream = agent.run("hi").session_id("s").stream();
         read_until_stuck("post_model_call", &mut stream, &alive).await;
         stream.handle().cancel();
-        let Outcome::Cancelled(summary) = stream.outcome().await.unwrap() else { panic!() };
+        let RunOutcome::Cancelled(summary) = stream.outcome().await.unwrap() else { panic!() };
         let expected = if told { (Some(Money::usd(2.into())), 0) } else { (None, 1) };
         assert_eq!((summary.cost, summary.unpriced_calls), expected);
         assert_eq!(summary.usage.total(), if told { 2_000 } else { 0 });

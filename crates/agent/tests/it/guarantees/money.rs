@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use provost_agent::context::Summarize;
-use provost_agent::{Agent, AtLimit};
+use provost_agent::{Agent, OnLimit};
 use provost_core::{EventKind, LimitKind, Limits, Money, RunSummary, StopReason, Usage};
 use provost_model::{ScriptedModel, Turn, call, text};
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn what_is_not_told_ends_a_run_that_has_a_limit_on_it() {
             let (model, count) = (untold(), Arc::new(AtomicUsize::new(0)));
             let agent = Agent::builder("tester", model.clone()).tool(echo(&count));
             // A last word would be one more request whose price nobody knows.
-            let agent = agent.at_limit(AtLimit::FinalAnswer).limits(limits.clone());
+            let agent = agent.at_limit(OnLimit::FinalAnswer).limits(limits.clone());
             let summary = ended(agent.build().unwrap().run("hi"), streaming).await.unwrap();
             assert_eq!(summary.stop, StopReason::Limit, "{kind:?}");
             let reached = summary.limit.unwrap();
@@ -147,7 +147,7 @@ async fn a_last_word_is_not_asked_for_when_the_money_is_gone_too() {
         );
         let agent = Agent::builder("tester", model.clone())
             .tool(echo(&Arc::default()))
-            .at_limit(AtLimit::FinalAnswer)
+            .at_limit(OnLimit::FinalAnswer)
             .limits(Limits::default().turns(1).cost(Money::usd(1.into())))
             .build()
             .unwrap();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use provost_agent::hook::{Entry, Gate, Hook, HookError, ModelEnd, RunEnd, ToolEnd};
+use provost_agent::hook::{
+    Hook, HookDecision, HookError, ModelCallEnd, RunEnd, StartDecision, ToolCallEnd,
+};
 use provost_agent::{Agent, Error};
 use provost_core::{ErrorKind, EventKind, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
@@ -34,27 +36,47 @@ impl Hook for Boom {
         self.at("before_run");
     }
 
-    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(
+        &self,
+        _cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
         self.at("before_agent");
-        Ok(Entry::Go)
+        Ok(StartDecision::Continue)
     }
 
-    async fn pre_model_call(&self, _: &RunContext, _: &mut ChatRequest) -> Result<(), HookError> {
+    async fn before_model_call(
+        &self,
+        _: &RunContext,
+        _: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         self.at("pre_model_call");
         Ok(())
     }
 
-    async fn post_model_call(&self, _: &RunContext, _: &mut ModelEnd<'_>) -> Result<(), HookError> {
+    async fn after_model_call(
+        &self,
+        _: &RunContext,
+        _: &mut ModelCallEnd<'_>,
+    ) -> Result<(), HookError> {
         self.at("post_model_call");
         Ok(())
     }
 
-    async fn pre_tool_use(&self, _: &RunContext, _: &mut ToolCall) -> Result<Gate, HookError> {
+    async fn before_tool_call(
+        &self,
+        _: &RunContext,
+        _: &mut ToolCall,
+    ) -> Result<HookDecision, HookError> {
         self.at("pre_tool_use");
-        Ok(Gate::Allow)
+        Ok(HookDecision::Allow)
     }
 
-    async fn post_tool_use(&self, _: &RunContext, _: &mut ToolEnd<'_>) -> Result<(), HookError> {
+    async fn after_tool_call(
+        &self,
+        _: &RunContext,
+        _: &mut ToolCallEnd<'_>,
+    ) -> Result<(), HookError> {
         self.at("post_tool_use");
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use provost_agent::context::{Summarize, active};
+use provost_agent::context::{Summarize, since_last_summary};
 use provost_agent::hook::{Hook, HookError};
 use provost_agent::{Agent, AgentBuilder, Error};
 use provost_core::{Message, Role, RunSummary};
@@ -167,7 +167,7 @@ struct Inject(AtomicUsize);
 
 #[async_trait]
 impl Hook for Inject {
-    async fn pre_model_call(
+    async fn before_model_call(
         &self,
         _: &RunContext,
         request: &mut ChatRequest,
@@ -206,11 +206,15 @@ async fn messages_that_a_hook_adds_do_not_cost_stored_ones_their_place() {
         assert_eq!(texts[..4], before, "{keep_recent}: what was stored stays");
         assert!(texts.contains(&"the question".to_owned()), "{keep_recent}: {texts:?}");
         assert_eq!(texts.last().unwrap(), "done");
-        assert_well_formed(active(&messages));
+        assert_well_formed(since_last_summary(&messages));
 
         // What is read back is what the run itself had gone on with, and its answer.
         let gone_on_with = &model.request(1).messages;
-        assert_eq!(active(&messages)[..gone_on_with.len()], gone_on_with[..], "{keep_recent}");
-        assert_eq!(active(&messages).len(), gone_on_with.len() + 1);
+        assert_eq!(
+            since_last_summary(&messages)[..gone_on_with.len()],
+            gone_on_with[..],
+            "{keep_recent}"
+        );
+        assert_eq!(since_last_summary(&messages).len(), gone_on_with.len() + 1);
     }
 }

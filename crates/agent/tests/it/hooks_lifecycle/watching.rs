@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_agent::hook::{Hook, HookEvent, HookPoint, Observe};
+use provost_agent::hook::{Hook, HookEvent, HookPoint, ObserverHook};
 use provost_agent::{Agent, AgentBuilder};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_tool::RunContext;
@@ -48,7 +48,7 @@ fn listener(seen: Seen) -> AgentHook {
 
 fn observer(seen: Seen) -> AgentHook {
     let watch = move |event: &HookEvent| seen.lock().unwrap().push(event.clone());
-    Box::new(|agent| agent.hook(Observe::new(watch)))
+    Box::new(|agent| agent.hook(ObserverHook::new(watch)))
 }
 
 fn points(seen: &[HookEvent]) -> Vec<HookPoint> {
@@ -68,12 +68,12 @@ async fn s093_every_point_of_a_tool_run_is_told() {
             HookPoint::BeforeRun,
             HookPoint::UserMessage,
             HookPoint::BeforeAgent,
-            HookPoint::PreModelCall,
-            HookPoint::PostModelCall,
-            HookPoint::PreToolUse,
-            HookPoint::PostToolUse,
-            HookPoint::PreModelCall,
-            HookPoint::PostModelCall,
+            HookPoint::BeforeModelCall,
+            HookPoint::AfterModelCall,
+            HookPoint::BeforeToolCall,
+            HookPoint::AfterToolCall,
+            HookPoint::BeforeModelCall,
+            HookPoint::AfterModelCall,
             HookPoint::AfterAgent,
             HookPoint::AfterRun,
         ];
@@ -89,7 +89,7 @@ async fn s094_a_failed_tool_is_told() {
         let event = seen.iter().find(|event| event.point == HookPoint::ToolError).unwrap();
         assert_eq!((event.tool.as_deref(), event.is_error), (Some("broken"), true));
         assert_eq!(event.error.as_deref(), Some("it broke"));
-        let end = seen.iter().find(|event| event.point == HookPoint::PostToolUse).unwrap();
+        let end = seen.iter().find(|event| event.point == HookPoint::AfterToolCall).unwrap();
         assert!(end.is_error);
     }
 }
@@ -111,10 +111,10 @@ async fn s096_an_observer_is_told_of_model_and_tool_calls() {
     for streaming in [false, true] {
         let seen = told(echo_run(), streaming, observer).await;
         let of = |point| seen.iter().find(|event| event.point == point).unwrap();
-        assert!(of(HookPoint::PreModelCall).duration.is_none());
-        assert_eq!(of(HookPoint::PostModelCall).duration, Some(Duration::from_secs(1)));
-        assert!(of(HookPoint::PostModelCall).usage.is_some());
-        let (pre, post) = (of(HookPoint::PreToolUse), of(HookPoint::PostToolUse));
+        assert!(of(HookPoint::BeforeModelCall).duration.is_none());
+        assert_eq!(of(HookPoint::AfterModelCall).duration, Some(Duration::from_secs(1)));
+        assert!(of(HookPoint::AfterModelCall).usage.is_some());
+        let (pre, post) = (of(HookPoint::BeforeToolCall), of(HookPoint::AfterToolCall));
         assert_eq!((pre.tool.as_deref(), pre.call_id.as_deref()), (Some("echo"), Some("call_1")));
         assert_eq!(pre.input.as_deref(), Some(r#"{"text":"a"}"#));
         assert_eq!((post.tool.as_deref(), post.output.as_deref()), (Some("echo"), Some("echo: a")));

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, AtLimit, BuildError, Error, LimitDecision};
+use provost_agent::{Agent, BuildError, Error, LimitDecision, OnLimit};
 use provost_core::{
     Currency, Env, Event, EventKind, LimitKind, Limits, Money, Pricing, StopReason, Usage,
 };
@@ -80,7 +80,7 @@ async fn a_last_word_is_a_policy_of_its_own() {
     for streamed in [false, true] {
         let model = script([text("bye")]);
         let (agent, count) = limited(&model);
-        let run = agent.at_limit(AtLimit::FinalAnswer).build().unwrap().run("go");
+        let run = agent.at_limit(OnLimit::FinalAnswer).build().unwrap().run("go");
         let summary = if streamed {
             let events = events(run.stream()).await;
             assert_eq!(told(&events), [LimitKind::Turns]);
@@ -98,7 +98,7 @@ async fn a_last_word_is_a_policy_of_its_own() {
 async fn calls_in_a_last_word_are_dropped() {
     let model = script([Turn::default().text("One more?").call("echo", json!({}))]);
     let (agent, count) = limited(&model);
-    let result = agent.at_limit(AtLimit::FinalAnswer).build().unwrap().run("go").await.unwrap();
+    let result = agent.at_limit(OnLimit::FinalAnswer).build().unwrap().run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.stop), ("One more?", StopReason::Limit));
     assert!(result.pending_calls.is_empty());
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -116,7 +116,7 @@ async fn stopping_is_a_decision_too() {
 
 #[test]
 fn asking_needs_somebody_to_ask() {
-    let agent = Agent::builder("tester", ScriptedModel::new()).at_limit(AtLimit::Ask).build();
+    let agent = Agent::builder("tester", ScriptedModel::new()).at_limit(OnLimit::Ask).build();
     assert!(matches!(&agent, Err(BuildError::Setting(text)) if text.contains("ask_at_limit")));
 }
 
@@ -144,7 +144,7 @@ async fn a_stream_tells_of_every_limit_that_stops_it() {
 #[tokio::test]
 async fn a_limit_of_tool_calls_counts_the_whole_turn() {
     let three = || calls([("echo", json!({})), ("echo", json!({})), ("echo", json!({}))]);
-    for at_limit in [AtLimit::Stop, AtLimit::FinalAnswer] {
+    for at_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
         let model = ScriptedModel::new().turn(three()).turn(text("bye"));
         let (agent, count) = limited(&model);
         let agent = agent.limits(Limits::default().tool_calls(2)).at_limit(at_limit);

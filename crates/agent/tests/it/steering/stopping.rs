@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::hook::{Entry, Hook, HookError, RunEnd};
-use provost_agent::{Agent, Error, Outcome};
+use provost_agent::hook::{Hook, HookError, RunEnd, StartDecision};
+use provost_agent::{Agent, Error, RunOutcome};
 use provost_core::{Event, EventKind, Message, Role};
 use provost_model::{
     ChatModel, ChatRequest, ModelInfo, ModelStream, ScriptedModel, Turn, call, calls, text,
@@ -150,23 +150,31 @@ impl Stuck {
 
 #[async_trait]
 impl Hook for Stuck {
-    async fn before_agent(&self, _cx: &RunContext, _input: &str) -> Result<Entry, HookError> {
+    async fn before_agent(
+        &self,
+        _cx: &RunContext,
+        _input: &str,
+    ) -> Result<StartDecision, HookError> {
         self.at("before_agent").await;
-        Ok(Entry::Go)
+        Ok(StartDecision::Continue)
     }
 
-    async fn pre_model_call(&self, _: &RunContext, _: &mut ChatRequest) -> Result<(), HookError> {
+    async fn before_model_call(
+        &self,
+        _: &RunContext,
+        _: &mut ChatRequest,
+    ) -> Result<(), HookError> {
         self.at("pre_model_call").await;
         Ok(())
     }
 
-    async fn pre_tool_use(
+    async fn before_tool_call(
         &self,
         _cx: &RunContext,
         _call: &mut provost_core::ToolCall,
-    ) -> Result<provost_agent::hook::Gate, HookError> {
+    ) -> Result<provost_agent::hook::HookDecision, HookError> {
         self.at("pre_tool_use").await;
-        Ok(provost_agent::hook::Gate::Allow)
+        Ok(provost_agent::hook::HookDecision::Allow)
     }
 }
 
@@ -212,7 +220,7 @@ async fn cancel_at(
     agent: &Agent,
     sessions: &MemorySessions,
     wanted: fn(&EventKind) -> bool,
-) -> (Vec<Event>, Outcome) {
+) -> (Vec<Event>, RunOutcome) {
     let mut stream = agent.run("hi").session(Arc::new(sessions.clone()), "s").stream();
     let handle = stream.handle();
     let mut all = Vec::new();
@@ -240,7 +248,7 @@ async fn cancelling_during_an_answer_keeps_what_was_said() {
     )
     .await;
     assert_eq!(events.last().unwrap().kind, EventKind::Cancelled);
-    let Outcome::Cancelled(partial) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Cancelled(partial) = outcome else { panic!("{outcome:?}") };
     assert_eq!(partial.text, "Once upon ");
     assert_nothing_left(&alive).await;
     let messages = stored(&sessions).await;
@@ -277,7 +285,7 @@ async fn cancelling_during_tools_gives_each_call_a_result() {
     let (events, outcome) =
         cancel_at(&agent, &sessions, |kind| matches!(kind, EventKind::ToolFinished { .. })).await;
     assert_eq!(events.last().unwrap().kind, EventKind::Cancelled);
-    let Outcome::Cancelled(partial) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Cancelled(partial) = outcome else { panic!("{outcome:?}") };
     assert_eq!(partial.tool_results.len(), 2, "the partial result is usable");
     assert_nothing_left(&alive).await;
     let messages = stored(&sessions).await;
@@ -295,20 +303,20 @@ async fn cancelling_while_paused_or_while_a_person_is_asked_ends_the_run() {
     let handle = stream.handle();
     handle.pause();
     let ((), outcome) = tokio::join!(async { handle.cancel() }, stream.outcome());
-    assert!(matches!(outcome, Ok(Outcome::Cancelled(_))), "{outcome:?}");
+    assert!(matches!(outcome, Ok(RunOutcome::Cancelled(_))), "{outcome:?}");
 
     let sessions = MemorySessions::new();
     let guarded =
         echo(&Arc::default()).with_spec(|spec| spec.approval(provost_tool::Approval::Always));
     let asking = Agent::builder("tester", ScriptedModel::new().turn(call("echo", json!({}))))
         .tool(guarded)
-        .on_approval(provost_agent::OnApproval::Events)
+        .on_approval(provost_agent::ApprovalMode::Interactive)
         .build()
         .unwrap();
     let (_, outcome) =
         cancel_at(&asking, &sessions, |kind| matches!(kind, EventKind::ApprovalNeeded { .. }))
             .await;
-    assert!(matches!(outcome, Outcome::Cancelled(_)), "{outcome:?}");
+    assert!(matches!(outcome, RunOutcome::Cancelled(_)), "{outcome:?}");
     assert_eq!(stored(&sessions).await.len(), 3);
 }
 

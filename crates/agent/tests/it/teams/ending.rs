@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_agent::team::{
-    LEAD, MemberEnd, MemoryDesk, TeamAction, TeamBook, TeamDesk, TeamReply, TeamWait,
+    InMemoryTeamStore, LEAD, MemberOutcome, TeamCommand, TeamResponse, TeamState, TeamStore,
+    TeamWait,
 };
-use provost_agent::{Agent, OnApproval, Outcome, Team};
+use provost_agent::{Agent, ApprovalMode, RunOutcome, Team};
 use provost_core::{Env, EventKind};
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
 use provost_tool::{Approval, Tool as _};
@@ -46,9 +47,9 @@ async fn s192_a_coordinator_has_and_can_run_only_the_tools_of_its_team() {
     let lead = Agent::builder("lead", above.clone())
         .tool(echo(&count))
         .toolset(provost_tool::StaticTools::new("more", [Arc::new(endless(&count)) as _]))
-        .subagent(&sub, provost_agent::Delegate::new("Something else"))
-        .hand_off(&sub, provost_agent::HandOffTo::new("Something else"))
-        .team(team_of(&[&writer]).coordinator())
+        .subagent(&sub, provost_agent::Subagent::new("Something else"))
+        .handoff(&sub, provost_agent::Handoff::new("Something else"))
+        .team(team_of(&[&writer]).coordinator_only())
         .build()
         .unwrap();
     let result = lead.run("go").await.unwrap();
@@ -121,12 +122,17 @@ async fn s207_with_the_lead_active_members_are_stopped_and_others_left_alone() {
     assert_eq!(ends(&events), expected);
     assert!(matches!(events.last().unwrap().kind, EventKind::Cancelled));
     // And a desk lets go whoever waits for all, once the last one is over.
-    let desk = MemoryDesk::new(Env::simulated(1).id(), TeamBook::new("crew", 0), Env::simulated(1));
-    let join = TeamAction::Join { name: "a".into(), task: "x".into() };
-    desk.act(None, join).await.unwrap();
-    let over = TeamAction::Over { name: "a".into(), end: MemberEnd::Stopped(None) };
-    let (waited, ended) = tokio::join!(desk.wait(TeamWait::AllOver, None), desk.act(None, over));
-    assert!(waited.is_ok() && matches!(ended, Ok(TeamReply::Member { .. })));
+    let desk = InMemoryTeamStore::new(
+        Env::simulated(1).id(),
+        TeamState::new("crew", 0),
+        Env::simulated(1),
+    );
+    let join = TeamCommand::Join { name: "a".into(), task: "x".into() };
+    desk.apply(None, join).await.unwrap();
+    let over = TeamCommand::MemberFinished { name: "a".into(), end: MemberOutcome::Stopped(None) };
+    let (waited, ended) =
+        tokio::join!(desk.wait(TeamWait::AllFinished, None), desk.apply(None, over));
+    assert!(waited.is_ok() && matches!(ended, Ok(TeamResponse::Member { .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,13 +245,15 @@ async fn a_suspended_lead_keeps_its_board_and_its_messages() {
         .turn(text("done"));
     let lead = Agent::builder("lead", above.clone())
         .tool(careful)
-        .on_approval(OnApproval::Suspend)
+        .on_approval(ApprovalMode::Suspend)
         .team(team_of(&[&writer]))
         .build()
         .unwrap();
-    let Outcome::Suspended(suspended) = lead.run("go").outcome().await.unwrap() else { panic!() };
+    let RunOutcome::Suspended(suspended) = lead.run("go").outcome().await.unwrap() else {
+        panic!()
+    };
     let bytes = suspended.to_bytes().unwrap();
-    let suspended = provost_agent::Suspended::from_bytes(&bytes).unwrap().approve_all();
+    let suspended = provost_agent::SuspendedRun::from_bytes(&bytes).unwrap().approve_all();
     let result = lead.resume(suspended).await.unwrap();
     assert_eq!(result.output, "done");
     assert_eq!(told_json(&above, 4)[0]["title"], "paint");

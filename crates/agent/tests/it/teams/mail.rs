@@ -1,7 +1,7 @@
 //! The mailbox itself, as the team keeps it and behind its trait.
 
 use provost_agent::team::{
-    EVERYBODY, INBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, MailError, Mailbox, MemoryMailbox,
+    BROADCAST, INBOX_MESSAGES_MAX, MESSAGE_BYTES_MAX, MailError, Mailbox, MemoryMailbox,
     READ_BYTES_MAX,
 };
 use provost_core::{Env, ErrorKind, RunId, TeamMessage, Timestamp};
@@ -32,7 +32,7 @@ async fn s195_a_message_has_id_sender_and_content_and_reading_takes_it_out() {
 #[tokio::test]
 async fn s196_a_message_to_everybody_reaches_all_but_its_sender() {
     let (mailbox, team) = mailbox(&["a", "b", "c"]).await;
-    mailbox.send(team, message("a", EVERYBODY, "hi")).await.unwrap();
+    mailbox.send(team, message("a", BROADCAST, "hi")).await.unwrap();
     assert!(mailbox.read(team, "a").await.unwrap().is_empty());
     for name in ["b", "c"] {
         assert_eq!(mailbox.read(team, name).await.unwrap().len(), 1);
@@ -69,7 +69,7 @@ async fn s200_registering_twice_delivers_once_and_loses_nothing() {
     let (mailbox, team) = mailbox(&["a", "b"]).await;
     mailbox.send(team, message("a", "b", "before")).await.unwrap();
     mailbox.register(team, "b").await.unwrap();
-    mailbox.send(team, message("a", EVERYBODY, "after")).await.unwrap();
+    mailbox.send(team, message("a", BROADCAST, "after")).await.unwrap();
     assert_eq!(mailbox.read(team, "b").await.unwrap().len(), 2);
 }
 
@@ -95,10 +95,10 @@ async fn a_full_inbox_refuses_and_a_message_to_everybody_reaches_all_or_none() {
     let full = MailError::Full { name: "b".into() };
     assert_eq!(full.kind(), ErrorKind::Exhausted);
     assert_eq!(mailbox.send(team, message("a", "b", "hi")).await, Err(full.clone()));
-    assert_eq!(mailbox.send(team, message("a", EVERYBODY, "hi")).await, Err(full));
+    assert_eq!(mailbox.send(team, message("a", BROADCAST, "hi")).await, Err(full));
     assert!(mailbox.read(team, "c").await.unwrap().is_empty());
     mailbox.unregister(team, "b").await.unwrap();
-    mailbox.send(team, message("a", EVERYBODY, "hi")).await.unwrap();
+    mailbox.send(team, message("a", BROADCAST, "hi")).await.unwrap();
     let unknown = mailbox.send(team, message("a", "b", "hi")).await;
     assert_eq!(unknown, Err(MailError::Unknown("b".into())));
 }

@@ -186,7 +186,7 @@ async fn s242_messages_that_nobody_asked_for_cannot_pass_for_anything_else() {
     let lead = Agent::builder("lead", above.clone())
         .instructions("You lead.")
         .tool(slow.unwrap())
-        .team(team_of(&[&writer]).inject_messages())
+        .team(team_of(&[&writer]).push_messages())
         .build()
         .unwrap();
     let events = events(lead.run("go").stream()).await;

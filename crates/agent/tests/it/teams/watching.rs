@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::Agent;
-use provost_agent::hook::{Hook, HookPoint, Observe, TeamMessageInfo, TeammateInfo};
-use provost_agent::team::{LEAD, Seat};
+use provost_agent::hook::{Hook, HookPoint, ObserverHook, TeamMessageInfo, TeammateInfo};
+use provost_agent::team::{LEAD, TeamMembership};
 use provost_core::EventKind;
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
 use provost_tool::{FnTool, RunContext, ToolCx, ToolError, tool_fn};
@@ -38,7 +38,7 @@ impl Hook for Log {
         self.add(about("join", teammate));
     }
 
-    async fn on_teammate_leave(&self, _cx: &RunContext, teammate: &TeammateInfo) {
+    async fn on_teammate_stopped(&self, _cx: &RunContext, teammate: &TeammateInfo) {
         self.add(about("leave", teammate));
     }
 
@@ -90,13 +90,13 @@ async fn a_member_that_is_stopped_leaves() {
     let lead = Agent::builder("lead", above)
         .team(team_of(&[&super::busy("writer")]))
         .hook(log.clone())
-        .hook(Observe::new(move |event| seen.lock().unwrap().push(event.point)))
+        .hook(ObserverHook::new(move |event| seen.lock().unwrap().push(event.point)))
         .build()
         .unwrap();
     lead.run("go").await.unwrap();
     let left = log.lines().into_iter().filter(|line| line.starts_with("leave crew/writer")).count();
     assert_eq!(left, 1, "{:?}", log.lines());
-    assert!(points.lock().unwrap().contains(&HookPoint::TeammateLeave));
+    assert!(points.lock().unwrap().contains(&HookPoint::TeammateStopped));
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn s189_an_observer_sees_the_points_of_a_team() {
     {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let keep = Arc::clone(&seen);
-        let observe = Observe::new(move |event| {
+        let observe = ObserverHook::new(move |event| {
             keep.lock().unwrap().push((event.point, event.agent.clone(), event.is_error));
         });
         let lead = Agent::builder("lead", waits_twice()).team(team_of(&[&agent])).hook(observe);
@@ -157,7 +157,7 @@ async fn s190_the_stream_tells_of_members_and_messages() {
     let EventKind::TeammateSpawned(writer) = &spawned.kind else { panic!("{spawned:?}") };
     assert_eq!((writer.team.as_str(), writer.member.as_str()), ("crew", "writer"));
     let said = &events[at("team_message")];
-    assert_eq!((said.level(), &*said.agent), (1, "lead/writer"));
+    assert_eq!((said.depth(), &*said.agent), (1, "lead/writer"));
     assert_eq!(ends(&events), [("writer".into(), "complete", "a page".into())]);
     let failed =
         crate::support::events(lead(&waits_twice(), team_of(&[&failing()])).run("go").stream());
@@ -199,7 +199,7 @@ async fn a_team_of_five_is_told_in_one_ordered_stream() {
 /// Says what place its run has.
 fn place() -> FnTool {
     tool_fn("place", "Says who you are", |cx: ToolCx, _args: Say| async move {
-        let seat = Seat::of(&cx)?;
+        let seat = TeamMembership::of(&cx)?;
         let lead = if seat.is_lead() { "the lead" } else { "a member" };
         Ok::<_, ToolError>(format!("{} is {lead} of {}", seat.name(), seat.team()))
     })
@@ -222,7 +222,7 @@ async fn s209_a_run_has_a_place_only_in_its_own_team() {
         .turn(text("done"));
     let lead = Agent::builder("lead", above.clone())
         .tool(place())
-        .subagent(&sub, provost_agent::Delegate::new("Something else"))
+        .subagent(&sub, provost_agent::Subagent::new("Something else"))
         .team(team_of(&[&writer]));
     lead.build().unwrap().run("go").await.unwrap();
     assert_eq!(told_text(&above, 2), "__lead__ is the lead of crew");

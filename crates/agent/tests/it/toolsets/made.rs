@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use provost_agent::{Agent, OnApproval, Outcome, Suspended};
+use provost_agent::{Agent, ApprovalMode, RunOutcome, SuspendedRun};
 use provost_core::ToolResult;
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text};
 use provost_tool::{
@@ -92,7 +92,7 @@ fn cashier(model: &ScriptedModel, paid: &Arc<AtomicUsize>) -> Agent {
         })
         .searchable();
     let agent = Agent::builder("cashier", model.clone()).toolset(tools);
-    agent.on_approval(OnApproval::Suspend).build().unwrap()
+    agent.on_approval(ApprovalMode::Suspend).build().unwrap()
 }
 
 #[tokio::test]
@@ -106,14 +106,14 @@ async fn what_was_found_is_still_offered_after_a_suspension() {
         .turn(text("done"));
     let paid = Arc::new(AtomicUsize::new(0));
     let outcome = cashier(&model, &paid).run("go").outcome().await.unwrap();
-    let Outcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
+    let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     assert_eq!(offered(&model.request(0)), ["search_tools"]);
     let first = last_told(&model.request(1));
     assert!(first.0 && first.1.contains("no tool `pay`"), "not found yet: {first:?}");
     assert_eq!(offered(&model.request(2)), ["search_tools", "pay"]);
     assert_eq!(last_told(&model.request(3)), (false, "paid 5".to_owned()));
     assert_eq!(paid.load(Ordering::SeqCst), 5, "the large payment waits");
-    let stored = Suspended::from_bytes(&suspended.to_bytes().unwrap()).unwrap();
+    let stored = SuspendedRun::from_bytes(&suspended.to_bytes().unwrap()).unwrap();
     let resumed = cashier(&model, &paid).resume(stored.approve_all()).await.unwrap();
     assert_eq!((resumed.output.as_str(), paid.load(Ordering::SeqCst)), ("done", 512));
     assert_eq!(offered(&model.request(4)), ["search_tools", "pay"]);

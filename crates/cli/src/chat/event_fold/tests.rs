@@ -90,11 +90,11 @@ fn turn_started(turn: u32) -> DurableEvent {
 #[test]
 fn a_run_is_shown_the_same_with_deltas_and_without() {
     let call = ToolCall::new("c1", "clock", &json!({}));
-    let parts = vec![Part::text("Let me look."), Part::ToolCall(call.clone())];
+    let parts = vec![ContentPart::text("Let me look."), ContentPart::ToolCall(call.clone())];
     let message = Message { parts, ..Message::assistant("") };
     let mut log = Log::new();
     let worker = log.env.id();
-    let begun = AttemptStarted { attempt: 1, strategy: Strategy::Primary, worker };
+    let begun = AttemptStarted { attempt: 1, strategy: AttemptReason::Primary, worker };
     let begun = log.durable(DurableEvent::AttemptStarted(begun));
     let said = RunEvent {
         message: Some(Message::user("hi")),

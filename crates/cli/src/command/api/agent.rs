@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use provost_api::{AgentChange, AgentConfig, NewAgent};
-use provost_core::execution_policy::PolicyPatch;
+use provost_core::execution_policy::ExecutionPolicyPatch;
 use serde_json::{Map, Value, json};
 
 use super::ApiCommand;
@@ -142,7 +142,7 @@ impl ApiCommand for Args {
                     .map_err(|error| Problem::invalid(format!("--set: {error}")))?;
                 // People can be asked over the API, so its questions wait for them.
                 let policy = config.policy.get_or_insert_default();
-                *policy = PolicyPatch {
+                *policy = ExecutionPolicyPatch {
                     interactive: policy.interactive.or(Some(true)),
                     ..policy.clone()
                 };

@@ -1,7 +1,7 @@
 //! `provost approve`, `deny`, `answer` and `approvals`: what waits for a person, and what they say.
 
 use provost_api::{Answer, Answered, Approval, ApprovalList, Decision, Tally};
-use provost_core::lifecycle::{ApprovalState, Grant};
+use provost_core::lifecycle::{ApprovalState, GrantScope};
 use provost_core::{ApprovalId, ErrorKind, RunId, TaskId};
 
 use super::ApiCommand;
@@ -19,7 +19,7 @@ pub(crate) struct ApproveArgs {
     approval: ApprovalId,
     /// How far the yes reaches: once, run, session, always
     #[arg(long = "for", value_name = "REACH")]
-    reach: Option<Grant>,
+    reach: Option<GrantScope>,
     #[command(flatten)]
     remote: ConnectionArgs,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use provost_api::{Paging, SessionList, StreamItem, Watch};
-use provost_core::scheduling::{DropPolicy, QueueMode, QueueOverride};
+use provost_core::scheduling::{InputMode, InputQueueOverride, OverflowPolicy};
 
 use super::listing::ListArgs;
 use super::task::event_text;
@@ -86,7 +86,7 @@ enum Action {
 struct QueueArgs {
     /// steer, followup, collect, interrupt or queue
     #[arg(long, value_name = "MODE")]
-    mode: Option<QueueMode>,
+    mode: Option<InputMode>,
     /// How many wait at most
     #[arg(long, value_name = "N")]
     cap: Option<usize>,
@@ -94,14 +94,14 @@ struct QueueArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     debounce: Option<Duration>,
     /// What goes if there are too many: old, new, summarize
-    #[arg(long, value_name = "WHAT", value_parser = parse_word::<DropPolicy>)]
-    drop: Option<DropPolicy>,
+    #[arg(long, value_name = "WHAT", value_parser = parse_word::<OverflowPolicy>)]
+    drop: Option<OverflowPolicy>,
 }
 
 impl QueueArgs {
-    fn queue(&self) -> QueueOverride {
+    fn queue(&self) -> InputQueueOverride {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        QueueOverride {
+        InputQueueOverride {
             mode: self.mode,
             cap: self.cap,
             debounce_ms: self.debounce.map(millis),

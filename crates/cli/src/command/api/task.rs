@@ -9,7 +9,7 @@ use clap::Subcommand;
 use provost_api::{CancelOutcome, InputReceipt, NewInput, Said, TaskList};
 use provost_core::TaskId;
 use provost_core::lifecycle::TaskState;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use serde_json::json;
 
 pub(crate) use self::logs::event_text;
@@ -132,7 +132,7 @@ pub(crate) struct InputArgs {
     text: String,
     /// If it is busy: steer, followup, collect or interrupt
     #[arg(long, value_name = "MODE", default_value = "steer")]
-    mode: QueueMode,
+    mode: InputMode,
     /// Makes a repeat of this command harmless
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,

@@ -8,11 +8,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_host::model::{self, Choice, ModelRequest, PROBE_TIMEOUT, Provider};
+use provost_host::model::{self, Choice, ModelRequest, Models, PROBE_TIMEOUT, Provider};
 use serde::Serialize;
 
 use crate::boot;
 use crate::data;
+use crate::model_catalog::user_catalog;
 use crate::problem::Problem;
 use crate::render::output::{Output, printable};
 
@@ -115,7 +116,7 @@ fn examine(
         Ok(choice) => {
             let detail = format!("{}: {}", choice.name(), choice.why);
             checks.push(ok("model", detail));
-            if let Err(problem) = model::open_model(choice, Duration::ZERO) {
+            if let Err(problem) = open_model(choice) {
                 code = problem.kind.exit_code();
                 checks.push(bad("model", problem));
             }
@@ -152,6 +153,12 @@ fn ok(name: &'static str, detail: impl Into<String>) -> Check {
 fn bad(name: &'static str, problem: impl Into<Problem>) -> Check {
     let problem = problem.into();
     Check { state: State::Error, help: problem.help, ..ok(name, problem.what) }
+}
+
+/// Opens the selected model once, with the user's catalog, to report an invalid key, URL or catalog.
+fn open_model(choice: &Choice) -> Result<(), Problem> {
+    Models::new(Duration::ZERO, user_catalog()?).open(ModelRequest::default(), choice)?;
+    Ok(())
 }
 
 fn variables(env: &dyn Fn(&str) -> Option<String>) -> Vec<Check> {

@@ -11,15 +11,12 @@ use provost_provider::{Anthropic, ModelList, OpenAi};
 use serde_json::json;
 
 use super::block_on;
+use crate::model_catalog::{CATALOG_VARIABLE, read_catalog, user_catalog};
 use crate::problem::Problem;
 use crate::render::output::Output;
 use crate::render::show::{Format, Show, Shown};
 use crate::render::table::{Cell, Column, rigid, text};
 
-/// The variable that names a catalog that is laid over the one that ships.
-const CATALOG_VARIABLE: &str = "PROVOST_CATALOG";
-/// Bytes of a catalog that is read.
-const CATALOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const GEMINI_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
 
 const EXAMPLES: &str = "\
@@ -116,29 +113,10 @@ struct RefreshArgs {
     file: PathBuf,
 }
 
-/// Lays the catalog that the environment names over the one that ships, for everything that this process does.
-pub(crate) fn install_catalog() -> Result<(), Problem> {
-    let named = std::env::var_os(CATALOG_VARIABLE).filter(|path| !path.is_empty());
-    let Some(path) = named else { return Ok(()) };
-    catalog(Some(Path::new(&path)))?.install();
-    Ok(())
-}
-
-/// The catalog with a file laid over it.
-fn catalog(over: Option<&Path>) -> Result<Catalog, Problem> {
-    let Some(path) = over else { return Ok(Catalog::builtin().clone()) };
-    let mut catalog = Catalog::builtin_table();
-    let what = || format!("the catalog {}", path.display());
-    let size = std::fs::metadata(path).map_err(|error| Problem::io(what(), &error))?.len();
-    if size > CATALOG_BYTES_MAX {
-        return Err(Problem::invalid(format!("{} is too large", what())));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| Problem::io(what(), &error))?;
-    let own = Catalog::parse(&text).map_err(|error| {
-        Problem::invalid(format!("{}: {error}", path.display()))
-            .help("see docs/models.md for what a catalog looks like")
-    })?;
-    catalog.overlay(own);
+/// The catalog that ships with Provost, with the entries of a file, or of the user's catalog if there is no file.
+fn catalog(file: Option<&Path>) -> Result<Catalog, Problem> {
+    let mut catalog = Catalog::builtin().clone();
+    catalog.overlay(file.map_or_else(user_catalog, read_catalog)?);
     Ok(catalog)
 }
 

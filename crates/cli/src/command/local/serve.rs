@@ -23,6 +23,7 @@ use crate::boot::{self, Config, Work};
 use crate::catalog;
 use crate::data;
 use crate::interrupt::{Interrupt, Signal};
+use crate::model_catalog::user_catalog;
 use crate::problem::Problem;
 use crate::remote::ensure_agent;
 #[cfg(not(feature = "otel"))]
@@ -184,7 +185,7 @@ fn config(args: &Args, host: Host, listener: &TcpListener) -> Result<Config, Pro
     Ok(Config {
         dir: host.dir,
         redactor: host.redactor,
-        models: Arc::new(Models::new(Duration::ZERO)),
+        models: Arc::new(Models::new(Duration::ZERO, user_catalog()?)),
         defaults: Some(defaults),
         tools: ToolConfig {
             callbacks: callback_url(args, listener)?,

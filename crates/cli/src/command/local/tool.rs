@@ -29,6 +29,7 @@ use crate::args::{NOTES_DIR_DEFAULT, ShellArgs, ToolArgs};
 use crate::boot::{self, Config, Runtime};
 use crate::catalog::told;
 use crate::data;
+use crate::model_catalog::user_catalog;
 use crate::problem::Problem;
 use crate::render::output::Output;
 use crate::render::show::{Format, Show, Shown};
@@ -192,7 +193,7 @@ impl<'a> Bench<'a> {
     async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
         let shell = setting.shell.shell()?;
         let tools = setting.tool_args().config(setting.role.clone(), shell.clone())?;
-        let models = Arc::new(Models::new(Duration::ZERO));
+        let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
         let config = Config { tools, ..Config::local(dir, models) };
         let redactor = config.redactor.clone();
         let runtime = boot::build(config).await?;
@@ -254,7 +255,7 @@ impl<'a> Bench<'a> {
         if let Some(decision) = self.decision(tool.as_ref())? {
             what["agent"] = json!(self.setting.agent);
             what["decision"] = json!(decision.as_str());
-            what["because"] = json!(decision.why());
+            what["because"] = json!(decision.reason());
         }
         self.show.one(&what, name)?;
         Ok(0)

@@ -1,4 +1,4 @@
-use provost_core::{Env, ErrorInfo, Part, RequestKind, Role, StopReason, ToolCall};
+use provost_core::{ApprovalRequestKind, ContentPart, Env, ErrorInfo, Role, StopReason, ToolCall};
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn run(app: &mut App, kind: EventKind) -> Vec<Effect> {
 fn request(env: &Env, call_id: &str, tool: &str) -> ApprovalRequest {
     ApprovalRequest {
         id: env.id(),
-        kind: RequestKind::Call,
+        kind: ApprovalRequestKind::Call,
         call: ToolCall::new(call_id, tool, &json!({ "name": "x" })),
         hint: None,
         payload: None,
@@ -384,8 +384,8 @@ fn equal_call_ids_of_two_runs_are_two_calls() {
         let result = provost_core::ToolResult::text(&call, result);
         [
             Message::user("what time is it?"),
-            Message::new(Role::Assistant, vec![Part::ToolCall(call)], at),
-            Message::new(Role::Tool, vec![Part::ToolResult(result)], at),
+            Message::new(Role::Assistant, vec![ContentPart::ToolCall(call)], at),
+            Message::new(Role::Tool, vec![ContentPart::ToolResult(result)], at),
         ]
     };
     let history = [turn("noon"), turn("one")].into_iter().flatten().map(Arc::new).collect();

@@ -1,5 +1,6 @@
 use provost_core::{
-    ApprovalRequest, Env, ErrorInfo, ErrorKind, EventKind, RequestKind, ToolCall, ToolResult, Usage,
+    ApprovalRequest, ApprovalRequestKind, Env, ErrorInfo, ErrorKind, EventKind, ToolCall,
+    ToolResult, Usage,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -137,7 +138,7 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
     let call = ToolCall::new("c1", "save_note", &json!({ "name": "milk", "text": "buy" }));
     let request = ApprovalRequest {
         id: Env::simulated(1).id(),
-        kind: RequestKind::Call,
+        kind: ApprovalRequestKind::Call,
         call,
         hint: Some("it writes a file".to_owned()),
         payload: None,
@@ -173,7 +174,7 @@ fn a_long_question_is_shown_to_its_end() {
     let text: String = (0..500).map(|n| format!("line {n}\n")).collect();
     let request = ApprovalRequest {
         id: Env::simulated(1).id(),
-        kind: RequestKind::Call,
+        kind: ApprovalRequestKind::Call,
         call: ToolCall::new("c1", "save_note", &json!({ "text": text + "the end" })),
         hint: None,
         payload: None,
@@ -191,7 +192,7 @@ fn a_question_that_has_no_room_cannot_be_answered() {
     stage.say("save it");
     let request = ApprovalRequest {
         id: Env::simulated(1).id(),
-        kind: RequestKind::Call,
+        kind: ApprovalRequestKind::Call,
         call: ToolCall::new("c1", "save_note", &json!({})),
         hint: None,
         payload: None,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::World;
 
-/// Where `scripts/wasm-modules` has put compilers and modules.
+/// Where `scripts/setup wasm` has put compilers and modules.
 fn modules() -> Option<PathBuf> {
     std::env::var_os("PROVOST_WASM_MODULES").filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
@@ -40,7 +40,7 @@ fn a_scaffold_builds_and_passes_its_fixtures() {
         let again = world.run(&["tool", "scaffold", &name]);
         assert!(again.code == 2 && again.err.contains("is there already"), "{again:?}");
         if !built(&world.path().join(&name), lang) {
-            println!("{lang}: no compiler here, not built (scripts/wasm-modules)");
+            println!("{lang}: no compiler here, not built (scripts/setup wasm)");
             continue;
         }
         let module = format!("{name}/{name}.wasm");

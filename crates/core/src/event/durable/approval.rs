@@ -1,49 +1,49 @@
-//! Payloads of events about questions to people.
+//! Payloads of approval events.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ApprovalDecision, ApprovalId, ApprovalRequest};
 
-/// The run asks a person.
+/// The run requests an approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalNeeded {
-    /// The question.
+    /// The approval request.
     pub request: Box<ApprovalRequest>,
 }
 
-/// A question has its answer.
+/// An approval request was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalDecided {
-    /// The question.
+    /// Id of the request.
     pub id: ApprovalId,
-    /// The answer.
+    /// The decision.
     pub decision: ApprovalDecision,
-    /// Who answered; none if the attempt at work records an answer that it was given.
+    /// Name of the person who decided. `None` if the active attempt records a decision that it received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
-/// One of several people voted on a question.
+/// One of several approvers voted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalVote {
-    /// The question.
+    /// Id of the request.
     pub id: ApprovalId,
-    /// Who voted.
+    /// Name of the voter.
     pub by: String,
     /// The vote.
-    pub answer: Vote,
-    /// Votes for yes so far.
+    pub answer: VoteChoice,
+    /// Number of approving votes so far.
     pub have: u64,
-    /// Votes for yes that are required.
+    /// Number of approving votes that are required.
     pub needed: u64,
 }
 
 /// One person's vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Vote {
-    /// Yes.
+pub enum VoteChoice {
+    /// Approval.
     Approve,
-    /// No.
+    /// Denial.
     Deny,
 }

@@ -1,4 +1,4 @@
-//! Payloads of events about runs below a run.
+//! Payloads of events about child runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::{RunId, TaskId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ChildStarted {
-    /// A child that answers a tool call of its parent.
+    /// A child that executes a tool call of its parent.
     OfCall {
         /// Run of the child.
         run: RunId,
@@ -18,7 +18,7 @@ pub enum ChildStarted {
         agent: String,
         /// Call that started the child.
         call_id: String,
-        /// Number of the child in its call, from zero.
+        /// Index of the child in its call, from 0.
         index: u32,
         /// Step of the call.
         step: u64,
@@ -29,7 +29,7 @@ pub enum ChildStarted {
         run: RunId,
         /// Task of the child.
         task: TaskId,
-        /// Name that the parent gave the child.
+        /// Label that the parent gave the child.
         label: Option<String>,
         /// Step of the call that started the child.
         step: u64,

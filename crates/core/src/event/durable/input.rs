@@ -1,8 +1,8 @@
-//! Payloads of events about messages that arrive while a run is live.
+//! Payloads of events about messages that arrive while a run is active.
 
 use serde::{Deserialize, Serialize};
 
-use crate::scheduling::DropPolicy;
+use crate::scheduling::OverflowPolicy;
 use crate::{InputId, RunId};
 
 /// A message enters the run at its next boundary.
@@ -12,38 +12,38 @@ pub struct InputSteered {
     pub input: InputId,
 }
 
-/// The run waited for a message and got it.
+/// The run received the message that it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputReceived {
     /// The message.
     pub input: InputId,
 }
 
-/// Too many messages waited, and some were dropped.
+/// The input queue was full, and some messages were dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputsDropped {
-    /// Messages that were dropped.
+    /// Dropped messages.
     pub inputs: Vec<InputId>,
-    /// Rule that chose them.
-    pub policy: DropPolicy,
-    /// Messages that may wait.
+    /// Policy that selected them.
+    pub policy: OverflowPolicy,
+    /// Capacity of the queue.
     pub cap: u64,
 }
 
-/// A message could not enter the run and begins a run of its own.
+/// A message could not enter the run and starts a run of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SteerFallback {
-    /// In the run that the message was meant for.
+    /// Recorded in the run that the message was sent to.
     Redirected {
         /// The message.
         input: InputId,
         /// Run that answers the message.
         run: RunId,
     },
-    /// In the run that answers messages which another run has not read.
+    /// Recorded in the run that handles the messages which another run has not read.
     TakenOver {
-        /// Run that the messages were meant for.
+        /// Run that the messages were sent to.
         from: RunId,
     },
 }
@@ -57,20 +57,20 @@ pub struct InterruptRequested {
     pub superseded: Vec<InputId>,
 }
 
-/// The run begins again with a newer message.
+/// A newer message interrupted the run, which starts again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Interrupted {
-    /// The run had begun.
+    /// An attempt was interrupted.
     Attempt {
-        /// Attempt that was interrupted.
+        /// Number of the attempt.
         attempt: u64,
     },
-    /// No worker had claimed the run.
+    /// No worker had claimed the run yet.
     BeforeStart(InterruptRequested),
 }
 
-/// A message ends the run and takes back what the run added to the session.
+/// A message ends the run and removes the run's messages from the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackRequested {
     /// The message.
@@ -81,11 +81,11 @@ pub struct RollbackRequested {
     pub superseded: Vec<InputId>,
 }
 
-/// The session is what it was before the run.
+/// The session was restored to its content before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolledBack {
-    /// Entries of the run that left the session.
+    /// Number of messages of the run that were removed from the session.
     pub left: u64,
-    /// Older entries that came back.
+    /// Number of older messages that were restored.
     pub restored: u64,
 }

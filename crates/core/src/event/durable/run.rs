@@ -1,9 +1,9 @@
-//! Payloads of events about the life of a run and its attempts.
+//! Payloads of events about the lifecycle of a run and its attempts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::lifecycle::{ParkedFor, RunStatus, Strategy};
+use crate::lifecycle::{AttemptReason, RunStatus, WaitReason};
 use crate::recovery::OutcomeCode;
 use crate::{ErrorKind, InputId, RunId, StateChange, StopReason, TaskId, Timestamp, WorkerId};
 
@@ -12,7 +12,7 @@ use crate::{ErrorKind, InputId, RunId, StateChange, StopReason, TaskId, Timestam
 pub struct Accepted {
     /// Inputs that the run answers.
     pub inputs: Vec<InputId>,
-    /// Number of the run in its task.
+    /// Number of the run within its task.
     pub ordinal: u64,
     /// Session of the run.
     pub session: String,
@@ -20,13 +20,14 @@ pub struct Accepted {
     pub task: TaskId,
 }
 
-/// The run was created as a fork.
+/// The run was created as a fork of another run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forked {
-    /// Run that was forked.
+    /// Forked run.
     pub from: RunId,
-    /// Feeds that both runs share; none if the fork repeats its run from the beginning.
-    pub fed: Option<u64>,
+    /// Number of journal entries that both runs share. `None` if the fork repeats the run from the beginning.
+    #[serde(rename = "fed")]
+    pub entries: Option<u64>,
 }
 
 /// A worker claimed the run.
@@ -35,21 +36,21 @@ pub struct AttemptStarted {
     /// Number of the attempt, from one.
     pub attempt: u64,
     /// Reason for the attempt.
-    pub strategy: Strategy,
+    pub strategy: AttemptReason,
     /// Worker that claimed the run.
     pub worker: WorkerId,
 }
 
-/// The run waits.
+/// The run parked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
-    /// What the run waits for.
+    /// Reason why the run waits.
     #[serde(rename = "for")]
-    pub waits_for: ParkedFor,
-    /// Error that an operator looks at.
+    pub reason: WaitReason,
+    /// Error that an operator must handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<OutcomeCode>,
-    /// Error that an operator looks at, in words.
+    /// Description of that error, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -61,12 +62,12 @@ pub struct Resumed {
     pub by: String,
 }
 
-/// A worker gave the run back without a fault of the run.
+/// A worker returned the run to the queue without an error of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedOver {
     /// Attempt that ended.
     pub attempt: u64,
-    /// Reason, in words.
+    /// Reason, for people.
     pub detail: String,
 }
 
@@ -75,11 +76,11 @@ pub struct HandedOver {
 pub struct RetryScheduled {
     /// Error of the attempt.
     pub code: OutcomeCode,
-    /// Error of the attempt, in words.
+    /// Description of the error, for people.
     pub detail: String,
     /// Earliest time of the next attempt.
     pub at: Timestamp,
-    /// Failed attempts so far.
+    /// Number of failed attempts so far.
     pub failures: u64,
 }
 
@@ -88,16 +89,16 @@ pub struct RetryScheduled {
 pub struct WorkerLost {
     /// Attempt that ended.
     pub attempt: u64,
-    /// Lost workers since the last progress.
+    /// Number of workers lost since the last progress.
     pub crashes: u64,
     /// Earliest time of the next attempt.
     pub at: Timestamp,
 }
 
-/// Somebody asked for the end of a run that a worker holds.
+/// Cancellation was requested for a run that a worker executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRequested {
-    /// Reason.
+    /// Reason for the cancellation.
     pub code: OutcomeCode,
 }
 
@@ -106,7 +107,7 @@ pub struct CancelRequested {
 pub struct WorkspaceReset {
     /// Attempt that noticed the loss.
     pub attempt: u64,
-    /// What was lost and why.
+    /// Description of the loss and its cause.
     pub reason: String,
 }
 
@@ -117,14 +118,14 @@ pub struct StateChanged {
     pub changes: Vec<StateChange>,
 }
 
-/// Tokens, money or time of the run were used up.
+/// The run exceeded its limit of tokens, money or time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitFound {
-    /// Step that records it.
+    /// Step that records the limit.
     pub step: u64,
 }
 
-/// The agent was stopped from outside or by a limit.
+/// The agent was stopped by the caller or by a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
     /// Reason.
@@ -134,35 +135,35 @@ pub struct Stopped {
 /// The run ended: payload of all terminal events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
-    /// Reason for an end that is not a success.
+    /// Outcome code. `None` for a successful run.
     pub code: Option<OutcomeCode>,
-    /// Reason, in words.
+    /// Reason, for people.
     pub detail: Option<String>,
     /// Result of a successful run: a [`RunSummary`](crate::RunSummary).
     pub result: Option<StoredJson>,
-    /// Status of the run.
+    /// Final status of the run.
     pub status: RunStatus,
-    /// Error of a run that failed or ran out of time; `detail` describes it.
+    /// Error of a run that failed or timed out; `detail` describes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<EndError>,
 }
 
-/// Class of the error that ended a run.
+/// Classification of the error that ended a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndError {
     /// Kind of the error.
     pub kind: ErrorKind,
-    /// A stable, finer code such as `context_length`.
+    /// Stable code of the error, such as `context_length`.
     pub code: String,
 }
 
-/// A JSON text that is copied as it is.
+/// JSON text that is stored and sent byte for byte.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StoredJson(Box<RawValue>);
 
 impl StoredJson {
-    /// Checks that the text is JSON.
+    /// Wraps a text. Fails if it is not JSON.
     pub fn new(text: String) -> serde_json::Result<Self> {
         RawValue::from_string(text).map(Self)
     }

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A member joined the team or ended.
+/// A member joined the team, or its work ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberChanged {
     /// Name of the team.
     pub team: String,
     /// Name of the member.
     pub member: String,
-    /// What the member was asked.
+    /// Task of the member.
     pub task: String,
     /// Result of the member.
     pub result: Option<String>,

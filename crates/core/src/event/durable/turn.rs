@@ -4,18 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{StopReason, Usage};
 
-/// A message of the user's side entered the conversation. The event names the stored message.
+/// A user message entered the conversation. The message is stored with the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UserMessage {}
 
-/// A model call begins.
+/// A model call starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnStarted {
-    /// Number of the model call, from one.
+    /// Number of the model call, from 1.
     pub turn: u32,
 }
 
-/// A model call ended. The event names the stored answer.
+/// A model call finished. The response is stored with the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnFinished {
     /// Number of the model call.
@@ -27,12 +27,12 @@ pub struct TurnFinished {
     pub usage: Usage,
 }
 
-/// A model call is repeated, and the deltas of its lost try are void.
+/// A model call is repeated, and the deltas of the lost attempt are void.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DraftDiscarded {
     /// Number of the model call.
     pub turn: u32,
-    /// Number of the lost try, from one.
+    /// Number of the lost attempt, from 1.
     #[serde(rename = "try")]
     pub lost_try: u64,
 }
@@ -47,15 +47,15 @@ pub struct CompactionStarted {
 /// The conversation was shortened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacted {
-    /// Step that holds the new conversation.
+    /// Step that stores the shortened conversation.
     pub step: u64,
-    /// Pieces of the new conversation.
+    /// Number of parts in the shortened conversation.
     pub pieces: u64,
 }
 
-/// An answer did not have the required form and went back to the model.
+/// A response did not match the output type and was returned to the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRejected {
-    /// What is wrong with the answer.
+    /// Validation error.
     pub reason: String,
 }

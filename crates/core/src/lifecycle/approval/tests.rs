@@ -5,25 +5,29 @@ use serde_json::json;
 use super::*;
 use crate::lifecycle::tests::{check_machine, reachable};
 
-use ApprovalEvent as E;
 use ApprovalKind as K;
 use ApprovalState as S;
+use ApprovalTransition as E;
 
 #[test]
 fn the_machine_is_total_and_an_answer_is_final() {
-    check_machine(S::ALL, E::ALL, S::next, S::is_terminal);
-    assert_eq!(reachable(S::Pending, E::ALL, S::next).len(), S::ALL.len());
+    check_machine(S::ALL, E::ALL, S::apply, S::is_terminal);
+    assert_eq!(reachable(S::Pending, E::ALL, S::apply).len(), S::ALL.len());
 }
 
 #[test]
 fn g32_the_first_answer_wins_and_the_second_is_told_what_was_recorded() {
     for first in [E::Approve, E::Deny, E::Expire, E::Cancel] {
-        let Ok(Resolution::Applied(recorded)) = K::Tool.resolve(S::Pending, first) else {
+        let Ok(ApprovalResult::Applied(recorded)) = K::Tool.resolve(S::Pending, first) else {
             panic!("{first} is an answer");
         };
         for second in [E::Approve, E::Deny, E::Expire, E::Cancel] {
             let later = K::Tool.resolve(recorded, second);
-            assert_eq!(later, Ok(Resolution::Recorded(recorded)), "{first}, then {second}");
+            assert_eq!(
+                later,
+                Ok(ApprovalResult::AlreadyDecided(recorded)),
+                "{first}, then {second}"
+            );
         }
     }
 }
@@ -31,7 +35,7 @@ fn g32_the_first_answer_wins_and_the_second_is_told_what_was_recorded() {
 #[test]
 fn a_question_in_words_is_answered_in_words() {
     let answered = K::Question.resolve(S::Pending, E::Answer);
-    assert_eq!(answered, Ok(Resolution::Applied(S::Answered)));
+    assert_eq!(answered, Ok(ApprovalResult::Applied(S::Answered)));
     let error = K::Question.resolve(S::Pending, E::Approve).unwrap_err();
     assert!(error.to_string().contains("answer in words"), "{error}");
     for kind in [K::Start, K::Tool, K::BudgetRaise, K::Plan] {
@@ -56,23 +60,23 @@ fn g33_a_question_always_ends_and_at_once_where_nobody_can_answer() {
 #[test]
 fn silence_means_what_the_fallback_says() {
     for (fallback, on_list, allows) in [
-        (Fallback::Deny, true, false),
-        (Fallback::Deny, false, false),
-        (Fallback::Allowlist, true, true),
-        (Fallback::Allowlist, false, false),
-        (Fallback::Full, true, true),
-        (Fallback::Full, false, true),
+        (ApprovalTimeoutAction::Deny, true, false),
+        (ApprovalTimeoutAction::Deny, false, false),
+        (ApprovalTimeoutAction::Allowlist, true, true),
+        (ApprovalTimeoutAction::Allowlist, false, false),
+        (ApprovalTimeoutAction::Full, true, true),
+        (ApprovalTimeoutAction::Full, false, true),
     ] {
         assert_eq!(fallback.allows(on_list), allows);
     }
-    assert_eq!(Fallback::default(), Fallback::Deny);
+    assert_eq!(ApprovalTimeoutAction::default(), ApprovalTimeoutAction::Deny);
 }
 
 #[test]
 fn silence_never_repeats_an_effect_and_never_spends_more() {
-    for &wanted in Fallback::ALL {
+    for &wanted in ApprovalTimeoutAction::ALL {
         for kind in [K::EffectUnknown, K::BudgetRaise, K::Question] {
-            assert_eq!(kind.fallback(wanted), Fallback::Deny);
+            assert_eq!(kind.fallback(wanted), ApprovalTimeoutAction::Deny);
         }
         for kind in [K::Start, K::Tool, K::Plan] {
             assert_eq!(kind.fallback(wanted), wanted);
@@ -82,9 +86,9 @@ fn silence_never_repeats_an_effect_and_never_spends_more() {
 
 #[test]
 fn a_grant_does_not_silence_one_who_always_asks() {
-    for &grant in Grant::ALL {
-        assert!(!grant.silences(Ask::Always), "{grant}");
-        assert_eq!(grant.silences(Ask::OnMiss), grant != Grant::Once);
+    for &grant in GrantScope::ALL {
+        assert!(!grant.covers_later_calls(CommandApproval::Always), "{grant}");
+        assert_eq!(grant.covers_later_calls(CommandApproval::OnMiss), grant != GrantScope::Once);
     }
 }
 

@@ -4,12 +4,12 @@ use super::*;
 use crate::usage::limits::LEASE_TTL;
 
 use EffectClass as C;
-use ExpiryAction as A;
+use LeaseExpiryAction as A;
 use StepKind as K;
 use StepState as S;
 
-fn open(kind: K, state: S, class: C) -> OpenStep {
-    OpenStep { kind, state, class }
+fn open(kind: K, state: S, class: C) -> InFlightStep {
+    InFlightStep { kind, state, class }
 }
 
 fn requeue(after: Duration, restricted: bool) -> A {
@@ -19,10 +19,10 @@ fn requeue(after: Duration, restricted: bool) -> A {
 #[test]
 fn the_table_of_lost_leases() {
     let now = Duration::ZERO;
-    let rows: &[(&[OpenStep], A)] = &[
-        (&[], A::AT_ONCE),
-        (&[open(K::ToolCall, S::Planned, C::Opaque)], A::AT_ONCE),
-        (&[open(K::ModelCall, S::Planned, C::Keyed)], A::AT_ONCE),
+    let rows: &[(&[InFlightStep], A)] = &[
+        (&[], A::REQUEUE_NOW),
+        (&[open(K::ToolCall, S::Planned, C::Opaque)], A::REQUEUE_NOW),
+        (&[open(K::ModelCall, S::Planned, C::Keyed)], A::REQUEUE_NOW),
         (&[open(K::ModelCall, S::Started, C::Keyed)], requeue(LEASE_TTL, false)),
         (&[open(K::Compact, S::Started, C::Keyed)], requeue(LEASE_TTL, false)),
         (&[open(K::ToolCall, S::Started, C::Pure)], requeue(LEASE_TTL, false)),
@@ -31,11 +31,15 @@ fn the_table_of_lost_leases() {
         (&[open(K::ToolCall, S::Started, C::Provable)], requeue(LEASE_TTL, false)),
         (&[open(K::ToolCall, S::Started, C::Opaque)], requeue(LEASE_TTL, true)),
         (&[open(K::ToolCall, S::Unknown, C::Opaque)], requeue(LEASE_TTL, true)),
-        (&[open(K::Deliver, S::Started, C::Opaque)], A::AT_ONCE),
+        (&[open(K::Deliver, S::Started, C::Opaque)], A::REQUEUE_NOW),
         (&[open(K::Spawn, S::Started, C::Transactional)], requeue(now, false)),
     ];
     for (steps, action) in rows {
-        assert_eq!(at_expiry(steps, Loss::default(), LEASE_TTL), *action, "{steps:?}");
+        assert_eq!(
+            on_lease_expired(steps, LostWorkerContext::default(), LEASE_TTL),
+            *action,
+            "{steps:?}"
+        );
     }
 }
 
@@ -43,34 +47,38 @@ fn the_table_of_lost_leases() {
 fn an_opaque_tool_parks_or_fails_if_its_policy_says_so() {
     let steps = [open(K::ToolCall, S::Started, C::Opaque), open(K::ToolCall, S::Started, C::Pure)];
     for (on_unknown, action) in [
-        (OnUnknown::Surface, requeue(LEASE_TTL, true)),
-        (OnUnknown::Park, A::Park),
-        (OnUnknown::Fail, A::Fail),
+        (UnknownEffectPolicy::ReportToModel, requeue(LEASE_TTL, true)),
+        (UnknownEffectPolicy::AskPerson, A::Park),
+        (UnknownEffectPolicy::FailRun, A::Fail),
     ] {
-        let loss = Loss { on_unknown, ..Loss::default() };
-        assert_eq!(at_expiry(&steps, loss, LEASE_TTL), action);
+        let loss = LostWorkerContext { on_unknown, ..LostWorkerContext::default() };
+        assert_eq!(on_lease_expired(&steps, loss, LEASE_TTL), action);
         let turned = [steps[1], steps[0]];
-        assert_eq!(at_expiry(&turned, loss, LEASE_TTL), action, "the order does not count");
+        assert_eq!(on_lease_expired(&turned, loss, LEASE_TTL), action, "the order does not count");
     }
 }
 
 #[test]
 fn an_owner_that_is_proven_dead_leaves_no_grace() {
-    let loss = Loss { proven_dead: true, ..Loss::default() };
+    let loss = LostWorkerContext { confirmed_dead: true, ..LostWorkerContext::default() };
     for class in C::ALL {
         let steps = [open(K::ToolCall, S::Started, *class)];
         let restricted = *class == C::Opaque;
-        assert_eq!(at_expiry(&steps, loss, LEASE_TTL), requeue(Duration::ZERO, restricted));
+        assert_eq!(on_lease_expired(&steps, loss, LEASE_TTL), requeue(Duration::ZERO, restricted));
     }
 }
 
 #[test]
 fn g37_a_run_that_was_to_be_cancelled_is_cancelled_whatever_is_open() {
-    let loss = Loss { cancel_requested: true, crashes: 99, ..Loss::default() };
+    let loss =
+        LostWorkerContext { cancel_requested: true, crashes: 99, ..LostWorkerContext::default() };
     for &kind in K::ALL {
         for &state in S::ALL {
             for &class in C::ALL {
-                assert_eq!(at_expiry(&[open(kind, state, class)], loss, LEASE_TTL), A::Cancel);
+                assert_eq!(
+                    on_lease_expired(&[open(kind, state, class)], loss, LEASE_TTL),
+                    A::Cancel
+                );
             }
         }
     }
@@ -80,15 +88,16 @@ fn g37_a_run_that_was_to_be_cancelled_is_cancelled_whatever_is_open() {
 fn g12_the_fifth_crash_in_a_row_without_progress_is_a_loop() {
     let mut crashes = 0;
     for crash in 1..=CRASHES_MAX {
-        let loss = Loss { crashes, ..Loss::default() };
-        let action = at_expiry(&[], loss, LEASE_TTL);
-        let wanted = if crash == 5 { A::CrashLoop } else { A::AT_ONCE };
+        let loss = LostWorkerContext { crashes, ..LostWorkerContext::default() };
+        let action = on_lease_expired(&[], loss, LEASE_TTL);
+        let wanted = if crash == 5 { A::CrashLoop } else { A::REQUEUE_NOW };
         assert_eq!(action, wanted, "crash {crash}");
-        crashes = loss.crashes_now();
+        crashes = loss.consecutive_crashes();
     }
-    let progressed = Loss { crashes: 4, progressed: true, ..Loss::default() };
-    assert_eq!(at_expiry(&[], progressed, LEASE_TTL), A::AT_ONCE);
-    assert_eq!(progressed.crashes_now(), 1, "this crash is the first of a new row");
+    let progressed =
+        LostWorkerContext { crashes: 4, progressed: true, ..LostWorkerContext::default() };
+    assert_eq!(on_lease_expired(&[], progressed, LEASE_TTL), A::REQUEUE_NOW);
+    assert_eq!(progressed.consecutive_crashes(), 1, "this crash is the first of a new row");
 }
 
 #[test]
@@ -96,9 +105,9 @@ fn every_combination_has_an_answer_and_none_repeats_an_opaque_effect_freely() {
     for &kind in K::ALL {
         for &state in S::ALL {
             for &class in C::ALL {
-                for &on_unknown in OnUnknown::ALL {
-                    let loss = Loss { on_unknown, ..Loss::default() };
-                    let action = at_expiry(&[open(kind, state, class)], loss, LEASE_TTL);
+                for &on_unknown in UnknownEffectPolicy::ALL {
+                    let loss = LostWorkerContext { on_unknown, ..LostWorkerContext::default() };
+                    let action = on_lease_expired(&[open(kind, state, class)], loss, LEASE_TTL);
                     let begun = matches!(state, S::Started | S::Unknown);
                     if kind == K::ToolCall && class == C::Opaque && begun {
                         assert!(!matches!(action, A::Requeue { restricted: false, .. }));

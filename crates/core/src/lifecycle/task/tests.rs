@@ -4,8 +4,8 @@ use super::*;
 use crate::Env;
 use crate::lifecycle::tests::{check_machine, reachable};
 
-use TaskEvent as E;
 use TaskState as S;
+use TaskTransition as E;
 
 /// From, event, to: every row of the table, and what the guarantees add to it.
 const TABLE: &[(S, E, S)] = &[
@@ -14,9 +14,9 @@ const TABLE: &[(S, E, S)] = &[
     (S::Running, E::Dispatched, S::Running),
     (S::Queued, E::Dropped, S::Dropped),
     (S::Running, E::Dropped, S::Dropped),
-    (S::Running, E::AwaitsInput, S::Waiting),
-    (S::Waiting, E::AwaitsInput, S::Waiting),
-    (S::Running, E::FellAsleep, S::Sleeping),
+    (S::Running, E::WaitingForInput, S::Waiting),
+    (S::Waiting, E::WaitingForInput, S::Waiting),
+    (S::Running, E::Delayed, S::Sleeping),
     (S::Running, E::Finished, S::Done),
     (S::Waiting, E::Finished, S::Done),
     (S::Queued, E::Failed, S::Error),
@@ -46,7 +46,7 @@ fn the_table_is_all_there_is() {
     for &from in S::ALL {
         for &event in E::ALL {
             let row = TABLE.iter().find(|(state, of, _)| (*state, *of) == (from, event));
-            assert_eq!(from.next(event).ok(), row.map(|row| row.2), "{from} {event}");
+            assert_eq!(from.apply(event).ok(), row.map(|row| row.2), "{from} {event}");
         }
     }
 }
@@ -55,13 +55,13 @@ fn the_table_is_all_there_is() {
 fn an_end_is_left_only_by_a_new_message_or_a_retry() {
     let within: Vec<E> =
         E::ALL.iter().copied().filter(|event| !matches!(event, E::Reopened | E::Retried)).collect();
-    check_machine(S::ALL, &within, S::next, S::is_terminal);
+    check_machine(S::ALL, &within, S::apply, S::is_terminal);
 }
 
 #[test]
 fn every_state_can_be_reached_from_an_accepted_task() {
     for delayed in [false, true] {
-        assert_eq!(reachable(S::accepted(delayed), E::ALL, S::next).len(), S::ALL.len());
+        assert_eq!(reachable(S::accepted(delayed), E::ALL, S::apply).len(), S::ALL.len());
     }
 }
 
@@ -71,8 +71,8 @@ fn archiving_is_for_what_ended_or_waits() {
     assert_eq!(allowed, [&S::Waiting, &S::Done, &S::Error, &S::Dropped, &S::Cancelled]);
 }
 
-fn ended(id: RunId, status: RunStatus) -> EndedRun {
-    EndedRun { id, status }
+fn ended(id: RunId, status: RunStatus) -> FinishedRun {
+    FinishedRun { id, status }
 }
 
 #[test]
@@ -84,10 +84,10 @@ fn a_run_maps_to_its_task_as_the_spec_says() {
         (RunStatus::Error, S::Error),
         (RunStatus::Timeout, S::Error),
     ] {
-        assert_eq!(settle(S::Running, Some(run), ended(run, status)), Some(state));
+        assert_eq!(task_state_after_run(S::Running, Some(run), ended(run, status)), Some(state));
     }
     for status in [RunStatus::Accepted, RunStatus::Running] {
-        assert_eq!(settle(S::Running, Some(run), ended(run, status)), None);
+        assert_eq!(task_state_after_run(S::Running, Some(run), ended(run, status)), None);
     }
 }
 
@@ -96,13 +96,17 @@ fn settlement_ignores_an_older_run_and_a_repeat() {
     let env = Env::simulated(2);
     let (old, new): (RunId, RunId) = (env.id(), env.id());
     let late = ended(old, RunStatus::Error);
-    assert_eq!(settle(S::Running, Some(new), late), None, "another run answers for the task now");
-    assert_eq!(settle(S::Running, None, late), None);
+    assert_eq!(
+        task_state_after_run(S::Running, Some(new), late),
+        None,
+        "another run answers for the task now"
+    );
+    assert_eq!(task_state_after_run(S::Running, None, late), None);
     let end = ended(new, RunStatus::Ok);
-    let state = settle(S::Running, Some(new), end).unwrap();
+    let state = task_state_after_run(S::Running, Some(new), end).unwrap();
     assert_eq!(state, S::Done);
     for status in RunStatus::ALL {
-        assert_eq!(settle(state, Some(new), ended(new, *status)), None);
+        assert_eq!(task_state_after_run(state, Some(new), ended(new, *status)), None);
     }
 }
 
@@ -113,7 +117,8 @@ fn g05_a_shortage_of_capacity_leaves_a_task_queued_and_is_no_drop_reason() {
             assert!(!event.as_str().contains(word), "{event}");
         }
     }
-    let dropped = |from: S| E::ALL.iter().filter(move |event| from.next(**event) == Ok(S::Dropped));
+    let dropped =
+        |from: S| E::ALL.iter().filter(move |event| from.apply(**event) == Ok(S::Dropped));
     for &from in S::ALL {
         assert!(dropped(from).all(|event| *event == E::Dropped), "{from}");
     }

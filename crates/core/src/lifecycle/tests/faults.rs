@@ -15,19 +15,19 @@ fn at(seconds: i64) -> Timestamp {
 
 #[test]
 fn a16_01_waiting_for_capacity_burns_nothing() {
-    let breaker = Breaker::default();
+    let breaker = ClassBreaker::default();
     for second in 0..8 {
         assert_eq!(breaker.admit(1, 1, at(second)), Admission::Full);
     }
-    assert_eq!(breaker, Breaker::default());
+    assert_eq!(breaker, ClassBreaker::default());
 }
 
 #[test]
 fn a16_02_a_target_of_zero_is_paused_and_an_open_breaker_starts_nothing() {
     for running in [0, 1, 100] {
-        assert_eq!(Breaker::default().admit(0, running, at(0)), Admission::Paused);
+        assert_eq!(ClassBreaker::default().admit(0, running, at(0)), Admission::Paused);
     }
-    let open = Breaker::from_row(vec![at(0); 5], Some(at(60)));
+    let open = ClassBreaker::from_row(vec![at(0); 5], Some(at(60)));
     for second in 0..60 {
         assert_eq!(open.admit(0, 0, at(second)), Admission::Paused);
         assert_eq!(open.admit(1000, 0, at(second)), Admission::Open { until: at(60) });
@@ -37,16 +37,17 @@ fn a16_02_a_target_of_zero_is_paused_and_an_open_breaker_starts_nothing() {
 
 #[test]
 fn a16_03_cancelled_attempts_do_not_count_and_failures_pass() {
-    let mut breaker = Breaker::default();
-    let harmless = OutcomeCode::ALL.iter().filter(|code| code.vote() != Vote::FailedToRun);
+    let mut breaker = ClassBreaker::default();
+    let harmless =
+        OutcomeCode::ALL.iter().filter(|code| code.breaker_signal() != BreakerSignal::Failure);
     for (second, code) in (0..).zip(harmless.cycle().take(1000)) {
-        breaker = breaker.settled(at(second), Some(*code), at(second));
-        assert_eq!(breaker, Breaker::default(), "{code}");
+        breaker = breaker.after_attempt(at(second), Some(*code), at(second));
+        assert_eq!(breaker, ClassBreaker::default(), "{code}");
     }
     for minutes in 0..100 {
         let now = at(minutes * 60 * 3);
-        breaker = breaker.settled(now, Some(OutcomeCode::SandboxStart), now);
-        assert_ne!(breaker.health(now), Health::Degraded, "four in ten minutes are not five");
+        breaker = breaker.after_attempt(now, Some(OutcomeCode::SandboxStart), now);
+        assert_ne!(breaker.health(now), ClassHealth::Degraded, "four in ten minutes are not five");
     }
 }
 
@@ -70,19 +71,20 @@ fn a16_05_words_of_an_error_do_not_make_its_outcome() {
 
 #[test]
 fn a16_08_a_blocked_attempt_has_a_way_on_and_its_question_always_ends() {
-    let run = RunState::ACCEPTED.next(RunEvent::Parked(ParkedFor::Approval)).unwrap();
-    let started = run.next(RunEvent::Woken).and_then(|run| run.next(RunEvent::Claimed)).unwrap();
+    let run = RunState::ACCEPTED.apply(RunTransition::Parked(WaitReason::Approval)).unwrap();
+    let started =
+        run.apply(RunTransition::Woken).and_then(|run| run.apply(RunTransition::Claimed)).unwrap();
     assert_eq!(started.phase(), RunPhase::Leased);
     for &kind in ApprovalKind::ALL {
-        assert!(kind.takes(ApprovalEvent::Expire), "{kind}");
+        assert!(kind.accepts(ApprovalTransition::Expire), "{kind}");
         assert!(kind.expiry(true, Some(Duration::MAX)) < Duration::MAX, "{kind}");
     }
 }
 
 #[test]
 fn a16_12_a_command_never_lands_on_another_agents_task() {
-    let command = AgentCommand { agent: Some("a".into()), ..AgentCommand::text("hi") };
-    assert!(command.continues("a", false) && !command.continues("b", false));
+    let command = TaskRequest { agent: Some("a".into()), ..TaskRequest::text("hi") };
+    assert!(command.is_follow_up_of("a", false) && !command.is_follow_up_of("b", false));
 }
 
 #[test]
@@ -96,7 +98,7 @@ fn a16_13_a_retry_waits_longer_each_time_spread_and_only_for_what_may_pass() {
     assert!(spread.len() > 40, "no herd comes back at once");
     for &code in OutcomeCode::ALL {
         if code.is_cancellation() || code.retry_class() == RetryClass::Never {
-            assert!(!policy.covers(code), "{code}");
+            assert!(!policy.retries(code), "{code}");
         }
     }
     let resume = OutcomeCode::WorkerLost.retry_class();

@@ -9,7 +9,7 @@ use action::Action;
 use world::{Fence, Rules, Violation, World};
 
 use crate::lifecycle::RunStatus;
-use crate::recovery::{EffectClass, OnUnknown, Recovery};
+use crate::recovery::{EffectClass, EffectRecovery, UnknownEffectPolicy};
 use crate::usage::limits::CRASHES_MAX;
 
 mod action;
@@ -86,14 +86,14 @@ impl Explored {
 fn all_rules() -> Vec<Rules> {
     let mut rules: Vec<Rules> = Vec::new();
     for &class in EffectClass::ALL {
-        for &on_unknown in OnUnknown::ALL {
+        for &on_unknown in UnknownEffectPolicy::ALL {
             let recovery = class.on_unknown(on_unknown);
             if !rules.iter().any(|rules| rules.class.on_unknown(rules.on_unknown) == recovery) {
                 rules.push(Rules { fence: Fence::Real, class, on_unknown });
             }
         }
     }
-    assert_eq!(rules.len(), Recovery::ALL.len());
+    assert_eq!(rules.len(), EffectRecovery::ALL.len());
     rules
 }
 
@@ -110,7 +110,8 @@ fn g07_g47_no_history_of_two_workers_breaks_a_promise_and_every_one_can_end() {
             let may_fail = world.run.is_terminal()
                 || world.cancel
                 || world.crashes + 1 >= CRASHES_MAX
-                || (rules.class == EffectClass::Opaque && rules.on_unknown == OnUnknown::Fail);
+                || (rules.class == EffectClass::Opaque
+                    && rules.on_unknown == UnknownEffectPolicy::FailRun);
             assert!(well[here] || may_fail, "{rules:?}: cannot end well from {world:?}");
         }
     }
@@ -118,16 +119,22 @@ fn g07_g47_no_history_of_two_workers_breaks_a_promise_and_every_one_can_end() {
 
 #[test]
 fn a_repeatable_effect_may_happen_twice_so_the_model_sees_repeats() {
-    let rules =
-        Rules { fence: Fence::Real, class: EffectClass::Pure, on_unknown: OnUnknown::Surface };
+    let rules = Rules {
+        fence: Fence::Real,
+        class: EffectClass::Pure,
+        on_unknown: UnknownEffectPolicy::ReportToModel,
+    };
     let explored = explore(rules).unwrap();
     assert!(explored.worlds.iter().any(|world| world.effects[0] > 1));
 }
 
 #[test]
 fn a16_07_without_a_fence_a_worker_that_slept_writes_on() {
-    let rules =
-        Rules { fence: Fence::Missing, class: EffectClass::Pure, on_unknown: OnUnknown::Surface };
+    let rules = Rules {
+        fence: Fence::Missing,
+        class: EffectClass::Pure,
+        on_unknown: UnknownEffectPolicy::ReportToModel,
+    };
     let broken = explore(rules).err().expect("the fault is found");
     assert!(broken.starts_with("a worker wrote that had no right to"), "{broken}");
 }
@@ -135,8 +142,11 @@ fn a16_07_without_a_fence_a_worker_that_slept_writes_on() {
 /// The epoch alone is not enough: between the loss of a lease and the next claim it has not changed yet.
 #[test]
 fn a_fence_that_compares_only_the_epoch_lets_a_lost_worker_write_to_a_queued_run() {
-    let rules =
-        Rules { fence: Fence::EpochOnly, class: EffectClass::Pure, on_unknown: OnUnknown::Surface };
+    let rules = Rules {
+        fence: Fence::EpochOnly,
+        class: EffectClass::Pure,
+        on_unknown: UnknownEffectPolicy::ReportToModel,
+    };
     let broken = explore(rules).err().expect("the fault is found");
     assert!(broken.starts_with("a worker wrote that had no right to"), "{broken}");
 }

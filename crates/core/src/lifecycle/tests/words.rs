@@ -15,7 +15,7 @@ use crate::scheduling::*;
 
 fn check<T>(all: &[T], words: &str)
 where
-    T: Copy + Eq + Debug + Display + FromStr<Err = UnknownWord> + Serialize + DeserializeOwned,
+    T: Copy + Eq + Debug + Display + FromStr<Err = ParseEnumError> + Serialize + DeserializeOwned,
 {
     let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
     assert_eq!(texts.join(" "), words);
@@ -36,16 +36,16 @@ fn the_words_of_states() {
     check(TaskState::ALL, "queued running waiting sleeping done error dropped cancelled");
     check(RunStatus::ALL, "accepted running ok error timeout cancelled");
     check(RunPhase::ALL, "queued leased parked done");
-    check(ParkedFor::ALL, "approval question child budget operator");
+    check(WaitReason::ALL, "approval question child budget operator");
     check(AttemptStatus::ALL, "pending blocked running ok error timeout cancelled");
-    check(Strategy::ALL, "primary retry failover resume");
+    check(AttemptReason::ALL, "primary retry failover resume");
     check(StepState::ALL, "planned started committed failed unknown");
     check(InputState::ALL, "pending claimed consumed superseded cancelled");
     check(ApprovalState::ALL, "pending approved denied expired cancelled answered");
     check(DeliveryState::ALL, "pending sending delivered failed unknown blocked dismissed");
-    check(PostState::ALL, "pending sending delivered failed");
-    check(Health::ALL, "healthy warning degraded");
-    check(Interaction::ALL, "working waiting_for_input closed");
+    check(WebhookDeliveryState::ALL, "pending sending delivered failed");
+    check(ClassHealth::ALL, "healthy warning degraded");
+    check(InteractionState::ALL, "working waiting_for_input closed");
 }
 
 #[test]
@@ -56,19 +56,19 @@ fn the_words_of_choices() {
          checkpoint finish note",
     );
     check(EffectClass::ALL, "pure idempotent keyed provable transactional opaque");
-    check(OnUnknown::ALL, "surface park fail");
-    check(QueueMode::ALL, "queue followup collect steer interrupt reject rollback");
-    check(DropPolicy::ALL, "old new summarize");
+    check(UnknownEffectPolicy::ALL, "surface park fail");
+    check(InputMode::ALL, "queue followup collect steer interrupt reject rollback");
+    check(OverflowPolicy::ALL, "old new summarize");
     check(
-        DeliveryOutcome::ALL,
+        InputOutcome::ALL,
         "direct queued interrupted restarted steered collected rejected duplicate",
     );
     check(ApprovalKind::ALL, "start tool effect_unknown question budget_raise plan");
-    check(Fallback::ALL, "deny allowlist full");
-    check(Grant::ALL, "once run session always");
-    check(Host::ALL, "sandbox node local");
-    check(Security::ALL, "deny allowlist full");
-    check(Ask::ALL, "off on-miss always");
+    check(ApprovalTimeoutAction::ALL, "deny allowlist full");
+    check(GrantScope::ALL, "once run session always");
+    check(ExecutionHost::ALL, "sandbox node local");
+    check(CommandPolicy::ALL, "deny allowlist full");
+    check(CommandApproval::ALL, "off on-miss always");
     check(RuntimeType::ALL, "gvisor runc");
     check(WorkspaceAccess::ALL, "none ro rw");
     check(ProvenanceKind::ALL, "external_user inter_session internal_system");
@@ -84,42 +84,42 @@ fn the_words_of_choices() {
 #[test]
 fn the_words_of_events_and_inner_decisions() {
     check(
-        TaskEvent::ALL,
+        TaskTransition::ALL,
         "dispatched requeued input_delivered awaits_input fell_asleep finished failed cancelled \
          dropped reopened retried",
     );
-    check(InputEvent::ALL, "superseded cancelled");
-    check(ApprovalEvent::ALL, "approve deny answer expire cancel");
+    check(InputTransition::ALL, "superseded cancelled");
+    check(ApprovalTransition::ALL, "approve deny answer expire cancel");
     check(
-        DeliveryEvent::ALL,
+        DeliveryTransition::ALL,
         "sending delivered failed_for_now failed send_again lost given_up retried dismissed",
     );
-    check(PostEvent::ALL, "sending delivered failed_for_now given_up resent");
+    check(WebhookDeliveryTransition::ALL, "sending delivered failed_for_now given_up resent");
     check(RetryClass::ALL, "never backoff after_wait failover compact resume");
-    check(Recovery::ALL, "run_again probe surface park fail");
-    check(Decision::ALL, "deny ask run");
+    check(EffectRecovery::ALL, "run_again probe surface park fail");
+    check(CommandDecision::ALL, "deny ask run");
 }
 
 #[test]
 fn every_refusal_has_a_stable_code_and_a_sentence() {
     let epoch = Epoch::new(3);
-    let policy = PolicyPatch::parse(&serde_json::json!({"ask": "x"})).unwrap_err();
-    let illegal = RunState::ACCEPTED.next(RunEvent::Woken).unwrap_err();
+    let policy = ExecutionPolicyPatch::parse(&serde_json::json!({"ask": "x"})).unwrap_err();
+    let illegal = RunState::ACCEPTED.apply(RunTransition::Woken).unwrap_err();
     for (error, code, status) in [
-        (WorkError::invalid("a", "b", "c"), "invalid", 400),
-        (WorkError::TooLarge { path: "a".into(), bytes: 2, max: 1 }, "payload_too_large", 400),
-        (WorkError::not_found("run", "run_0"), "not_found", 404),
-        (WorkError::IdempotencyMismatch { key: "k".into() }, "idempotency_mismatch", 409),
-        (WorkError::Busy { what: "session a".into(), until: None }, "busy", 409),
-        (WorkError::Full { what: "the queue", cap: 20 }, "full", 422),
-        (WorkError::Fenced { held: epoch, current: epoch.next() }, "fenced", 409),
-        (WorkError::Expired { what: "the approval" }, "expired", 409),
-        (WorkError::PlanChanged, "plan_changed", 409),
-        (WorkError::not_approver("eve", &["ada".into()]), "not_an_approver", 403),
-        (WorkError::own_approval("ada"), "own_approval", 403),
-        (WorkError::VoteConflict { by: "ada".into(), said: "yes" }, "vote_conflict", 409),
-        (WorkError::Policy(policy), "policy_invalid", 400),
-        (WorkError::Illegal(illegal), "illegal_transition", 409),
+        (RequestError::invalid("a", "b", "c"), "invalid", 400),
+        (RequestError::TooLarge { path: "a".into(), bytes: 2, max: 1 }, "payload_too_large", 400),
+        (RequestError::not_found("run", "run_0"), "not_found", 404),
+        (RequestError::IdempotencyMismatch { key: "k".into() }, "idempotency_mismatch", 409),
+        (RequestError::Busy { what: "session a".into(), until: None }, "busy", 409),
+        (RequestError::LimitExceeded { what: "the queue", cap: 20 }, "full", 422),
+        (RequestError::Fenced { held: epoch, current: epoch.next() }, "fenced", 409),
+        (RequestError::Expired { what: "the approval" }, "expired", 409),
+        (RequestError::ApprovalMismatch, "plan_changed", 409),
+        (RequestError::not_approver("eve", &["ada".into()]), "not_an_approver", 403),
+        (RequestError::self_approval("ada"), "own_approval", 403),
+        (RequestError::VoteConflict { by: "ada".into(), previous: "yes" }, "vote_conflict", 409),
+        (RequestError::Policy(policy), "policy_invalid", 400),
+        (RequestError::InvalidTransition(illegal), "illegal_transition", 409),
     ] {
         assert_eq!((error.code(), error.kind().http_status()), (code, status));
         assert_eq!(error.info().code, code);
@@ -130,12 +130,12 @@ fn every_refusal_has_a_stable_code_and_a_sentence() {
 
 #[test]
 fn only_a_refusal_of_policy_is_remembered_under_a_key() {
-    let policy = PolicyPatch::parse(&serde_json::json!({"ask": "x"})).unwrap_err();
-    assert!(WorkError::Policy(policy).is_remembered());
+    let policy = ExecutionPolicyPatch::parse(&serde_json::json!({"ask": "x"})).unwrap_err();
+    assert!(RequestError::Policy(policy).is_cacheable());
     for passing in [
-        WorkError::Busy { what: "session a".into(), until: None },
-        WorkError::Full { what: "the queue", cap: 20 },
+        RequestError::Busy { what: "session a".into(), until: None },
+        RequestError::LimitExceeded { what: "the queue", cap: 20 },
     ] {
-        assert!(!passing.is_remembered());
+        assert!(!passing.is_cacheable());
     }
 }

@@ -1,7 +1,7 @@
 //! The same decision, written a second time: no tables, no early answers, every opinion collected and then the strictest taken.
 
-use super::super::{GovernanceParts, ToolFacts};
-use crate::execution_policy::{Ask, Security};
+use super::super::{PolicySources, ToolAttributes};
+use crate::execution_policy::{CommandApproval, CommandPolicy};
 use crate::resource::{
     AgentPolicy, ApplyMode, MatchMode, OperationClass, OperationVerdict, RiskLevel, ToolPermission,
     ToolType,
@@ -28,7 +28,7 @@ fn list_has(list: &[String], word: &str) -> bool {
 }
 
 /// Every permission of every role that the subject has in its own namespace.
-fn permitted(parts: &GovernanceParts) -> Vec<String> {
+fn permitted(parts: &PolicySources) -> Vec<String> {
     let mut all = Vec::new();
     for role in &parts.roles {
         let given = parts.subject.roles.iter().any(|name| name.eq_ignore_ascii_case(&role.name));
@@ -39,7 +39,7 @@ fn permitted(parts: &GovernanceParts) -> Vec<String> {
     all
 }
 
-fn missing_role(parts: &GovernanceParts) -> bool {
+fn missing_role(parts: &PolicySources) -> bool {
     let exists = |name: &String| {
         let there = |role: &&crate::resource::AgentRole| role.name.eq_ignore_ascii_case(name);
         parts
@@ -51,7 +51,7 @@ fn missing_role(parts: &GovernanceParts) -> bool {
     parts.subject.roles.iter().any(|name| !exists(name))
 }
 
-fn policy_blocks(parts: &GovernanceParts, policy: &AgentPolicy, tool: &str) -> bool {
+fn policy_blocks(parts: &PolicySources, policy: &AgentPolicy, tool: &str) -> bool {
     let subject = &parts.subject;
     let mine = policy.namespace == subject.namespace;
     let matches = policy.apply_mode == ApplyMode::Global
@@ -60,7 +60,7 @@ fn policy_blocks(parts: &GovernanceParts, policy: &AgentPolicy, tool: &str) -> b
     mine && matches && list_has(&policy.blocked_tools, tool)
 }
 
-fn concerns(parts: &GovernanceParts, rule: &ToolPermission, tool: &str, action: &str) -> bool {
+fn concerns(parts: &PolicySources, rule: &ToolPermission, tool: &str, action: &str) -> bool {
     rule.namespace == parts.subject.namespace
         && same(&rule.tool_ref, tool)
         && same(&rule.action, action)
@@ -68,7 +68,7 @@ fn concerns(parts: &GovernanceParts, rule: &ToolPermission, tool: &str, action: 
             || list_has(&rule.target_agents, &parts.subject.agent))
 }
 
-fn by_itself(tool: &ToolFacts<'_>, action: &str) -> Vec<String> {
+fn by_itself(tool: &ToolAttributes<'_>, action: &str) -> Vec<String> {
     let mut needs = vec![format!("tool:{}:{action}", tool.name)];
     needs.extend(tool.capabilities.iter().map(|label| format!("capability:{label}")));
     needs
@@ -83,7 +83,7 @@ fn line(rule: &ToolPermission, class: OperationClass) -> Option<OperationVerdict
 }
 
 /// The strictest of everything that anything says.
-pub(super) fn say(parts: &GovernanceParts, tool: &ToolFacts<'_>, action: &str) -> Say {
+pub(super) fn say(parts: &PolicySources, tool: &ToolAttributes<'_>, action: &str) -> Say {
     let has = permitted(parts);
     let has_all = |needs: &[String]| needs.iter().all(|need| list_has(&has, need));
     let mut said = vec![Say::Yes];
@@ -138,11 +138,15 @@ pub(super) fn say(parts: &GovernanceParts, tool: &ToolFacts<'_>, action: &str) -
     let commands = tool.kind == Some(ToolType::Cli) || list_has(tool.capabilities, "exec");
     let changes = tool.operations.iter().any(|class| *class != OperationClass::Read);
     match (commands, parts.exec.security, parts.exec.ask) {
-        (true, Security::Deny, _) => said.push(Say::No),
-        (true, Security::Allowlist, Ask::Off) if !every_class_is_granted => said.push(Say::No),
-        (true, Security::Allowlist, Ask::OnMiss) if !every_class_is_granted => said.push(Say::Ask),
-        (true, _, Ask::Always) => said.push(Say::Ask),
-        (false, _, Ask::Always) if changes => said.push(Say::Ask),
+        (true, CommandPolicy::Deny, _) => said.push(Say::No),
+        (true, CommandPolicy::Allowlist, CommandApproval::Off) if !every_class_is_granted => {
+            said.push(Say::No)
+        }
+        (true, CommandPolicy::Allowlist, CommandApproval::OnMiss) if !every_class_is_granted => {
+            said.push(Say::Ask)
+        }
+        (true, _, CommandApproval::Always) => said.push(Say::Ask),
+        (false, _, CommandApproval::Always) if changes => said.push(Say::Ask),
         _ => {}
     }
     said.into_iter().max().unwrap()

@@ -107,16 +107,16 @@ fn shapes() -> Vec<Shape> {
     shapes
 }
 
-fn word(decision: &Decision) -> Say {
+fn word(decision: &PolicyDecision) -> Say {
     match decision {
-        Decision::Allow { .. } => Say::Yes,
-        Decision::Approval { .. } => Say::Ask,
-        Decision::Deny { .. } => Say::No,
+        PolicyDecision::Allow { .. } => Say::Yes,
+        PolicyDecision::Approval { .. } => Say::Ask,
+        PolicyDecision::Deny { .. } => Say::No,
     }
 }
 
 /// Every snapshot of the table.
-fn snapshots() -> Vec<GovernanceParts> {
+fn snapshots() -> Vec<PolicySources> {
     let mut all = Vec::new();
     for policies in policies() {
         for (names, roles) in roles() {
@@ -141,10 +141,14 @@ fn snapshots() -> Vec<GovernanceParts> {
     all
 }
 
-fn pairs() -> Vec<(Security, Ask)> {
-    let mut pairs: Vec<_> = Ask::ALL.iter().map(|ask| (Security::Allowlist, *ask)).collect();
-    pairs.extend([(Security::Deny, Ask::Off), (Security::Full, Ask::Off)]);
-    pairs.push((Security::Full, Ask::Always));
+fn pairs() -> Vec<(CommandPolicy, CommandApproval)> {
+    let mut pairs: Vec<_> =
+        CommandApproval::ALL.iter().map(|ask| (CommandPolicy::Allowlist, *ask)).collect();
+    pairs.extend([
+        (CommandPolicy::Deny, CommandApproval::Off),
+        (CommandPolicy::Full, CommandApproval::Off),
+    ]);
+    pairs.push((CommandPolicy::Full, CommandApproval::Always));
     pairs
 }
 
@@ -153,17 +157,17 @@ fn every_row_of_the_truth_table_is_as_the_oracle_says() {
     let (shapes, exec) = (shapes(), ["exec".to_owned()]);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for parts in snapshots() {
-        let governance = Governance::compile(parts.clone()).unwrap();
+        let governance = CompiledPolicy::compile(parts.clone()).unwrap();
         for shape in &shapes {
-            let tool = ToolFacts {
+            let tool = ToolAttributes {
                 capabilities: if shape.commands { &exec } else { &[] },
                 risk: shape.risk,
-                ..ToolFacts::new(TOOL, &shape.operations)
+                ..ToolAttributes::new(TOOL, &shape.operations)
             };
             let decision = governance.decide(&tool, INVOKE);
             let expected = say(&parts, &tool, INVOKE);
             assert_eq!(word(&decision), expected, "{decision:?}\n{tool:?}\n{parts:#?}");
-            assert!(!decision.why().is_empty());
+            assert!(!decision.reason().is_empty());
             *counts.entry(decision.as_str()).or_default() += 1;
         }
     }

@@ -9,17 +9,17 @@ use RetryClass as R;
 fn every_code_has_its_fixed_retry_class() {
     for (code, class) in [
         (O::ProviderOverloaded, R::Backoff),
-        (O::ProviderRateLimited, R::AfterWait),
+        (O::ProviderRateLimited, R::RetryAfter),
         (O::ProviderAuth, R::Failover),
         (O::ProviderBadRequest, R::Never),
-        (O::ContextOverflow, R::Compact),
+        (O::ContextOverflow, R::CompactContext),
         (O::ToolError, R::Never),
         (O::ToolTimeout, R::Never),
         (O::SandboxStart, R::Backoff),
         (O::WorkerLost, R::Resume),
         (O::Fenced, R::Never),
-        (O::Deadline, R::Never),
-        (O::Budget, R::Never),
+        (O::DeadlineExceeded, R::Never),
+        (O::BudgetExceeded, R::Never),
         (O::PolicyDenied, R::Never),
         (O::ApprovalDenied, R::Never),
         (O::ApprovalExpired, R::Never),
@@ -39,7 +39,7 @@ fn a_cancellation_is_never_tried_again_and_is_no_error() {
         assert_eq!(code.retry_class(), R::Never);
         assert_eq!(code.run_status(), Some(RunStatus::Cancelled));
         assert_eq!(code.attempt_status(), AttemptStatus::Cancelled);
-        assert_eq!(code.vote(), Vote::Neutral);
+        assert_eq!(code.breaker_signal(), BreakerSignal::Ignored);
     }
 }
 
@@ -54,13 +54,14 @@ fn every_code_ends_a_run_in_an_end_but_a_fenced_attempt_ends_no_run() {
         assert!(!open.contains(&code.attempt_status()), "{code}");
         assert_ne!(code.attempt_status(), AttemptStatus::Ok);
     }
-    assert_eq!(O::Deadline.run_status(), Some(RunStatus::Timeout));
+    assert_eq!(O::DeadlineExceeded.run_status(), Some(RunStatus::Timeout));
     assert_eq!(O::ToolTimeout.run_status(), Some(RunStatus::Error), "not the run's own time");
 }
 
 #[test]
 fn only_failures_to_run_count_for_the_breaker() {
-    let counted: Vec<_> = O::ALL.iter().filter(|code| code.vote() == Vote::FailedToRun).collect();
+    let counted: Vec<_> =
+        O::ALL.iter().filter(|code| code.breaker_signal() == BreakerSignal::Failure).collect();
     assert_eq!(counted, [&O::SandboxStart, &O::WorkerLost]);
 }
 
@@ -80,8 +81,8 @@ fn every_kind_of_error_has_an_outcome() {
         (S::Tool, K::Denied, O::ToolError),
         (S::Tool, K::Unavailable, O::ToolError),
         (S::Sandbox, K::Timeout, O::SandboxStart),
-        (S::Engine, K::Exhausted, O::Budget),
-        (S::Engine, K::Timeout, O::Deadline),
+        (S::Engine, K::Exhausted, O::BudgetExceeded),
+        (S::Engine, K::Timeout, O::DeadlineExceeded),
         (S::Engine, K::Denied, O::PolicyDenied),
     ] {
         assert_eq!(O::of_kind(kind, source), code, "{source} {kind}");

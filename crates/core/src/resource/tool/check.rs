@@ -58,17 +58,21 @@ impl ToolResource {
     }
 
     /// The normal form: trimmed, labels in lower case and once, what must be there is there.
-    pub fn normalised(mut self) -> Result<Self, ResourceError> {
+    pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = self.name.trim().to_owned();
         self.endpoint = self.endpoint.trim().to_owned();
         self.capabilities = crate::contract::labels(&self.capabilities);
         self.operation_classes.sort_unstable();
         self.operation_classes.dedup();
         if self.name.is_empty() {
-            return refused("name", "it is missing", "give the tool a name");
+            return invalid_field("name", "it is missing", "give the tool a name");
         }
         if !self.input_schema.is_object() {
-            return refused("input_schema", "it is no JSON object", "use a JSON Schema object");
+            return invalid_field(
+                "input_schema",
+                "it is not a JSON object",
+                "use a JSON Schema object",
+            );
         }
         let needs_endpoint = matches!(
             self.kind,
@@ -79,42 +83,50 @@ impl ToolResource {
                 | ToolType::A2a
         );
         if needs_endpoint && self.endpoint.is_empty() {
-            return refused("endpoint", "it is missing", "say where the tool is");
+            return invalid_field("endpoint", "it is missing", "give the address of the tool");
         }
         if self.kind == ToolType::Mcp && self.mcp.is_none() {
-            return refused("mcp", "it is missing", "name the server and its tool");
+            return invalid_field("mcp", "it is missing", "name the server and its tool");
         }
         if self.kind == ToolType::Cli && self.cli.as_ref().is_none_or(|cli| cli.command.is_empty())
         {
-            return refused("cli.command", "it is missing", "name the program");
+            return invalid_field("cli.command", "it is missing", "name the program");
         }
         if self.kind == ToolType::Wasm {
-            self.check_module()?;
+            self.check_wasm_module()?;
         }
         self.check_blocks()?;
         let retry = &self.runtime.retry;
         if retry.max_attempts == 0 || retry.max_attempts > ATTEMPTS_MAX {
-            return refused(
+            return invalid_field(
                 "runtime.retry.max_attempts",
                 "it is not between 1 and 20",
                 "use 1 to 20",
             );
         }
         if self.runtime.timeout.0.is_zero() {
-            return refused("runtime.timeout", "it is zero", "use at least `1ms`");
+            return invalid_field("runtime.timeout", "it is zero", "use at least `1ms`");
         }
-        self.auth = self.auth.take().map(ToolAuth::normalised).transpose()?;
+        self.auth = self.auth.take().map(ToolAuth::normalized).transpose()?;
         Ok(self)
     }
 
-    fn check_module(&self) -> Result<(), ResourceError> {
+    fn check_wasm_module(&self) -> Result<(), ResourceError> {
         let Some(wasm) = self.wasm.as_ref().filter(|wasm| !wasm.module.trim().is_empty()) else {
-            return refused("wasm.module", "it is missing", "name a file, an address or a blob");
+            return invalid_field(
+                "wasm.module",
+                "it is missing",
+                "name a file, an address or a blob",
+            );
         };
-        let is_hash =
+        let is_sha256 =
             |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if wasm.sha256.as_deref().is_some_and(|text| !is_hash(text)) {
-            return refused("wasm.sha256", "it is no SHA-256", "write 64 hexadecimal digits");
+        if wasm.sha256.as_deref().is_some_and(|text| !is_sha256(text)) {
+            return invalid_field(
+                "wasm.sha256",
+                "it is not a SHA-256 hash",
+                "write 64 hexadecimal digits",
+            );
         }
         Ok(())
     }
@@ -129,8 +141,11 @@ impl ToolResource {
             ("wasm", self.wasm.is_some(), ToolType::Wasm),
         ] {
             if there && self.kind != kind {
-                let problem = format!("it is for tools of type `{kind}`, this is `{}`", self.kind);
-                return refused(path, problem, "remove it or change `type`");
+                let problem = format!(
+                    "it is for tools of type `{kind}`, but this tool has type `{}`",
+                    self.kind
+                );
+                return invalid_field(path, problem, "remove it or change `type`");
             }
         }
         Ok(())
@@ -138,7 +153,7 @@ impl ToolResource {
 }
 
 impl ToolAuth {
-    pub(in crate::resource) fn normalised(mut self) -> Result<Self, ResourceError> {
+    pub(in crate::resource) fn normalized(mut self) -> Result<Self, ResourceError> {
         self.secret_ref = self.secret_ref.trim().to_owned();
         self.scopes = self
             .scopes
@@ -147,21 +162,27 @@ impl ToolAuth {
             .filter(|scope| !scope.is_empty())
             .collect();
         if self.secret_ref.is_empty() {
-            return refused("auth.secretRef", "it is missing", "name the secret to use");
+            return invalid_field("auth.secretRef", "it is missing", "name the secret to use");
         }
         match self.profile {
-            AuthProfile::ApiKeyHeader if self.header_name.trim().is_empty() => {
-                refused("auth.headerName", "it is missing", "name the header that takes the key")
-            }
+            AuthProfile::ApiKeyHeader if self.header_name.trim().is_empty() => invalid_field(
+                "auth.headerName",
+                "it is missing",
+                "name the header that takes the key",
+            ),
             AuthProfile::Oauth2ClientCredentials if self.token_url.trim().is_empty() => {
-                refused("auth.tokenURL", "it is missing", "say where tokens are fetched")
+                invalid_field(
+                    "auth.tokenURL",
+                    "it is missing",
+                    "give the address of the token endpoint",
+                )
             }
             _ => Ok(self),
         }
     }
 }
 
-fn refused<T>(
+fn invalid_field<T>(
     path: &str,
     problem: impl Into<String>,
     fix: impl Into<String>,

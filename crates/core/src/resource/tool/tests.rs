@@ -5,7 +5,7 @@ use super::*;
 fn read(text: Value) -> Result<ToolResource, String> {
     serde_json::from_value::<ToolResource>(text)
         .map_err(|error| error.to_string())
-        .and_then(|tool| tool.normalised().map_err(|error| error.to_string()))
+        .and_then(|tool| tool.normalized().map_err(|error| error.to_string()))
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn a_module_runs_in_its_machine_whatever_its_risk() {
         assert_eq!(tool.isolation(), IsolationMode::Wasm);
         let wasm = tool.wasm.unwrap();
         assert_eq!((wasm.max_memory_bytes, wasm.fuel), (64 << 20, 10_000_000_000));
-        assert_eq!(wasm.fuel_bound(), Some(10_000_000_000));
+        assert_eq!(wasm.fuel_limit(), Some(10_000_000_000));
         assert!(wasm.enable_wasi && !wasm.kv && !wasm.log && wasm.hosts.is_empty());
     }
     let off = json!({"name": "x", "type": "wasm", "wasm": {"module": "m.wasm", "fuel": 0}});
-    assert_eq!(read(off).unwrap().wasm.unwrap().fuel_bound(), None);
+    assert_eq!(read(off).unwrap().wasm.unwrap().fuel_limit(), None);
 }

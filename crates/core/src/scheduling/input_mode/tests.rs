@@ -1,12 +1,12 @@
 //! The decision table of messages, the limit of waiting ones, and the order of settings.
 
 use super::*;
-use crate::lifecycle::{ParkedFor, RunEvent};
+use crate::lifecycle::{RunTransition, WaitReason};
 
-use DeliveryOutcome as O;
 use InputAction as A;
-use QueueMode as M;
-use Situation as S;
+use InputMode as M;
+use InputOutcome as O;
+use InputTargetState as S;
 
 /// Mode, then what is done when waiting, when steerable, when not, when closed.
 const TABLE: [(M, [A; 4]); 7] = [
@@ -58,47 +58,47 @@ fn the_retired_spelling_is_read_and_never_written() {
 
 #[test]
 fn a_program_follows_up_and_a_person_steers() {
-    assert_eq!(QueueSettings::default().mode, M::Followup);
-    assert_eq!(QueueSettings::chat().mode, M::Steer);
-    let settings = QueueSettings::default();
+    assert_eq!(InputQueueSettings::default().mode, M::Followup);
+    assert_eq!(InputQueueSettings::chat().mode, M::Steer);
+    let settings = InputQueueSettings::default();
     assert_eq!((settings.cap, settings.debounce.as_millis()), (20, 500));
-    assert_eq!(settings.drop, DropPolicy::Summarize);
+    assert_eq!(settings.drop, OverflowPolicy::Summarize);
 }
 
 #[test]
 fn the_situation_follows_from_the_run() {
-    let after = |events: &[RunEvent]| {
-        events.iter().fold(RunState::ACCEPTED, |state, event| state.next(*event).unwrap())
+    let after = |events: &[RunTransition]| {
+        events.iter().fold(RunState::ACCEPTED, |state, event| state.apply(*event).unwrap())
     };
-    let question = [RunEvent::Claimed, RunEvent::Parked(ParkedFor::Question)];
-    let approval = [RunEvent::Claimed, RunEvent::Parked(ParkedFor::Approval)];
+    let question = [RunTransition::Claimed, RunTransition::Parked(WaitReason::Question)];
+    let approval = [RunTransition::Claimed, RunTransition::Parked(WaitReason::Approval)];
     for (events, takes_steering, situation) in [
         (&[][..], true, S::CannotSteer),
-        (&[RunEvent::Claimed], true, S::CanSteer),
-        (&[RunEvent::Claimed], false, S::CannotSteer),
-        (&[RunEvent::Claimed, RunEvent::Requeued], true, S::CanSteer),
+        (&[RunTransition::Claimed], true, S::CanSteer),
+        (&[RunTransition::Claimed], false, S::CannotSteer),
+        (&[RunTransition::Claimed, RunTransition::Requeued], true, S::CanSteer),
         (&approval, true, S::CanSteer),
         (&question, true, S::WaitingForInput),
-        (&[RunEvent::Cancelled], true, S::Closed),
+        (&[RunTransition::Cancelled], true, S::Closed),
     ] {
-        assert_eq!(Situation::of(after(events), 0, takes_steering), situation, "{events:?}");
+        assert_eq!(InputTargetState::of(after(events), 0, takes_steering), situation, "{events:?}");
     }
 }
 
 #[test]
 fn g29_too_many_messages_give_way_as_the_policy_says() {
-    let settings = |drop| QueueSettings { cap: 3, drop, ..QueueSettings::default() };
-    let oldest = |count, summarize| Overflow::DropOldest { count, summarize };
+    let settings = |drop| InputQueueSettings { cap: 3, drop, ..InputQueueSettings::default() };
+    let oldest = |count, summarize| OverflowDecision::DropOldest { count, summarize };
     for (drop, pending, overflow) in [
-        (DropPolicy::Old, 2, Overflow::Fits),
-        (DropPolicy::New, 2, Overflow::Fits),
-        (DropPolicy::Summarize, 0, Overflow::Fits),
-        (DropPolicy::Old, 3, oldest(1, false)),
-        (DropPolicy::Old, 5, oldest(3, false)),
-        (DropPolicy::Summarize, 3, oldest(1, true)),
-        (DropPolicy::New, 3, Overflow::Reject),
-        (DropPolicy::New, usize::MAX, Overflow::Reject),
-        (DropPolicy::Old, usize::MAX, oldest(usize::MAX - 2, false)),
+        (OverflowPolicy::DropOldest, 2, OverflowDecision::Accept),
+        (OverflowPolicy::RejectNew, 2, OverflowDecision::Accept),
+        (OverflowPolicy::Summarize, 0, OverflowDecision::Accept),
+        (OverflowPolicy::DropOldest, 3, oldest(1, false)),
+        (OverflowPolicy::DropOldest, 5, oldest(3, false)),
+        (OverflowPolicy::Summarize, 3, oldest(1, true)),
+        (OverflowPolicy::RejectNew, 3, OverflowDecision::Reject),
+        (OverflowPolicy::RejectNew, usize::MAX, OverflowDecision::Reject),
+        (OverflowPolicy::DropOldest, usize::MAX, oldest(usize::MAX - 2, false)),
     ] {
         assert_eq!(settings(drop).overflow(pending), overflow, "{drop} {pending}");
     }
@@ -107,14 +107,14 @@ fn g29_too_many_messages_give_way_as_the_policy_says() {
 #[test]
 fn never_more_wait_than_the_cap_says() {
     for cap in 1..30 {
-        for &drop in DropPolicy::ALL {
-            let settings = QueueSettings { cap, drop, ..QueueSettings::default() };
+        for &drop in OverflowPolicy::ALL {
+            let settings = InputQueueSettings { cap, drop, ..InputQueueSettings::default() };
             let mut pending: usize = 0;
             for _ in 0..100 {
                 pending = match settings.overflow(pending) {
-                    Overflow::Fits => pending + 1,
-                    Overflow::Reject => pending,
-                    Overflow::DropOldest { count, .. } => pending + 1 - count,
+                    OverflowDecision::Accept => pending + 1,
+                    OverflowDecision::Reject => pending,
+                    OverflowDecision::DropOldest { count, .. } => pending + 1 - count,
                 };
                 assert!(pending <= cap);
             }
@@ -128,30 +128,33 @@ fn only_collected_messages_wait_for_quiet() {
     let now = Timestamp::from_millis(1000);
     for &mode in M::ALL {
         let wait = if mode == M::Collect { 500 } else { 0 };
-        assert_eq!(QueueSettings::default().due(mode, now).as_millis(), 1000 + wait);
+        assert_eq!(InputQueueSettings::default().due(mode, now).as_millis(), 1000 + wait);
     }
 }
 
 #[test]
 fn the_strongest_layer_that_says_something_wins() {
-    let global = QueueOverride { mode: Some(M::Collect), cap: Some(5), ..Default::default() };
-    let channel = QueueOverride { cap: Some(7), debounce_ms: Some(50), ..Default::default() };
-    let call = QueueOverride { mode: Some(M::Interrupt), ..Default::default() };
-    let settings = QueueSettings::default().with(&[global, channel, call]);
+    let global = InputQueueOverride { mode: Some(M::Collect), cap: Some(5), ..Default::default() };
+    let channel = InputQueueOverride { cap: Some(7), debounce_ms: Some(50), ..Default::default() };
+    let call = InputQueueOverride { mode: Some(M::Interrupt), ..Default::default() };
+    let settings = InputQueueSettings::default().with(&[global, channel, call]);
     assert_eq!((settings.mode, settings.cap), (M::Interrupt, 7));
     assert_eq!(settings.debounce, Duration::from_millis(50));
-    assert_eq!(settings.drop, DropPolicy::Summarize);
+    assert_eq!(settings.drop, OverflowPolicy::Summarize);
 }
 
 #[test]
 fn settings_out_of_range_are_refused_with_a_place() {
     for (layer, path) in [
-        (QueueOverride { cap: Some(0), ..Default::default() }, "queue.cap"),
-        (QueueOverride { cap: Some(1001), ..Default::default() }, "queue.cap"),
-        (QueueOverride { debounce_ms: Some(60_001), ..Default::default() }, "queue.debounce_ms"),
+        (InputQueueOverride { cap: Some(0), ..Default::default() }, "queue.cap"),
+        (InputQueueOverride { cap: Some(1001), ..Default::default() }, "queue.cap"),
+        (
+            InputQueueOverride { debounce_ms: Some(60_001), ..Default::default() },
+            "queue.debounce_ms",
+        ),
     ] {
-        let error = QueueSettings::default().with(&[layer]).validate().unwrap_err();
+        let error = InputQueueSettings::default().with(&[layer]).validate().unwrap_err();
         assert!(error.to_string().starts_with(path), "{error}");
     }
-    assert_eq!(QueueSettings::default().validate(), Ok(()));
+    assert_eq!(InputQueueSettings::default().validate(), Ok(()));
 }

@@ -64,8 +64,8 @@ fn g41_only_listed_and_passing_outcomes_are_tried_again() {
     };
     for &code in OutcomeCode::ALL {
         let passing = code.retry_class() != RetryClass::Never;
-        assert_eq!(RetryPolicy::default().covers(code), passing, "{code}");
-        assert_eq!(listed.covers(code), code == OutcomeCode::SandboxStart);
+        assert_eq!(RetryPolicy::default().retries(code), passing, "{code}");
+        assert_eq!(listed.retries(code), code == OutcomeCode::SandboxStart);
     }
 }
 
@@ -94,14 +94,14 @@ fn the_normal_form_is_valid_and_stays_as_it_is() {
         for delay in [Duration::ZERO, ms(1), Duration::MAX] {
             for factor in [0, 2, u32::MAX] {
                 let policy = RetryPolicy { max_attempts, delay, factor, ..RetryPolicy::default() };
-                let normal = policy.normalised();
+                let normal = policy.normalized();
                 assert_eq!(normal.validate(), Ok(()));
                 assert!(normal.delay <= normal.cap && normal.cap <= RETRY_CAP);
-                assert_eq!(normal.clone().normalised(), normal);
+                assert_eq!(normal.clone().normalized(), normal);
             }
         }
     }
-    assert_eq!(RetryPolicy::default().normalised(), RetryPolicy::default());
+    assert_eq!(RetryPolicy::default().normalized(), RetryPolicy::default());
     assert_eq!(RetryPolicy::default().max_attempts, 3);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use provost_core::Message;
 use provost_core::command::ReplyTarget;
-use provost_core::lifecycle::Abilities;
+use provost_core::lifecycle::ChannelCapabilities;
 use serde::{Deserialize, Serialize};
 
 /// Where an answer goes.
@@ -61,7 +61,7 @@ pub enum SendError {
 /// A channel that answers are sent over.
 pub trait DeliveryAdapter: Send + Sync + 'static {
     /// What it can do about a message that may have been sent.
-    fn abilities(&self) -> Abilities;
+    fn abilities(&self) -> ChannelCapabilities;
 
     /// Sends a message. The key is the same whenever this very message is sent again.
     fn send<'a>(

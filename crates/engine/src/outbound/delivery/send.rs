@@ -9,14 +9,16 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use provost_bus::{Topic, Wakeup};
-use provost_core::lifecycle::{DeliveryEvent, DeliveryState, LostSend, next_send};
+use provost_core::lifecycle::{
+    DeliveryState, DeliveryTransition, UncertainSendAction, next_delivery_at,
+};
 use provost_core::{Message, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::{Hint, Locked, Tx};
 
 use super::{DeliveryAdapter, Receipt, SendError, Target, move_on, settle};
-use crate::engine::Shared;
+use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::lifecycle::word;
 use provost_store::table::work::stored_message as message;
@@ -54,7 +56,7 @@ enum Sent {
 }
 
 /// Sends until the process ends. Where no channel was given, it only looks now and then for what nobody sends.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(shared: Arc<EngineInner>) {
     let mut hints = None;
     loop {
         match send_due(&shared).await {
@@ -75,7 +77,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 /// Sends what is due; returns how much that was.
-async fn send_due(shared: &Arc<Shared>) -> Result<usize, EngineError> {
+async fn send_due(shared: &Arc<EngineInner>) -> Result<usize, EngineError> {
     let look = shared.store.read(|tx| Ok::<_, EngineError>((delivery::next_due(tx)?, tx.now())));
     let (next, now) = look.await?;
     if next.is_none_or(|next| next > now) {
@@ -98,30 +100,30 @@ async fn send_due(shared: &Arc<Shared>) -> Result<usize, EngineError> {
 /// Takes what is due. What a lost sender left is taken up by what its channel can do.
 fn claim(
     tx: &mut Tx<'_>,
-    shared: &Shared,
+    shared: &EngineInner,
     channels: &[String],
 ) -> Result<Vec<Arc<Job>>, EngineError> {
     for mut row in delivery::lock_overdue(tx, BATCH)? {
         row.last_error.get_or_insert_with(|| "nobody sent it in time".to_owned());
-        settle(tx, &mut row, DeliveryEvent::GivenUp)?;
+        settle(tx, &mut row, DeliveryTransition::Abandoned)?;
     }
     let mut jobs = Vec::new();
     for mut row in delivery::lock_due(tx, channels, BATCH)? {
         let Some(adapter) = shared.channels.get(&row.channel).cloned() else { continue };
         let mut look_up = false;
         if word::<DeliveryState>(&row.state)? == DeliveryState::Sending {
-            match adapter.abilities().after_loss() {
-                LostSend::SendAgain => drop(move_on(&mut row, DeliveryEvent::SendAgain)?),
-                LostSend::LookUp => look_up = true,
-                LostSend::MarkUnknown => {
+            match adapter.abilities().after_sender_loss() {
+                UncertainSendAction::Resend => drop(move_on(&mut row, DeliveryTransition::Resend)?),
+                UncertainSendAction::LookUp => look_up = true,
+                UncertainSendAction::MarkUnknown => {
                     row.last_error = Some("the sender was lost while it was sent".to_owned());
-                    settle(tx, &mut row, DeliveryEvent::Lost)?;
+                    settle(tx, &mut row, DeliveryTransition::Lost)?;
                     continue;
                 }
             }
         }
         if !look_up {
-            move_on(&mut row, DeliveryEvent::Sending)?;
+            move_on(&mut row, DeliveryTransition::Sending)?;
         }
         row.tries += 1;
         let now = tx.now();
@@ -135,7 +137,7 @@ fn claim(
     Ok(jobs)
 }
 
-async fn carry(shared: &Shared, job: Arc<Job>) -> Result<(), EngineError> {
+async fn carry(shared: &EngineInner, job: Arc<Job>) -> Result<(), EngineError> {
     failpoint!("delivery.claimed");
     let sent = send(shared, &job).await;
     failpoint!("delivery.sent");
@@ -144,7 +146,7 @@ async fn carry(shared: &Shared, job: Arc<Job>) -> Result<(), EngineError> {
 }
 
 /// Hands a message to its channel, within the time of the claim: afterwards another sender may have it.
-async fn send(shared: &Shared, job: &Job) -> Sent {
+async fn send(shared: &EngineInner, job: &Job) -> Sent {
     let Job { row, target, message, adapter, look_up } = job;
     let handing = async {
         if *look_up {
@@ -181,14 +183,14 @@ fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), Engi
         Sent::Arrived(receipt) => {
             row.receipt = Some(receipt.0.clone());
             row.last_error = None;
-            return settle(tx, &mut row, DeliveryEvent::Delivered);
+            return settle(tx, &mut row, DeliveryTransition::Delivered);
         }
         Sent::Refused(problem) => {
             row.last_error = Some(problem.clone());
-            return settle(tx, &mut row, DeliveryEvent::Failed);
+            return settle(tx, &mut row, DeliveryTransition::Failed);
         }
         Sent::Missing => {
-            move_on(&mut row, DeliveryEvent::SendAgain)?;
+            move_on(&mut row, DeliveryTransition::Resend)?;
             row.next_at = now;
             tx.hint(Hint::Delivery);
         }
@@ -196,18 +198,18 @@ fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), Engi
             row.last_error = Some(problem.clone());
             let asked = retry_after.map(|wait| now.after(wait));
             let Some(next) = again(&row, now, chance, asked) else {
-                return settle(tx, &mut row, DeliveryEvent::GivenUp);
+                return settle(tx, &mut row, DeliveryTransition::Abandoned);
             };
-            move_on(&mut row, DeliveryEvent::FailedForNow)?;
+            move_on(&mut row, DeliveryTransition::FailedTransiently)?;
             row.next_at = next;
         }
         Sent::Unsure(problem) => {
             row.last_error = Some(problem.clone());
-            if job.adapter.abilities().after_loss() == LostSend::MarkUnknown {
-                return settle(tx, &mut row, DeliveryEvent::Lost);
+            if job.adapter.abilities().after_sender_loss() == UncertainSendAction::MarkUnknown {
+                return settle(tx, &mut row, DeliveryTransition::Lost);
             }
             let Some(next) = again(&row, now, chance, None) else {
-                return settle(tx, &mut row, DeliveryEvent::Lost);
+                return settle(tx, &mut row, DeliveryTransition::Lost);
             };
             // It stays as being sent: whoever takes it up next acts by what the channel can do.
             row.claimed_until = None;
@@ -227,7 +229,7 @@ fn again(
     asked: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let tries = u32::try_from(row.tries).unwrap_or(u32::MAX);
-    let next = next_send(tries, now, row.give_up_at, chance)?;
+    let next = next_delivery_at(tries, now, row.give_up_at, chance)?;
     let next = asked.map_or(next, |asked| asked.max(next));
     (next < row.give_up_at).then_some(next)
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use provost_core::lifecycle::{PostState, post_gives_up_at};
-use provost_core::{Env, RunId, WebhookPostId};
+use provost_core::lifecycle::{WebhookDeliveryState, webhook_delivery_deadline};
+use provost_core::{Env, RunId, WebhookDeliveryId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
@@ -39,7 +39,7 @@ struct Batch {
 
 /// A post that is to be stored.
 struct Draft {
-    id: WebhookPostId,
+    id: WebhookDeliveryId,
     event_key: String,
     body: String,
 }
@@ -61,7 +61,7 @@ impl Webhooks<'_> {
         let build = Arc::new(build);
         let mut filled = Filled::default();
         for webhook in waiting.await? {
-            let (build, env) = (Arc::clone(&build), self.engine.shared.env.clone());
+            let (build, env) = (Arc::clone(&build), self.engine.inner.env.clone());
             // The texts are read and made beside the writer, which has other things to do.
             let read = self.engine.store().read(move |tx| batch(tx, webhook, limit, &*build, &env));
             let batch = read.await?;
@@ -120,10 +120,10 @@ fn store(tx: &mut Tx<'_>, batch: &Batch) -> Result<u64, EngineError> {
             namespace: webhook.namespace.clone(),
             event_key: draft.event_key.clone(),
             body: draft.body.clone(),
-            state: PostState::Pending.as_str().to_owned(),
+            state: WebhookDeliveryState::Pending.as_str().to_owned(),
             tries: 0,
             next_at: now,
-            give_up_at: post_gives_up_at(now),
+            give_up_at: webhook_delivery_deadline(now),
             claimed_until: None,
             last_status: None,
             last_error: None,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use provost_core::Timestamp;
-use provost_core::lifecycle::{PostEvent, PostState, RetryWindow, next_post};
+use provost_core::lifecycle::{
+    RetryWindow, WebhookDeliveryState, WebhookDeliveryTransition, next_webhook_attempt_at,
+};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
 use provost_store::table::outbound::webhook_delivery::{self, WebhookPostRow};
@@ -81,7 +83,7 @@ impl Webhooks<'_> {
         outcome: PostOutcome,
     ) -> Result<Option<WebhookPostRow>, EngineError> {
         failpoint!("webhook.sent");
-        let (post, chance) = (post.clone(), self.engine.shared.env.random_unit());
+        let (post, chance) = (post.clone(), self.engine.inner.env.random_unit());
         self.engine.store().write(move |tx| settle(tx, &post, &outcome, chance)).await
     }
 
@@ -106,7 +108,7 @@ fn take(tx: &mut Tx<'_>, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> 
             continue;
         }
         for mut post in webhook_delivery::lock_due(tx, webhook.id, room)? {
-            move_on(&mut post, PostEvent::Sending)?;
+            move_on(&mut post, WebhookDeliveryTransition::Sending)?;
             post.tries += 1;
             post.claimed_until = Some(until);
             // A lost sender's claim ends then, and it is due again.
@@ -126,7 +128,7 @@ fn settle(
     chance: f64,
 ) -> Result<Option<WebhookPostRow>, EngineError> {
     let mine = |row: &Locked<WebhookPostRow>| {
-        row.state == PostState::Sending.as_str()
+        row.state == WebhookDeliveryState::Sending.as_str()
             && (row.tries, row.claimed_until) == (post.tries, post.claimed_until)
     };
     let Some(mut row) = webhook_delivery::lock(tx, post.id)?.filter(mine) else { return Ok(None) };
@@ -136,25 +138,25 @@ fn settle(
         PostOutcome::Delivered { status } => {
             row.last_status = Some(u64::from(*status));
             row.last_error = None;
-            move_on(&mut row, PostEvent::Delivered)?;
+            move_on(&mut row, WebhookDeliveryTransition::Delivered)?;
         }
         PostOutcome::Failed { status, error, retry_after } => {
             row.last_status = status.map(u64::from);
             row.last_error = Some(error.clone());
             let tries = u32::try_from(row.tries).unwrap_or(u32::MAX);
-            let window = RetryWindow { now, give_up_at: row.give_up_at };
-            match next_post(tries, *retry_after, window, chance) {
+            let window = RetryWindow { now, deadline: row.give_up_at };
+            match next_webhook_attempt_at(tries, *retry_after, window, chance) {
                 Some(next) => {
-                    move_on(&mut row, PostEvent::FailedForNow)?;
+                    move_on(&mut row, WebhookDeliveryTransition::FailedTransiently)?;
                     row.next_at = next;
                 }
-                None => move_on(&mut row, PostEvent::GivenUp)?,
+                None => move_on(&mut row, WebhookDeliveryTransition::Abandoned)?,
             }
         }
         PostOutcome::Gone { status } => {
             row.last_status = Some(u64::from(*status));
             row.last_error = Some("the address wants nothing any more".to_owned());
-            move_on(&mut row, PostEvent::GivenUp)?;
+            move_on(&mut row, WebhookDeliveryTransition::Abandoned)?;
             if let Some(mut webhook) = webhook::lock(tx, row.webhook_id)? {
                 webhook.disabled = webhook.disabled.or(Some(now));
                 webhook.save(tx)?;

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, Timestamp};
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::text::first_chars;
 
 /// Years that are searched: one with 29 February on a certain weekday may be 40 years away.
@@ -34,12 +34,12 @@ pub(super) struct Cron {
 }
 
 impl FromStr for Cron {
-    type Err = WorkError;
+    type Err = RequestError;
 
-    fn from_str(text: &str) -> Result<Self, WorkError> {
+    fn from_str(text: &str) -> Result<Self, RequestError> {
         let fix = "write five fields (minute hour day month weekday), such as `30 9 * * mon-fri`, or @hourly, @daily, \
                    @weekly, @monthly, @yearly";
-        let invalid = |problem: String| WorkError::invalid("schedule.timing.cron", problem, fix);
+        let invalid = |problem: String| RequestError::invalid("schedule.timing.cron", problem, fix);
         let text = match text.trim() {
             "@hourly" => "0 * * * *",
             "@daily" | "@midnight" => "0 0 * * *",

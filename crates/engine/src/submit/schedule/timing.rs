@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use provost_core::Timestamp;
 use provost_core::hash::sha256_hex;
-use provost_core::lifecycle::WorkError;
+use provost_core::lifecycle::RequestError;
 use provost_core::text::first_chars;
 use serde::{Deserialize, Serialize};
 
@@ -63,10 +63,14 @@ impl Ticks {
         anchor: Timestamp,
         jitter: Duration,
         name: &str,
-    ) -> Result<Self, WorkError> {
+    ) -> Result<Self, RequestError> {
         let zone = TimeZone::get(zone).map_err(|_error| {
             let problem = format!("`{}` is not a time zone", first_chars(zone, 64));
-            WorkError::invalid("schedule.zone", problem, "use an IANA name such as Europe/Berlin")
+            RequestError::invalid(
+                "schedule.zone",
+                problem,
+                "use an IANA name such as Europe/Berlin",
+            )
         })?;
         let timing = match timing {
             Timing::Cron(text) => Read::Cron(text.parse()?),
@@ -76,13 +80,13 @@ impl Ticks {
                 let every = i64::try_from(*every).ok().filter(|_| *every >= shortest);
                 Read::Every(every.ok_or_else(|| {
                     let fix = format!("use at least {shortest} milliseconds");
-                    WorkError::invalid("schedule.timing.every_ms", "out of range", fix)
+                    RequestError::invalid("schedule.timing.every_ms", "out of range", fix)
                 })?)
             }
         };
         if jitter > JITTER_MAX {
             let fix = format!("use at most {} milliseconds", JITTER_MAX.as_millis());
-            return Err(WorkError::invalid("schedule.jitter_ms", "out of range", fix));
+            return Err(RequestError::invalid("schedule.jitter_ms", "out of range", fix));
         }
         Ok(Self { timing, zone, anchor, delay: share_of(jitter, name) })
     }

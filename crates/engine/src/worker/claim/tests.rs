@@ -1,8 +1,8 @@
-//! What a claim takes and what it leaves.
+//! Tests of claims.
 
 use provost_agent::Agent;
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_model::ScriptedModel;
 use provost_store::{Store, StoreOptions, Threads, params};
@@ -19,7 +19,7 @@ fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
         .map_err(|error| EngineError::bug(error.to_string()))
 }
 
-/// An engine with so many runs that wait, and somebody who claims.
+/// Creates an engine with a number of queued runs, and a claim context.
 async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer) {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
@@ -36,7 +36,7 @@ async fn waiting(runs: usize) -> (tempfile::TempDir, Engine, Vec<RunId>, Claimer
     engine.put_agent(&namespace, "default", None, AgentConfig::default()).await.unwrap();
     let mut ids = Vec::new();
     for _ in 0..runs {
-        ids.push(engine.submit(&namespace, AgentCommand::text("go")).await.unwrap().run);
+        ids.push(engine.submit(&namespace, TaskRequest::text("go")).await.unwrap().run);
         env.advance(Duration::from_millis(1));
     }
     let claimer = Claimer {
@@ -67,9 +67,9 @@ async fn the_longest_waiting_run_is_first_and_what_is_being_unwound_is_left() {
 #[tokio::test]
 async fn a_guarded_service_claims_nothing_before_its_time() {
     let (_dir, engine, runs, mut claimer) = waiting(1).await;
-    claimer.not_before = Some(engine.shared.env.now().after(Duration::from_secs(1)));
+    claimer.not_before = Some(engine.inner.env.now().after(Duration::from_secs(1)));
     assert_eq!(claimed(&engine, &claimer, 1, &[]).await, []);
-    engine.shared.env.advance(Duration::from_secs(1));
+    engine.inner.env.advance(Duration::from_secs(1));
     assert_eq!(claimed(&engine, &claimer, 1, &[]).await, runs);
 }
 

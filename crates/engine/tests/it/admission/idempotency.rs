@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_engine::AgentConfig;
 use provost_store::{FaultPoint, Faults, StoreError};
 use serde_json::json;
@@ -23,8 +23,8 @@ async fn counts(talk: &Talk) -> Vec<u64> {
     counts
 }
 
-fn keyed(key: &str, text: &str) -> AgentCommand {
-    AgentCommand { idempotency_key: Some(key.to_owned()), ..command("chat", text) }
+fn keyed(key: &str, text: &str) -> TaskRequest {
+    TaskRequest { idempotency_key: Some(key.to_owned()), ..command("chat", text) }
 }
 
 /// A store that fails once at a place, when it is told to.
@@ -96,7 +96,7 @@ async fn a_key_counts_within_its_agent_and_its_method() {
     let config = AgentConfig::default();
     talk.engine.create_agent(&talk.namespace, "second", None, config).await.unwrap();
     let first = talk.engine.submit(&talk.namespace, keyed("k", "hello")).await.unwrap();
-    let other = AgentCommand { agent: Some("second".to_owned()), ..keyed("k", "other") };
+    let other = TaskRequest { agent: Some("second".to_owned()), ..keyed("k", "other") };
     let second = talk.engine.submit(&talk.namespace, other).await.unwrap();
     assert_ne!(first.task, second.task);
     let request = provost_engine::InputRequest::text("more").key("k");
@@ -121,7 +121,7 @@ async fn a_refusal_by_policy_is_remembered_and_what_may_pass_is_not() {
     let config =
         AgentConfig { policy: patch(json!({"security": "full"})), ..AgentConfig::default() };
     talk.engine.create_agent(&talk.namespace, "bold", None, config).await.unwrap();
-    let bold = |key: &str| AgentCommand { agent: Some("bold".to_owned()), ..keyed(key, "go") };
+    let bold = |key: &str| TaskRequest { agent: Some("bold".to_owned()), ..keyed(key, "go") };
     let before = counts(&talk).await;
     let refused = talk.engine.submit(&talk.namespace, bold("k")).await.unwrap_err();
     assert_eq!(refused.code(), "policy_unsupported");
@@ -131,7 +131,7 @@ async fn a_refusal_by_policy_is_remembered_and_what_may_pass_is_not() {
     let again = talk.engine.submit(&talk.namespace, bold("k")).await.unwrap_err();
     assert_eq!(again.to_string(), refused.to_string(), "the same answer to the same request");
     talk.engine.submit(&talk.namespace, bold("new")).await.unwrap();
-    let missing = AgentCommand { agent: Some("late".to_owned()), ..keyed("k2", "go") };
+    let missing = TaskRequest { agent: Some("late".to_owned()), ..keyed("k2", "go") };
     let unknown = talk.engine.submit(&talk.namespace, missing.clone()).await.unwrap_err();
     assert_eq!(unknown.code(), "not_found");
     let config = AgentConfig::default();
@@ -143,20 +143,20 @@ async fn a_refusal_by_policy_is_remembered_and_what_may_pass_is_not() {
 async fn a_run_id_that_the_caller_chose_is_a_key() {
     let talk = Talk::new().await;
     let id = Env::system().id();
-    let chosen = |text: &str| AgentCommand { run_id: Some(id), ..command("chat", text) };
+    let chosen = |text: &str| TaskRequest { run_id: Some(id), ..command("chat", text) };
     let first = talk.engine.submit(&talk.namespace, chosen("hello")).await.unwrap();
     assert_eq!((first.run, first.deduped), (id, false));
     let again = talk.engine.submit(&talk.namespace, chosen("hello")).await.unwrap();
     assert_eq!((again.task, again.run, again.deduped), (first.task, id, true));
     let other = talk.engine.submit(&talk.namespace, chosen("goodbye")).await.unwrap_err();
     assert_eq!(other.code(), "idempotency_mismatch");
-    let taken = AgentCommand { run_id: Some(id), ..command("chat", "hello") };
+    let taken = TaskRequest { run_id: Some(id), ..command("chat", "hello") };
     let foreign = "other".parse().unwrap();
     talk.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
     let refused = talk.engine.submit(&foreign, taken).await.unwrap_err();
     assert_eq!(refused.code(), "invalid", "nothing is told about what is there");
     let follow = Env::system().id();
-    let more = AgentCommand { run_id: Some(follow), ..command("chat", "more") };
+    let more = TaskRequest { run_id: Some(follow), ..command("chat", "more") };
     let more = talk.engine.submit(&talk.namespace, more).await.unwrap();
     assert_eq!((more.run, more.task), (follow, first.task));
 }

@@ -1,7 +1,7 @@
 //! Which task a command goes on with.
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_engine::AgentConfig;
 
 use crate::stage::command;
@@ -16,11 +16,11 @@ async fn a_command_to_a_session_goes_on_with_its_task_unless_it_must_not() {
     let second = talk.accept("chat", "again").await;
     assert_eq!((second.task, second.outcome.as_str()), (first.task, "restarted"));
     talk.wait(second.run).await;
-    let new = AgentCommand { new_task: true, ..command("chat", "apart") };
+    let new = TaskRequest { new_task: true, ..command("chat", "apart") };
     let new = talk.engine.submit(&talk.namespace, new).await.unwrap();
     assert_ne!(new.task, first.task);
     talk.wait(new.run).await;
-    let hook = AgentCommand { hook_id: Some("h".to_owned()), ..command("chat", "ping") };
+    let hook = TaskRequest { hook_id: Some("h".to_owned()), ..command("chat", "ping") };
     let hook = talk.engine.submit(&talk.namespace, hook).await.unwrap();
     assert!(hook.task != first.task && hook.task != new.task);
     talk.wait(hook.run).await;
@@ -39,7 +39,7 @@ async fn a16_12_a_command_never_lands_on_another_agents_task() {
     let talk = Talk::new().await;
     let config = AgentConfig::default();
     talk.engine.create_agent(&talk.namespace, "second", None, config).await.unwrap();
-    let to = |agent: &str, text: &str| AgentCommand {
+    let to = |agent: &str, text: &str| TaskRequest {
         agent: Some(agent.to_owned()),
         ..command("chat", text)
     };
@@ -60,9 +60,9 @@ async fn a16_12_a_command_never_lands_on_another_agents_task() {
 async fn a_session_is_found_by_the_key_that_was_given_to_it() {
     let talk = Talk::new().await;
     let _worker = talk.worker().await;
-    let by_key = |key: &str, text: &str| AgentCommand {
+    let by_key = |key: &str, text: &str| TaskRequest {
         session_key: Some(key.to_owned()),
-        ..AgentCommand::text(text)
+        ..TaskRequest::text(text)
     };
     let first = talk.engine.submit(&talk.namespace, by_key("mail:1", "a")).await.unwrap();
     assert!(first.session.starts_with("ses_") && first.session.len() == 30, "{}", first.session);
@@ -71,15 +71,15 @@ async fn a_session_is_found_by_the_key_that_was_given_to_it() {
     let other = talk.engine.submit(&talk.namespace, by_key("mail:2", "c")).await.unwrap();
     assert_ne!(other.session, first.session);
     assert_eq!(text(&talk.wait(again.run).await), "re: b");
-    let both = AgentCommand { session_key: Some("mail:3".to_owned()), ..command("named", "d") };
+    let both = TaskRequest { session_key: Some("mail:3".to_owned()), ..command("named", "d") };
     let both = talk.engine.submit(&talk.namespace, both).await.unwrap();
     let found = talk.engine.submit(&talk.namespace, by_key("mail:3", "e")).await.unwrap();
     assert_eq!((found.session.as_str(), found.task), ("named", both.task));
-    let torn = AgentCommand { session_key: Some("mail:3".to_owned()), ..command("chat", "f") };
+    let torn = TaskRequest { session_key: Some("mail:3".to_owned()), ..command("chat", "f") };
     let refused = talk.engine.submit(&talk.namespace, torn).await.unwrap_err();
     assert_eq!(refused.code(), "invalid");
-    let nameless = talk.engine.submit(&talk.namespace, AgentCommand::text("x")).await.unwrap();
-    let another = talk.engine.submit(&talk.namespace, AgentCommand::text("x")).await.unwrap();
+    let nameless = talk.engine.submit(&talk.namespace, TaskRequest::text("x")).await.unwrap();
+    let another = talk.engine.submit(&talk.namespace, TaskRequest::text("x")).await.unwrap();
     assert_ne!(nameless.session, another.session);
 }
 
@@ -88,9 +88,9 @@ async fn a_command_without_an_agent_speaks_to_the_sessions_own() {
     let talk = Talk::new().await;
     let config = AgentConfig::default();
     talk.engine.create_agent(&talk.namespace, "second", None, config).await.unwrap();
-    let first = AgentCommand { agent: Some("second".to_owned()), ..command("chat", "a") };
+    let first = TaskRequest { agent: Some("second".to_owned()), ..command("chat", "a") };
     let first = talk.engine.submit(&talk.namespace, first).await.unwrap();
-    let apart = AgentCommand { new_task: true, ..command("chat", "b") };
+    let apart = TaskRequest { new_task: true, ..command("chat", "b") };
     let apart = talk.engine.submit(&talk.namespace, apart).await.unwrap();
     assert_ne!(first.task, apart.task);
     assert_eq!(talk.run(apart.run).await.agent, "second");
@@ -102,12 +102,12 @@ async fn a_command_can_steer_interrupt_and_roll_back() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let steered = talk.accept_mode("chat", "hint", QueueMode::Steer).await.unwrap();
+    let steered = talk.accept_mode("chat", "hint", InputMode::Steer).await.unwrap();
     assert_eq!((steered.run, steered.outcome.as_str()), (first.run, "steered"));
-    let stopped = talk.accept_mode("chat", "hold that", QueueMode::Interrupt).await.unwrap();
+    let stopped = talk.accept_mode("chat", "hold that", InputMode::Interrupt).await.unwrap();
     assert_eq!((stopped.run, stopped.outcome.as_str()), (first.run, "interrupted"));
     talk.mind.hold.entered().await;
-    let undone = talk.accept_mode("chat", "anew", QueueMode::Rollback).await.unwrap();
+    let undone = talk.accept_mode("chat", "anew", InputMode::Rollback).await.unwrap();
     assert_eq!(undone.outcome.as_str(), "interrupted");
     assert_eq!(text(&talk.wait(undone.run).await), "re: anew");
     assert_eq!(talk.session("chat").await, ["anew", "a: re: anew"]);

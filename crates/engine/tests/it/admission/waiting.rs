@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_core::{RunId, Timestamp};
 use provost_store::query;
 
@@ -33,7 +33,7 @@ async fn g05_a16_01_work_without_room_waits_in_order_and_is_never_dropped() {
     for _ in 0..6 {
         talk.env.advance(HOUR / 6);
         // What happens by itself has happened when a timer of the same moment has fired.
-        let soon = AgentCommand { delay_ms: Some(1), ..AgentCommand::text("tick") };
+        let soon = TaskRequest { delay_ms: Some(1), ..TaskRequest::text("tick") };
         let soon = talk.engine.submit(&talk.namespace, soon).await.unwrap();
         talk.env.advance(Duration::from_millis(1));
         talk.until(soon.run, |row| row.ready).await;
@@ -74,7 +74,7 @@ async fn g04_work_is_found_without_any_hint() {
 async fn a_delayed_command_sleeps_until_its_time() {
     let talk = Talk::simulated().await;
     let _worker = talk.worker().await;
-    let later = AgentCommand { delay_ms: Some(60_000), ..command("chat", "later") };
+    let later = TaskRequest { delay_ms: Some(60_000), ..command("chat", "later") };
     let later = talk.engine.submit(&talk.namespace, later).await.unwrap();
     let task = talk.task(later.task).await;
     assert_eq!(task.state, "sleeping");
@@ -95,11 +95,11 @@ async fn what_must_be_done_or_begun_by_a_time_ends_when_it_is_not() {
     talk.wait(warm_up.run).await;
     set_target(&talk, warm_up.run, 0).await;
     let at = |after: u64| Some(talk.env.now().after(Duration::from_secs(after)));
-    let dead = AgentCommand { deadline: at(10), ..command("a", "too late") };
+    let dead = TaskRequest { deadline: at(10), ..command("a", "too late") };
     let dead = talk.engine.submit(&talk.namespace, dead).await.unwrap();
-    let queued = AgentCommand { queue_timeout_ms: Some(10_000), ..command("b", "waited") };
+    let queued = TaskRequest { queue_timeout_ms: Some(10_000), ..command("b", "waited") };
     let queued = talk.engine.submit(&talk.namespace, queued).await.unwrap();
-    let patient = AgentCommand { timeout_ms: Some(1_000), ..command("c", "patient") };
+    let patient = TaskRequest { timeout_ms: Some(1_000), ..command("c", "patient") };
     let patient = talk.engine.submit(&talk.namespace, patient).await.unwrap();
     talk.env.advance(Duration::from_secs(11));
     for one in [&dead, &queued] {
@@ -127,7 +127,7 @@ async fn a_step_of_priority_counts_like_a_minute_of_waiting() {
     for (session, priority, wait) in
         [("old", 0, 90), ("urgent", 2, 0), ("high", 1, 0), ("normal", 0, 0), ("low", -1, 0)]
     {
-        let with = AgentCommand { priority, ..command(session, session) };
+        let with = TaskRequest { priority, ..command(session, session) };
         runs.push(talk.engine.submit(&talk.namespace, with).await.unwrap().run);
         talk.env.advance(Duration::from_secs(wait));
     }
@@ -144,7 +144,7 @@ async fn what_comes_within_one_tick_of_the_clock_keeps_its_order() {
     let first = talk.accept("chat", "m0").await;
     let mut last = first.run;
     for number in 1..20 {
-        let mode = if number % 3 == 0 { QueueMode::Queue } else { QueueMode::Followup };
+        let mode = if number % 3 == 0 { InputMode::Queue } else { InputMode::Followup };
         last = talk.say(first.task, &format!("m{number}"), mode).await.run;
     }
     let _worker = talk.worker().await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use provost_core::command::{AgentCommand, RoutingContext};
-use provost_core::lifecycle::{Abilities, Grant};
+use provost_core::command::{RoutingContext, TaskRequest};
+use provost_core::lifecycle::{ChannelCapabilities, GrantScope};
 use provost_core::{DeliveryId, Message, RunId};
 use provost_engine::{DeliveryAdapter, EngineOptions, Receipt, SendError, Target};
 use provost_model as scripted;
@@ -26,8 +26,8 @@ struct Mail {
 }
 
 impl DeliveryAdapter for Mail {
-    fn abilities(&self) -> Abilities {
-        Abilities::default()
+    fn abilities(&self) -> ChannelCapabilities {
+        ChannelCapabilities::default()
     }
 
     fn send<'a>(
@@ -57,7 +57,7 @@ async fn answered(house: &House, session: &str) -> (RunId, DeliveryId) {
         to: Some("ann".to_owned()),
         ..RoutingContext::default()
     };
-    let asked = AgentCommand { deliver: true, routing, ..command(session, "go") };
+    let asked = TaskRequest { deliver: true, routing, ..command(session, "go") };
     let run = house.accept(asked).await.run;
     house.ended(run).await;
     let deliveries =
@@ -97,7 +97,7 @@ async fn an_answer_is_due_then_sent_then_its_sender_is_lost() {
     *mail.asked.lock().unwrap() = Some(Arc::clone(&asked));
     let knows = house.node_with_channel("mail", mail);
     let _worker = house.engine.start().await.unwrap();
-    named_by(&knows, id, "delivery_due", &[&id, &"`mail`", &"next moment"]).await;
+    named_by(&knows, id, "delivery_due", &[&id, &"`mail`", &"will be sent"]).await;
     let _sender = knows.start().await.unwrap();
     asked.acquire().await.unwrap().forget();
     named_by(&knows, id, "delivery_sending", &[&id, &"`mail`", &"try 1"]).await;
@@ -117,7 +117,7 @@ async fn an_answer_is_tried_again_refused_or_delivered() {
     let names: [&dyn std::fmt::Display; 4] = [&id, &"the channel is down", &"try 2", &"`mail`"];
     named(&house, id, "delivery_retry_wait", &names).await;
     house.engine.deliveries().dismiss(&house.namespace, id).await.unwrap();
-    named(&house, id, "delivery_dismissed", &[&id, &"put"]).await;
+    named(&house, id, "delivery_dismissed", &[&id, &"dismissed"]).await;
     mail.answers.lock().unwrap().push(Err(SendError::Refused("no such person".to_owned())));
     let (_, id) = answered(&house, "refused").await;
     until(&house.engine, id, "delivery_refused").await;
@@ -156,15 +156,20 @@ async fn a_question_was_approved_granted_expired_or_is_needless() {
     let run = house.say("chat", "go").await.run;
     house.parked(run).await;
     let asked = house.questions().await[0].id;
-    house.engine.approvals().approve(&house.namespace, asked, Grant::Run, "ann").await.unwrap();
-    named(&house, asked, "approval_approved", &[&"ann said yes", &run, &"`risky`"]).await;
+    house
+        .engine
+        .approvals()
+        .approve(&house.namespace, asked, GrantScope::Run, "ann")
+        .await
+        .unwrap();
+    named(&house, asked, "approval_approved", &[&"ann approved", &run, &"`risky`"]).await;
     house.ended(run).await;
     let of_run = house
         .store
         .read(move |tx| provost_store::table::governance::approval::of_run(tx, run))
         .await;
     let granted = of_run.unwrap().into_iter().find(|row| row.id != asked).unwrap().id;
-    named(&house, granted, "approval_granted", &[&run, &"an earlier yes"]).await;
+    named(&house, granted, "approval_granted", &[&run, &"a standing approval"]).await;
     let run = house.say("void", "go").await.run;
     house.parked(run).await;
     let asked = house.questions().await[0].id;
@@ -178,5 +183,5 @@ async fn a_question_was_approved_granted_expired_or_is_needless() {
     let asked = house.questions().await[0].id;
     house.clock.advance(Duration::from_secs(60));
     until(&house.engine, asked, "approval_expired").await;
-    named(&house, asked, "approval_expired", &[&run, &"it counts as a no"]).await;
+    named(&house, asked, "approval_expired", &[&run, &"it counts as denied"]).await;
 }

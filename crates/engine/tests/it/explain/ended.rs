@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_agent::hook::{Entry, Hook, HookError};
+use provost_agent::hook::{Hook, HookError, StartDecision};
 use provost_agent::{Agent, AgentBuilder};
-use provost_core::command::AgentCommand;
-use provost_core::recovery::{EffectClass, OnUnknown};
+use provost_core::command::TaskRequest;
+use provost_core::recovery::{EffectClass, UnknownEffectPolicy};
 use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
 use provost_engine::{AgentProfile, EngineOptions, Lease};
 use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, Turn};
@@ -34,12 +34,12 @@ async fn stage(
 #[tokio::test(flavor = "multi_thread")]
 async fn the_provider_failed_in_each_of_its_ways() {
     for (class, code, names) in [
-        (ModelErrorClass::Auth, "ended_provider_auth", "did not take the key"),
-        (ModelErrorClass::QuotaExceeded, "ended_provider_auth", "no money left"),
+        (ModelErrorClass::Auth, "ended_provider_auth", "rejected the credential"),
+        (ModelErrorClass::QuotaExceeded, "ended_provider_auth", "no credit left"),
         (ModelErrorClass::ContextLength, "ended_context_overflow", "does not fit the model"),
-        (ModelErrorClass::InvalidRequest, "ended_provider_bad_request", "refused what"),
+        (ModelErrorClass::InvalidRequest, "ended_provider_bad_request", "rejected the request"),
         (ModelErrorClass::Overloaded, "ended_provider_overloaded", "gave up after 2 tries"),
-        (ModelErrorClass::RateLimited, "ended_provider_rate_limited", "fewer requests"),
+        (ModelErrorClass::RateLimited, "ended_provider_rate_limited", "limits the request rate"),
     ] {
         let house = House::answering(move |_, _| scripted::fail(class, "so it says")).await;
         let _worker = house.engine.start().await.unwrap();
@@ -64,7 +64,7 @@ async fn the_answer_never_had_the_wanted_form() {
     house.ended(run).await;
     // Agents of the engine answer in words; one that does not ends with these.
     house.meddle("UPDATE run SET detail = 'the answer is not the wanted type: no `age`'").await;
-    named(&house, run, "ended_invalid_output", &[&run, &"wanted form", &"no `age`"]).await;
+    named(&house, run, "ended_invalid_output", &[&run, &"required format", &"no `age`"]).await;
 }
 
 fn failing(kind: ErrorKind) -> FnTool {
@@ -93,7 +93,7 @@ async fn a_tool_ended_the_run_or_took_too_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_can_tell_what_came_of_a_call_and_then_the_run_fails() {
     let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
-    let node = house.node(EngineOptions { on_unknown: OnUnknown::Fail, ..quick() });
+    let node = house.node(EngineOptions { on_unknown: UnknownEffectPolicy::FailRun, ..quick() });
     let first = node.start().await.unwrap();
     let run = house.say("chat", "go").await.run;
     let gate = house.rooms.gate("gate_opaque");
@@ -135,7 +135,7 @@ async fn the_time_of_the_agent_was_over_before_its_first_step() {
 /// Lets nothing in.
 struct Guard;
 
-type Entered<'a> = Pin<Box<dyn Future<Output = Result<Entry, HookError>> + Send + 'a>>;
+type Entered<'a> = Pin<Box<dyn Future<Output = Result<StartDecision, HookError>> + Send + 'a>>;
 
 impl Hook for Guard {
     fn before_agent<'a, 'b, 'c, 'd>(&'a self, _cx: &'b RunContext, _input: &'c str) -> Entered<'d>
@@ -145,7 +145,7 @@ impl Hook for Guard {
         'b: 'd,
         'c: 'd,
     {
-        Box::pin(std::future::ready(Ok(Entry::Deny("not on a Sunday".to_owned()))))
+        Box::pin(std::future::ready(Ok(StartDecision::Deny("not on a Sunday".to_owned()))))
     }
 }
 
@@ -170,7 +170,7 @@ async fn a_defect_ended_it() {
     let stage = Stage::of(options(), Env::system(), agents).await;
     let _worker = stage.worker().await;
     let once = crate::stage::patch(json!({"retry": {"max_attempts": 1}}));
-    let asked = AgentCommand { policy: Some(once), ..command("chat", "go") };
+    let asked = TaskRequest { policy: Some(once), ..command("chat", "go") };
     let run = stage.engine.submit(&stage.namespace, asked).await.unwrap().run;
     stage.wait(run).await;
     named_by(&stage.engine, run, "ended_internal", &[&run, &"panicked"]).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use provost_core::ApprovalDecision;
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::InputMode;
 use provost_engine::{EngineOptions, InputRequest};
 use provost_model as scripted;
 use serde_json::json;
@@ -26,9 +26,9 @@ async fn the_deadline_of_the_caller_or_its_own_time_was_over() {
     let house = gated().await;
     let _worker = patient(&house).await;
     let at = house.clock.now().after(MINUTE);
-    let due = AgentCommand { deadline: Some(at), ..command("due", "go") };
+    let due = TaskRequest { deadline: Some(at), ..command("due", "go") };
     let due = house.accept(due).await.run;
-    let short = AgentCommand { timeout_ms: Some(60_000), ..command("short", "go") };
+    let short = TaskRequest { timeout_ms: Some(60_000), ..command("short", "go") };
     let short = house.accept(short).await.run;
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
@@ -65,15 +65,15 @@ async fn a_person_cancelled_it_or_took_the_message_back() {
     house.rooms.gate("gate_pure").entered().await;
     let waiting = house.accept(behind("chat", "later")).await;
     house.engine.inputs().withdraw(&house.namespace, waiting.input).await.unwrap();
-    let names: [&dyn std::fmt::Display; 2] = [&waiting.run, &"was taken back"];
+    let names: [&dyn std::fmt::Display; 2] = [&waiting.run, &"was withdrawn"];
     named(&house, waiting.run, "ended_message_withdrawn", &names).await;
     let waiting = house.accept(behind("chat", "later")).await.run;
     house.engine.runs().cancel(&house.namespace, waiting).await.unwrap();
-    let names: [&dyn std::fmt::Display; 2] = [&waiting, &"before it began"];
+    let names: [&dyn std::fmt::Display; 2] = [&waiting, &"before it started"];
     named(&house, waiting, "ended_cancelled_by_user", &names).await;
     house.engine.runs().cancel(&house.namespace, accepted.run).await.unwrap();
     house.ended(accepted.run).await;
-    let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"while it worked"];
+    let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"while it was running"];
     let told = named(&house, accepted.run, "ended_cancelled_by_user", &names).await;
     // What it says to do can be done: a cancelled task is not tried again, it is spoken to.
     let reopen = format!("provost runs input {} \"…\"", accepted.run);
@@ -98,12 +98,12 @@ async fn a_newer_message_took_its_place() {
         let request = InputRequest::text(text).mode(mode);
         house.engine.inputs().send(&house.namespace, accepted.task, request)
     };
-    let waiting = say("later", QueueMode::Followup).await.unwrap().run;
-    let newest = say("instead", QueueMode::Rollback).await.unwrap().run;
+    let waiting = say("later", InputMode::Followup).await.unwrap().run;
+    let newest = say("instead", InputMode::Rollback).await.unwrap().run;
     house.ended(waiting).await;
-    named(&house, waiting, "ended_message_gave_way", &[&waiting, &"gave way"]).await;
+    named(&house, waiting, "ended_message_gave_way", &[&waiting, &"replaced its message"]).await;
     house.ended(accepted.run).await;
-    let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"something newer"];
+    let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"newer input"];
     let told = named(&house, accepted.run, "ended_cancelled_by_interrupt", &names).await;
     assert_eq!(told.related, [newest.to_string()]);
 }
@@ -118,12 +118,12 @@ async fn somebody_said_no_or_nothing_to_its_start() {
     let asked = house.questions().await[0].id;
     let no = ApprovalDecision::Deny { reason: "not now".to_owned() };
     house.engine.approvals().answer(&house.namespace, asked, no, "ann").await.unwrap();
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"ann said no", &"not now"];
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"ann denied", &"not now"];
     let told = named(&house, run, "ended_approval_denied", &names).await;
     assert_eq!(told.related, [asked.to_string()]);
     let run = house.say("other", "go").await.run;
     house.parked(run).await;
     house.clock.advance(30 * MINUTE);
     until(&house.engine, run, "ended_approval_expired").await;
-    named(&house, run, "ended_approval_expired", &[&run, &"nobody answered"]).await;
+    named(&house, run, "ended_approval_expired", &[&run, &"was not answered"]).await;
 }

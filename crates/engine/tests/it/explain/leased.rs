@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_agent::Agent;
-use provost_agent::context::{ContextError, ContextStrategy, FitInput, Fitted};
+use provost_agent::context::{CompactionInput, CompactionResult, ContextError, ContextStrategy};
 use provost_core::Env;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_engine::{Accepted, AgentProfile, InputRequest, Lease, Worker};
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::{Store, StoreOptions};
@@ -31,7 +31,7 @@ async fn a_tool_is_running() {
     let told = named(&house, run, "tool_running", &names).await;
     assert_eq!(told.state, "running");
     let seen = |what: &str| told.evidence.iter().find(|seen| seen.what == what).unwrap();
-    assert_eq!(seen("effect of the tool").value, "pure");
+    assert_eq!(seen("effect class").value, "pure");
     assert_eq!(seen("worker").value, worker.id().to_string());
     assert!(commands(&told).contains(&format!("provost runs cancel {run}").as_str()));
 }
@@ -54,7 +54,10 @@ impl ContextStrategy for Slow {
         "slow"
     }
 
-    fn fit<'a>(&'a self, _input: FitInput<'a>) -> BoxFuture<'a, Result<Fitted, ContextError>> {
+    fn compact<'a>(
+        &'a self,
+        _input: CompactionInput<'a>,
+    ) -> BoxFuture<'a, Result<CompactionResult, ContextError>> {
         self.0.add_permits(1);
         std::future::pending().boxed()
     }
@@ -73,7 +76,7 @@ async fn its_conversation_is_being_made_shorter() {
     let _worker = stage.worker().await;
     let run = stage.say("chat", &"many words ".repeat(100)).await.run;
     begun.acquire().await.unwrap().forget();
-    named_by(&stage.engine, run, "compacting", &[&run, &"shorter"]).await;
+    named_by(&stage.engine, run, "compacting", &[&run, &"compacting its context"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +86,7 @@ async fn it_gets_ready_and_it_is_between_steps() {
     let worker = house.engine.start().await.unwrap();
     let run = house.say("chat", "go").await.run;
     house.rooms.door.entered().await;
-    named(&house, run, "starting", &[&run, &"its agent is being made"]).await;
+    named(&house, run, "starting", &[&run, &"its agent is being built"]).await;
     house.rooms.door.open(1);
     house.rooms.gate("gate_pure").entered().await;
     worker.stop(Duration::from_millis(1)).await;
@@ -112,7 +115,7 @@ async fn somebody_cancelled_it_and_its_worker_has_not_heard() {
     let (_worker, accepted) = deaf(&house).await;
     let run = accepted.run;
     house.engine.runs().cancel(&house.namespace, run).await.unwrap();
-    named(&house, run, "stopping", &[&run, &"somebody cancelled it", &"in 20 s"]).await;
+    named(&house, run, "stopping", &[&run, &"a user cancelled it", &"in 20 s"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,10 +126,10 @@ async fn it_is_being_stopped_by_whoever_asked() {
     house.rooms.gate("gate_pure").entered().await;
     let until = format!("in {} s", quick().grace.as_secs());
     for (code, who) in [
-        ("cancelled_by_user", "somebody cancelled it"),
-        ("cancelled_by_parent", "the run above it ended"),
+        ("cancelled_by_user", "a user cancelled it"),
+        ("cancelled_by_parent", "its parent run ended"),
         ("cancelled_by_interrupt", "a newer message"),
-        ("deadline", "its time is over"),
+        ("deadline", "its deadline passed"),
     ] {
         // Nobody hears of it: a worker that does stops the run before anybody can look.
         let (sql, now) =
@@ -145,7 +148,7 @@ async fn a_newer_message_takes_the_place_of_what_it_does() {
     let house = gated().await;
     let (_worker, accepted) = deaf(&house).await;
     let run = accepted.run;
-    let instead = InputRequest::text("instead").mode(QueueMode::Interrupt);
+    let instead = InputRequest::text("instead").mode(InputMode::Interrupt);
     let said = house.engine.inputs().send(&house.namespace, accepted.task, instead).await.unwrap();
     let told = named(&house, run, "interrupting", &[&run, &"a newer message"]).await;
     assert!(told.evidence.iter().any(|seen| seen.value == said.input.to_string()), "{told:#?}");
@@ -159,7 +162,7 @@ async fn its_worker_said_nothing_for_too_long() {
     house.rooms.gate("gate_pure").entered().await;
     house.clock.advance(LEASE + Duration::from_secs(4));
     let id = worker.id();
-    let names: [&dyn std::fmt::Display; 4] = [&run, &id, &"nothing for 34 s", &"4 s ago"];
+    let names: [&dyn std::fmt::Display; 4] = [&run, &id, &"no heartbeat for 34 s", &"4 s ago"];
     let told = named(&house, run, "lease_expired", &names).await;
     assert_eq!(told.related, [id.to_string()]);
     assert_eq!(commands(&told)[0], "provost serve", "there is nobody else");

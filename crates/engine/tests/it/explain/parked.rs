@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::recovery::OnUnknown;
+use provost_core::command::TaskRequest;
+use provost_core::recovery::UnknownEffectPolicy;
 use provost_core::{Env, RunId};
 use provost_engine::EngineOptions;
 use provost_model::{self as scripted, ModelErrorClass};
@@ -60,14 +60,14 @@ async fn somebody_must_approve_the_start() {
     house.agent("default", config).await;
     let run = house.say("chat", "go").await.run;
     let asked = house.questions().await[0].id;
-    named(&house, run, "parked_start_approval", &[&run, &asked, &"before it begins"]).await;
-    named(&house, asked, "approval_open", &[&run, &"may it begin?", &"in 30 min"]).await;
+    named(&house, run, "parked_start_approval", &[&run, &asked, &"before it starts"]).await;
+    named(&house, asked, "approval_open", &[&run, &"may it start?", &"in 30 min"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn somebody_must_say_what_came_of_a_call() {
     let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
-    let node = house.node(EngineOptions { on_unknown: OnUnknown::Park, ..quick() });
+    let node = house.node(EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() });
     let first = node.start().await.unwrap();
     let run = house.say("chat", "go").await.run;
     let gate = house.rooms.gate("gate_opaque");
@@ -107,7 +107,7 @@ async fn its_money_is_spent_and_nobody_gives_more() {
     })
     .await;
     let budget = serde_json::from_value(json!({"amount": "0.0105", "currency": "USD"})).unwrap();
-    let poor = AgentCommand { budget: Some(budget), ..command("chat", "go") };
+    let poor = TaskRequest { budget: Some(budget), ..command("chat", "go") };
     let _worker = house.engine.start().await.unwrap();
     let accepted = house.accept(poor).await;
     house.parked(accepted.run).await;
@@ -119,10 +119,10 @@ async fn its_money_is_spent_and_nobody_gives_more() {
     let no = provost_core::ApprovalDecision::Deny { reason: "too dear".to_owned() };
     house.engine.approvals().answer(&house.namespace, asked, no, "ann").await.unwrap();
     house.ended(accepted.run).await;
-    let told = named(&house, accepted.run, "ended_budget", &[&accepted.run, &"money"]).await;
+    let told = named(&house, accepted.run, "ended_budget", &[&accepted.run, &"budget"]).await;
     let seen = told.evidence.iter().find(|seen| seen.what.contains(&scope)).unwrap();
     assert_eq!(seen.value, "0.01 USD of 0.0105 USD spent");
-    named(&house, asked, "approval_denied", &[&"ann said no", &"too dear"]).await;
+    named(&house, asked, "approval_denied", &[&"ann denied", &"too dear"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +152,7 @@ async fn its_children_have_not_ended_and_end_with_it() {
     let told =
         named_by(&stage.engine, child, "ended_cancelled_by_parent", &[&child, &parent]).await;
     assert_eq!(told.related, [parent.to_string()]);
-    named_by(&stage.engine, parent, "ended_cancelled_by_user", &[&parent, &"Somebody"]).await;
+    named_by(&stage.engine, parent, "ended_cancelled_by_user", &[&parent, &"A user"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::{ClassKey, QueueMode};
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::{ExecutionClassKey, InputMode};
 use provost_core::{Env, RunId, WorkerId};
 use provost_engine::{BUILD, Ceiling, EngineOptions, Focus, InputRequest};
 use provost_model as scripted;
@@ -43,8 +43,8 @@ pub(super) async fn idle(house: &House) -> NodeLock {
     lock
 }
 
-pub(super) fn behind(session: &str, text: &str) -> AgentCommand {
-    AgentCommand { queue_mode: Some(QueueMode::Queue), new_task: true, ..command(session, text) }
+pub(super) fn behind(session: &str, text: &str) -> TaskRequest {
+    TaskRequest { queue_mode: Some(InputMode::Queue), new_task: true, ..command(session, text) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +65,7 @@ async fn no_worker_is_alive() {
 async fn the_class_is_paused() {
     let house = gated().await;
     let run = house.say("chat", "go").await.run;
-    let key: ClassKey = house.class().await.key.parse().unwrap();
+    let key: ExecutionClassKey = house.class().await.key.parse().unwrap();
     house.engine.classes().set_target(&house.namespace, &key, 0).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     let told = named(&house, run, "waiting_class_paused", &[&run, &key.as_str(), &"paused"]).await;
@@ -76,12 +76,12 @@ async fn the_class_is_paused() {
 async fn the_class_is_at_its_target() {
     let house = gated().await;
     let first = house.say("first", "go").await.run;
-    let key: ClassKey = house.class().await.key.parse().unwrap();
+    let key: ExecutionClassKey = house.class().await.key.parse().unwrap();
     house.engine.classes().set_target(&house.namespace, &key, 1).await.unwrap();
     let _worker = house.engine.start().await.unwrap();
     house.rooms.gate("gate_pure").entered().await;
     let second = house.say("second", "go").await.run;
-    let names: [&dyn std::fmt::Display; 3] = [&second, &"1 of 1 places", &key.as_str()];
+    let names: [&dyn std::fmt::Display; 3] = [&second, &"1 of 1 slots", &key.as_str()];
     let told = named(&house, second, "waiting_class_full", &names).await;
     assert_eq!(told.related, [key.as_str()]);
     assert_ne!(explained_by(&house.engine, first).await.code, "waiting_class_full");
@@ -113,7 +113,7 @@ async fn a_ceiling_of_the_namespace_or_the_pool_is_reached() {
     let namespace = Ceiling::Namespace(house.namespace.clone());
     house.engine.classes().set_limit(&namespace, Some(1)).await.unwrap();
     let run = house.say("second", "go").await.run;
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"namespace `default`", &"1 run at work"];
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"namespace `default`", &"limited to 1 run"];
     named(&house, run, "waiting_namespace_ceiling", &names).await;
     house.engine.classes().set_limit(&Ceiling::Pool("default".to_owned()), Some(1)).await.unwrap();
     house.engine.classes().set_limit(&namespace, None).await.unwrap();
@@ -174,7 +174,7 @@ async fn messages_are_being_collected() {
     house.rooms.gate("gate_pure").entered().await;
     let mut run: Option<RunId> = None;
     for text in ["one", "two"] {
-        let request = InputRequest::text(text).mode(QueueMode::Collect);
+        let request = InputRequest::text(text).mode(InputMode::Collect);
         let said =
             house.engine.inputs().send(&house.namespace, accepted.task, request).await.unwrap();
         run = Some(said.run);
@@ -188,7 +188,7 @@ async fn messages_are_being_collected() {
 async fn it_was_asked_for_later_and_its_task_sleeps() {
     let house = gated().await;
     let _worker = house.engine.start().await.unwrap();
-    let later = AgentCommand { delay_ms: Some(90_000), ..command("chat", "go") };
+    let later = TaskRequest { delay_ms: Some(90_000), ..command("chat", "go") };
     let accepted = house.accept(later).await;
     let names: [&dyn std::fmt::Display; 2] = [&accepted.run, &"in 1 min 30 s"];
     named(&house, accepted.run, "waiting_start_time", &names).await;
@@ -208,7 +208,7 @@ async fn all_workers_are_full() {
     house.say("first", "go").await;
     house.rooms.gate("gate_pure").entered().await;
     let run = house.say("second", "go").await.run;
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"1 worker alive", &"carry 1 of at most 1"];
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"1 worker alive", &"executing 1 of at most 1"];
     named_by(&node, run, "waiting_workers_full", &names).await;
     // Whoever asks, it is what the worker itself can carry that counts.
     named(&house, run, "waiting_workers_full", &names).await;
@@ -231,12 +231,12 @@ async fn all_workers_serve_other_sessions() {
     let focus = Focus::default();
     focus.add(&house.namespace, "elsewhere");
     focus.add(&"stranger".parse().unwrap(), "chat");
-    let node = house.node(EngineOptions { focus: Some(focus.clone()), ..quick() });
+    let node = house.node(EngineOptions { served_sessions: Some(focus.clone()), ..quick() });
     let _worker = node.start().await.unwrap();
     let run = house.say("chat", "go").await.run;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"its session `chat`", &"1 worker alive"];
     let told = named(&house, run, "waiting_session_worker", &names).await;
-    let served = told.evidence.iter().find(|seen| seen.what == "sessions that are served");
+    let served = told.evidence.iter().find(|seen| seen.what == "served sessions");
     assert_eq!(served.unwrap().value, "elsewhere, chat");
     // A session that it serves later is in its row as well.
     let other = house.say("later", "go").await.run;
@@ -279,7 +279,7 @@ async fn all_workers_are_stopping() {
     let told = until(&house.engine, first, "worker_draining").await;
     assert!(told.cause.contains(&id.to_string()), "{}", told.cause);
     let second = house.say("second", "go").await.run;
-    let told = named(&house, second, "waiting_workers_draining", &[&second, &"stopping"]).await;
+    let told = named(&house, second, "waiting_workers_draining", &[&second, &"draining"]).await;
     assert_eq!(told.related, [id.to_string()]);
     // It is in the database, so everybody knows.
     let elsewhere = house.node(quick());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::{Env, EventKind, WorkerId};
 use provost_engine::{BUILD, BootGuard, EngineOptions};
 use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
@@ -49,7 +49,7 @@ async fn the_provider_wants_to_be_left_alone() {
     })
     .await;
     let _worker = house.engine.start().await.unwrap();
-    let patient = AgentCommand { timeout_ms: Some(0), ..command("chat", "go") };
+    let patient = TaskRequest { timeout_ms: Some(0), ..command("chat", "go") };
     let run = house.accept(patient).await.run;
     house.until(run, |row| row.failure_count == 1).await;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"tries again in 1", &"come back later"];
@@ -114,11 +114,12 @@ async fn the_service_crashed_again_and_again() {
         });
         crashed.await.unwrap();
     }
-    let node = house.node(EngineOptions { boot_guard: Some(BootGuard::default()), ..quick() });
+    let node =
+        house.node(EngineOptions { crash_loop_guard: Some(BootGuard::default()), ..quick() });
     let worker = node.start().await.unwrap();
     assert!(worker.is_guarded());
     let run = house.say("chat", "go").await.run;
-    let names: [&dyn std::fmt::Display; 3] = [&run, &"crashed again and again", &"in 5 min"];
+    let names: [&dyn std::fmt::Display; 3] = [&run, &"crashed repeatedly", &"in 5 min"];
     named_by(&node, run, "waiting_boot_guard", &names).await;
     named(&house, run, "waiting_boot_guard", &names).await;
 }
@@ -127,22 +128,22 @@ async fn the_service_crashed_again_and_again() {
 async fn it_has_to_start_soon_and_then_nobody_started_it() {
     let house = gated().await;
     let _idle = idle(&house).await;
-    let hasty = AgentCommand { queue_timeout_ms: Some(30_000), ..command("chat", "go") };
+    let hasty = TaskRequest { queue_timeout_ms: Some(30_000), ..command("chat", "go") };
     let run = house.accept(hasty).await.run;
     named(&house, run, "queue_deadline_near", &[&run, &"in 30 s", &"1 worker is alive"]).await;
     house.clock.advance(MINUTE);
     let _worker = house.engine.start().await.unwrap();
     house.ended(run).await;
-    named(&house, run, "ended_queue_deadline", &[&run, &"Nobody began"]).await;
+    named(&house, run, "ended_queue_deadline", &[&run, &"No worker started"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn its_time_to_start_or_to_end_passed_and_nobody_looked() {
     let house = gated().await;
-    let hasty = AgentCommand { queue_timeout_ms: Some(30_000), ..command("chat", "go") };
+    let hasty = TaskRequest { queue_timeout_ms: Some(30_000), ..command("chat", "go") };
     let run = house.accept(hasty).await.run;
     let deadline = Some(house.clock.now().after(MINUTE));
-    let due = house.accept(AgentCommand { deadline, ..command("due", "go") }).await.run;
+    let due = house.accept(TaskRequest { deadline, ..command("due", "go") }).await.run;
     house.clock.advance(2 * MINUTE);
     named(&house, run, "queue_deadline_passed", &[&run, &"1 min 30 s ago"]).await;
     let names: [&dyn std::fmt::Display; 3] = [&due, &"1 min ago", &"no worker is alive"];
@@ -155,7 +156,7 @@ async fn a_parked_run_whose_time_is_over_says_so() {
     let house = House::new(vec![scripted::call("risky", json!({}))]).await;
     let worker = house.engine.start().await.unwrap();
     let deadline = Some(house.clock.now().after(MINUTE));
-    let run = house.accept(AgentCommand { deadline, ..command("chat", "go") }).await.run;
+    let run = house.accept(TaskRequest { deadline, ..command("chat", "go") }).await.run;
     house.parked(run).await;
     worker.stop(Duration::ZERO).await;
     house.clock.advance(2 * MINUTE);

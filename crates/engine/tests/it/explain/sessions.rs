@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::lifecycle::Grant;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::lifecycle::GrantScope;
+use provost_core::scheduling::InputMode;
 use provost_engine::InputRequest;
 use provost_model as scripted;
 use serde_json::json;
@@ -27,9 +27,9 @@ async fn a_session_is_idle_works_has_unread_messages_or_waits() {
     house.accept(behind("chat", "later")).await;
     let names: [&dyn std::fmt::Display; 3] = [&run, &"`chat`", &"1 run waits behind it"];
     named(&house, "chat", "session_working", &names).await;
-    let steer = InputRequest::text("faster").mode(QueueMode::Steer);
+    let steer = InputRequest::text("faster").mode(InputMode::Steer);
     house.engine.inputs().send(&house.namespace, accepted.task, steer).await.unwrap();
-    let names: [&dyn std::fmt::Display; 2] = [&run, &"reads 1 message"];
+    let names: [&dyn std::fmt::Display; 2] = [&run, &"will read 1 message"];
     named(&house, "chat", "session_unread_messages", &names).await;
     gate.open(9);
     house.ended(run).await;
@@ -37,7 +37,7 @@ async fn a_session_is_idle_works_has_unread_messages_or_waits() {
     let _worker = free.engine.start().await.unwrap();
     let run = free.say("quiet", "go").await.run;
     free.ended(run).await;
-    let told = named(&free, "quiet", "session_idle", &[&"`quiet`", &"Nothing"]).await;
+    let told = named(&free, "quiet", "session_idle", &[&"`quiet`", &"is idle"]).await;
     assert_eq!(commands(&told), ["provost session show quiet"]);
 }
 
@@ -61,9 +61,14 @@ async fn whoever_has_the_session_is_behind_nobody_in_it() {
     house.parked(first).await;
     let asked = house.questions().await[0].id;
     worker.stop(Duration::ZERO).await;
-    let urgent = AgentCommand { priority: 5, ..behind("chat", "now") };
+    let urgent = TaskRequest { priority: 5, ..behind("chat", "now") };
     let second = house.accept(urgent).await.run;
-    house.engine.approvals().approve(&house.namespace, asked, Grant::Once, "ann").await.unwrap();
+    house
+        .engine
+        .approvals()
+        .approve(&house.namespace, asked, GrantScope::Once, "ann")
+        .await
+        .unwrap();
     named(&house, first, "waiting_no_worker", &[&first]).await;
     named(&house, second, "waiting_session_held", &[&second, &first, &"is queued"]).await;
     named(&house, "chat", "session_holder_waits", &[&first, &"is queued"]).await;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use provost_agent::{Agent, Delegate};
+use provost_agent::{Agent, Subagent};
 use provost_bus::Topic;
 use provost_core::Env;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
 use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
@@ -43,7 +43,7 @@ async fn open(dir: &std::path::Path, policy: Policy) -> Engine {
         let above = ScriptedModel::answering(calls("helper", json!({"task": "x"})));
         let governor = Some(Arc::new(law.clone()) as Arc<dyn provost_tool::Governor>);
         let agent = Agent::builder("default", above)
-            .subagent(&helper, Delegate::new("Helps"))
+            .subagent(&helper, Subagent::new("Helps"))
             .oversight(Oversight { governor, ..Oversight::default() })
             .build();
         Ok::<_, EngineError>(agent.unwrap())
@@ -55,8 +55,8 @@ async fn open(dir: &std::path::Path, policy: Policy) -> Engine {
     engine
 }
 
-fn go() -> AgentCommand {
-    AgentCommand { requested_by: Some("ada".to_owned()), ..command("chat", "go") }
+fn go() -> TaskRequest {
+    TaskRequest { requested_by: Some("ada".to_owned()), ..command("chat", "go") }
 }
 
 #[tokio::test(flavor = "multi_thread")]

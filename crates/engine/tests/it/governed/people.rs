@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::lifecycle::{ApprovalState, Grant};
-use provost_core::recovery::OnUnknown;
-use provost_core::scheduling::QueueMode;
+use provost_core::command::TaskRequest;
+use provost_core::lifecycle::{ApprovalState, GrantScope};
+use provost_core::recovery::UnknownEffectPolicy;
+use provost_core::scheduling::InputMode;
 use provost_engine::{EngineOptions, InputRequest};
 use provost_model as scripted;
 use provost_store::query;
@@ -94,8 +94,11 @@ async fn whoever_does_not_count_is_refused_and_changes_nothing() {
             assert_eq!((refused.code(), refused.kind().http_status()), (code, 403), "{by}");
         }
     }
-    let grant =
-        house.engine.approvals().approve(&house.namespace, question.id, Grant::Always, "bob").await;
+    let grant = house
+        .engine
+        .approvals()
+        .approve(&house.namespace, question.id, GrantScope::Always, "bob")
+        .await;
     assert_eq!(grant.unwrap_err().code(), "invalid", "several people decide about one call");
     let words =
         house.engine.approvals().answer_text(&house.namespace, question.id, "sure", "bob").await;
@@ -123,7 +126,7 @@ async fn everybody_who_told_the_run_what_to_do_has_started_it() {
     let run = asks(&house, Some("ada")).await.run;
     let gate = house.rooms.gate("gate_pure");
     gate.entered().await;
-    let more = InputRequest::text("and this").mode(QueueMode::Steer);
+    let more = InputRequest::text("and this").mode(InputMode::Steer);
     let more = InputRequest { by: Some("bob".to_owned()), ..more };
     assert_eq!(house.engine.inputs().send(&house.namespace, run, more).await.unwrap().run, run);
     gate.open(1);
@@ -179,7 +182,7 @@ async fn explain_says_how_many_are_missing_and_who_may_be_asked() {
         assert_eq!(seen("approvals").as_deref(), Some("1 of 2"), "{subject:?}");
         assert_eq!(seen("may approve").as_deref(), Some("bob"));
         assert_eq!(
-            seen("may not approve, having started the run").as_deref(),
+            seen("may not approve (requesters of the run)").as_deref(),
             Some("eve"),
             "{told:?}"
         );
@@ -190,7 +193,7 @@ async fn explain_says_how_many_are_missing_and_who_may_be_asked() {
 async fn one_yes_of_anybody_is_kept_as_it_always_was() {
     let (house, _law) = governed(Policy::asking(Value::Null)).await;
     let _worker = house.engine.start().await.unwrap();
-    let plain = AgentCommand { requested_by: Some("ada".to_owned()), ..command("chat", "go") };
+    let plain = TaskRequest { requested_by: Some("ada".to_owned()), ..command("chat", "go") };
     let run = house.accept(plain).await.run;
     let question = asked(&house, run).await;
     assert_eq!(question.ballot, None);
@@ -244,7 +247,7 @@ async fn those_who_let_a_call_run_decide_whether_it_runs_again() {
     .await;
     let policy = Policy { tool: "gate_opaque", ..two_of_three() };
     assert!(house.rooms.governor.set(Arc::new(Law(Arc::new(Mutex::new(policy))))).is_ok());
-    let node = house.node(EngineOptions { on_unknown: OnUnknown::Park, ..quick() });
+    let node = house.node(EngineOptions { on_unknown: UnknownEffectPolicy::AskPerson, ..quick() });
     let first = node.start().await.unwrap();
     let run = asks(&house, Some("joe")).await.run;
     let question = asked(&house, run).await;

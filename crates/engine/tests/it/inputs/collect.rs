@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::command::{InputProvenance, RoutingContext};
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_engine::InputRequest;
 
 use crate::talk::{Talk, text};
@@ -17,12 +17,12 @@ async fn each_message_starts_the_quiet_while_again_and_all_are_one_turn() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     let began = talk.env.now();
-    let one = talk.say(first.task, "one", QueueMode::Collect).await;
+    let one = talk.say(first.task, "one", InputMode::Collect).await;
     assert_eq!(one.outcome.as_str(), "collected");
     talk.env.advance(HALF);
-    let two = talk.say(first.task, "two", QueueMode::Collect).await;
+    let two = talk.say(first.task, "two", InputMode::Collect).await;
     talk.env.advance(HALF);
-    let three = talk.say(first.task, "three", QueueMode::Collect).await;
+    let three = talk.say(first.task, "three", InputMode::Collect).await;
     assert_eq!((one.run, two.run), (two.run, three.run));
     assert_ne!(one.run, first.run);
     let due = began.after(HALF + HALF + Duration::from_millis(500));
@@ -55,7 +55,7 @@ async fn what_comes_another_way_is_not_merged() {
             thread_id: thread.map(str::to_owned),
             ..RoutingContext::default()
         },
-        ..InputRequest::text(text).mode(QueueMode::Collect)
+        ..InputRequest::text(text).mode(InputMode::Collect)
     };
     let mut runs = Vec::new();
     for request in [
@@ -63,7 +63,7 @@ async fn what_comes_another_way_is_not_merged() {
         over("mail", None, "b", "2"),
         over("mail", Some("t"), "c", "3"),
         over("chat", None, "d", "4"),
-        InputRequest::text("e").mode(QueueMode::Followup),
+        InputRequest::text("e").mode(InputMode::Followup),
         over("chat", None, "f", "5"),
     ] {
         let receipt =

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use provost_core::command::AgentCommand;
-use provost_core::scheduling::{QueueMode, QueueOverride};
+use provost_core::command::TaskRequest;
+use provost_core::scheduling::{InputMode, InputQueueOverride};
 use provost_engine::InputRequest;
 
 use crate::stage::command;
@@ -16,9 +16,9 @@ async fn g23_a16_06_what_was_committed_is_delivered_once_and_in_order_by_whoever
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     for said in ["one", "two"] {
-        talk.say(first.task, said, QueueMode::Steer).await;
+        talk.say(first.task, said, InputMode::Steer).await;
     }
-    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    let later = talk.say(first.task, "later", InputMode::Followup).await;
     // The worker dies before any of them is read.
     drop(worker);
     let second = talk.another();
@@ -43,7 +43,7 @@ async fn g24_what_was_read_and_not_answered_is_there_for_the_next_attempt_once()
     let worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    talk.say(first.task, "think again", QueueMode::Steer).await;
+    talk.say(first.task, "think again", InputMode::Steer).await;
     talk.mind.hold.open();
     // The message is in the conversation, and the model call that contains it is under way.
     talk.mind.think.entered().await;
@@ -65,11 +65,11 @@ async fn g24_what_was_read_and_not_answered_is_there_for_the_next_attempt_once()
 async fn g30_messages_behind_a_run_whose_time_is_over_are_served_next() {
     let talk = Talk::simulated().await;
     let _worker = talk.worker().await;
-    let limited = AgentCommand { timeout_ms: Some(5_000), ..command("chat", "hold on") };
+    let limited = TaskRequest { timeout_ms: Some(5_000), ..command("chat", "hold on") };
     let first = talk.engine.submit(&talk.namespace, limited).await.unwrap();
     talk.mind.hold.entered().await;
-    let steered = talk.say(first.task, "steered", QueueMode::Steer).await;
-    let queued = talk.say(first.task, "queued", QueueMode::Followup).await;
+    let steered = talk.say(first.task, "steered", InputMode::Steer).await;
+    let queued = talk.say(first.task, "queued", InputMode::Followup).await;
     talk.env.advance(Duration::from_secs(6));
     let run = talk.wait(first.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("timeout", Some("deadline")));
@@ -87,7 +87,7 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    talk.say(first.task, "fail now", QueueMode::Steer).await;
+    talk.say(first.task, "fail now", InputMode::Steer).await;
     talk.mind.hold.open();
     let run = talk.wait(first.run).await;
     assert_eq!(
@@ -109,12 +109,16 @@ async fn what_a_failed_run_had_read_is_said_again_and_only_once() {
 async fn g23_g28_a_crowd_is_heard_once_each_while_workers_come_and_go() {
     const SPEAKERS: usize = 60;
     let talk = Talk::new().await;
-    let queue = QueueOverride { cap: Some(1000), debounce_ms: Some(5), ..QueueOverride::default() };
+    let queue = InputQueueOverride {
+        cap: Some(1000),
+        debounce_ms: Some(5),
+        ..InputQueueOverride::default()
+    };
     let first = talk.accept("chat", "start").await;
     talk.engine.sessions().set_queue(&talk.namespace, "chat", queue).await.unwrap();
     let engines = [talk.another(), talk.another()];
     let mut worker = engines[0].start().await.unwrap();
-    let modes = [QueueMode::Steer, QueueMode::Followup, QueueMode::Collect];
+    let modes = [InputMode::Steer, InputMode::Followup, InputMode::Collect];
     let mut speakers = tokio::task::JoinSet::new();
     for number in 0..SPEAKERS {
         let (engine, namespace) = (engines[number % 2].clone(), talk.namespace.clone());

@@ -1,6 +1,6 @@
 //! Messages that take the place of what is being done.
 
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_core::{Env, Message};
 use provost_store::Body;
 use provost_store::query;
@@ -16,9 +16,9 @@ async fn g27_an_interrupt_lets_the_old_attempt_settle_before_the_new_one_starts(
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let old = talk.say(first.task, "old news", QueueMode::Steer).await;
-    let later = talk.say(first.task, "later", QueueMode::Followup).await;
-    let receipt = talk.say(first.task, "stop, do this", QueueMode::Interrupt).await;
+    let old = talk.say(first.task, "old news", InputMode::Steer).await;
+    let later = talk.say(first.task, "later", InputMode::Followup).await;
+    let receipt = talk.say(first.task, "stop, do this", InputMode::Interrupt).await;
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
     let run = talk.wait(first.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: stop, do this"));
@@ -52,7 +52,7 @@ async fn g27_an_interrupt_stops_a_model_call_and_the_answer_is_not_kept_twice() 
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "think long").await;
     talk.mind.think.entered().await;
-    talk.say(first.task, "short please", QueueMode::Interrupt).await;
+    talk.say(first.task, "short please", InputMode::Interrupt).await;
     let run = talk.wait(first.run).await;
     assert_eq!(text(&run), "re: short please");
     assert_eq!(talk.mind.last(), ["think long", "short please"]);
@@ -66,7 +66,7 @@ async fn an_interrupt_reaches_a_run_whose_worker_is_gone() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     drop(worker);
-    let receipt = talk.say(first.task, "never mind", QueueMode::Interrupt).await;
+    let receipt = talk.say(first.task, "never mind", InputMode::Interrupt).await;
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
     let second = talk.another();
     let _worker = second.start().await.unwrap();
@@ -81,7 +81,7 @@ async fn an_interrupt_reaches_a_run_whose_worker_is_gone() {
 async fn an_interrupt_takes_the_place_of_what_has_not_begun() {
     let talk = Talk::new().await;
     let first = talk.accept("chat", "first thought").await;
-    let receipt = talk.say(first.task, "second thought", QueueMode::Interrupt).await;
+    let receipt = talk.say(first.task, "second thought", InputMode::Interrupt).await;
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
     let _worker = talk.worker().await;
     let run = talk.wait(first.run).await;
@@ -99,9 +99,9 @@ async fn an_interrupt_ends_the_wait_for_a_decision_nobody_needs_any_more() {
     let seen =
         query::input::interaction(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!(seen.state.as_str(), "working", "a decision is no message");
-    let steered = talk.say(first.task, "by the way", QueueMode::Steer).await;
+    let steered = talk.say(first.task, "by the way", InputMode::Steer).await;
     assert_eq!(steered.outcome.as_str(), "steered", "it is read when the run goes on");
-    let receipt = talk.say(first.task, "leave it", QueueMode::Interrupt).await;
+    let receipt = talk.say(first.task, "leave it", InputMode::Interrupt).await;
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("interrupted", first.run));
     let run = talk.wait(first.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "re: leave it"));
@@ -123,8 +123,8 @@ async fn a_rollback_takes_the_turn_out_of_the_conversation() {
     let second = talk.accept("chat", "pair of them").await;
     assert_eq!((second.task, second.outcome.as_str()), (first.task, "restarted"));
     talk.mind.hold.entered().await;
-    talk.say(first.task, "unread", QueueMode::Steer).await;
-    let receipt = talk.say(first.task, "forget that", QueueMode::Rollback).await;
+    talk.say(first.task, "unread", InputMode::Steer).await;
+    let receipt = talk.say(first.task, "forget that", InputMode::Rollback).await;
     assert_eq!(receipt.outcome.as_str(), "interrupted");
     assert_ne!(receipt.run, second.run, "a new run");
     let run = talk.wait(receipt.run).await;
@@ -152,7 +152,7 @@ async fn a_rollback_of_what_is_done_already_still_takes_it_out() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     drop(worker);
-    let receipt = talk.say(first.task, "forget that", QueueMode::Rollback).await;
+    let receipt = talk.say(first.task, "forget that", InputMode::Rollback).await;
     let second = talk.another();
     let _worker = second.start().await.unwrap();
     assert_eq!(text(&talk.wait(receipt.run).await), "re: forget that");
@@ -192,7 +192,7 @@ async fn a_rollback_brings_back_what_the_turn_had_summed_up() {
         row.save(tx)
     });
     squeezed.await.unwrap();
-    let receipt = talk.say(first.task, "forget that", QueueMode::Rollback).await;
+    let receipt = talk.say(first.task, "forget that", InputMode::Rollback).await;
     let second_engine = talk.another();
     let _worker = second_engine.start().await.unwrap();
     talk.wait(receipt.run).await;
@@ -209,9 +209,9 @@ async fn an_interrupt_of_what_is_being_cancelled_is_for_the_next_run() {
     talk.mind.hold.entered().await;
     drop(worker);
     talk.engine.runs().cancel(&talk.namespace, first.run).await.unwrap();
-    let steered = talk.say(first.task, "wait", QueueMode::Steer).await;
+    let steered = talk.say(first.task, "wait", InputMode::Steer).await;
     assert_eq!(steered.outcome.as_str(), "queued", "it takes nothing more");
-    let receipt = talk.say(first.task, "other thing", QueueMode::Interrupt).await;
+    let receipt = talk.say(first.task, "other thing", InputMode::Interrupt).await;
     assert_eq!(receipt.outcome.as_str(), "interrupted");
     assert_ne!(receipt.run, first.run);
     let second = talk.another();

@@ -1,6 +1,6 @@
 //! More messages than may wait.
 
-use provost_core::scheduling::{DropPolicy, QueueMode, QueueOverride};
+use provost_core::scheduling::{InputMode, InputQueueOverride, OverflowPolicy};
 use provost_engine::{EngineError, InputReceipt, InputRequest};
 use serde_json::json;
 
@@ -10,14 +10,14 @@ async fn say(
     talk: &Talk,
     task: provost_core::TaskId,
     text: &str,
-    mode: QueueMode,
-    drop: DropPolicy,
+    mode: InputMode,
+    drop: OverflowPolicy,
 ) -> Result<InputReceipt, EngineError> {
-    let queue = QueueOverride {
+    let queue = InputQueueOverride {
         mode: Some(mode),
         cap: Some(2),
         drop: Some(drop),
-        ..QueueOverride::default()
+        ..InputQueueOverride::default()
     };
     let request = InputRequest { queue, ..InputRequest::text(text) };
     talk.engine.inputs().send(&talk.namespace, task, request).await
@@ -31,8 +31,8 @@ async fn g29_the_oldest_give_way_and_are_listed() {
     talk.mind.hold.entered().await;
     let mut told = Vec::new();
     for text in ["one", "two", "three", "four"] {
-        let mode = QueueMode::Followup;
-        told.push(say(&talk, first.task, text, mode, DropPolicy::Old).await.unwrap());
+        let mode = InputMode::Followup;
+        told.push(say(&talk, first.task, text, mode, OverflowPolicy::DropOldest).await.unwrap());
     }
     let states = talk.states(first.task).await;
     assert_eq!(states, ["consumed", "superseded", "superseded", "pending", "pending"]);
@@ -55,7 +55,7 @@ async fn g29_the_new_one_is_refused() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let (mode, drop) = (QueueMode::Steer, DropPolicy::New);
+    let (mode, drop) = (InputMode::Steer, OverflowPolicy::RejectNew);
     say(&talk, first.task, "one", mode, drop).await.unwrap();
     say(&talk, first.task, "two", mode, drop).await.unwrap();
     let refused = say(&talk, first.task, "three", mode, drop).await.unwrap_err();
@@ -72,7 +72,7 @@ async fn g29_a_summary_of_what_was_dropped_is_part_of_the_next_turn() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let (mode, drop) = (QueueMode::Followup, DropPolicy::Summarize);
+    let (mode, drop) = (InputMode::Followup, OverflowPolicy::Summarize);
     let mut last = None;
     for text in ["one\nand more", "two", "three", "four", "five"] {
         last = Some(say(&talk, first.task, text, mode, drop).await.unwrap());
@@ -93,7 +93,7 @@ async fn a_summary_steers_where_the_messages_would_have() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let (mode, drop) = (QueueMode::Steer, DropPolicy::Summarize);
+    let (mode, drop) = (InputMode::Steer, OverflowPolicy::Summarize);
     for text in ["one", "two", "three"] {
         say(&talk, first.task, text, mode, drop).await.unwrap();
     }
@@ -111,7 +111,9 @@ async fn what_the_others_wait_for_is_never_dropped() {
     let first = talk.accept("chat", "hello").await;
     for number in 0..5 {
         let text = format!("m{number}");
-        say(&talk, first.task, &text, QueueMode::Followup, DropPolicy::Old).await.unwrap();
+        say(&talk, first.task, &text, InputMode::Followup, OverflowPolicy::DropOldest)
+            .await
+            .unwrap();
     }
     let _worker = talk.worker().await;
     assert_eq!(text(&talk.wait(first.run).await), "re: hello");

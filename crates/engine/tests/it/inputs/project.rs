@@ -1,9 +1,9 @@
 //! What can be seen and taken back of messages that wait.
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_core::scheduling::QueueMode;
-use provost_core::{Env, Part, RunId, TaskId};
+use provost_core::scheduling::InputMode;
+use provost_core::{ContentPart, Env, RunId, TaskId};
 use provost_engine::InputRequest;
 use provost_store::query;
 
@@ -15,9 +15,9 @@ async fn a_message_can_be_taken_back_until_it_is_read() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let steered = talk.say(first.task, "one", QueueMode::Steer).await;
-    let queued = talk.say(first.task, "two", QueueMode::Followup).await;
-    let kept = talk.say(first.task, "three", QueueMode::Followup).await;
+    let steered = talk.say(first.task, "one", InputMode::Steer).await;
+    let queued = talk.say(first.task, "two", InputMode::Followup).await;
+    let kept = talk.say(first.task, "three", InputMode::Followup).await;
     let waiting =
         query::input::pending(talk.engine.store(), &talk.namespace, first.task).await.unwrap();
     let said: Vec<String> = waiting.iter().map(|input| input.message.text()).collect();
@@ -59,8 +59,8 @@ async fn cancelling_a_task_takes_everything_that_waits_with_it() {
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
-    let later = talk.say(first.task, "later", QueueMode::Followup).await;
-    talk.say(first.task, "now", QueueMode::Steer).await;
+    let later = talk.say(first.task, "later", InputMode::Followup).await;
+    talk.say(first.task, "now", InputMode::Steer).await;
     talk.engine.tasks().cancel(&talk.namespace, first.task).await.unwrap();
     assert_eq!(talk.wait(first.run).await.status, "cancelled");
     assert_eq!(talk.wait(later.run).await.status, "cancelled");
@@ -84,7 +84,7 @@ async fn interaction_follows_the_run() {
     let _worker = talk.worker().await;
     talk.mind.hold.entered().await;
     assert_eq!(state().await, ("working".to_owned(), true, 0));
-    talk.say(first.task, "more", QueueMode::Steer).await;
+    talk.say(first.task, "more", InputMode::Steer).await;
     assert_eq!(state().await, ("working".to_owned(), true, 1));
     talk.mind.hold.open();
     talk.wait(first.run).await;
@@ -124,7 +124,8 @@ async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
     let error = engine.inputs().send(&own, first.task, large).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
     assert!(error.to_string().starts_with("input.message[0]"), "{error}");
-    let many = InputRequest { message: vec![Part::text("x"); 65], ..InputRequest::default() };
+    let many =
+        InputRequest { message: vec![ContentPart::text("x"); 65], ..InputRequest::default() };
     let empty = InputRequest::text("  ");
     let mut wild = hi();
     wild.queue.cap = Some(0);
@@ -132,7 +133,7 @@ async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
         let error = engine.inputs().send(&own, first.task, request).await.unwrap_err();
         assert_eq!(error.code(), "invalid", "{error}");
     }
-    let large = AgentCommand::text("x".repeat(1024 * 1024 + 1));
+    let large = TaskRequest::text("x".repeat(1024 * 1024 + 1));
     let error = engine.submit(&own, large).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
     assert_eq!(talk.count("input").await, rows);

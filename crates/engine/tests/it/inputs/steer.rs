@@ -1,6 +1,6 @@
 //! Messages that enter the running turn.
 
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_engine::InputRequest;
 use provost_store::query;
 
@@ -12,7 +12,7 @@ async fn g26_a_message_waits_for_the_running_tool_and_skips_those_that_have_not_
     let _worker = talk.worker().await;
     let first = talk.accept("chat", "pair of them").await;
     talk.mind.hold.entered().await;
-    let receipt = talk.say(first.task, "rather not", QueueMode::Steer).await;
+    let receipt = talk.say(first.task, "rather not", InputMode::Steer).await;
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("steered", first.run));
     assert_eq!(talk.mind.seen().len(), 1, "nothing is stopped for it");
     talk.mind.hold.open();
@@ -36,7 +36,7 @@ async fn several_messages_enter_together_and_in_order() {
     let first = talk.accept("chat", "hold on").await;
     talk.mind.hold.entered().await;
     for said in ["one", "two", "three"] {
-        talk.say(first.task, said, QueueMode::Steer).await;
+        talk.say(first.task, said, InputMode::Steer).await;
     }
     talk.mind.hold.open();
     talk.wait(first.run).await;
@@ -53,9 +53,9 @@ async fn g28_a_message_for_a_run_that_ends_first_begins_the_next_one() {
     let first = talk.accept("chat", "think about it").await;
     talk.mind.think.entered().await;
     // Its last model call is under way: no boundary comes after it.
-    let one = talk.say(first.task, "one", QueueMode::Steer).await;
-    let two = talk.say(first.task, "two", QueueMode::Steer).await;
-    let later = talk.say(first.task, "later", QueueMode::Followup).await;
+    let one = talk.say(first.task, "one", InputMode::Steer).await;
+    let two = talk.say(first.task, "two", InputMode::Steer).await;
+    let later = talk.say(first.task, "later", InputMode::Followup).await;
     assert_eq!((one.outcome.as_str(), one.run), ("steered", first.run));
     talk.mind.think.open();
     let run = talk.wait(later.run).await;
@@ -81,7 +81,7 @@ async fn g28_a_message_for_a_run_that_ends_first_begins_the_next_one() {
 async fn a_run_that_has_not_begun_cannot_be_steered_and_says_so() {
     let talk = Talk::new().await;
     let first = talk.accept("chat", "hello").await;
-    let receipt = talk.say(first.task, "quick", QueueMode::Steer).await;
+    let receipt = talk.say(first.task, "quick", InputMode::Steer).await;
     assert_eq!(receipt.outcome.as_str(), "queued");
     let event = talk.event(first.run, "steer_fallback").await.unwrap();
     assert_eq!(event["run"], receipt.run.to_string());
@@ -100,7 +100,7 @@ async fn an_answer_to_a_question_is_direct() {
         query::input::interaction(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
     assert_eq!((seen.state.as_str(), seen.approvals.len()), ("waiting_for_input", 1));
     assert_eq!(talk.task(first.task).await.state, "waiting");
-    let request = InputRequest::text("the red one").mode(QueueMode::Reject);
+    let request = InputRequest::text("the red one").mode(InputMode::Reject);
     let receipt = talk.engine.inputs().send(&talk.namespace, first.run, request).await.unwrap();
     assert_eq!((receipt.outcome.as_str(), receipt.run), ("direct", first.run));
     let run = talk.wait(first.run).await;

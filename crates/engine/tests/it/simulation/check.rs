@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_engine::{Accepted, Engine, EngineError};
@@ -96,7 +96,7 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
 pub(crate) async fn accepted(
     engine: &Engine,
     namespace: &Namespace,
-    accepted: &BTreeMap<String, (AgentCommand, Accepted)>,
+    accepted: &BTreeMap<String, (TaskRequest, Accepted)>,
 ) -> Vec<String> {
     let mut broken = Vec::new();
     for (key, (command, first)) in accepted {

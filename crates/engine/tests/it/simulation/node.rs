@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_core::recovery::OnUnknown;
-use provost_engine::{Agents, Engine, EngineDeps, EngineOptions, Worker};
+use provost_core::recovery::UnknownEffectPolicy;
+use provost_engine::{AgentProvider, Engine, EngineDeps, EngineOptions, Worker};
 use provost_store::{Durability, FaultPoint, Faults, Store, StoreError, StoreOptions, Threads};
 
 /// A process that may be running.
@@ -23,7 +23,7 @@ impl Node {
     pub(crate) fn new(
         path: &std::path::Path,
         env: &Env,
-        agents: impl Agents,
+        agents: impl AgentProvider,
         chaos: &Arc<AtomicBool>,
     ) -> Self {
         let cut_off = Arc::new(AtomicBool::new(false));
@@ -42,7 +42,7 @@ impl Node {
             heartbeat: Duration::from_secs(1),
             poll: Duration::from_secs(1),
             grace: Duration::from_secs(2),
-            on_unknown: OnUnknown::ALL[(env.random() % 3) as usize],
+            on_unknown: UnknownEffectPolicy::ALL[(env.random() % 3) as usize],
             ..EngineOptions::default()
         };
         Self {

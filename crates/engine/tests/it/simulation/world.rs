@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_agent::Agent;
-use provost_core::command::AgentCommand;
+use provost_core::command::TaskRequest;
 use provost_core::id::name::{Namespace, SessionName};
 use provost_core::lifecycle::ApprovalKind;
 use provost_core::recovery::{EffectClass, EffectKey};
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalDecision, Env, Role};
 use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
 use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
@@ -42,7 +42,7 @@ pub(crate) struct World {
     nodes: Vec<Node>,
     chaos: Arc<AtomicBool>,
     ledger: Ledger,
-    accepted: BTreeMap<String, (AgentCommand, Accepted)>,
+    accepted: BTreeMap<String, (TaskRequest, Accepted)>,
     _clock: tokio::task::JoinHandle<()>,
     _dir: TempDir,
 }
@@ -119,13 +119,13 @@ impl World {
         }
         let key = format!("k{}", self.accepted.len());
         let session: SessionName = format!("s{}", self.roll(4)).parse().expect("a name");
-        let mode = QueueMode::ALL[self.roll(QueueMode::ALL.len() as u64) as usize];
-        let command = AgentCommand {
+        let mode = InputMode::ALL[self.roll(InputMode::ALL.len() as u64) as usize];
+        let command = TaskRequest {
             session_id: Some(session),
             idempotency_key: Some(key.clone()),
             queue_mode: Some(mode),
             new_task: self.roll(3) == 0,
-            ..AgentCommand::text(format!("please {}", self.roll(1000)))
+            ..TaskRequest::text(format!("please {}", self.roll(1000)))
         };
         let namespace = self.namespace.clone();
         for _ in 0..20 {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use provost_core::{Message, ToolCall, ToolDef, ToolResult};
+use provost_core::{Message, ToolCall, ToolDefinition, ToolResult};
 use provost_model::complete;
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::*;
 fn request(messages: impl IntoIterator<Item = Message>) -> ChatRequest {
     let mut request = ChatRequest::new(messages);
     for name in ["clock", "calculator", "save_note"] {
-        request.tools.push(Arc::new(ToolDef {
+        request.tools.push(Arc::new(ToolDefinition {
             name: name.to_owned(),
             description: String::new(),
             input_schema: json!({ "type": "object" }),

@@ -18,11 +18,11 @@ fn text_and_pictures_and_files_keep_their_order() {
     ] }));
     assert!(!given.is_error);
     assert_eq!(given.parts[0], text("look"));
-    assert_eq!(given.parts[1], ResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
-    assert!(matches!(&given.parts[2], ResultPart::File(file) if file.name.is_none()));
+    assert_eq!(given.parts[1], ToolResultPart::Image(Image::bytes("image/png", [1, 2, 3])));
+    assert!(matches!(&given.parts[2], ToolResultPart::File(file) if file.name.is_none()));
     assert_eq!(
         given.parts[3],
-        ResultPart::File(Document::bytes("b.pdf", "application/pdf", [1, 2, 3]))
+        ToolResultPart::File(Document::bytes("b.pdf", "application/pdf", [1, 2, 3]))
     );
     assert_eq!(given.parts[4], text("[resource file:///n.txt]\nnote"));
     assert_eq!(given.parts[5], text("[resource file:///c: c]"));
@@ -80,7 +80,7 @@ fn a_result_that_is_partly_wrong_keeps_what_is_right() {
     .unwrap();
     assert!(given.is_error);
     assert_eq!(given.parts[0], text("good"));
-    assert!(matches!(&given.parts[1], ResultPart::Text { text } if text.contains("hologram")));
+    assert!(matches!(&given.parts[1], ToolResultPart::Text { text } if text.contains("hologram")));
     assert_eq!(given.parts[2], text("bare"));
     assert_eq!(loose_output(json!({ "nothing": 1 })), None);
     assert_eq!(loose_output(json!(7)), None);

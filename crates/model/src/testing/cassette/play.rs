@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::stream;
-use provost_core::Part;
+use provost_core::ContentPart;
 
 use super::{Cassette, RECORD_HINT, RecordedAnswer, Redaction, class, key, request_key};
 use crate::{
@@ -111,14 +111,14 @@ fn events(response: ModelResponse) -> Vec<ModelEvent> {
     let mut index = 0;
     for part in message.parts {
         match part {
-            Part::Text { text } => events.push(ModelEvent::Text(text)),
-            Part::Reasoning(reasoning) => {
+            ContentPart::Text { text } => events.push(ModelEvent::Text(text)),
+            ContentPart::Reasoning(reasoning) => {
                 if !reasoning.text.is_empty() {
                     events.push(ModelEvent::Reasoning(reasoning.text));
                 }
                 events.extend(reasoning.opaque.map(ModelEvent::ReasoningOpaque));
             }
-            Part::ToolCall(call) => {
+            ContentPart::ToolCall(call) => {
                 let (id, name) = (call.id, call.name);
                 events.push(ModelEvent::ToolCallStart { index, id, name });
                 events.push(ModelEvent::ToolCallArguments { index, json: call.arguments });
@@ -127,7 +127,10 @@ fn events(response: ModelResponse) -> Vec<ModelEvent> {
                 index += 1;
             }
             // A model says nothing else.
-            Part::Image(_) | Part::Document(_) | Part::ToolResult(_) | Part::Unknown(_) => {}
+            ContentPart::Image(_)
+            | ContentPart::Document(_)
+            | ContentPart::ToolResult(_)
+            | ContentPart::Unknown(_) => {}
         }
     }
     events.extend(metadata.into_iter().map(|(name, value)| ModelEvent::Metadata(name, value)));

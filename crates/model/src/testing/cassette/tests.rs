@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use provost_core::{Message, ToolDef, Usage};
+use provost_core::{Message, ToolDefinition, Usage};
 use serde_json::json;
 
 use super::*;
@@ -103,7 +103,7 @@ async fn what_is_not_recorded_of_a_request_does_not_matter() {
     let mut asked = request("hi");
     let (name, description) = ("look".to_owned(), "Looks".to_owned());
     let input_schema = json!({ "type": "object" });
-    asked.tools.push(Arc::new(ToolDef { name, description, input_schema }));
+    asked.tools.push(Arc::new(ToolDefinition { name, description, input_schema }));
     assert_eq!(complete(&player, asked).await.unwrap().message.text(), "hello");
 }
 

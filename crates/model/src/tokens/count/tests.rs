@@ -1,9 +1,9 @@
-use provost_core::{Image, Opaque, Reasoning, Timestamp, ToolCall, ToolResult};
+use provost_core::{Image, ProviderData, Reasoning, Timestamp, ToolCall, ToolResult};
 use serde_json::json;
 
 use super::*;
 
-fn of(part: Part) -> u64 {
+fn of(part: ContentPart) -> u64 {
     let message = Message::new(Role::Assistant, vec![part], Timestamp::default());
     count_message(&Estimate, &message)
 }
@@ -21,21 +21,32 @@ fn s222_each_kind_of_content_adds_tokens() {
     let empty = count_message(&Estimate, &Message::new(Role::User, vec![], Timestamp::default()));
     assert_eq!(empty, MESSAGE_TOKENS);
     let call = ToolCall::new("c1", "get_weather", &json!({"city": "Paris"}));
-    assert!(of(Part::text("hello")) > empty);
-    assert!(of(Part::ToolCall(call.clone())) > empty + TOOL_CALL_TOKENS);
-    assert!(of(Part::ToolResult(ToolResult::text(&call, "sunny"))) > empty + TOOL_RESULT_TOKENS);
-    assert_eq!(of(Part::Image(Image::url("https://example.test/a.png"))), empty + IMAGE_TOKENS);
+    assert!(of(ContentPart::text("hello")) > empty);
+    assert!(of(ContentPart::ToolCall(call.clone())) > empty + TOOL_CALL_TOKENS);
+    assert!(
+        of(ContentPart::ToolResult(ToolResult::text(&call, "sunny"))) > empty + TOOL_RESULT_TOKENS
+    );
+    assert_eq!(
+        of(ContentPart::Image(Image::url("https://example.test/a.png"))),
+        empty + IMAGE_TOKENS
+    );
     let reasoning = |text: &str, data: &str| {
-        Part::Reasoning(Reasoning {
+        ContentPart::Reasoning(Reasoning {
             text: text.into(),
-            opaque: Some(Opaque { provider: "p".into(), kind: "k".into(), data: data.into() }),
+            opaque: Some(ProviderData {
+                provider: "p".into(),
+                kind: "k".into(),
+                data: data.into(),
+            }),
         })
     };
     assert!(of(reasoning("hm, let me think", "")) > empty);
     assert!(of(reasoning("", &"d".repeat(400))) > empty);
-    assert!(of(Part::Document(Document::bytes("a", "text/plain", "x".repeat(400)))) > empty + 90);
-    assert_eq!(of(Part::Unknown(json!({"type": "x"}))), empty);
-    let tool = Arc::new(ToolDef {
+    assert!(
+        of(ContentPart::Document(Document::bytes("a", "text/plain", "x".repeat(400)))) > empty + 90
+    );
+    assert_eq!(of(ContentPart::Unknown(json!({"type": "x"}))), empty);
+    let tool = Arc::new(ToolDefinition {
         name: "get_weather".into(),
         description: "The weather of a city.".into(),
         input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}}}),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use provost_core::{
-    Document, Image, Message, Part, Reasoning, ResultPart, Role, Source, ToolResult,
+    ContentPart, Document, Image, MediaSource, Message, Reasoning, Role, ToolResult, ToolResultPart,
 };
 use provost_model::ModelInfo;
 use serde::Serialize;
@@ -122,7 +122,7 @@ impl<'a> Turns<'a> {
         let mut turns = Self::default();
         for message in messages {
             if message.role == Role::System {
-                turns.system.extend(message.parts.iter().filter_map(Part::as_text));
+                turns.system.extend(message.parts.iter().filter_map(ContentPart::as_text));
             } else if !message.is_empty() {
                 turns.push(message, info);
             }
@@ -141,7 +141,7 @@ impl<'a> Turns<'a> {
             message.model.as_deref().is_none_or(|model| is_same_model(model, &info.model));
         for part in &message.parts {
             match part {
-                Part::Reasoning(_) if !same_model => {}
+                ContentPart::Reasoning(_) if !same_model => {}
                 part => self.blocks.extend(block(part, info)),
             }
         }
@@ -222,20 +222,20 @@ impl<'a> Turns<'a> {
     }
 }
 
-fn block<'a>(part: &'a Part, info: &ModelInfo) -> Option<Block<'a>> {
+fn block<'a>(part: &'a ContentPart, info: &ModelInfo) -> Option<Block<'a>> {
     let content = match part {
-        Part::Text { text } if text.trim().is_empty() => return None,
-        Part::Text { text } => Content::text(text),
-        Part::Image(image) => Content::image(image, info),
-        Part::Document(document) => Content::document(document),
-        Part::Reasoning(reasoning) => thinking(reasoning)?,
-        Part::ToolCall(call) => Content::ToolUse {
+        ContentPart::Text { text } if text.trim().is_empty() => return None,
+        ContentPart::Text { text } => Content::text(text),
+        ContentPart::Image(image) => Content::image(image, info),
+        ContentPart::Document(document) => Content::document(document),
+        ContentPart::Reasoning(reasoning) => thinking(reasoning)?,
+        ContentPart::ToolCall(call) => Content::ToolUse {
             id: call_id(&call.id),
             name: &call.name,
             input: Arguments::read(&call.arguments),
         },
-        Part::ToolResult(result) => Content::result(result, info),
-        Part::Unknown(_) => return None,
+        ContentPart::ToolResult(result) => Content::result(result, info),
+        ContentPart::Unknown(_) => return None,
     };
     Some(Block::new(content))
 }
@@ -282,8 +282,8 @@ impl<'a> Content<'a> {
             return Self::text(IMAGE_NOTE);
         }
         let source = match &image.source {
-            Source::Url(url) => BlockSource::Url { url },
-            Source::Base64 { media_type, data } => BlockSource::Base64 { media_type, data },
+            MediaSource::Url(url) => BlockSource::Url { url },
+            MediaSource::Base64 { media_type, data } => BlockSource::Base64 { media_type, data },
         };
         Self::Image { source }
     }
@@ -302,11 +302,11 @@ impl<'a> Content<'a> {
 
     fn result(result: &'a ToolResult, info: &ModelInfo) -> Self {
         let content = result.parts.iter().filter_map(|part| match part {
-            ResultPart::Text { text } if text.trim().is_empty() => None,
-            ResultPart::Text { text } => Some(Self::text(text)),
-            ResultPart::Image(image) => Some(Self::image(image, info)),
-            ResultPart::File(file) => Some(Self::document(file)),
-            ResultPart::Unknown(_) => None,
+            ToolResultPart::Text { text } if text.trim().is_empty() => None,
+            ToolResultPart::Text { text } => Some(Self::text(text)),
+            ToolResultPart::Image(image) => Some(Self::image(image, info)),
+            ToolResultPart::File(file) => Some(Self::document(file)),
+            ToolResultPart::Unknown(_) => None,
         });
         Self::ToolResult {
             tool_use_id: call_id(&result.call_id),

@@ -1,6 +1,6 @@
 //! The events of a streamed Anthropic message as model events.
 
-use provost_core::{Opaque, StopReason, Usage};
+use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
 use serde::Deserialize;
 use serde_json::json;
@@ -244,8 +244,8 @@ fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-fn opaque(kind: &str, data: String) -> Opaque {
-    Opaque { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
+fn opaque(kind: &str, data: String) -> ProviderData {
+    ProviderData { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
 }
 
 impl Decoder for MessageDecoder {

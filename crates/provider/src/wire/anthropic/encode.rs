@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use provost_core::Part;
+use provost_core::ContentPart;
 use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -188,8 +188,8 @@ fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
     let mut names: Vec<&str> = Vec::new();
     for part in request.messages.iter().flat_map(|message| &message.parts) {
         let name = match part {
-            Part::ToolCall(call) => &call.name,
-            Part::ToolResult(result) => &result.name,
+            ContentPart::ToolCall(call) => &call.name,
+            ContentPart::ToolResult(result) => &result.name,
             _ => continue,
         };
         if !names.contains(&name.as_str()) {

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use provost_core::{
-    Message, Opaque, Part, Reasoning, Role, Timestamp, ToolCall, ToolDef, ToolResult,
+    ContentPart, Message, ProviderData, Reasoning, Role, Timestamp, ToolCall, ToolDefinition,
+    ToolResult,
 };
 use provost_model::{Effort, OutputSchema, Settings, ToolChoice};
 use serde_json::{Value, json};
@@ -25,22 +26,26 @@ fn messages(messages: impl IntoIterator<Item = Message>) -> Value {
     sent(|request| request.messages = messages)["messages"].clone()
 }
 
-fn tool() -> Arc<ToolDef> {
-    Arc::new(ToolDef {
+fn tool() -> Arc<ToolDefinition> {
+    Arc::new(ToolDefinition {
         name: "f".to_owned(),
         description: "Does it.".to_owned(),
         input_schema: json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
     })
 }
 
-fn assistant(parts: Vec<Part>) -> Message {
+fn assistant(parts: Vec<ContentPart>) -> Message {
     Message::new(Role::Assistant, parts, Timestamp::default())
 }
 
-pub(super) fn thought(provider: &str, kind: &str, text: &str, data: &str) -> Part {
-    Part::Reasoning(Reasoning {
+pub(super) fn thought(provider: &str, kind: &str, text: &str, data: &str) -> ContentPart {
+    ContentPart::Reasoning(Reasoning {
         text: text.to_owned(),
-        opaque: Some(Opaque { provider: provider.into(), kind: kind.into(), data: data.into() }),
+        opaque: Some(ProviderData {
+            provider: provider.into(),
+            kind: kind.into(),
+            data: data.into(),
+        }),
     })
 }
 
@@ -66,7 +71,7 @@ fn the_ends_of_system_tools_and_conversation_are_marked_for_the_cache() {
         request.tools = vec![tool(), tool()];
         request.messages.push(Arc::new(Message::new(
             Role::System,
-            vec![Part::text("More.")],
+            vec![ContentPart::text("More.")],
             Timestamp::default(),
         )));
     };
@@ -95,7 +100,7 @@ fn turns_alternate_and_begin_with_the_user() {
         Message::calls([call.clone()]),
         Message::results([ToolResult::text(&call, "")]),
         Message::user("three"),
-        assistant(vec![Part::text("prefill  ")]),
+        assistant(vec![ContentPart::text("prefill  ")]),
     ]);
     assert_eq!(
         sent,
@@ -120,8 +125,8 @@ fn thinking_returns_only_to_the_model_that_thought_it() {
             thought("anthropic", "signature", "", "sig\u{2028}=="),
             thought("anthropic", "redacted_thinking", "", "enc"),
             thought("openai", "encrypted", "no", "zzz"),
-            Part::Reasoning(Reasoning { text: "unsigned".into(), opaque: None }),
-            Part::text("so"),
+            ContentPart::Reasoning(Reasoning { text: "unsigned".into(), opaque: None }),
+            ContentPart::text("so"),
         ]
     };
     let thinking = json!([
@@ -171,7 +176,7 @@ fn a_turn_never_ends_in_thinking() {
         json!([said("user", &["b"])])
     );
     // A turn that goes on after the thought keeps what was said.
-    let cut = assistant(vec![Part::text("so "), hm()]);
+    let cut = assistant(vec![ContentPart::text("so "), hm()]);
     assert_eq!(
         messages([Message::user("a"), cut.clone(), Message::user("b")]),
         json!([said("user", &["a"]), said("assistant", &["so "]), said("user", &["b"])])
@@ -188,7 +193,7 @@ fn a_turn_never_ends_in_thinking() {
     let sent = messages([
         Message::user("a"),
         assistant(vec![hm()]),
-        assistant(vec![Part::text("b")]),
+        assistant(vec![ContentPart::text("b")]),
         Message::user("c"),
     ]);
     let kinds: Vec<_> =
@@ -337,9 +342,9 @@ fn thinking_stays_away_where_the_vendor_refuses_it() {
     assert!(!thinking(&|request| request.tool_choice = ToolChoice::Required));
     assert!(!thinking(&|request| request.tool_choice = ToolChoice::Tool("f".into())));
     let call = ToolCall::new("c", "f", &json!({}));
-    let round = |parts: Vec<Part>| {
+    let round = |parts: Vec<ContentPart>| {
         let mut parts = parts;
-        parts.push(Part::ToolCall(call.clone()));
+        parts.push(ContentPart::ToolCall(call.clone()));
         [Message::user("x"), assistant(parts), Message::results([ToolResult::text(&call, "y")])]
     };
     let set = |request: &mut ChatRequest, messages: [Message; 3]| {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use provost_core::{
-    Document, Image, Message, Part, Reasoning, ResultPart, Role, Source, ToolResult,
+    ContentPart, Document, Image, MediaSource, Message, Reasoning, Role, ToolResult, ToolResultPart,
 };
 use provost_model::{ChatRequest, ModelInfo};
 use serde::{Serialize, Serializer};
@@ -117,13 +117,13 @@ impl<'a> Block<'a> {
     fn image(image: &'a Image, info: &ModelInfo) -> Self {
         match &image.source {
             _ if !info.images => Self::text(Cow::Borrowed(IMAGE_NOTE)),
-            Source::Base64 { media_type, data } => {
+            MediaSource::Base64 { media_type, data } => {
                 let format = media_type.strip_prefix("image/").unwrap_or(media_type);
                 let format = if format == "jpg" { "jpeg" } else { format };
                 Self::Image(Picture { format, source: Bytes { bytes: data } })
             }
             // The vendor fetches nothing from the web.
-            Source::Url(url) => Self::text(Cow::Owned(format!("[an image: {url}]"))),
+            MediaSource::Url(url) => Self::text(Cow::Owned(format!("[an image: {url}]"))),
         }
     }
 
@@ -146,7 +146,7 @@ impl<'a> Turns<'a> {
         for message in &request.messages {
             match message.role {
                 Role::System => {
-                    turns.system.extend(message.parts.iter().filter_map(Part::as_text));
+                    turns.system.extend(message.parts.iter().filter_map(ContentPart::as_text));
                 }
                 _ => turns.push(message, info),
             }
@@ -166,15 +166,15 @@ impl<'a> Turns<'a> {
         let mut content = Vec::with_capacity(message.parts.len());
         for part in &message.parts {
             let block = match part {
-                Part::Text { text } if text.trim().is_empty() => continue,
-                Part::Text { text } => Block::text(Cow::Borrowed(text)),
-                Part::Image(image) => Block::image(image, info),
-                Part::Document(document) => self.document(document),
-                Part::Reasoning(reasoning) => match Block::thought(reasoning) {
+                ContentPart::Text { text } if text.trim().is_empty() => continue,
+                ContentPart::Text { text } => Block::text(Cow::Borrowed(text)),
+                ContentPart::Image(image) => Block::image(image, info),
+                ContentPart::Document(document) => self.document(document),
+                ContentPart::Reasoning(reasoning) => match Block::thought(reasoning) {
                     Some(thought) if same_model => thought,
                     _ => continue,
                 },
-                Part::ToolCall(call) => {
+                ContentPart::ToolCall(call) => {
                     self.uses_tools = true;
                     Block::ToolUse(Use {
                         tool_use_id: &call.id,
@@ -182,8 +182,8 @@ impl<'a> Turns<'a> {
                         input: Arguments::read(&call.arguments),
                     })
                 }
-                Part::ToolResult(result) => self.result(result, info),
-                Part::Unknown(_) => continue,
+                ContentPart::ToolResult(result) => self.result(result, info),
+                ContentPart::Unknown(_) => continue,
             };
             content.push(block);
         }
@@ -224,11 +224,11 @@ impl<'a> Turns<'a> {
         let mut content = Vec::with_capacity(result.parts.len());
         for part in &result.parts {
             match part {
-                ResultPart::Text { text } if text.trim().is_empty() => {}
-                ResultPart::Text { text } => content.push(Block::text(Cow::Borrowed(text))),
-                ResultPart::Image(image) => content.push(Block::image(image, info)),
-                ResultPart::File(file) => content.push(self.document(file)),
-                ResultPart::Unknown(_) => {}
+                ToolResultPart::Text { text } if text.trim().is_empty() => {}
+                ToolResultPart::Text { text } => content.push(Block::text(Cow::Borrowed(text))),
+                ToolResultPart::Image(image) => content.push(Block::image(image, info)),
+                ToolResultPart::File(file) => content.push(self.document(file)),
+                ToolResultPart::Unknown(_) => {}
             }
         }
         if content.is_empty() {

@@ -1,6 +1,6 @@
 //! The frames of a streamed Converse answer as model events.
 
-use provost_core::{Opaque, StopReason, Usage};
+use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
 use serde::Deserialize;
 use serde_json::json;
@@ -175,8 +175,8 @@ impl FrameDecoder {
     }
 }
 
-fn opaque(kind: &str, data: String) -> Opaque {
-    Opaque { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
+fn opaque(kind: &str, data: String) -> ProviderData {
+    ProviderData { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
 }
 
 /// True for the frames that end a stream with an error.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use provost_core::Part;
+use provost_core::ContentPart;
 use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -154,7 +154,7 @@ fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
     }
     let mut names: Vec<&str> = Vec::new();
     for part in request.messages.iter().flat_map(|message| &message.parts) {
-        if let Part::ToolCall(call) = part
+        if let ContentPart::ToolCall(call) = part
             && !names.contains(&call.name.as_str())
         {
             names.push(&call.name);

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use provost_core as core;
-use provost_core::{Document, Image, Message, ResultPart, Role, Source, ToolCall, ToolResult};
+use provost_core::{
+    Document, Image, MediaSource, Message, Role, ToolCall, ToolResult, ToolResultPart,
+};
 use provost_model::{ChatRequest, ModelInfo};
 use serde::{Serialize, Serializer};
 
@@ -88,13 +90,13 @@ impl<'a> Part<'a> {
         }
     }
 
-    fn source(source: &'a Source) -> Self {
+    fn source(source: &'a MediaSource) -> Self {
         match source {
-            Source::Base64 { media_type, data } => {
+            MediaSource::Base64 { media_type, data } => {
                 let blob = Blob { mime_type: media_type, data };
                 Self { inline_data: Some(blob), ..Self::default() }
             }
-            Source::Url(url) => {
+            MediaSource::Url(url) => {
                 let file = File { mime_type: mime_type(url), file_uri: url };
                 Self { file_data: Some(file), ..Self::default() }
             }
@@ -176,7 +178,7 @@ impl<'a> Contents<'a> {
         let mut contents = Self { contents: Vec::new(), system: Vec::new() };
         for message in &request.messages {
             if message.role == Role::System {
-                contents.system.extend(message.parts.iter().filter_map(core::Part::as_text));
+                contents.system.extend(message.parts.iter().filter_map(core::ContentPart::as_text));
                 continue;
             }
             let role = if is_user_side(message.role) { USER } else { MODEL };
@@ -226,14 +228,14 @@ fn push_parts<'a>(
 ) {
     for part in &message.parts {
         match part {
-            core::Part::Text { text } if !text.is_empty() => {
+            core::ContentPart::Text { text } if !text.is_empty() => {
                 parts.push(Part::text(Cow::Borrowed(text)));
             }
-            core::Part::Image(image) => parts.push(Part::image(image, info)),
-            core::Part::Document(document) => parts.push(Part::document(document)),
-            core::Part::Reasoning(reasoning) => parts.extend(Part::signature(reasoning)),
-            core::Part::ToolCall(call) => parts.push(Part::call(call)),
-            core::Part::ToolResult(result) => push_result(result, info, is_signed, parts),
+            core::ContentPart::Image(image) => parts.push(Part::image(image, info)),
+            core::ContentPart::Document(document) => parts.push(Part::document(document)),
+            core::ContentPart::Reasoning(reasoning) => parts.extend(Part::signature(reasoning)),
+            core::ContentPart::ToolCall(call) => parts.push(Part::call(call)),
+            core::ContentPart::ToolResult(result) => push_result(result, info, is_signed, parts),
             _ => {}
         }
     }
@@ -247,12 +249,12 @@ fn push_result<'a>(
     parts: &mut Vec<Part<'a>>,
 ) {
     let text = match result.parts.as_slice() {
-        [ResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
+        [ToolResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
         _ => Cow::Owned(result.to_text()),
     };
     let media = result.parts.iter().filter_map(|part| match part {
-        ResultPart::Image(image) => Some(Part::image(image, info)),
-        ResultPart::File(file) => Some(Part::document(file)),
+        ToolResultPart::Image(image) => Some(Part::image(image, info)),
+        ToolResultPart::File(file) => Some(Part::document(file)),
         _ => None,
     });
     let (inside, behind): (Vec<_>, Vec<_>) =

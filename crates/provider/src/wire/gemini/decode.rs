@@ -1,6 +1,6 @@
 //! The pieces of a streamed Gemini answer as model events.
 
-use provost_core::{Opaque, StopReason, Usage};
+use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -188,8 +188,8 @@ impl ContentDecoder {
     }
 }
 
-fn signature(data: String) -> Opaque {
-    Opaque { provider: PROVIDER.to_owned(), kind: SIGNATURE.to_owned(), data }
+fn signature(data: String) -> ProviderData {
+    ProviderData { provider: PROVIDER.to_owned(), kind: SIGNATURE.to_owned(), data }
 }
 
 impl Decoder for ContentDecoder {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use provost_core::{Document, Image, Message, Part, ResultPart, Role, Source, ToolResult};
+use provost_core::{
+    ContentPart, Document, Image, MediaSource, Message, Role, ToolResult, ToolResultPart,
+};
 use provost_model::{ChatRequest, ModelInfo};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -76,9 +78,9 @@ impl Messages<'_> {
         let mut written = Written::default();
         for part in &message.parts {
             match part {
-                Part::Text { text } => written.say(Cow::Borrowed(text)),
-                Part::Image(image) => written.show(image, self.info),
-                Part::Document(document) => written.attach(document),
+                ContentPart::Text { text } => written.say(Cow::Borrowed(text)),
+                ContentPart::Image(image) => written.show(image, self.info),
+                ContentPart::Document(document) => written.attach(document),
                 _ => {}
             }
         }
@@ -94,7 +96,7 @@ impl Messages<'_> {
 
     fn assistant<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
         let mut written = Written::default();
-        for text in message.parts.iter().filter_map(Part::as_text) {
+        for text in message.parts.iter().filter_map(ContentPart::as_text) {
             written.text = join(written.text, text);
         }
         let tool_calls: Vec<Call<'m>> = message
@@ -127,10 +129,10 @@ impl Messages<'_> {
         let mut written = Written::default();
         for part in &result.parts {
             match part {
-                ResultPart::Text { text } => written.say(Cow::Borrowed(text)),
-                ResultPart::Image(image) => written.show(image, self.info),
-                ResultPart::File(file) => written.attach(file),
-                ResultPart::Unknown(_) => {}
+                ToolResultPart::Text { text } => written.say(Cow::Borrowed(text)),
+                ToolResultPart::Image(image) => written.show(image, self.info),
+                ToolResultPart::File(file) => written.attach(file),
+                ToolResultPart::Unknown(_) => {}
             }
         }
         // The wire has no field for failure, so the text says it.
@@ -175,9 +177,9 @@ impl<'a> Written<'a> {
     fn show(&mut self, image: &'a Image, info: &ModelInfo) {
         match &image.source {
             _ if !info.images => self.say(Cow::Borrowed(IMAGE_NOTE)),
-            Source::Base64 { data, .. } => self.images.push(data),
+            MediaSource::Base64 { data, .. } => self.images.push(data),
             // The server fetches nothing.
-            Source::Url(url) => self.say(Cow::Owned(format!("[an image: {url}]"))),
+            MediaSource::Url(url) => self.say(Cow::Owned(format!("[an image: {url}]"))),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use provost_core::{StopReason, ToolDef, Usage};
+use provost_core::{StopReason, ToolDefinition, Usage};
 use provost_model::{Effort, ModelErrorClass, OutputSchema, ToolChoice};
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn effort_is_a_switch_or_a_level() {
 #[test]
 fn a_choice_of_tools_is_kept_by_what_is_offered() {
     let tool = |name: &str| {
-        let def = ToolDef {
+        let def = ToolDefinition {
             name: name.to_owned(),
             description: String::new(),
             input_schema: json!({"type": "object"}),

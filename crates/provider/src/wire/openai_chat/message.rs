@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use provost_core::{Document, Image, Message, Part, ResultPart, Role, ToolCall, ToolResult};
+use provost_core::{
+    ContentPart, Document, Image, Message, Role, ToolCall, ToolResult, ToolResultPart,
+};
 use provost_model::{ChatRequest, ModelInfo};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -65,15 +67,15 @@ impl Messages<'_> {
 
     fn write_plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
         let role = if message.role == Role::System { self.system_role() } else { "user" };
-        let mut parts: Vec<ContentPart<'_>> = Vec::new();
+        let mut parts: Vec<ChatPart<'_>> = Vec::new();
         if message.role == Role::Summary {
-            parts.push(ContentPart::text(SUMMARY_HEADING));
+            parts.push(ChatPart::text(SUMMARY_HEADING));
         }
         for part in &message.parts {
             match part {
-                Part::Text { text } if !text.is_empty() => parts.push(ContentPart::text(text)),
-                Part::Image(image) => parts.push(self.image(image)),
-                Part::Document(document) => parts.push(ContentPart::document(document)),
+                ContentPart::Text { text } if !text.is_empty() => parts.push(ChatPart::text(text)),
+                ContentPart::Image(image) => parts.push(self.image(image)),
+                ContentPart::Document(document) => parts.push(ChatPart::document(document)),
                 _ => {}
             }
         }
@@ -96,11 +98,11 @@ impl Messages<'_> {
         let mut parts = Vec::new();
         for result in media.drain(..) {
             let label = format!("From the result of {} ({}):", result.name, result.call_id);
-            parts.push(ContentPart::Text { text: Cow::Owned(label) });
+            parts.push(ChatPart::Text { text: Cow::Owned(label) });
             for part in &result.parts {
                 match part {
-                    ResultPart::Image(image) => parts.push(self.image(image)),
-                    ResultPart::File(file) => parts.push(ContentPart::document(file)),
+                    ToolResultPart::Image(image) => parts.push(self.image(image)),
+                    ToolResultPart::File(file) => parts.push(ChatPart::document(file)),
                     _ => {}
                 }
             }
@@ -108,11 +110,11 @@ impl Messages<'_> {
         seq.serialize_element(&Plain { role: "user", content: Content::Parts(parts) })
     }
 
-    fn image<'i>(&self, image: &'i Image) -> ContentPart<'i> {
+    fn image<'i>(&self, image: &'i Image) -> ChatPart<'i> {
         if !self.info.images {
-            return ContentPart::text(IMAGE_NOTE);
+            return ChatPart::text(IMAGE_NOTE);
         }
-        ContentPart::ImageUrl {
+        ChatPart::ImageUrl {
             image_url: ImageUrl { url: UrlOf(&image.source), detail: image.detail.as_deref() },
         }
     }
@@ -134,18 +136,18 @@ impl<'a> Plain<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<ContentPart<'a>>),
+    Parts(Vec<ChatPart<'a>>),
 }
 
 impl<'a> Content<'a> {
     /// Plain text where that is all there is: every server takes it.
-    fn new(mut parts: Vec<ContentPart<'a>>, joined: bool) -> Self {
-        let all_text = parts.iter().all(|part| matches!(part, ContentPart::Text { .. }));
-        if let [ContentPart::Text { text }] = parts.as_mut_slice() {
+    fn new(mut parts: Vec<ChatPart<'a>>, joined: bool) -> Self {
+        let all_text = parts.iter().all(|part| matches!(part, ChatPart::Text { .. }));
+        if let [ChatPart::Text { text }] = parts.as_mut_slice() {
             return Self::Text(std::mem::take(text));
         }
         if all_text && joined {
-            let texts: Vec<&str> = parts.iter().filter_map(ContentPart::as_text).collect();
+            let texts: Vec<&str> = parts.iter().filter_map(ChatPart::as_text).collect();
             return Self::Text(Cow::Owned(texts.join("\n\n")));
         }
         Self::Parts(parts)
@@ -154,7 +156,7 @@ impl<'a> Content<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum ContentPart<'a> {
+enum ChatPart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl<'a> },
     File { file: File<'a> },
@@ -173,7 +175,7 @@ struct File<'a> {
     file_data: UrlOf<'a>,
 }
 
-impl<'a> ContentPart<'a> {
+impl<'a> ChatPart<'a> {
     fn text(text: &'a str) -> Self {
         Self::Text { text: Cow::Borrowed(text) }
     }
@@ -219,7 +221,7 @@ struct Assistant<'a> {
 impl<'a> Assistant<'a> {
     /// The message, or nothing if there is nothing in it that this wire can say.
     fn new(message: &'a Message, wire: &OpenAiChat) -> Option<Self> {
-        let content = join(message.parts.iter().filter_map(Part::as_text));
+        let content = join(message.parts.iter().filter_map(ContentPart::as_text));
         let tool_calls: Vec<Call<'a>> = message.tool_calls().map(Call::new).collect();
         if content.is_none() && tool_calls.is_empty() {
             return None;
@@ -282,7 +284,7 @@ struct ToolMessage<'a> {
 impl<'a> ToolMessage<'a> {
     fn new(result: &'a ToolResult) -> Self {
         let mut content = match result.parts.as_slice() {
-            [ResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
+            [ToolResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
             _ => Cow::Owned(result.to_text()),
         };
         if content.is_empty() && has_media(result) {

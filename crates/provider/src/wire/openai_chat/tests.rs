@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use provost_core::{
-    Image, Message, Part, Role, StopReason, Timestamp, ToolCall, ToolDef, ToolResult, Usage,
+    ContentPart, Image, Message, Role, StopReason, Timestamp, ToolCall, ToolDefinition, ToolResult,
+    Usage,
 };
 use provost_model::{Effort, ModelErrorClass, ModelEvent, NativeOutput, OutputSchema, Settings};
 use serde_json::{Value, json};
@@ -15,8 +16,8 @@ fn sent(change: impl FnOnce(&mut ChatRequest)) -> Value {
     encode(&OpenAiChat::default(), &request, &info())
 }
 
-fn tool() -> Arc<ToolDef> {
-    Arc::new(ToolDef {
+fn tool() -> Arc<ToolDefinition> {
+    Arc::new(ToolDefinition {
         name: "f".to_owned(),
         description: String::new(),
         input_schema: json!({"type": "object"}),
@@ -139,17 +140,28 @@ fn messages_that_say_nothing_are_left_out() {
         Message::user(""),
         Message::new(
             Role::Assistant,
-            vec![Part::Reasoning(provost_core::Reasoning { text: "hm".into(), opaque: None })],
+            vec![ContentPart::Reasoning(provost_core::Reasoning {
+                text: "hm".into(),
+                opaque: None,
+            })],
             Timestamp::default(),
         ),
         Message::new(
             Role::User,
-            vec![Part::Unknown(json!({"type": "future"}))],
+            vec![ContentPart::Unknown(json!({"type": "future"}))],
             Timestamp::default(),
         ),
-        Message::new(Role::System, vec![Part::text("mid")], Timestamp::default()),
-        Message::new(Role::Assistant, vec![Part::text("a"), Part::text("b")], Timestamp::default()),
-        Message::new(Role::User, vec![Part::text("a"), Part::text("b")], Timestamp::default()),
+        Message::new(Role::System, vec![ContentPart::text("mid")], Timestamp::default()),
+        Message::new(
+            Role::Assistant,
+            vec![ContentPart::text("a"), ContentPart::text("b")],
+            Timestamp::default(),
+        ),
+        Message::new(
+            Role::User,
+            vec![ContentPart::text("a"), ContentPart::text("b")],
+            Timestamp::default(),
+        ),
     ];
     let body = sent(|request| request.messages = messages.into_iter().map(Arc::new).collect());
     assert_eq!(
@@ -166,7 +178,7 @@ fn messages_that_say_nothing_are_left_out() {
 fn results_of_one_turn_stay_together_before_their_images() {
     let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "shot", &json!({})));
     let mut first = ToolResult::error(&calls[0], "");
-    first.parts = vec![provost_core::ResultPart::Image(Image {
+    first.parts = vec![provost_core::ToolResultPart::Image(Image {
         detail: Some("low".into()),
         ..Image::url("https://x/1.png")
     })];

@@ -1,6 +1,6 @@
 //! The typed events of a streamed response as model events.
 
-use provost_core::{Opaque, StopReason, Usage};
+use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelEvent};
 use serde::Deserialize;
 use serde_json::json;
@@ -130,7 +130,7 @@ impl ResponseDecoder {
     ) -> Result<(), ModelError> {
         let item: Item<'_> = read(raw)?;
         match item.kind.0.as_ref() {
-            "reasoning" => out.push(ModelEvent::ReasoningOpaque(Opaque {
+            "reasoning" => out.push(ModelEvent::ReasoningOpaque(ProviderData {
                 provider: self.provider.clone(),
                 kind: REASONING_ITEM.to_owned(),
                 data: raw.get().to_owned(),

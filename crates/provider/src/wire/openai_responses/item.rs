@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use provost_core::{Document, Image, Message, Part, Reasoning, ResultPart, Role, ToolResult};
+use provost_core::{
+    ContentPart, Document, Image, Message, Reasoning, Role, ToolResult, ToolResultPart,
+};
 use provost_model::{ChatRequest, ModelInfo};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -89,9 +91,9 @@ impl Input<'_> {
         let role = if message.role == Role::System { "developer" } else { "user" };
         let heading = (message.role == Role::Summary).then(|| Content::text(SUMMARY_HEADING));
         let parts = message.parts.iter().filter_map(|part| match part {
-            Part::Text { text } if !text.is_empty() => Some(Content::text(text)),
-            Part::Image(image) => Some(self.image(image)),
-            Part::Document(document) => Some(Content::document(document)),
+            ContentPart::Text { text } if !text.is_empty() => Some(Content::text(text)),
+            ContentPart::Image(image) => Some(self.image(image)),
+            ContentPart::Document(document) => Some(Content::document(document)),
             _ => None,
         });
         let content: Vec<Content<'_>> = parts.collect();
@@ -108,23 +110,23 @@ impl Input<'_> {
             message.model.as_deref().is_none_or(|model| is_same_model(model, &self.info.model));
         // The vendor refuses thoughts that nothing follows, as in an answer that was cut.
         let last = message.parts.iter().rposition(|part| match part {
-            Part::Text { text } => !text.is_empty(),
-            part => matches!(part, Part::ToolCall(_)),
+            ContentPart::Text { text } => !text.is_empty(),
+            part => matches!(part, ContentPart::ToolCall(_)),
         });
         let parts = message.parts.iter().take(last.map_or(0, |last| last + 1));
         for part in parts {
             match part {
-                Part::Text { text } if !text.is_empty() => {
+                ContentPart::Text { text } if !text.is_empty() => {
                     // As plain text: with parts the vendor would want the id that it gave to the message.
                     let content = Output::Text(Cow::Borrowed(text));
                     seq.serialize_element(&Item::Message { role: "assistant", content })?;
                 }
-                Part::ToolCall(call) => seq.serialize_element(&Item::FunctionCall {
+                ContentPart::ToolCall(call) => seq.serialize_element(&Item::FunctionCall {
                     call_id: &call.id,
                     name: &call.name,
                     arguments: Arguments::read(&call.arguments).to_text(),
                 })?,
-                Part::Reasoning(reasoning) if same_model => {
+                ContentPart::Reasoning(reasoning) if same_model => {
                     if let Some(item) = self.sealed(reasoning) {
                         seq.serialize_element(&item)?;
                     }
@@ -149,9 +151,9 @@ impl Input<'_> {
             true => {
                 let note = result.is_error.then(|| Content::text("Error:"));
                 let parts = result.parts.iter().filter_map(|part| match part {
-                    ResultPart::Text { text } if !text.is_empty() => Some(Content::text(text)),
-                    ResultPart::Image(image) => Some(self.image(image)),
-                    ResultPart::File(file) => Some(Content::document(file)),
+                    ToolResultPart::Text { text } if !text.is_empty() => Some(Content::text(text)),
+                    ToolResultPart::Image(image) => Some(self.image(image)),
+                    ToolResultPart::File(file) => Some(Content::document(file)),
                     _ => None,
                 });
                 Output::Parts(note.into_iter().chain(parts).collect())
@@ -174,7 +176,7 @@ impl Input<'_> {
 /// The wire has no field for failure, so the text says it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     let text = match result.parts.as_slice() {
-        [ResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
+        [ToolResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
         _ => Cow::Owned(result.to_text()),
     };
     let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use provost_core::Part;
+use provost_core::ContentPart;
 use provost_model::{ChatRequest, ModelEvent, ToolChoice};
 
 use super::NameRule;
@@ -61,8 +61,8 @@ pub(super) fn apply(request: &mut ChatRequest, rule: &NameRule) -> Aliases {
         }
         for part in &mut Arc::make_mut(message).parts {
             match part {
-                Part::ToolCall(call) => aliases.rename(&mut call.name),
-                Part::ToolResult(result) => aliases.rename(&mut result.name),
+                ContentPart::ToolCall(call) => aliases.rename(&mut call.name),
+                ContentPart::ToolResult(result) => aliases.rename(&mut result.name),
                 _ => {}
             }
         }
@@ -98,10 +98,10 @@ fn aliases(request: &ChatRequest, rule: &NameRule) -> Aliases {
     Aliases { pairs }
 }
 
-fn name_of(part: &Part) -> Option<&str> {
+fn name_of(part: &ContentPart) -> Option<&str> {
     match part {
-        Part::ToolCall(call) => Some(&call.name),
-        Part::ToolResult(result) => Some(&result.name),
+        ContentPart::ToolCall(call) => Some(&call.name),
+        ContentPart::ToolResult(result) => Some(&result.name),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use provost_core::{Message, Part, Role, ToolCall, ToolResult};
+use provost_core::{ContentPart, Message, Role, ToolCall, ToolResult};
 use provost_model::MISSING_RESULT;
 
 use super::Rules;
@@ -20,10 +20,10 @@ pub(super) fn settle(messages: &mut Vec<Arc<Message>>, rules: &Rules) {
     }
 }
 
-fn is_foreign(part: &Part, rules: &Rules) -> bool {
+fn is_foreign(part: &ContentPart, rules: &Rules) -> bool {
     let opaque = match part {
-        Part::Reasoning(reasoning) => reasoning.opaque.as_ref(),
-        Part::ToolCall(call) => call.opaque.as_ref(),
+        ContentPart::Reasoning(reasoning) => reasoning.opaque.as_ref(),
+        ContentPart::ToolCall(call) => call.opaque.as_ref(),
         _ => None,
     };
     opaque.is_some_and(|opaque| rules.reasoning.is_foreign(&opaque.provider))
@@ -34,7 +34,7 @@ fn strip(message: &mut Message, rules: &Rules) {
     message.parts.retain_mut(|part| {
         let foreign = is_foreign(part, rules);
         match part {
-            Part::ToolCall(call) if foreign => {
+            ContentPart::ToolCall(call) if foreign => {
                 call.opaque = None;
                 true
             }
@@ -98,14 +98,14 @@ impl Settling {
                 self.fill(result);
             }
             let mut rest = Message::clone(message);
-            rest.parts.retain(|part| !matches!(part, Part::ToolResult(_)));
+            rest.parts.retain(|part| !matches!(part, ContentPart::ToolResult(_)));
             if rest.parts.is_empty() {
                 continue;
             }
             let mut slots = Vec::new();
             let mut results = Vec::new();
             for part in &mut rest.parts {
-                if let Part::ToolCall(call) = part {
+                if let ContentPart::ToolCall(call) = part {
                     let (id, place) = (call.id.clone(), results.len());
                     self.rename(call, CallSite { message: index, place }, rules);
                     results.push(ToolResult::error(call, MISSING_RESULT));
@@ -156,7 +156,7 @@ impl Settling {
         };
         let slot = self.open.remove(place);
         let parts = &mut self.settled[slot.message].parts;
-        if let Some(Part::ToolResult(missing)) = parts.get_mut(slot.place) {
+        if let Some(ContentPart::ToolResult(missing)) = parts.get_mut(slot.place) {
             let call_id = std::mem::take(&mut missing.call_id);
             *missing = ToolResult { call_id, name: slot.name, ..result.clone() };
         }

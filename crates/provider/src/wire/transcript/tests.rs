@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use provost_core::{Message, Opaque, Part, Reasoning, ToolCall, ToolDef, ToolResult};
+use provost_core::{
+    ContentPart, Message, ProviderData, Reasoning, ToolCall, ToolDefinition, ToolResult,
+};
 use provost_model::{MISSING_RESULT, ModelEvent, ToolChoice};
 use serde_json::json;
 
@@ -18,10 +20,12 @@ fn fitted(messages: Vec<Message>, rules: &Rules) -> Vec<Arc<Message>> {
 fn shown(messages: &[Arc<Message>]) -> Vec<String> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let shown = parts.map(|part| match part {
-        Part::ToolCall(call) => format!("call {}", call.id),
-        Part::ToolResult(result) => format!("result {} {}", result.call_id, result.to_text()),
-        Part::Text { text } => format!("text {text}"),
-        Part::Reasoning(reasoning) => format!("thought {}", reasoning.text),
+        ContentPart::ToolCall(call) => format!("call {}", call.id),
+        ContentPart::ToolResult(result) => {
+            format!("result {} {}", result.call_id, result.to_text())
+        }
+        ContentPart::Text { text } => format!("text {text}"),
+        ContentPart::Reasoning(reasoning) => format!("thought {}", reasoning.text),
         _ => "other".to_owned(),
     });
     shown.collect()
@@ -131,9 +135,9 @@ fn ids_take_the_form_that_the_vendor_wants() {
 #[test]
 fn what_only_another_provider_understands_goes() {
     let thought = |provider: &str| {
-        Part::Reasoning(Reasoning {
+        ContentPart::Reasoning(Reasoning {
             text: provider.to_owned(),
-            opaque: Some(Opaque {
+            opaque: Some(ProviderData {
                 provider: provider.to_owned(),
                 kind: "signature".to_owned(),
                 data: "x".to_owned(),
@@ -149,8 +153,8 @@ fn what_only_another_provider_understands_goes() {
     assert_eq!(shown(&all), ["thought gemini", "thought anthropic", "text hi"]);
 }
 
-fn tool(name: &str) -> Arc<ToolDef> {
-    let def = ToolDef {
+fn tool(name: &str) -> Arc<ToolDefinition> {
+    let def = ToolDefinition {
         name: name.to_owned(),
         description: String::new(),
         input_schema: json!({"type": "object"}),

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provost_core::contract::{RequestTool, ToolFault, ToolRequest};
-use provost_core::resource::{Span, ToolResource, ToolType, WasmSpec};
+use provost_core::contract::{RequestTool, ToolContractError, ToolRequest};
+use provost_core::resource::{HumanDuration, ToolResource, ToolType, WasmSpec};
 use provost_tool::{Attempt, Credentials, ToolRuntime as _};
 use provost_wasm::{WasmOptions, WasmRuntime};
 use serde_json::json;
@@ -168,7 +168,7 @@ async fn play(way: &Way) -> Verdict {
     let modules = Some(dir.path().to_owned());
     let runtime = WasmRuntime::open(WasmOptions { modules, ..WasmOptions::default() }).unwrap();
     let mut tool = ToolResource::new("escaping", ToolType::Wasm, "");
-    tool.runtime.timeout = Span(Duration::from_secs(3));
+    tool.runtime.timeout = HumanDuration(Duration::from_secs(3));
     let spec =
         WasmSpec { module: "m.wasm".to_owned(), max_memory_bytes: 32 << 20, ..WasmSpec::default() };
     tool.wasm = Some(spec);
@@ -196,7 +196,7 @@ async fn play(way: &Way) -> Verdict {
     let Ok(came) = came else { return Verdict::Escaped("it never ended".to_owned()) };
     let said = match &came {
         Ok(output) => output.to_text(),
-        Err(ToolFault { message, .. }) => message.clone(),
+        Err(ToolContractError { message, .. }) => message.clone(),
     };
     let is_out = came
         .as_ref()

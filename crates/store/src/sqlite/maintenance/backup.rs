@@ -1,4 +1,4 @@
-//! A copy of the database, taken while it is in use.
+//! Creates a copy of the database while it is in use.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +6,20 @@ use super::copy::{self, CopyProgress};
 use crate::sqlite::{self, Role};
 use crate::{Store, StoreError, StoreOptions};
 
-/// What a backup holds.
+/// Description of a finished backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupReport {
-    /// The file.
+    /// Path of the backup file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the backup file in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Copies everything that is committed now to the new file `to`; writers go on meanwhile.
+    /// Copies the committed state of the database to the new file `to`. Writers continue during the copy.
     ///
-    /// The file appears under its name only when it is complete. One that is there already is never replaced.
+    /// The file gets its name only when it is complete. An existing file is never replaced: the call fails with
+    /// [`StoreError::Exists`].
     pub async fn backup(
         &self,
         to: impl Into<PathBuf>,

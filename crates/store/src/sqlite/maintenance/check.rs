@@ -1,4 +1,4 @@
-//! Is the database whole? The file, the references, and what must be true of the rows.
+//! Checks the integrity of a database: the file, the references, and the invariants of the rows.
 
 use std::ops::ControlFlow;
 
@@ -7,39 +7,39 @@ use crate::table::state::blob::{self, BlobRow};
 use crate::transaction::tx::{Attempt, Sql};
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
-/// The most findings of one sort in a report.
+/// Maximum number of findings of one kind in a report.
 const FINDINGS_MAX: u64 = 20;
 
-/// What a check found.
+/// Result of an integrity check.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckReport {
-    /// Everything that is wrong; of each sort, the first few.
+    /// All failed checks, with at most 20 findings of each kind.
     pub problems: Vec<Problem>,
 }
 
 impl CheckReport {
-    /// True if nothing is wrong.
+    /// Returns true if no check failed.
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// One thing that is wrong.
+/// One finding of the integrity check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The stable code of its sort.
+    /// Stable code of the failed check.
     pub code: &'static str,
-    /// Where it is and what was found.
+    /// The affected object and the finding.
     pub detail: String,
 }
 
-/// Something that must be true of the rows: a query for texts about those that break it.
+/// A condition that must hold for every row. The query returns one text per violation.
 struct Invariant {
     code: &'static str,
     sql: &'static str,
 }
 
-/// Retention removes the oldest events of ended runs, so a log may start late there, but never has a hole.
+/// Retention removes the oldest events of ended runs: the log of such a run may start late, but it never has a gap.
 const INVARIANTS: &[Invariant] = &[
     Invariant {
         code: "event_gap",
@@ -117,7 +117,8 @@ const INVARIANTS: &[Invariant] = &[
 ];
 
 impl Store {
-    /// Checks the file, the references, the rows and the blobs, on one state of the database while others go on.
+    /// Checks the file, the references, the rows and the blobs on one snapshot. Other operations continue during the
+    /// check.
     pub async fn check(&self) -> Result<CheckReport, StoreError> {
         self.blocking(check).await
     }
@@ -130,7 +131,7 @@ fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
     db.rollback()?;
     match checked {
         Ok(problems) => Ok(CheckReport { problems }),
-        // What cannot even be read is a finding, not a failure of the check.
+        // Unreadable data is a finding, not an error of the check.
         Err(StoreError::Damaged { detail }) => {
             Ok(CheckReport { problems: vec![Problem { code: "damaged", detail }] })
         }
@@ -141,7 +142,7 @@ fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
 fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<Problem>, StoreError> {
     let mut problems = file_problems(db)?;
     if !problems.is_empty() {
-        // Queries over a damaged file find nothing that can be trusted.
+        // Queries over a corrupt file return results that cannot be trusted.
         return Ok(problems);
     }
     let mut attempt = Attempt::new(&options.env);
@@ -178,7 +179,7 @@ fn row_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
     Ok(problems)
 }
 
-/// Unpacks every blob, one at a time.
+/// Decompresses all blobs, one at a time.
 fn blob_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
     let mut problems = Vec::new();
     let mut last = String::new();

@@ -1,4 +1,4 @@
-//! Copying a database page by page while others go on writing.
+//! Copies a database page by page while other connections write.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use rusqlite::backup::{Backup, StepResult};
 use crate::StoreError;
 use crate::sqlite::{self, Sqlite};
 
-/// Pages copied between two reports of progress.
+/// Pages between two progress reports.
 const COPY_PAGES: i32 = 256;
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyProgress {
     /// Pages copied so far.
     pub pages: u64,
-    /// Pages in all.
+    /// Total number of pages.
     pub pages_total: u64,
 }
 
-/// Copies what `source` holds now to the new file `to`, as a single file without a log beside it.
+/// Copies the current content of `source` to the new file `to`, a single file without a write-ahead log.
 ///
-/// The source is read in one transaction, so writers neither wait nor make the copy start again.
+/// The source is read in one transaction, so writers neither wait nor restart the copy.
 pub(super) fn copy(
     source: &mut Sqlite,
     to: &Path,
@@ -66,33 +66,33 @@ fn copy_pages(
     target.text("PRAGMA journal_mode = DELETE").map(drop)
 }
 
-/// Makes sure that the disk has the file.
+/// Waits until the file is on disk.
 pub(super) fn sync(path: &Path) -> Result<(), StoreError> {
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(|error| StoreError::file(path, &error))
 }
 
-/// Gives a finished file its name, and makes sure that the disk has it under that name.
+/// Renames a finished file and waits until the new name is on disk.
 pub(super) fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).map_err(|error| StoreError::file(to, &error))?;
     let dir = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     sync(dir)
 }
 
-/// The database file and what SQLite may have beside it.
+/// Returns the paths of the database file, its write-ahead log and its shared-memory file.
 pub(super) fn family(path: &Path) -> [PathBuf; 3] {
     ["", "-wal", "-shm"].map(|suffix| beside(path, suffix))
 }
 
-/// The file of the same name with `suffix` at its end.
+/// Appends `suffix` to the file name.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Removes a database that nobody uses, if it is there.
+/// Removes an unused database file with its companion files; missing files are ignored.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
     for file in family(path) {
         match fs::remove_file(&file) {

@@ -1,7 +1,7 @@
-//! Bringing a backup back.
+//! Restores a database from a backup.
 //!
-//! The copy becomes a new generation: whatever was leased when it was taken counts as lost, and no epoch that was ever
-//! given out before, in either history, is given out again.
+//! The restored copy starts a new generation: all leases in the backup count as lost, and epochs start above every
+//! epoch that was used before, in the backup or in the replaced database.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,32 +15,32 @@ use crate::table::state::meta;
 use crate::transaction::tx::Attempt;
 use crate::{StoreError, StoreOptions, Tx};
 
-/// What to restore and where to.
+/// Options of a restore.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {
-    /// The backup.
+    /// The backup file.
     pub from: PathBuf,
-    /// The database file to make.
+    /// The database file to create.
     pub to: PathBuf,
-    /// Replaces a database that is there. Without it that is an error.
+    /// Replaces an existing database. If false, an existing file is an error.
     pub replace: bool,
-    /// The database's clock.
+    /// Source of time for the restored database.
     pub env: Env,
 }
 
-/// What was restored.
+/// Description of a finished restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// The new generation of the database.
+    /// The generation of the restored database.
     pub generation: u64,
-    /// The schema version of the backup; the restored database has the newest.
+    /// Schema version of the backup. The restored database has the newest version.
     pub schema_version: u32,
 }
 
-/// Makes a database of a backup. Nobody may have the target open.
+/// Creates a database from a backup. No process may have the target open.
 ///
-/// The backup is checked first and only read. A database that is replaced stays until the new one is complete; if the
-/// machine stops in between, it is found beside it with `.replaced` at the end of its name.
+/// The backup is checked first and stays unchanged. A replaced database stays in place until the new one is complete.
+/// If the machine stops in between, the old database remains next to it under a name that ends in `.replaced`.
 pub fn restore(options: &RestoreOptions) -> Result<RestoreReport, StoreError> {
     let RestoreOptions { from, to, replace, env } = options;
     if !from.is_file() {
@@ -66,7 +66,7 @@ pub fn restore(options: &RestoreOptions) -> Result<RestoreReport, StoreError> {
     Ok(RestoreReport { generation, schema_version })
 }
 
-/// The schema version of a backup that is whole.
+/// Checks the integrity of the backup and returns its schema version.
 fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
     let version = match sqlite::identify(source, sqlite::ENGINE.application_id)? {
         Identity::Empty => {
@@ -84,7 +84,7 @@ fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
     }
 }
 
-/// Brings the copy to the newest schema and into a generation of its own. Closing it leaves a single file.
+/// Migrates the copy to the newest schema and starts its generation. Closing it leaves a single file.
 fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     let mut db = sqlite::prepare(&StoreOptions { env: env.clone(), ..StoreOptions::new(draft) })?;
     db.begin_write()?;
@@ -100,7 +100,7 @@ fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     Ok(generation)
 }
 
-/// Exchanges the files so that no log of the old database is ever beside the new one.
+/// Swaps the files in an order in which the write-ahead log of the old database never lies next to the new file.
 fn put_in_place(draft: &Path, to: &Path) -> Result<(), StoreError> {
     let replaced = copy::beside(to, ".replaced");
     copy::remove(&replaced)?;

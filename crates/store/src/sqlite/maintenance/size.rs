@@ -1,4 +1,4 @@
-//! How large the database is, and making it smaller.
+//! Measures and compacts a database.
 
 use std::path::PathBuf;
 
@@ -8,46 +8,46 @@ use crate::table::state::meta;
 use crate::transaction::tx::Attempt;
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
-/// How large the database is.
+/// Size and versions of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseSize {
-    /// The database file.
+    /// Path of the database file.
     pub path: PathBuf,
-    /// The version of its schema.
+    /// Schema version.
     pub schema_version: u64,
-    /// How often it was restored.
+    /// Number of restores.
     pub generation: u64,
-    /// Bytes of the database file.
+    /// Size of the database file in bytes.
     pub bytes: u64,
-    /// Bytes of it that nothing uses: [`Store::vacuum`] gives them back.
+    /// Unused bytes in the database file. [`Store::vacuum`] frees them.
     pub free_bytes: u64,
-    /// Bytes of the log beside it.
+    /// Size of the write-ahead log in bytes.
     pub log_bytes: u64,
-    /// Bytes of one page.
+    /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Pages of the database file.
+    /// Number of pages in the database file.
     pub pages: u64,
-    /// The tables, by name.
+    /// The tables, sorted by name.
     pub tables: Vec<TableSize>,
 }
 
-/// How large a table is.
+/// Size of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSize {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
 }
 
 impl Store {
-    /// How large the database is. Counts every row, so it takes its time on a large one.
+    /// Measures the database. Counts every row, so it is slow for a large database.
     pub async fn size(&self) -> Result<DatabaseSize, StoreError> {
         self.blocking(size).await
     }
 
-    /// Writes the database anew without what nothing uses. Writers wait meanwhile, and may meet [`StoreError::Busy`]:
-    /// it is for quiet times.
+    /// Rewrites the database file without unused space. Writers wait meanwhile and may get [`StoreError::Busy`], so
+    /// run it when the load is low.
     pub async fn vacuum(&self) -> Result<(), StoreError> {
         self.blocking(|options| sqlite::connect(options, Role::Writer)?.batch("VACUUM")).await
     }
@@ -84,7 +84,7 @@ fn tables(tx: &mut Tx<'_>) -> Result<Vec<TableSize>, StoreError> {
         params![],
     )?;
     let count = |name: String| {
-        // The names come from the schema itself.
+        // The names come from the schema itself, so they need no escaping.
         let rows = tx.one(&format!("SELECT count(*) FROM \"{name}\""), params![])?;
         Ok(TableSize { name, rows })
     };

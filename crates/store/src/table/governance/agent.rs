@@ -1,32 +1,32 @@
-//! Agents: each change is a new revision, so that a run keeps the one it started with.
+//! Agents. Each change creates a new revision, so that a run keeps the revision with which it started.
 
 use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One revision of an agent.
+    /// A revision of an agent.
     AgentRow in "agent" {
         /// The tenancy boundary.
         namespace: String,
-        /// The agent's name.
+        /// Name of the agent.
         name: String,
-        /// Counts up from one.
+        /// Revision number, starting at 1.
         revision: u64,
-        /// The name shown to people.
+        /// Display name.
         title: Option<String>,
-        /// Its configuration as JSON.
+        /// Configuration, as JSON.
         config: String,
-        /// The hash of the configuration.
+        /// Hash of the configuration.
         hash: String,
-        /// When the revision was made.
+        /// Time of creation.
         created: Timestamp,
-        /// Set on the newest revision of an agent that was deleted.
+        /// Time of deletion, on the newest revision of a deleted agent.
         deleted: Option<Timestamp>,
     }
 }
 
-/// The given revision; also of an agent that was deleted, because runs may still use it.
+/// Returns a revision, even of a deleted agent, because runs may still use it.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -37,7 +37,7 @@ pub fn get(
     tx.optional(&sql, params![namespace, name, revision])
 }
 
-/// The newest revision, whether or not the agent was deleted.
+/// Returns the newest revision, even of a deleted agent.
 pub fn latest(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -47,7 +47,7 @@ pub fn latest(
     tx.optional(&sql, params![namespace, name])
 }
 
-/// The newest revisions of agents that are not deleted, by name, after the name `after`.
+/// Returns the newest revisions of all agents that are not deleted, sorted by name, after the name `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -63,7 +63,7 @@ pub fn list(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// Marks the newest revision as deleted; false if there is none that is not deleted.
+/// Marks the newest revision as deleted. Returns false if the agent does not exist or is already deleted.
 pub fn delete(tx: &mut Tx<'_>, namespace: &str, name: &str) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE agent SET deleted = ?3 WHERE namespace = ?1 AND name = ?2 AND deleted IS NULL AND revision = (

@@ -1,6 +1,6 @@
-//! Questions to people, by id.
+//! Approvals: requests to a person for a decision.
 
-use provost_core::lifecycle::Ballot;
+use provost_core::lifecycle::ApprovalVotes;
 use provost_core::{ApprovalId, RunId, TaskId, Timestamp};
 
 use crate::query::QueryError;
@@ -8,71 +8,71 @@ use crate::transaction::filter::Filter;
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One question and, later, its answer.
+    /// An approval and its decision.
     ApprovalRow in "approval" {
         /// The id.
         id: ApprovalId,
         /// The tenancy boundary.
         namespace: String,
-        /// The task it belongs to.
+        /// The task of the run.
         task_id: TaskId,
-        /// The run that waits.
+        /// The waiting run.
         run_id: RunId,
-        /// The step that waits, if it is about one.
+        /// The waiting step, if the approval is about one.
         step: Option<u64>,
-        /// What is asked: a tool call, a question, an unknown effect.
+        /// Subject of the approval: a tool call, a question, an unknown effect.
         kind: String,
-        /// Exactly what will be done, as JSON.
+        /// The exact operation that needs approval, as JSON.
         plan: String,
-        /// The hash of the plan.
+        /// Hash of the plan.
         plan_hash: String,
-        /// What is shown to people, as JSON.
+        /// The request as displayed to approvers, as JSON.
         request: String,
-        /// Where it stands.
+        /// State of the approval.
         state: String,
-        /// The answer, as JSON.
+        /// The decision, as JSON.
         decision: Option<String>,
-        /// Who answered.
+        /// The approver who decided.
         decided_by: Option<String>,
-        /// When it was answered.
+        /// Time of the decision.
         decided: Option<Timestamp>,
-        /// When the fallback answers.
+        /// Time at which the fallback decides.
         expires: Timestamp,
-        /// The answer at expiry.
+        /// Decision on expiry.
         fallback: String,
-        /// When it was asked.
+        /// Time of creation.
         created: Timestamp,
-        /// Who decides it and who has said what, as JSON; nothing where the first answer settles it.
+        /// The approvers and their votes, as JSON; `None` if the first vote decides.
         ballot: Option<String>,
     }
 }
 
 impl ApprovalRow {
-    /// The ballot, if the first answer does not settle the approval.
-    pub fn ballot(&self) -> Result<Option<Ballot>, QueryError> {
+    /// Parses the votes; `None` if the first vote decides.
+    pub fn ballot(&self) -> Result<Option<ApprovalVotes>, QueryError> {
         Ok(self.ballot.as_deref().map(serde_json::from_str).transpose()?)
     }
 }
 
-/// Which approvals to list.
+/// Criteria for listing approvals; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct ApprovalFilter {
-    /// In this state only.
+    /// State of the approval.
     pub state: Option<String>,
-    /// Of this run only.
+    /// The waiting run.
     pub run: Option<RunId>,
-    /// Of this task only.
+    /// The task of the run.
     pub task: Option<TaskId>,
-    /// Older than this one: the last of the page before.
+    /// Approvals older than this one: the last approval of the previous page.
     pub before: Option<ApprovalId>,
 }
 
-/// The approval with the id.
+/// Returns the approval with this id.
 pub fn get(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
     tx.optional(&ApprovalRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The approval with the id, if it belongs to the namespace.
+/// Returns the approval with this id, if it belongs to the namespace.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -82,12 +82,12 @@ pub fn find(
     tx.optional(&sql, params![namespace, id])
 }
 
-/// The approval with the id, locked. Its run must be locked.
+/// Returns the approval with this id, locked. The caller must have locked its run.
 pub fn lock(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<Locked<ApprovalRow>>, StoreError> {
     tx.lock(&ApprovalRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The open approvals of a namespace, oldest first, after the id `after`.
+/// Returns the pending approvals of a namespace, oldest first, after the id `after`.
 pub fn open(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -100,7 +100,7 @@ pub fn open(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// Approvals of a namespace in any state, newest first.
+/// Returns approvals of a namespace in any state, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -116,20 +116,20 @@ pub fn list(
         .rows(tx, ApprovalRow::select, "id DESC", limit)
 }
 
-/// Every approval of a run, oldest first.
+/// Returns all approvals of a run, oldest first.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreError> {
     tx.all(&ApprovalRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
-/// Finds the open approvals of a run, oldest first.
+/// Selects the pending approvals of a run, oldest first.
 const OPEN_OF_RUN: &str = "WHERE run_id = ?1 AND state = 'pending' ORDER BY id";
 
-/// The open approvals of a run, oldest first.
+/// Returns the pending approvals of a run, oldest first.
 pub fn open_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreError> {
     tx.all(&ApprovalRow::select(OPEN_OF_RUN), params![run_id])
 }
 
-/// The open approvals of a run, oldest first, locked. The run must be locked.
+/// Returns the pending approvals of a run, oldest first, locked. The caller must have locked the run.
 pub fn lock_open_of_run(
     tx: &mut Tx<'_>,
     run_id: RunId,

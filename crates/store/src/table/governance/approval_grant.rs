@@ -1,28 +1,28 @@
-//! Grants: a person's yes that reaches further than one call.
+//! Grants: standing approvals, which cover later calls too.
 
 use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One grant.
+    /// A grant.
     ApprovalGrantRow in "approval_grant" {
         /// The tenancy boundary.
         namespace: String,
-        /// How far it reaches: `run:<id>`, `session:<id>` or `agent:<name>`.
+        /// Scope of the grant: `run:<id>`, `session:<id>` or `agent:<name>`.
         scope: String,
-        /// The hash of the call it is for.
+        /// Hash of the approved call.
         call_key: String,
-        /// The call as a person saw it, as JSON.
+        /// The call as displayed to the approver, as JSON.
         plan: String,
-        /// Who said yes.
+        /// The approver.
         granted_by: String,
-        /// When.
+        /// Time of the approval.
         created: Timestamp,
     }
 }
 
-/// True if a call with the key was granted in one of the scopes.
+/// Returns true if one of the scopes has a grant for the call.
 pub fn covers(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -38,16 +38,16 @@ pub fn covers(
     Ok(false)
 }
 
-/// Names a grant within its namespace.
+/// Identifies a grant within its namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct GrantKey<'a> {
-    /// The scope.
+    /// Scope of the grant.
     pub scope: &'a str,
-    /// The key of the call.
+    /// Hash of the approved call.
     pub call_key: &'a str,
 }
 
-/// The grants of a namespace, by scope and key, after the given one.
+/// Returns the grants of a namespace, sorted by scope and call key, after the grant `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -60,7 +60,7 @@ pub fn list(
     tx.all(&sql, params![namespace, after.scope, after.call_key, limit])
 }
 
-/// Takes a grant back; false if there was none.
+/// Removes a grant. Returns false if it does not exist.
 pub fn revoke(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -71,7 +71,7 @@ pub fn revoke(
     Ok(tx.execute(sql, params![namespace, scope, call_key])? == 1)
 }
 
-/// Takes back everything that was granted in a scope.
+/// Removes all grants of a scope and returns their number.
 pub fn revoke_scope(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<u64, StoreError> {
     let sql = "DELETE FROM approval_grant WHERE namespace = ?1 AND scope = ?2";
     tx.execute(sql, params![namespace, scope])

@@ -1,45 +1,45 @@
-//! Who did what: records that are only ever added.
+//! The audit log: append-only records of actions.
 
 use provost_core::{AuditId, RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One record.
+    /// An audit record.
     AuditRow in "audit" {
-        /// Its id; later records have greater ones.
+        /// The id. Later records have greater ids.
         id: AuditId,
         /// The tenancy boundary.
         namespace: String,
-        /// When.
+        /// Time of the action.
         at: Timestamp,
-        /// What was done.
+        /// The action.
         action: String,
-        /// How it went.
+        /// Outcome of the action.
         outcome: String,
-        /// With what.
+        /// The affected resource.
         resource: String,
-        /// In which run.
+        /// The run that performed the action.
         run_id: Option<RunId>,
-        /// The whole record as JSON.
+        /// The whole record, as JSON.
         body: String,
     }
 }
 
-/// Which records to list.
+/// Criteria for listing audit records; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct AuditFilter {
-    /// Of one run.
+    /// The run that performed the action.
     pub run: Option<RunId>,
-    /// With one thing.
+    /// The affected resource.
     pub resource: Option<String>,
-    /// That went one way.
+    /// Outcome of the action.
     pub outcome: Option<String>,
-    /// Older than this one.
+    /// Records older than this one: the last record of the previous page.
     pub before: Option<AuditId>,
 }
 
-/// Records of a namespace, newest first.
+/// Returns audit records of a namespace, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -61,9 +61,9 @@ pub fn list(
     }
 }
 
-/// Removes records from before a time, of the oldest `limit` that there are. How many it were.
+/// Removes the records from before `before` among the oldest `limit` records, and returns their number.
 pub fn remove_before(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
-    // Ids rise with time, so nobody has to look at the young ones.
+    // Ids rise with time, so the newer records need no check.
     let sql = "DELETE FROM audit WHERE id IN (
         SELECT id FROM (SELECT id, at FROM audit ORDER BY id LIMIT ?2) AS oldest WHERE at < ?1)";
     tx.execute(sql, params![before, limit])

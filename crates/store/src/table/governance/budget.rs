@@ -1,4 +1,4 @@
-//! Money that may be spent. What a model call may cost is reserved before it is sent.
+//! Spending limits. The engine reserves the possible cost of a model call before it sends the call.
 
 use provost_core::Timestamp;
 
@@ -6,34 +6,34 @@ use crate::table::work::run::{self, RunRow};
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// What may be spent within one scope.
+    /// Spending limit of a scope.
     BudgetRow in "budget" {
         /// The tenancy boundary.
         namespace: String,
-        /// What it is for: `task:<id>`, `session:<id>`, `agent:<name>` or `namespace`.
+        /// Scope of the budget: `task:<id>`, `session:<id>`, `agent:<name>` or `namespace`.
         scope: String,
-        /// The most that may be spent.
+        /// Spending limit, in millionths of the currency.
         cap_micros: i64,
-        /// What was spent.
+        /// Amount spent in the current period, in millionths.
         spent_micros: i64,
-        /// What calls that are under way may still spend.
+        /// Amount reserved for calls in flight, in millionths.
         reserved_micros: i64,
-        /// The currency.
+        /// Currency of the amounts.
         currency: String,
-        /// After which time it starts anew.
+        /// Length of a period; `None` if the budget never resets.
         period: Option<String>,
-        /// When the current period began.
+        /// Start of the current period.
         period_start: Option<Timestamp>,
     }
 }
 
-/// The budget of the scope.
+/// Returns the budget of a scope.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<Option<BudgetRow>, StoreError> {
     let sql = BudgetRow::select("WHERE namespace = ?1 AND scope = ?2");
     tx.optional(&sql, params![namespace, scope])
 }
 
-/// Reserves the amount if the cap allows it; false if it does not. A scope without a budget allows nothing.
+/// Reserves an amount. Returns false if it would exceed the limit or if the scope has no budget.
 pub fn reserve(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -48,8 +48,8 @@ pub fn reserve(
     Ok(changed == 1)
 }
 
-/// Turns what was reserved into what was really spent. Somebody may have removed the budget and set it anew meanwhile, so
-/// nothing more is released than what is reserved.
+/// Replaces a reservation by the actual cost. The release is bounded by the reserved amount, because the budget may
+/// have been removed and created again since the reservation.
 pub fn settle(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -66,18 +66,18 @@ pub fn settle(
     .map(drop)
 }
 
-/// True if a namespace has any budget.
+/// Returns true if a namespace has a budget.
 pub fn any(tx: &mut Tx<'_>, namespace: &str) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM budget WHERE namespace = ?1 LIMIT 1", params![namespace])
 }
 
-/// The budgets of a namespace, by scope.
+/// Returns the budgets of a namespace, sorted by scope.
 pub fn list(tx: &mut Tx<'_>, namespace: &str, limit: u64) -> Result<Vec<BudgetRow>, StoreError> {
     let sql = BudgetRow::select("WHERE namespace = ?1 ORDER BY scope LIMIT ?2");
     tx.all(&sql, params![namespace, limit])
 }
 
-/// Sets how much may be spent; what was spent and reserved stays. A new budget starts with nothing spent.
+/// Creates a budget with nothing spent, or changes its limit. Spent and reserved amounts are kept.
 pub fn set(tx: &mut Tx<'_>, row: &BudgetRow) -> Result<(), StoreError> {
     let BudgetRow { namespace, scope, cap_micros, currency, period, period_start, .. } = row;
     tx.execute(
@@ -91,14 +91,14 @@ pub fn set(tx: &mut Tx<'_>, row: &BudgetRow) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Removes a budget: its scope spends without a bound again. False if there was none.
+/// Removes a budget, which makes its scope unlimited. Returns false if it does not exist.
 pub fn remove(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<bool, StoreError> {
     let sql = "DELETE FROM budget WHERE namespace = ?1 AND scope = ?2";
     Ok(tx.execute(sql, params![namespace, scope])? == 1)
 }
 
-/// Starts a new period, unless that or a later one has begun: nothing is spent in it yet, and the reservations of calls that
-/// are under way remain.
+/// Starts a new period with nothing spent, unless that period or a later one has started. The reservations of calls
+/// in flight remain.
 pub fn start_period(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -113,16 +113,16 @@ pub fn start_period(
     .map(drop)
 }
 
-/// Lets more be spent.
+/// Raises the limit by `micros`.
 pub fn raise(tx: &mut Tx<'_>, namespace: &str, scope: &str, micros: i64) -> Result<(), StoreError> {
     let sql = "UPDATE budget SET cap_micros = cap_micros + ?3 WHERE namespace = ?1 AND scope = ?2";
     tx.execute_fenced(sql, params![namespace, scope, micros]).map(drop)
 }
 
-/// Runs above a run whose budgets it uses.
+/// Maximum number of ancestors whose budgets apply to a run.
 const ANCESTORS_MAX: usize = 16;
 
-/// The budgets that exist for a run: its own, and those of the runs that it works for.
+/// Returns the scopes of all existing budgets that apply to a run: those of the run and of its ancestors.
 pub fn scopes_of_run(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, StoreError> {
     if !any(tx, &run.namespace)? {
         return Ok(Vec::new());

@@ -1,32 +1,32 @@
-//! Answers kept under the caller's key, so that a call that is repeated is answered once.
+//! Responses stored under the caller's idempotency key, so that a repeated request gets the same response.
 
 use provost_core::{TaskId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One answered call.
+    /// A stored response.
     IdemRow in "idem" {
         /// The tenancy boundary.
         namespace: String,
-        /// Who called what.
+        /// The caller and the operation.
         scope: String,
-        /// The caller's key.
+        /// The idempotency key.
         idem_key: String,
-        /// The hash of the request: another one under the same key is a conflict.
+        /// Hash of the request. A different request under the same key is a conflict.
         request_hash: String,
-        /// The answer, as JSON.
+        /// The response, as JSON.
         result: String,
-        /// When it was answered.
+        /// Time of creation.
         created: Timestamp,
-        /// When the key may be forgotten; never, if there is nothing here.
+        /// Time after which the key may be removed; `None` for never.
         expires: Option<Timestamp>,
-        /// The task that the answer is about: the answer is removed together with it.
+        /// The task of the response. Removing the task also removes the response.
         task_id: Option<TaskId>,
     }
 }
 
-/// The answer under the key.
+/// Returns the response under the key.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -37,14 +37,14 @@ pub fn get(
     tx.optional(&sql, params![namespace, scope, idem_key])
 }
 
-/// Stores the answer under a key that this transaction has reserved.
+/// Stores the response under a key that this transaction has reserved.
 pub fn answer(tx: &mut Tx<'_>, row: &IdemRow) -> Result<(), StoreError> {
     let IdemRow { namespace, scope, idem_key, result, expires, task_id, .. } = row;
     let sql = "UPDATE idem SET result = ?4, expires = ?5, task_id = ?6 WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3";
     tx.execute(sql, params![namespace, scope, idem_key, result, expires, task_id]).map(drop)
 }
 
-/// Gives up a key that this transaction has reserved.
+/// Releases a key that this transaction has reserved.
 pub fn release(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -55,7 +55,7 @@ pub fn release(
     tx.execute(sql, params![namespace, scope, idem_key]).map(drop)
 }
 
-/// Forgets up to `limit` keys whose time has come.
+/// Removes up to `limit` expired keys and returns their number.
 pub fn expire(tx: &mut Tx<'_>, limit: u64) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM idem WHERE (namespace, scope, idem_key) IN (

@@ -1,30 +1,30 @@
-//! Sealed secrets. What is stored can be read by nobody who has only the database.
+//! Encrypted secrets. The database does not hold the encryption key.
 
 use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One sealed value of a secret.
+    /// An encrypted value of a secret.
     SecretRow in "secret" {
         /// The tenancy boundary.
         namespace: String,
-        /// The name of the secret.
+        /// Name of the secret.
         name: String,
-        /// Which of its values.
+        /// Key of the value within the secret.
         key as "item": String,
-        /// The key it is sealed with.
+        /// Id of the encryption key.
         key_id: String,
-        /// The nonce, and behind it the sealed value.
+        /// The nonce, followed by the encrypted value.
         sealed: Vec<u8>,
-        /// Counts its changes.
+        /// Number of changes.
         revision: u64,
-        /// When it was last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// The row in a place: namespace, name and key.
+/// Returns the value with this namespace, name and key.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -35,7 +35,8 @@ pub fn get(
     tx.optional(&sql, params![namespace, name, key])
 }
 
-/// Keeps a row in the place of the one with revision `replaces`, or where there is none. False if that is not how it is.
+/// Replaces the row with revision `replaces`, or inserts a new row if `replaces` is `None`. Returns false if that
+/// revision does not match or, for an insert, the row exists.
 pub fn put(tx: &mut Tx<'_>, row: &SecretRow, replaces: Option<u64>) -> Result<bool, StoreError> {
     let Some(replaces) = replaces else { return row.insert_new(tx) };
     let sql = "UPDATE secret SET key_id = ?4, sealed = ?5, revision = ?6, updated = ?7 \
@@ -48,18 +49,19 @@ pub fn put(tx: &mut Tx<'_>, row: &SecretRow, replaces: Option<u64>) -> Result<bo
     Ok(changed == 1)
 }
 
-/// The place of a secret in the order of the rows.
+/// Position in a list of secrets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SecretPlace {
     /// The tenancy boundary.
     pub namespace: String,
-    /// The name of the secret.
+    /// Name of the secret.
     pub name: String,
-    /// The key within the secret.
+    /// Key of the value within the secret.
     pub key: String,
 }
 
-/// Rows in the order of namespace, name and key, after a place; of one namespace, or of all.
+/// Returns rows sorted by namespace, name and key, after the position `after`. `None` as the namespace lists all
+/// namespaces.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: Option<&str>,
@@ -84,7 +86,7 @@ pub fn list(
     }
 }
 
-/// Removes a value, or all values of a secret. How many there were.
+/// Removes one value of a secret, or all values if `key` is `None`. Returns the number of removed values.
 pub fn remove(
     tx: &mut Tx<'_>,
     namespace: &str,

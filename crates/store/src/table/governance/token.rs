@@ -1,39 +1,39 @@
-//! Tokens of the run API. What is stored opens nothing: only a hash of the secret is here.
+//! API tokens. The database holds only a hash of each token's secret part.
 
 use provost_core::{Timestamp, TokenId};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One token.
+    /// An API token.
     TokenRow in "token" {
-        /// The id, which is the part of the token that is no secret.
+        /// The id: the public part of the token.
         id: TokenId,
-        /// The hash of the secret.
+        /// Hash of the secret part.
         hash: String,
-        /// A name for people.
+        /// Display name.
         name: String,
-        /// What it may be used for, as JSON.
+        /// Permitted operations, as JSON.
         scopes: String,
-        /// In which namespaces, as JSON.
+        /// Permitted namespaces, as JSON.
         namespaces: String,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it ends by itself.
+        /// Time of expiry; `None` for never.
         expires: Option<Timestamp>,
-        /// When it was taken back.
+        /// Time of revocation.
         revoked: Option<Timestamp>,
-        /// When it was last used, more or less.
+        /// Approximate time of the last use.
         last_used: Option<Timestamp>,
     }
 }
 
-/// The token with the id.
+/// Returns the token with this id.
 pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<TokenRow>, StoreError> {
     tx.optional(&TokenRow::select("WHERE id = ?1"), params![id])
 }
 
-/// All tokens, oldest first, after the id `after`.
+/// Returns all tokens, oldest first, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     after: Option<TokenId>,
@@ -43,13 +43,13 @@ pub fn list(
     tx.all(&sql, params![after, limit])
 }
 
-/// Takes a token back. The first time counts; false if there is no such token.
+/// Revokes a token; the time of the first revocation is kept. Returns false if the token does not exist.
 pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<bool, StoreError> {
     let sql = "UPDATE token SET revoked = coalesce(revoked, ?2) WHERE id = ?1";
     Ok(tx.execute_fenced(sql, params![id, tx.now()])? == 1)
 }
 
-/// Notes that a token was used; the latest time counts.
+/// Records a use of the token; a later time is kept.
 pub fn touch(tx: &mut Tx<'_>, id: TokenId, at: Timestamp) -> Result<(), StoreError> {
     let sql =
         "UPDATE token SET last_used = ?2 WHERE id = ?1 AND (last_used IS NULL OR last_used < ?2)";

@@ -1,34 +1,34 @@
-//! What was used: records that are only ever added.
+//! Usage records. Records are append-only.
 
-use provost_core::{MeterId, RunId, Timestamp};
+use provost_core::{RunId, Timestamp, UsageRecordId};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One record.
+    /// A usage record.
     MeterRow in "meter" {
-        /// Its id; later records have greater ones.
-        id: MeterId,
+        /// The id. Later records have greater ids.
+        id: UsageRecordId,
         /// The tenancy boundary.
         namespace: String,
-        /// When it was over.
+        /// Time at which the use ended.
         at: Timestamp,
-        /// What was used.
+        /// Kind of the use.
         kind: String,
-        /// By which agent.
+        /// The agent.
         agent: String,
-        /// In which run.
+        /// The run.
         run_id: Option<RunId>,
-        /// The whole record as JSON.
+        /// The whole record, as JSON.
         body: String,
     }
 }
 
-/// Records of a namespace, newest first, older than one.
+/// Returns usage records of a namespace, newest first, older than `before`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
-    before: Option<MeterId>,
+    before: Option<UsageRecordId>,
     limit: u64,
 ) -> Result<Vec<MeterRow>, StoreError> {
     let sql = MeterRow::select(
@@ -37,9 +37,9 @@ pub fn list(
     tx.all(&sql, params![namespace, before, limit])
 }
 
-/// Removes records from before a time, of the oldest `limit` that there are. How many it were.
+/// Removes the records from before `before` among the oldest `limit` records, and returns their number.
 pub fn remove_before(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
-    // Ids rise with time, so nobody has to look at the young ones.
+    // Ids rise with time, so the newer records need no check.
     let sql = "DELETE FROM meter WHERE id IN (
         SELECT id FROM (SELECT id, at FROM meter ORDER BY id LIMIT ?2) AS oldest WHERE at < ?1)";
     tx.execute(sql, params![before, limit])

@@ -1,4 +1,4 @@
-//! Memories and the messages they come from.
+//! Memories and their source messages.
 
 use provost_core::Timestamp;
 
@@ -10,7 +10,7 @@ const COLUMNS: &str =
 /// A memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRow {
-    /// Its place in the file.
+    /// Row number in the file.
     pub seq: i64,
     /// The id.
     pub id: Vec<u8>,
@@ -20,13 +20,13 @@ pub struct MemoryRow {
     pub category: Option<String>,
     /// The metadata, as a JSON object.
     pub metadata: String,
-    /// When it was added.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When its text was last changed.
+    /// Time of the last change of the text.
     pub updated_at: Timestamp,
-    /// Since when it holds.
+    /// Time from which the memory is valid.
     pub valid_from: Timestamp,
-    /// The id of the memory that replaced it.
+    /// Id of the memory that superseded this one.
     pub superseded_by: Option<Vec<u8>>,
 }
 
@@ -46,21 +46,21 @@ impl FromRow for MemoryRow {
     }
 }
 
-/// How a memory is counted in the index of its owner.
+/// Data of a memory that the index of its owner needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexCount {
-    /// The number of the owner.
+    /// Number of the owner.
     pub owner: i64,
-    /// The change of the owner's memories that wrote it.
+    /// Change number of the owner's memories that wrote this memory.
     pub change: i64,
-    /// The number of words in the text.
+    /// Number of words in the text.
     pub words: i64,
 }
 
-/// Names a memory.
+/// Identifies a memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryKey {
-    /// Its place in the file.
+    /// Row number in the file.
     pub seq: i64,
     /// The id.
     pub id: Vec<u8>,
@@ -72,12 +72,12 @@ impl FromRow for MemoryKey {
     }
 }
 
-/// A message that a memory comes from.
+/// A message from which a memory was extracted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceRow {
-    /// The session, or the run.
+    /// Id of the session, or of the run.
     pub session: String,
-    /// The digest of the message.
+    /// Digest of the message.
     pub message: String,
 }
 
@@ -87,14 +87,14 @@ impl FromRow for SourceRow {
     }
 }
 
-/// Conditions on memories.
+/// Criteria for selecting memories.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryFilter<'a> {
-    /// Only memories of this category.
+    /// Category of the memories; `None` for all.
     pub category: Option<&'a str>,
-    /// Only memories that hold since then or later.
+    /// Memories that are valid from this time or later; `None` for all.
     pub since: Option<Timestamp>,
-    /// True for superseded memories, too.
+    /// True to include superseded memories.
     pub history: bool,
 }
 
@@ -114,19 +114,19 @@ impl MemoryFilter<'_> {
     }
 }
 
-/// The memory with an id.
+/// Returns the memory with this id.
 pub fn find(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND id = ?2");
     tx.optional(&sql, params![owner, id])
 }
 
-/// The memory at a place in the file, if it is the owner's.
+/// Returns the memory with this row number, if it belongs to the owner.
 pub fn at(tx: &mut Tx<'_>, owner: i64, seq: i64) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND seq = ?2");
     tx.optional(&sql, params![owner, seq])
 }
 
-/// Memories from the newest to the oldest, at most `limit` of them, older than the memory `after`.
+/// Returns at most `limit` memories, newest first, older than the memory `after`.
 pub fn newest(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -145,7 +145,7 @@ pub fn newest(
     tx.all(&sql, &values)
 }
 
-/// The places of an owner's memories.
+/// Returns the row numbers of an owner's memories.
 pub fn places(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -157,13 +157,13 @@ pub fn places(
     tx.all(&sql, &values)
 }
 
-/// The number of memories that are not superseded.
+/// Returns the number of memories that are not superseded.
 pub fn count(tx: &mut Tx<'_>, owner: i64) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM memory WHERE owner = ?1 AND superseded_by IS NULL";
     tx.one(sql, params![owner])
 }
 
-/// Inserts a memory, whatever its `seq` is, and returns its place in the file.
+/// Inserts a memory and returns its row number. The `seq` of `row` is ignored.
 pub fn insert(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<i64, StoreError> {
     tx.one(
         "INSERT INTO memory (owner, id, text, category, metadata, created_at, updated_at, valid_from, superseded_by,
@@ -185,7 +185,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<i64
     )
 }
 
-/// Writes the text, category, metadata and time of change of a memory.
+/// Updates the text, category, metadata and time of change of a memory.
 pub fn update(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<(), StoreError> {
     let sql = "UPDATE memory SET text = ?2, category = ?3, metadata = ?4, updated_at = ?5, words = ?6, change = ?7
                WHERE seq = ?1";
@@ -204,7 +204,7 @@ pub fn update(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<(),
     .map(drop)
 }
 
-/// Marks a memory as replaced by another one.
+/// Marks a memory as superseded by another one.
 pub fn supersede(
     tx: &mut Tx<'_>,
     seq: i64,
@@ -215,36 +215,36 @@ pub fn supersede(
     tx.execute(sql, params![seq, successor, change]).map(drop)
 }
 
-/// Deletes a memory with its sources.
+/// Deletes a memory and its sources.
 pub fn delete(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
     tx.execute("DELETE FROM source WHERE seq = ?1", params![seq])?;
     tx.execute("DELETE FROM memory WHERE seq = ?1", params![seq]).map(drop)
 }
 
-/// The messages that a memory comes from.
+/// Returns the source messages of a memory.
 pub fn sources(tx: &mut Tx<'_>, seq: i64) -> Result<Vec<SourceRow>, StoreError> {
     let sql = "SELECT session, message FROM source WHERE seq = ?1 ORDER BY 1, 2";
     tx.all(sql, params![seq])
 }
 
-/// Adds a message that a memory comes from.
+/// Adds a source message to a memory, unless it exists.
 pub fn add_source(tx: &mut Tx<'_>, seq: i64, source: &SourceRow) -> Result<(), StoreError> {
     let sql =
         "INSERT INTO source (seq, session, message) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     tx.execute(sql, params![seq, source.session, source.message]).map(drop)
 }
 
-/// The memory with an id, as a list.
+/// Returns the memory with this id, as a list.
 pub fn keys_of_id(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Vec<MemoryKey>, StoreError> {
     tx.all("SELECT seq, id FROM memory WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
 
-/// All memories of an owner.
+/// Returns all memories of an owner.
 pub fn keys_of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<MemoryKey>, StoreError> {
     tx.all("SELECT seq, id FROM memory WHERE owner = ?1", params![owner])
 }
 
-/// The memories that a memory replaced.
+/// Returns the memories that `successor` superseded.
 pub fn keys_of_successor(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -254,7 +254,7 @@ pub fn keys_of_successor(
     tx.all(sql, params![owner, successor])
 }
 
-/// The memories that come from a session, or only from one message of it.
+/// Returns the memories that come from a session, or from one message of it.
 pub fn keys_of_source(
     tx: &mut Tx<'_>,
     owner: i64,

@@ -1,15 +1,15 @@
-//! Jobs that extract memories from conversations, and how far each conversation was read.
+//! Jobs that extract memories from conversations, and the progress in each conversation.
 
 use provost_core::Timestamp;
 
 use crate::{FromRow, Row, StoreError, ToColumn, Tx, params};
 
-/// How far a conversation was read.
+/// Position up to which a conversation was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorRow {
-    /// The number of messages.
+    /// Number of messages.
     pub end_at: u64,
-    /// The digest of the last one.
+    /// Digest of the last message.
     pub digest: String,
 }
 
@@ -19,27 +19,27 @@ impl FromRow for CursorRow {
     }
 }
 
-/// A job that is to be inserted.
+/// A job to insert.
 #[derive(Debug, Clone)]
 pub struct NewJob<'a> {
-    /// The number of the owner.
+    /// Number of the owner.
     pub owner: i64,
-    /// The session, or the run.
+    /// Id of the session, or of the run.
     pub session: &'a str,
     /// The messages, as JSON.
     pub messages: &'a str,
-    /// How far the conversation is read once the job is done.
+    /// Position in the conversation when the job is done.
     pub end: CursorRow,
-    /// When it was made, and when it is due.
+    /// Time of creation, which is also the due time.
     pub now: Timestamp,
 }
 
-/// A job that is due next.
+/// The next job and its due time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DueJob {
-    /// The number of the job.
+    /// Number of the job.
     pub no: i64,
-    /// When it is due.
+    /// Time at which the job is due.
     pub due: Timestamp,
 }
 
@@ -49,18 +49,18 @@ impl FromRow for DueJob {
     }
 }
 
-/// A job that was claimed.
+/// A claimed job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedJob {
-    /// The number of this attempt.
+    /// Number of this attempt.
     pub attempt: u64,
-    /// The session, or the run.
+    /// Id of the session, or of the run.
     pub session: String,
     /// The messages, as JSON.
     pub messages: String,
-    /// The number of attempts that failed.
+    /// Number of failed attempts.
     pub failures: u64,
-    /// The name of the owner.
+    /// Name of the owner.
     pub owner: String,
 }
 
@@ -76,14 +76,14 @@ impl FromRow for ClaimedJob {
     }
 }
 
-/// How far a conversation is read once a job is done.
+/// Position in a conversation after a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEnd {
-    /// The number of the owner.
+    /// Number of the owner.
     pub owner: i64,
-    /// The session, or the run.
+    /// Id of the session, or of the run.
     pub session: String,
-    /// How far.
+    /// The position.
     pub cursor: CursorRow,
 }
 
@@ -94,20 +94,20 @@ impl FromRow for JobEnd {
     }
 }
 
-/// A job, for people.
+/// A job as listed for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedJob {
-    /// The number of the job.
+    /// Number of the job.
     pub no: u64,
-    /// The session, or the run.
+    /// Id of the session, or of the run.
     pub session: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// The number of attempts that failed.
+    /// Number of failed attempts.
     pub failures: u64,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     pub problem: Option<String>,
-    /// True if it is not tried again.
+    /// True if the job is not tried again.
     pub given_up: bool,
 }
 
@@ -124,28 +124,28 @@ impl FromRow for ListedJob {
     }
 }
 
-/// One attempt at a job.
+/// Identifies an attempt of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobAttempt {
-    /// The number of the job.
+    /// Number of the job.
     pub no: u64,
-    /// The number of the attempt.
+    /// Number of the attempt.
     pub attempt: u64,
 }
 
-/// A job whose attempt failed.
+/// Failure of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct FailedJob<'a> {
-    /// When it is tried again; `None` for never.
+    /// Time of the next attempt; `None` to give up.
     pub due: Option<Timestamp>,
-    /// Why.
+    /// The error.
     pub problem: &'a str,
 }
 
 /// The messages of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobMessages {
-    /// The number of the job.
+    /// Number of the job.
     pub no: i64,
     /// The messages, as JSON.
     pub messages: String,
@@ -166,7 +166,7 @@ pub fn insert(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<u64, StoreError> {
     )
 }
 
-/// How far a conversation is read by its jobs.
+/// Returns the position in a conversation after all its queued jobs.
 pub fn queued_cursor(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -179,13 +179,13 @@ pub fn queued_cursor(
     )
 }
 
-/// How far a conversation was read by jobs that are done.
+/// Returns the position in a conversation after its finished jobs.
 pub fn cursor(tx: &mut Tx<'_>, owner: i64, session: &str) -> Result<Option<CursorRow>, StoreError> {
     let sql = "SELECT end_at, digest FROM cursor WHERE owner = ?1 AND session = ?2";
     tx.optional(sql, params![owner, session])
 }
 
-/// Stores how far a conversation was read.
+/// Stores the position in a conversation.
 pub fn put_cursor(tx: &mut Tx<'_>, end: &JobEnd) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO cursor (owner, session, end_at, digest) VALUES (?1, ?2, ?3, ?4)
@@ -195,12 +195,12 @@ pub fn put_cursor(tx: &mut Tx<'_>, end: &JobEnd) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// The number of jobs that are not given up.
+/// Returns the number of jobs that are not given up.
 pub fn count_pending(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT count(*) FROM job WHERE NOT given_up", params![])
 }
 
-/// The job to do next. Only the oldest job of an owner may be taken.
+/// Returns the next job to claim, which may not be due yet. Only the oldest job of each owner is eligible.
 pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreError> {
     tx.optional(
         "SELECT job.no, job.due FROM job WHERE NOT given_up AND NOT EXISTS (
@@ -211,7 +211,7 @@ pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreErro
     )
 }
 
-/// Claims a job until a moment.
+/// Claims a job until a point in time.
 pub fn claim(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ClaimedJob, StoreError> {
     tx.one(
         "UPDATE job SET attempt = attempt + 1, leased = 1, due = ?2 WHERE no = ?1
@@ -220,7 +220,7 @@ pub fn claim(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ClaimedJob, S
     )
 }
 
-/// Deletes a job that is claimed by this attempt for this owner; `None` if it is not.
+/// Deletes a job that this attempt has claimed; `None` if the claim was lost.
 pub fn finish(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -233,7 +233,7 @@ pub fn finish(
     )
 }
 
-/// Releases a job that is claimed by this attempt; `None` if it is not.
+/// Records a failed attempt and releases its claim; `None` if the claim was lost.
 pub fn postpone(
     tx: &mut Tx<'_>,
     attempt: JobAttempt,
@@ -248,13 +248,13 @@ pub fn postpone(
     )
 }
 
-/// Makes jobs that wait for another attempt due now.
+/// Makes all jobs that wait for another attempt due now.
 pub fn make_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE job SET due = min(due, ?1) WHERE NOT leased AND NOT given_up";
     tx.execute(sql, params![now]).map(drop)
 }
 
-/// The jobs of an owner, oldest first.
+/// Returns the jobs of an owner, oldest first.
 pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<ListedJob>, StoreError> {
     tx.all(
         "SELECT no, session, created_at, failures, problem, given_up FROM job WHERE owner = ?1 ORDER BY no",
@@ -262,10 +262,10 @@ pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<ListedJob>, StoreErro
     )
 }
 
-/// Which jobs of an owner are called off.
+/// Selects the jobs of an owner to cancel.
 #[derive(Debug, Clone, Copy)]
 pub enum JobsOf<'a> {
-    /// All of them.
+    /// All jobs.
     Owner,
     /// The jobs of a session.
     Session(&'a str),
@@ -273,7 +273,7 @@ pub enum JobsOf<'a> {
     EmptySession(&'a str),
 }
 
-/// Deletes jobs. Their conversations count as read up to the end of the jobs.
+/// Deletes jobs. Their conversations count as read up to the end of the deleted jobs.
 pub fn call_off(tx: &mut Tx<'_>, owner: i64, which: JobsOf<'_>) -> Result<(), StoreError> {
     let (condition, session) = match which {
         JobsOf::Owner => ("owner = ?1", None),
@@ -293,7 +293,7 @@ pub fn call_off(tx: &mut Tx<'_>, owner: i64, which: JobsOf<'_>) -> Result<(), St
     tx.execute(&format!("DELETE FROM job WHERE {condition}"), &values).map(drop)
 }
 
-/// The messages of a session's jobs.
+/// Returns the messages of a session's jobs.
 pub fn messages_of(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -303,7 +303,7 @@ pub fn messages_of(
     tx.all(sql, params![owner, session])
 }
 
-/// Replaces the messages of a job. An attempt that is under way fails, because it has seen the old ones.
+/// Replaces the messages of a job. An attempt in flight loses its claim, because it has read the old messages.
 pub fn set_messages(tx: &mut Tx<'_>, job: &JobMessages) -> Result<(), StoreError> {
     let sql = "UPDATE job SET messages = ?2, attempt = attempt + 1, leased = 0, due = created_at WHERE no = ?1";
     tx.execute(sql, params![job.no, job.messages]).map(drop)

@@ -1,15 +1,15 @@
-//! Owners, and how often their memories changed.
+//! Owners of memories, and their change counters.
 
 use crate::{FromRow, Row, StoreError, Tx, params};
 
-/// The state of an owner's memories.
+/// Versions of an owner's memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerState {
-    /// The owner's number.
+    /// Number of the owner.
     pub no: i64,
-    /// Grows with each change of the owner's memories.
+    /// Number of the last change of the owner's memories.
     pub change: i64,
-    /// An index that has read this change or a later one can be brought up to date.
+    /// Oldest change from which an index can be updated. An index that is older must be rebuilt.
     pub epoch: i64,
 }
 
@@ -19,17 +19,17 @@ impl FromRow for OwnerState {
     }
 }
 
-/// The state of an owner's memories; `None` if the owner has none.
+/// Returns the versions of an owner's memories; `None` for an unknown owner.
 pub fn state(tx: &mut Tx<'_>, name: &str) -> Result<Option<OwnerState>, StoreError> {
     tx.optional("SELECT no, change, epoch FROM owner WHERE name = ?1", params![name])
 }
 
-/// The number of an owner.
+/// Returns the number of an owner; `None` for an unknown owner.
 pub fn number(tx: &mut Tx<'_>, name: &str) -> Result<Option<i64>, StoreError> {
     tx.optional("SELECT no FROM owner WHERE name = ?1", params![name])
 }
 
-/// The number of an owner, a new one if the owner has none.
+/// Returns the number of an owner. Inserts an unknown owner.
 pub fn number_or_new(tx: &mut Tx<'_>, name: &str) -> Result<i64, StoreError> {
     match number(tx, name)? {
         Some(no) => Ok(no),
@@ -37,12 +37,12 @@ pub fn number_or_new(tx: &mut Tx<'_>, name: &str) -> Result<i64, StoreError> {
     }
 }
 
-/// Counts a change of the owner's memories.
+/// Increments the change counter of an owner and returns it.
 pub fn next_change(tx: &mut Tx<'_>, no: i64) -> Result<i64, StoreError> {
     tx.one("UPDATE owner SET change = change + 1 WHERE no = ?1 RETURNING change", params![no])
 }
 
-/// Makes every index of the owner's memories start again.
+/// Forces every index of the owner's memories to be rebuilt.
 pub fn start_epoch(tx: &mut Tx<'_>, no: i64) -> Result<(), StoreError> {
     tx.execute("UPDATE owner SET epoch = change WHERE no = ?1", params![no]).map(drop)
 }

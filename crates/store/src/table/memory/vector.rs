@@ -1,22 +1,22 @@
-//! Vectors of memories, and the embedder they come from.
+//! Vectors of memories, and the embedder that computed them.
 
 use crate::{FromRow, Row, StoreError, Tx, params};
 
-/// Memories that one read of changes gives at most.
+/// Maximum number of memories in one page of changes.
 const CHANGES_MAX: i64 = 1000;
 
-/// A change of a memory, for an index.
+/// A changed memory, as an index needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedMemory {
-    /// Its place in the file.
+    /// Row number in the file.
     pub seq: i64,
-    /// The change of the owner's memories that wrote it.
+    /// Number of the change that wrote the memory.
     pub change: i64,
-    /// False if it is superseded.
+    /// False if the memory is superseded.
     pub is_current: bool,
-    /// The number of words in the text.
+    /// Number of words in the text.
     pub words: i64,
-    /// The vector, if it has one.
+    /// The vector as little-endian 32-bit floats, if the memory has one.
     pub numbers: Option<Vec<u8>>,
 }
 
@@ -32,16 +32,16 @@ impl FromRow for ChangedMemory {
     }
 }
 
-/// A place in the changes of an owner's memories.
+/// Position in the list of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangePlace {
-    /// The change.
+    /// Number of the change.
     pub change: i64,
-    /// The place of the memory.
+    /// Row number of the memory.
     pub seq: i64,
 }
 
-/// The changes of an owner's memories after a place, in order; empty if there are no more.
+/// Returns the next changes of an owner's memories after a position, in order; empty if there are none.
 pub fn changes_after(
     tx: &mut Tx<'_>,
     owner: i64,
@@ -55,12 +55,12 @@ pub fn changes_after(
     )
 }
 
-/// The vector of a memory.
+/// Returns the vector of a memory.
 pub fn get(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
     tx.optional("SELECT numbers FROM vector WHERE seq = ?1", params![seq])
 }
 
-/// Stores the vector of a memory.
+/// Inserts or replaces the vector of a memory.
 pub fn put(tx: &mut Tx<'_>, seq: i64, numbers: &[u8]) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO vector (seq, numbers) VALUES (?1, ?2)
@@ -75,7 +75,7 @@ pub fn delete(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
     tx.execute("DELETE FROM vector WHERE seq = ?1", params![seq]).map(drop)
 }
 
-/// The name of the embedder that made the vectors.
+/// Returns the name of the embedder that computed the vectors.
 pub fn space(tx: &mut Tx<'_>) -> Result<Option<String>, StoreError> {
     tx.optional("SELECT value FROM meta WHERE key = 'space'", params![])
 }

@@ -1,4 +1,4 @@
-//! Answers on their way out. Their outcome is not the run's.
+//! Deliveries of run results to channels. A failed delivery does not change the outcome of the run.
 
 use provost_core::{DeliveryId, MessageId, RunId, Timestamp};
 
@@ -6,62 +6,62 @@ use crate::transaction::filter::Filter;
 use crate::{Locked, StoreError, ToColumn, Tx, params};
 
 table! {
-    /// One answer for one target.
+    /// Delivery of a run's result to one target.
     DeliveryRow in "delivery" {
         /// The id.
         id: DeliveryId,
         /// The tenancy boundary.
         namespace: String,
-        /// The run whose answer it is.
+        /// The run whose result is delivered.
         run_id: RunId,
-        /// The channel it goes over.
+        /// The channel.
         channel: String,
-        /// Where it goes, as JSON.
+        /// The target within the channel, as JSON.
         target: String,
-        /// The key that lets the target see a repetition.
+        /// Idempotency key for the target.
         send_key: String,
-        /// Rises when an operator lets it be sent anew.
+        /// Number of the redrive; rises when an operator sends the delivery again.
         generation: u64,
-        /// What is sent.
+        /// The message to send.
         message_id: MessageId,
-        /// Where it stands.
+        /// State of the delivery.
         state: String,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u64,
-        /// When it is tried next.
+        /// Time of the next attempt.
         next_at: Timestamp,
-        /// When it is left to an operator.
+        /// Time after which the delivery becomes a dead letter.
         give_up_at: Timestamp,
-        /// Until when somebody is sending it.
+        /// Time until which a sender has claimed the delivery.
         claimed_until: Option<Timestamp>,
-        /// What the target answered.
+        /// Receipt of the target.
         receipt: Option<String>,
-        /// Why it did not work last time.
+        /// Error of the last attempt.
         last_error: Option<String>,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// Which deliveries to list.
+/// Criteria for listing deliveries; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryFilter {
-    /// In this state only.
+    /// State of the delivery.
     pub state: Option<String>,
-    /// Of this run only.
+    /// The run whose result is delivered.
     pub run: Option<RunId>,
-    /// Older than this one: the last of the page before.
+    /// Deliveries older than this one: the last delivery of the previous page.
     pub before: Option<DeliveryId>,
 }
 
-/// The delivery with the id.
+/// Returns the delivery with this id.
 pub fn get(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<DeliveryRow>, StoreError> {
     tx.optional(&DeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The delivery with the id, if it belongs to the namespace.
+/// Returns the delivery with this id, if it belongs to the namespace.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -71,18 +71,18 @@ pub fn find(
     tx.optional(&sql, params![namespace, id])
 }
 
-/// The delivery with the id, locked.
+/// Returns the delivery with this id, locked.
 pub fn lock(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<Locked<DeliveryRow>>, StoreError> {
     tx.lock(&DeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The deliveries of a run, oldest first.
+/// Returns the deliveries of a run, oldest first.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<DeliveryRow>, StoreError> {
     tx.all(&DeliveryRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
-/// Deliveries over one of the channels to look at now: due ones, and claims that ran out. The longest due come first.
-/// They are locked; rows that another transaction has locked are left out.
+/// Locks and returns deliveries over these channels that need an attempt now: due deliveries and expired claims. The
+/// longest overdue come first. Rows that another transaction has locked are skipped.
 pub fn lock_due(
     tx: &mut Tx<'_>,
     channels: &[String],
@@ -104,7 +104,7 @@ pub fn lock_due(
     tx.lock_all(&sql, &params)
 }
 
-/// Deliveries that nobody is sending and nobody may try any longer, locked.
+/// Locks and returns pending deliveries whose time for attempts has passed.
 pub fn lock_overdue(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<Locked<DeliveryRow>>, StoreError> {
     let sql = DeliveryRow::select(
         "WHERE state = 'pending' AND give_up_at <= ?1 ORDER BY next_at, id LIMIT ?2",
@@ -112,7 +112,7 @@ pub fn lock_overdue(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<Locked<DeliveryRo
     tx.lock_all(&sql, params![tx.now(), limit])
 }
 
-/// Deliveries of a namespace in one state, newest first: what an operator looks through.
+/// Returns deliveries of a namespace in one state, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -123,7 +123,7 @@ pub fn list(
     tx.all(&sql, params![namespace, state, limit])
 }
 
-/// Deliveries of a namespace, newest first.
+/// Returns deliveries of a namespace, newest first.
 pub fn page(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -138,7 +138,7 @@ pub fn page(
         .rows(tx, DeliveryRow::select, "id DESC", limit)
 }
 
-/// When the next delivery that nobody is sending is due.
+/// Returns the time of the next attempt of any unfinished delivery.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM delivery WHERE state IN ('pending', 'sending')";
     tx.one(sql, params![])

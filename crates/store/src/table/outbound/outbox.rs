@@ -1,39 +1,40 @@
-//! What must be told to the outside, written together with the change it tells of.
+//! The outbox: notifications of external systems, written in the same transaction as the change that they report.
 
 use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One thing to tell.
+    /// A notification.
     OutboxRow in "outbox" {
-        /// The id, by which a receiver sees a repetition.
+        /// The id, by which receivers recognize a repetition.
         id: String,
         /// The tenancy boundary.
         namespace: String,
-        /// Whom it concerns.
+        /// Topic of the notification.
         topic: String,
-        /// What to tell, as JSON.
+        /// The notification, as JSON.
         body: String,
-        /// When it may be told.
+        /// Time from which the notification may be sent.
         available: Timestamp,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u64,
-        /// Until when somebody is telling it.
+        /// Time until which a sender has claimed the notification.
         claimed_until: Option<Timestamp>,
-        /// When it was told.
+        /// Time at which the notification was sent.
         done: Option<Timestamp>,
-        /// Why it did not work last time.
+        /// Error of the last attempt.
         last_error: Option<String>,
     }
 }
 
-/// The row with the id.
+/// Returns the notification with this id.
 pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<OutboxRow>, StoreError> {
     tx.optional(&OutboxRow::select("WHERE id = ?1"), params![id])
 }
 
-/// Takes up to `limit` rows to tell, until `until`; whoever dies meanwhile leaves them to the next.
+/// Claims up to `limit` notifications until `until`. If the sender crashes, another sender can claim them after that
+/// time.
 pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<OutboxRow>, StoreError> {
     let sql = format!(
         "UPDATE outbox SET claimed_until = ?2, tries = tries + 1 WHERE id IN (
@@ -48,7 +49,7 @@ pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<Outbox
     Ok(rows)
 }
 
-/// Notes that the row was told; the first time counts.
+/// Records that the notification was sent; the first time is kept.
 pub fn done(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE outbox SET done = ?2, claimed_until = NULL, last_error = NULL WHERE id = ?1 AND done IS NULL",
@@ -57,7 +58,8 @@ pub fn done(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Notes that the try with the number `tries` did not work, and when to try again; a later claim of the row is left as it is.
+/// Records the failure of attempt `tries` and the time of the next attempt. Does nothing if a later attempt has
+/// claimed the notification.
 pub fn retry(
     tx: &mut Tx<'_>,
     id: &str,
@@ -73,7 +75,8 @@ pub fn retry(
     .map(drop)
 }
 
-/// Forgets up to `limit` rows that were told before `told`, or that nobody took since `untold`.
+/// Removes up to `limit` notifications that were sent before `told` or that are unsent and available since before
+/// `untold`. Returns their number.
 pub fn sweep(
     tx: &mut Tx<'_>,
     told: Timestamp,

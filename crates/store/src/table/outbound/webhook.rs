@@ -1,35 +1,35 @@
-//! Webhooks: addresses that are told what happens in a namespace.
+//! Webhooks: URLs that receive the events of a namespace.
 
 use provost_core::{Timestamp, WebhookId};
 
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One address.
+    /// A webhook.
     WebhookRow in "webhook" {
         /// The id.
         id: WebhookId,
         /// The tenancy boundary.
         namespace: String,
-        /// Where to.
+        /// URL that receives the events.
         url: String,
-        /// The kinds of events it is told of, as JSON; all if none are named.
+        /// Event kinds to send, as JSON; an empty list means all kinds.
         kinds: String,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// Since when it is told nothing.
+        /// Time at which the webhook was disabled; `None` if it is enabled.
         disabled: Option<Timestamp>,
-        /// Posts were made for everything up to this position of the log.
+        /// Position in the event log up to which webhook deliveries were created.
         cursor_pos: u64,
     }
 }
 
-/// The webhook with the id.
+/// Returns the webhook with this id.
 pub fn get(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
     tx.optional(&WebhookRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The webhook with the id, if it belongs to the namespace.
+/// Returns the webhook with this id, if it belongs to the namespace.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -39,7 +39,7 @@ pub fn find(
     tx.optional(&sql, params![namespace, id])
 }
 
-/// The webhooks of a namespace, oldest first, after the id `after`.
+/// Returns the webhooks of a namespace, oldest first, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -51,29 +51,29 @@ pub fn list(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// The webhooks of all namespaces that are told something.
+/// Returns the enabled webhooks of all namespaces.
 pub fn enabled(tx: &mut Tx<'_>) -> Result<Vec<WebhookRow>, StoreError> {
     tx.all(&WebhookRow::select("WHERE disabled IS NULL ORDER BY id"), params![])
 }
 
-/// The webhook with the id, locked.
+/// Returns the webhook with this id, locked.
 pub fn lock(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<Locked<WebhookRow>>, StoreError> {
     tx.lock(&WebhookRow::select("WHERE id = ?1"), params![id])
 }
 
-/// How many webhooks a namespace has.
+/// Returns the number of webhooks of a namespace.
 pub fn count(tx: &mut Tx<'_>, namespace: &str) -> Result<u64, StoreError> {
     tx.one("SELECT count(*) FROM webhook WHERE namespace = ?1", params![namespace])
 }
 
-/// Moves the cursor of a webhook, unless somebody else has moved it or the webhook is told nothing any more.
+/// Moves the cursor of a webhook. Returns false if another process moved it first or the webhook is disabled.
 pub fn advance(tx: &mut Tx<'_>, id: WebhookId, from: u64, to: u64) -> Result<bool, StoreError> {
     let sql =
         "UPDATE webhook SET cursor_pos = ?3 WHERE id = ?1 AND cursor_pos = ?2 AND disabled IS NULL";
     Ok(tx.execute_fenced(sql, params![id, from, to])? == 1)
 }
 
-/// Removes a webhook with its posts.
+/// Removes a webhook and its deliveries.
 pub fn remove(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM webhook_post WHERE webhook_id = ?1", params![id])?;
     tx.execute("DELETE FROM webhook WHERE id = ?1", params![id]).map(drop)

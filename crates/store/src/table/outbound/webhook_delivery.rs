@@ -1,66 +1,66 @@
-//! Events on their way to webhooks.
+//! Deliveries of events to webhooks.
 
-use provost_core::{Timestamp, WebhookId, WebhookPostId};
+use provost_core::{Timestamp, WebhookDeliveryId, WebhookId};
 
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One event for one address.
+    /// Delivery of one event to one webhook.
     WebhookPostRow in "webhook_post" {
-        /// The id, by which the address sees a repetition.
-        id: WebhookPostId,
+        /// The id, by which the receiver recognizes a repetition.
+        id: WebhookDeliveryId,
         /// The webhook.
         webhook_id: WebhookId,
         /// The tenancy boundary.
         namespace: String,
-        /// The event: its run and its number.
+        /// The event: its run id and sequence number.
         event_key: String,
-        /// What is sent.
+        /// The request body.
         body: String,
-        /// Where it stands.
+        /// State of the delivery.
         state: String,
-        /// How often it was tried.
+        /// Number of attempts.
         tries: u64,
-        /// When it is tried next; while it is being sent, when the claim ends.
+        /// Time of the next attempt; during an attempt, the end of the claim.
         next_at: Timestamp,
-        /// When it is given up.
+        /// Time after which the delivery fails.
         give_up_at: Timestamp,
-        /// Until when somebody is sending it.
+        /// Time until which a sender has claimed the delivery.
         claimed_until: Option<Timestamp>,
-        /// What the address last answered.
+        /// HTTP status of the last response.
         last_status: Option<u64>,
-        /// Why it did not work last time.
+        /// Error of the last attempt.
         last_error: Option<String>,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// Which posts to list.
+/// Criteria for listing webhook deliveries; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct PostFilter {
-    /// In this state only.
+    /// State of the delivery.
     pub state: Option<String>,
-    /// Older than this one: the last of the page before.
-    pub before: Option<WebhookPostId>,
+    /// Deliveries older than this one: the last delivery of the previous page.
+    pub before: Option<WebhookDeliveryId>,
 }
 
-/// The post with the id.
-pub fn get(tx: &mut Tx<'_>, id: WebhookPostId) -> Result<Option<WebhookPostRow>, StoreError> {
+/// Returns the delivery with this id.
+pub fn get(tx: &mut Tx<'_>, id: WebhookDeliveryId) -> Result<Option<WebhookPostRow>, StoreError> {
     tx.optional(&WebhookPostRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The post with the id, locked.
+/// Returns the delivery with this id, locked.
 pub fn lock(
     tx: &mut Tx<'_>,
-    id: WebhookPostId,
+    id: WebhookDeliveryId,
 ) -> Result<Option<Locked<WebhookPostRow>>, StoreError> {
     tx.lock(&WebhookPostRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The posts of a webhook, newest first.
+/// Returns the deliveries of a webhook, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     webhook_id: WebhookId,
@@ -75,8 +75,8 @@ pub fn list(
     tx.all(&sql, params![webhook_id, state, before, limit])
 }
 
-/// The posts of a webhook to send now: due ones, and those whose sender was lost. The longest due come first. They are locked;
-/// rows that another transaction has locked are left out.
+/// Locks and returns deliveries of a webhook that need an attempt now: due deliveries and expired claims. The longest
+/// overdue come first. Rows that another transaction has locked are skipped.
 pub fn lock_due(
     tx: &mut Tx<'_>,
     webhook_id: WebhookId,
@@ -89,7 +89,7 @@ pub fn lock_due(
     tx.lock_all(&sql, params![webhook_id, tx.now(), limit])
 }
 
-/// How many posts of a webhook are being sent.
+/// Returns the number of deliveries of a webhook with an attempt in flight.
 pub fn sending(tx: &mut Tx<'_>, webhook_id: WebhookId) -> Result<u64, StoreError> {
     tx.one(
         "SELECT count(*) FROM webhook_post
@@ -98,7 +98,7 @@ pub fn sending(tx: &mut Tx<'_>, webhook_id: WebhookId) -> Result<u64, StoreError
     )
 }
 
-/// When the next post of a webhook that is told something is due.
+/// Returns the time of the next attempt for any enabled webhook.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.one(
         "SELECT min((SELECT min(p.next_at) FROM webhook_post p
@@ -108,7 +108,7 @@ pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     )
 }
 
-/// Removes up to `limit` posts that were settled before `before`.
+/// Removes up to `limit` deliveries that were delivered or failed before `before`, and returns their number.
 pub fn sweep(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM webhook_post WHERE id IN (

@@ -1,25 +1,25 @@
-//! Ceilings across classes: how many runs of a namespace, a pool or a credential may work at once.
+//! Concurrency limits across execution classes, for a namespace, a pool or a credential.
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One ceiling.
+    /// A concurrency limit.
     CeilingRow in "ceiling" {
-        /// What it limits: `namespace:<name>`, `pool:<name>` or `credential:<name>`.
+        /// Scope of the limit: `namespace:<name>`, `pool:<name>` or `credential:<name>`.
         scope: String,
-        /// How many may work at once.
+        /// Maximum number of running runs.
         desired: u64,
-        /// How many work now.
+        /// Number of running runs.
         running: u64,
     }
 }
 
-/// The ceiling of the scope.
+/// Returns the limit of a scope, if it has one.
 pub fn get(tx: &mut Tx<'_>, scope: &str) -> Result<Option<CeilingRow>, StoreError> {
     tx.optional(&CeilingRow::select("WHERE scope = ?1"), params![scope])
 }
 
-/// Sets how many may work at once; what works already goes on.
+/// Sets the limit of a scope. Running runs continue.
 pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO ceiling (scope, desired) VALUES (?1, ?2)
@@ -29,8 +29,8 @@ pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError>
     .map(drop)
 }
 
-/// Takes a place below each of the ceilings of a run, as far as they have one; false if one of them is full. A scope without a
-/// ceiling takes everything.
+/// Acquires a slot of each of the run's two scopes. Returns false, and acquires none, if one of them is full. A scope
+/// without a limit is never full.
 pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreError> {
     let ceilings = CeilingRow::select("WHERE scope IN (?1, ?2) ORDER BY scope");
     let ceilings = tx.lock_all::<CeilingRow>(&ceilings, params![one, other])?;
@@ -44,7 +44,7 @@ pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreEr
     Ok(true)
 }
 
-/// Gives the places back.
+/// Releases the slots of both scopes.
 pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE ceiling SET running = running - 1 WHERE scope IN (?1, ?2)",
@@ -53,17 +53,17 @@ pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreE
     .map(drop)
 }
 
-/// Every ceiling, by scope.
+/// Returns all limits, sorted by scope.
 pub fn list(tx: &mut Tx<'_>) -> Result<Vec<CeilingRow>, StoreError> {
     tx.all(&CeilingRow::select("ORDER BY scope"), params![])
 }
 
-/// Takes the ceiling away; false if there was none.
+/// Removes the limit of a scope. Returns false if the scope had none.
 pub fn remove(tx: &mut Tx<'_>, scope: &str) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM ceiling WHERE scope = ?1", params![scope])? == 1)
 }
 
-/// Counts again how many runs work below each ceiling; true if a counter was wrong.
+/// Corrects the counters of running runs. Returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     let wrong = CeilingRow::select(
         "WHERE running <> (SELECT count(*) FROM run WHERE run.phase = 'leased'
@@ -71,7 +71,8 @@ pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     );
     let wrong = tx.lock_all::<CeilingRow>(&wrong, params![])?;
     for ceiling in &wrong {
-        // A claim or an end that was under way has changed the row before its lock was free, so this counts it.
+        // A concurrent claim or end of a run changed the row before this lock was granted, so this statement counts
+        // it.
         let sql = "UPDATE ceiling SET running = (SELECT count(*) FROM run WHERE run.phase = 'leased'
                      AND ?1 IN ('namespace:' || run.namespace, 'pool:' || run.pool)) WHERE scope = ?1";
         tx.execute(sql, params![ceiling.scope])?;

@@ -1,62 +1,63 @@
-//! Execution classes: runs that look the same to the scheduler share one budget of concurrency.
+//! Execution classes: groups of runs that share a concurrency limit and a circuit breaker.
 
 use provost_core::Timestamp;
 
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One class.
+    /// An execution class.
     ExecClassRow in "exec_class" {
-        /// The key, made of everything that tells classes apart.
+        /// The key, built from all attributes that distinguish classes.
         key: String,
         /// The tenancy boundary.
         namespace: String,
-        /// The agent, if it has a class of its own.
+        /// The agent, if the class belongs to one agent.
         agent: Option<String>,
         /// The lane within the agent.
         lane: Option<String>,
-        /// The workers that serve it.
+        /// The pool of workers that serve the class.
         pool: String,
-        /// How many runs may work at once.
+        /// Maximum number of running runs.
         desired: u64,
-        /// How many work now.
+        /// Number of running runs.
         running: u64,
-        /// What the breaker says.
+        /// State of the circuit breaker.
         health: String,
-        /// The recent failures, as JSON.
+        /// Recent failures, as JSON.
         failures: String,
-        /// When an open breaker lets one attempt through.
+        /// Time at which an open breaker allows a probe.
         probe_at: Option<Timestamp>,
-        /// When the class was served last; the one that waited longest is next.
+        /// Ordering key of the last claim. The least recently served class is next.
         turn: u64,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// The class with the key.
+/// Returns the class with this key.
 pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreError> {
     tx.optional(&ExecClassRow::select("WHERE key = ?1"), params![key])
 }
 
-/// The class with the key, locked.
+/// Returns the class with this key, locked.
 pub fn lock(tx: &mut Tx<'_>, key: &str) -> Result<Option<Locked<ExecClassRow>>, StoreError> {
     tx.lock(&ExecClassRow::select("WHERE key = ?1"), params![key])
 }
 
-/// Counts a run that begins (`1`) or ends (`-1`) in a class.
+/// Adjusts the number of running runs: `1` for a run that starts, `-1` for a run that ends.
 pub fn count(tx: &mut Tx<'_>, key: &str, change: i64) -> Result<(), StoreError> {
     let sql = "UPDATE exec_class SET running = CASE WHEN running + ?2 < 0 THEN 0 ELSE running + ?2 END WHERE key = ?1";
     tx.execute_fenced(sql, params![key, change]).map(drop)
 }
 
-/// Inserts the class unless there is one with its key, and returns the stored one.
+/// Inserts the class unless its key exists, and returns the stored row.
 pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
     class.insert_new(tx)?;
     tx.one(&ExecClassRow::select("WHERE key = ?1"), params![class.key])
 }
 
-/// Takes a place in a class that has one and has not failed lately; false if it is not as simple as that.
+/// Acquires a slot of a class without recent failures. Returns false if the class is full, has recent failures or
+/// waits for a probe; the caller must then decide with the locked row.
 pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running + 1, turn = ?2, updated = ?3
@@ -66,7 +67,8 @@ pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
     Ok(changed == 1)
 }
 
-/// Gives a place back in a class that has not failed lately; false if it is not as simple as that.
+/// Releases a slot of a class without recent failures. Returns false if the class has recent failures or waits for a
+/// probe; the caller must then decide with the locked row.
 pub fn release(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running - 1, updated = ?2
@@ -76,7 +78,7 @@ pub fn release(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
     Ok(changed == 1)
 }
 
-/// The classes of a namespace, by key, after the key `after`.
+/// Returns the classes of a namespace, sorted by key, after the key `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -87,7 +89,7 @@ pub fn list(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// The class with the key, if it belongs to the namespace.
+/// Returns the class with this key, if it belongs to the namespace.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -96,7 +98,7 @@ pub fn find(
     tx.optional(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
 }
 
-/// The class with the key, locked, if it belongs to the namespace.
+/// Returns the class with this key, locked, if it belongs to the namespace.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -105,7 +107,7 @@ pub fn lock_in(
     tx.lock(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
 }
 
-/// Counts again how many runs of each class work; true if a counter was wrong.
+/// Corrects the counters of running runs. Returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     let wrong = ExecClassRow::select(
         "WHERE running <> (
@@ -113,7 +115,8 @@ pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     );
     let wrong = tx.lock_all::<ExecClassRow>(&wrong, params![])?;
     for class in &wrong {
-        // A claim or an end that was under way has changed the row before its lock was free, so this counts it.
+        // A concurrent claim or end of a run changed the row before this lock was granted, so this statement counts
+        // it.
         let sql = "UPDATE exec_class SET running = (
                      SELECT count(*) FROM run WHERE run.class_key = ?1 AND run.phase = 'leased') WHERE key = ?1";
         tx.execute(sql, params![class.key])?;

@@ -1,19 +1,19 @@
-//! Runs whose time is over. Whoever is asked to end is not told twice.
+//! Runs whose deadline has passed. A run with a cancellation request is not listed again.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
-/// Runs whose time is over and that nobody has told, the longest first.
+/// Returns runs whose deadline has passed and that have no cancellation request, earliest deadline first.
 pub fn over(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunId>, StoreError> {
-    // Written like the index `run_deadline`, which only so is used.
+    // SQLite uses the index `run_deadline` only for exactly this condition.
     let sql = "SELECT id FROM run
                 WHERE deadline IS NOT NULL AND phase <> 'done' AND cancel_requested IS NULL AND deadline <= ?1
                 ORDER BY deadline LIMIT ?2";
     tx.all(sql, params![tx.now(), limit])
 }
 
-/// When the time of the next run is over.
+/// Returns the next deadline of a run without a cancellation request.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.one(
         "SELECT min(deadline) FROM run
@@ -22,7 +22,7 @@ pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     )
 }
 
-/// Gives a run more time; a later deadline stays.
+/// Extends the deadline of a run; a later deadline is kept.
 pub fn postpone(tx: &mut Tx<'_>, run: RunId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE run SET deadline = ?2 WHERE id = ?1 AND deadline < ?2";
     tx.execute_fenced(sql, params![run, until]).map(drop)

@@ -1,11 +1,11 @@
-//! Schedules: commands that come at their times.
+//! Schedules, which submit a command at given times.
 
 use provost_core::{TaskId, Timestamp};
 
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One schedule.
+    /// A schedule.
     ScheduleRow in "schedule" {
         /// The tenancy boundary.
         namespace: String,
@@ -13,40 +13,40 @@ table! {
         id: String,
         /// The times, as JSON.
         timing: String,
-        /// The time zone of the times.
+        /// Time zone of the times.
         zone: String,
-        /// What is asked for each time, as JSON.
+        /// The command to submit, as JSON.
         command: String,
-        /// What happens to times that were missed.
+        /// Policy for missed times.
         catch_up: String,
-        /// What happens while the last one still runs.
+        /// Policy for a time at which the previous task has not ended.
         overlap: String,
-        /// The longest delay that spreads schedules with equal times.
+        /// Maximum random delay, in milliseconds. Spreads schedules with equal times.
         jitter_ms: u64,
-        /// The next time, its delay included.
+        /// The next time, including the random delay; `None` if there is none.
         next_at: Option<Timestamp>,
-        /// It is not switched off.
+        /// False if the schedule is disabled.
         active: bool,
-        /// The last time it asked for something.
+        /// Time of the last submission.
         last_at: Option<Timestamp>,
-        /// The task it asked for then.
+        /// The last submitted task.
         last_task_id: Option<TaskId>,
-        /// Why it could not ask last time.
+        /// Error of the last attempt, if it failed.
         last_error: Option<String>,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// The schedule with the id.
+/// Returns the schedule with this id.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<ScheduleRow>, StoreError> {
     let sql = ScheduleRow::select("WHERE namespace = ?1 AND id = ?2");
     tx.optional(&sql, params![namespace, id])
 }
 
-/// The schedule with the id, locked.
+/// Returns the schedule with this id, locked.
 pub fn lock(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -55,7 +55,7 @@ pub fn lock(
     tx.lock(&ScheduleRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
 }
 
-/// The schedules of a namespace, by id, after the id `after`.
+/// Returns the schedules of a namespace, sorted by id, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -66,7 +66,7 @@ pub fn list(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// Schedules whose time has come, the longest due first.
+/// Returns due schedules, the longest overdue first.
 pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<ScheduleRow>, StoreError> {
     let sql = ScheduleRow::select(
         "WHERE active = 1 AND next_at IS NOT NULL AND next_at <= ?1 ORDER BY next_at LIMIT ?2",
@@ -74,13 +74,14 @@ pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<ScheduleRow>, StoreError> 
     tx.all(&sql, params![tx.now(), limit])
 }
 
-/// When the next schedule is due.
+/// Returns the time at which the next schedule is due.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM schedule WHERE active = 1 AND next_at IS NOT NULL";
     tx.one(sql, params![])
 }
 
-/// Moves a schedule from the time it was read with to its next one; false if somebody else did, or changed it.
+/// Moves a schedule from the time in `schedule` to its next time. Returns false if another process moved or changed
+/// it first.
 pub fn advance(
     tx: &mut Tx<'_>,
     schedule: &ScheduleRow,
@@ -94,7 +95,7 @@ pub fn advance(
     Ok(changed == 1)
 }
 
-/// Notes what a schedule has asked for, or why it could not; nothing that was not told is forgotten.
+/// Records a submitted task, or the error of a failed attempt. After a failure, the last submission stays recorded.
 pub fn fired(
     tx: &mut Tx<'_>,
     schedule: &ScheduleRow,
@@ -110,7 +111,7 @@ pub fn fired(
     .map(drop)
 }
 
-/// Forgets a schedule; false if there was none.
+/// Deletes a schedule. Returns false if it does not exist.
 pub fn delete(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<bool, StoreError> {
     let sql = "DELETE FROM schedule WHERE namespace = ?1 AND id = ?2";
     Ok(tx.execute(sql, params![namespace, id])? == 1)

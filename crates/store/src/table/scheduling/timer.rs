@@ -1,32 +1,32 @@
-//! Timers: everything that happens by itself at its time.
+//! Timers: actions that the engine performs at a given time.
 
 use provost_core::Timestamp;
 
 use crate::{StoreError, Tx, params};
 
-/// Kind of the timer that ends waiting for child runs.
+/// Kind of the timer that times out the wait for child runs.
 pub const CHILD_WAIT: &str = "child_wait";
 
 table! {
-    /// One timer. It is removed by whoever lets it fire, in the same transaction.
+    /// A timer. The transaction that lets it fire also removes it.
     TimerRow in "timer" {
-        /// What happens.
+        /// The action.
         kind: String,
-        /// To what.
+        /// The subject of the action, for example a run id.
         subject as "ref": String,
-        /// When.
+        /// Time at which the timer fires.
         fire_at: Timestamp,
-        /// When it was set.
+        /// Time at which the timer was set.
         created: Timestamp,
     }
 }
 
-/// The timer of the kind for the subject.
+/// Returns the timer of this kind for the subject.
 pub fn get(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<Option<TimerRow>, StoreError> {
     tx.optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
 }
 
-/// Sets the timer, or moves it if it was set.
+/// Sets the timer, or moves it if it is set.
 pub fn set(
     tx: &mut Tx<'_>,
     kind: &str,
@@ -41,7 +41,7 @@ pub fn set(
     .map(drop)
 }
 
-/// Removes the timer; false if it was not set.
+/// Removes the timer. Returns false if it was not set.
 pub fn clear(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<bool, StoreError> {
     Ok(tx.execute("DELETE FROM timer WHERE kind = ?1 AND ref = ?2", params![kind, subject])? == 1)
 }
@@ -53,13 +53,13 @@ pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 3], subject: &str) -> Result<(),
     tx.execute(sql, params![subject, a, b, c]).map(drop)
 }
 
-/// Timers whose time has come, the longest due first.
+/// Returns due timers, the longest overdue first.
 pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<TimerRow>, StoreError> {
     let sql = TimerRow::select("WHERE fire_at <= ?1 ORDER BY fire_at, kind, ref LIMIT ?2");
     tx.all(&sql, params![tx.now(), limit])
 }
 
-/// When the next timer fires.
+/// Returns the time at which the next timer fires.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     tx.one("SELECT min(fire_at) FROM timer", params![])
 }

@@ -1,62 +1,63 @@
-//! Running nodes, each with the lock file that proves it alive.
+//! Workers, each with the lock file that proves it alive.
 
 use provost_core::{Timestamp, WorkerId};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One node.
+    /// A worker.
     WorkerRow in "worker" {
         /// The id, used by one process only.
         id: WorkerId,
-        /// The machine.
+        /// Name of the machine.
         host: String,
-        /// The process.
+        /// Process id.
         pid: u64,
-        /// The build it runs.
+        /// Format version of the worker's build; the worker claims only runs with a `min_build` up to it.
         build: u64,
-        /// The lock it holds while it lives.
+        /// Path of the lock file that the worker holds while it runs.
         lock_path: String,
-        /// When it was started.
+        /// Time of the start.
         started: Timestamp,
-        /// When it last said a word.
+        /// Time of the last heartbeat.
         seen: Timestamp,
-        /// When it ended, or was found dead.
+        /// Time at which the worker stopped or was found dead.
         stopped: Option<Timestamp>,
-        /// Which runs it takes.
+        /// Pool of runs that the worker claims.
         pool: String,
-        /// Runs that it carries at once.
+        /// Maximum number of concurrent runs.
         capacity: u64,
-        /// The sessions it serves as a JSON list of namespace and session; all of them if there is none.
+        /// The sessions that the worker serves, as a JSON list of pairs of namespace and session; `None` for all
+        /// sessions.
         focus: Option<String>,
-        /// It begins nothing before, because the service crashed again and again.
+        /// Time before which the worker does not claim runs, set after repeated crashes of the service.
         idle_until: Option<Timestamp>,
-        /// When it was told to stop: it begins nothing more.
+        /// Time at which the worker started to drain. A draining worker claims no more runs.
         draining: Option<Timestamp>,
     }
 }
 
-/// The node with the id.
+/// Returns the worker with this id.
 pub fn get(tx: &mut Tx<'_>, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
     tx.optional(&WorkerRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The nodes that have not ended as far as is known, oldest first.
+/// Returns the workers that have not stopped, oldest first. They include crashed workers that were not detected yet.
 pub fn live(tx: &mut Tx<'_>) -> Result<Vec<WorkerRow>, StoreError> {
     tx.all(&WorkerRow::select("WHERE stopped IS NULL ORDER BY id"), params![])
 }
 
-/// Notes that a node is there.
+/// Records a heartbeat.
 pub fn seen(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE worker SET seen = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
 }
 
-/// Notes which sessions a node serves.
+/// Sets the sessions that a worker serves, as JSON.
 pub fn focus(tx: &mut Tx<'_>, id: WorkerId, focus: &str) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE worker SET focus = ?2 WHERE id = ?1", params![id, focus]).map(drop)
 }
 
-/// Notes that a node begins nothing more.
+/// Records that a worker is draining.
 pub fn drain(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE worker SET draining = ?2 WHERE id = ?1 AND draining IS NULL",
@@ -65,7 +66,7 @@ pub fn drain(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Notes that a node has ended; false if that was known.
+/// Records that a worker has stopped. Returns false if this was recorded before.
 pub fn stop(tx: &mut Tx<'_>, id: WorkerId) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE worker SET stopped = ?2 WHERE id = ?1 AND stopped IS NULL",

@@ -1,4 +1,4 @@
-//! Large bodies, stored once under the hash of what they hold.
+//! Large texts and other bytes, stored once under the hash of their content.
 
 use provost_core::Timestamp;
 use sha2::{Digest, Sha256};
@@ -6,32 +6,33 @@ use sha2::{Digest, Sha256};
 use crate::error::Rule;
 use crate::{StoreError, Tx, params};
 
-/// The largest blob.
+/// Maximum size of a blob before compression, in bytes.
 pub const BLOB_BYTES_MAX: usize = 256 << 20;
 
-/// The compression level: higher ones cost more time than they save in bytes.
+/// Compression level. Higher levels cost more time than they save in size.
 const LEVEL: i32 = 3;
 
-/// A blob that is stored again is made young again if it is older than this, so that a sweep cannot meet it.
+/// Age above which storing an existing blob renews its time of creation, so that garbage collection does not remove
+/// it in the meantime.
 const TOUCH_AFTER_MS: i64 = 60 * 60 * 1000;
 
 table! {
-    /// One blob as it is stored.
+    /// A stored blob.
     BlobRow in "blob" {
-        /// SHA-256 of the plain bytes, in hex.
+        /// SHA-256 of the uncompressed bytes, in hex.
         hash: String,
-        /// How many plain bytes it holds.
+        /// Number of uncompressed bytes.
         size: u64,
-        /// How it is packed: `raw` or `zstd`.
+        /// Encoding of the data: `raw` or `zstd`.
         encoding: String,
-        /// The packed bytes.
+        /// The encoded bytes.
         data: Vec<u8>,
-        /// When it was last stored.
+        /// Time at which the blob was stored, renewed at most once an hour.
         created: Timestamp,
     }
 }
 
-/// Bytes made ready for storing: hashed and packed, which is better done outside of a transaction.
+/// Hashed and compressed bytes, ready for storage. Compress outside of a transaction, because it takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
     hash: String,
@@ -41,7 +42,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Hashes and packs the bytes.
+    /// Hashes and compresses the bytes. Fails if they exceed [`BLOB_BYTES_MAX`].
     pub fn new(plain: &[u8]) -> Result<Self, StoreError> {
         if plain.len() > BLOB_BYTES_MAX {
             let detail = format!("a body of {} bytes; the limit is {BLOB_BYTES_MAX}", plain.len());
@@ -54,13 +55,13 @@ impl Packed {
         Ok(Self { hash: hash(plain), size: plain.len() as u64, encoding, data })
     }
 
-    /// The hash under which it is stored.
+    /// The hash under which the blob is stored.
     pub fn hash(&self) -> &str {
         &self.hash
     }
 }
 
-/// Stores the bytes unless they are there already.
+/// Stores the blob unless it exists.
 pub fn put(tx: &mut Tx<'_>, packed: &Packed) -> Result<(), StoreError> {
     let Packed { hash, size, encoding, data } = packed;
     tx.execute(
@@ -71,13 +72,13 @@ pub fn put(tx: &mut Tx<'_>, packed: &Packed) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// The plain bytes stored under the hash.
+/// Returns the uncompressed bytes of a blob.
 pub fn get(tx: &mut Tx<'_>, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let row: Option<BlobRow> = tx.optional(&BlobRow::select("WHERE hash = ?1"), params![hash])?;
     row.map(|row| unpack(&row)).transpose()
 }
 
-/// Removes up to `limit` blobs that nothing refers to and that were last stored before `before`.
+/// Removes up to `limit` unreferenced blobs that were last stored before `before`, and returns their number.
 pub fn sweep(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, StoreError> {
     tx.execute(
         "DELETE FROM blob WHERE hash IN (
@@ -91,7 +92,7 @@ pub fn sweep(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, Stor
     )
 }
 
-/// Unpacks a blob and makes sure that it is what its hash says.
+/// Decompresses a blob and verifies its hash.
 pub(crate) fn unpack(row: &BlobRow) -> Result<Vec<u8>, StoreError> {
     let damaged =
         |what: String| StoreError::Damaged { detail: format!("blob {}: {what}", row.hash) };

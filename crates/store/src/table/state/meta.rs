@@ -1,31 +1,33 @@
-//! Facts about the database itself.
+//! Properties of the database itself.
 
 use crate::{StoreError, Tx, params};
 
-/// Epochs of one generation are below this; it leaves room for two million restores in exact JSON numbers.
+/// Number of epochs in a generation. Two million restores fit into the exact range of JSON numbers.
 const EPOCHS_PER_GENERATION: u64 = 1 << 32;
 
 table! {
-    /// One fact.
+    /// A property of the database.
     MetaRow in "meta" {
-        /// What it is about.
+        /// Name of the property.
         key: String,
-        /// The fact.
+        /// Value of the property.
         value: String,
     }
 }
 
-/// How often the database was restored. Whoever worked on it before belongs to an older generation.
+/// Returns the generation: the number of restores. A worker that used the database before a restore belongs to an
+/// older generation.
 pub fn generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     number(tx, "generation")
 }
 
-/// Up to this position events may have been removed from the log: whoever reads on from before it may have missed some.
+/// Returns the position up to which events may have been removed from the log. A client with an earlier cursor may
+/// have missed events.
 pub fn log_floor(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     number(tx, "log_floor")
 }
 
-/// Notes up to which position events were removed.
+/// Records the position up to which events were removed; a higher floor is kept.
 pub(crate) fn raise_log_floor(tx: &mut Tx<'_>, pos: u64) -> Result<(), StoreError> {
     let sql = "UPDATE meta SET value = ?1 WHERE key = 'log_floor' AND CAST(value AS BIGINT) < ?2";
     tx.execute_fenced(sql, params![pos.to_string(), pos]).map(drop)
@@ -38,12 +40,12 @@ fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {
         .map_err(|error| StoreError::Damaged { detail: format!("the {key} is `{value}`: {error}") })
 }
 
-/// The epoch at which new runs of this generation start: above every epoch of the generations before.
+/// Returns the epoch at which new runs of this generation start. It is above every epoch of earlier generations.
 pub fn epoch_floor(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     Ok(generation(tx)?.saturating_mul(EPOCHS_PER_GENERATION))
 }
 
-/// Starts a new generation: whatever was leased is lost, and no epoch of before is ever given out again.
+/// Starts a new generation: all leases are lost, and epochs start above every earlier epoch.
 pub(crate) fn next_generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     let generation = generation(tx)? + 1;
     tx.execute(
@@ -56,7 +58,7 @@ pub(crate) fn next_generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
         params![floor],
     )?;
     tx.execute("UPDATE session SET fence = ?1 WHERE fence < ?1", params![floor])?;
-    // Zero is long ago by every clock: the next sweep takes them over by the rules for lost leases.
+    // Zero is in the past for every clock, so the next pass over expired leases recovers these runs.
     tx.execute("UPDATE run SET lease_until = 0 WHERE phase = 'leased'", params![])?;
     tx.execute("UPDATE worker SET stopped = ?1 WHERE stopped IS NULL", params![tx.now()])?;
     Ok(generation)

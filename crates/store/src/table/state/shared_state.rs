@@ -1,42 +1,42 @@
-//! Values of the state that outlive a run, one row for each name.
+//! Values of shared state, which outlive a run. Each name has its own row.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One value.
+    /// A value of shared state.
     SharedStateRow in "shared_state" {
         /// The tenancy boundary.
         namespace: String,
         /// `session`, `user` or `app`.
         scope: String,
-        /// Which session or user; empty for everybody.
+        /// Id of the session or user; empty for the scope `app`.
         owner: String,
-        /// Its name inside the scope.
+        /// Name within the scope.
         name: String,
-        /// The value as JSON.
+        /// The value, as JSON.
         value: String,
-        /// The run that set it.
+        /// The run that set the value.
         run_id: RunId,
-        /// When it was set.
+        /// Time at which the value was set.
         updated: Timestamp,
     }
 }
 
-/// Whose values are meant.
+/// Identifies the owner of values.
 #[derive(Debug, Clone, Copy)]
 pub struct StateOwner<'a> {
     /// The tenancy boundary.
     pub namespace: &'a str,
     /// `session`, `user` or `app`.
     pub scope: &'a str,
-    /// The session or the user; empty for the scope `app`.
+    /// Id of the session or user; empty for the scope `app`.
     pub id: &'a str,
 }
 
 impl SharedStateRow {
-    /// Sets the value, whatever it was.
+    /// Inserts or replaces the value.
     pub fn put(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
         tx.execute(
             "INSERT INTO shared_state (namespace, scope, owner, name, value, run_id, updated)
@@ -57,7 +57,7 @@ impl SharedStateRow {
     }
 }
 
-/// What a run of a session and a user sees.
+/// Returns all values that a run of this session and user can read.
 pub fn seen_by(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -72,7 +72,7 @@ pub fn seen_by(
     tx.all(&sql, params![namespace, session, user])
 }
 
-/// The values of one owner, by name, after one.
+/// Returns the values of an owner, sorted by name, after the name `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     owner: StateOwner<'_>,
@@ -86,14 +86,14 @@ pub fn list(
     tx.all(&sql, params![owner.namespace, owner.scope, owner.id, after, limit])
 }
 
-/// Takes one value away; false if there was none.
+/// Removes a value. Returns false if it does not exist.
 pub fn remove(tx: &mut Tx<'_>, owner: StateOwner<'_>, name: &str) -> Result<bool, StoreError> {
     let sql =
         "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND name = ?4";
     Ok(tx.execute(sql, params![owner.namespace, owner.scope, owner.id, name])? == 1)
 }
 
-/// Takes everything away that an owner has. How many values it were.
+/// Removes all values of an owner and returns their number.
 pub fn forget(tx: &mut Tx<'_>, owner: StateOwner<'_>) -> Result<u64, StoreError> {
     let sql = "DELETE FROM shared_state WHERE namespace = ?1 AND scope = ?2 AND owner = ?3";
     tx.execute(sql, params![owner.namespace, owner.scope, owner.id])

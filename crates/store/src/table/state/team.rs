@@ -1,27 +1,27 @@
-//! Teams: what a run that leads one knows of it.
+//! State of teams.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// The team of one run.
+    /// The team of a run.
     TeamRow in "team" {
-        /// The run of its lead.
+        /// The run of the lead.
         run_id: RunId,
-        /// Its book, as JSON.
+        /// State of the team, as JSON.
         book: String,
-        /// When it changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// The team of a run.
+/// Returns the team of a lead's run.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<TeamRow>, StoreError> {
     tx.optional(&TeamRow::select("WHERE run_id = ?1"), params![run_id])
 }
 
-/// Stores the book of a run's team.
+/// Inserts or replaces the state of a team.
 pub fn put(tx: &mut Tx<'_>, row: &TeamRow) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO team (run_id, book, updated) VALUES (?1, ?2, ?3)

@@ -1,42 +1,42 @@
-//! Attempts: one try of a run by one worker, under one epoch.
+//! Attempts of runs: each is one try by one worker, under one epoch.
 
 use provost_core::{ExecutionId, RunId, Timestamp, WorkerId};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One try of a run.
+    /// An attempt of a run.
     AttemptRow in "attempt" {
         /// The run.
         run_id: RunId,
-        /// Counts up from one.
+        /// Number of the attempt, starting at 1.
         attempt_no: u64,
-        /// Why it was started: first, resumed, retried.
+        /// Reason of the attempt: first, resumed, retried.
         strategy: String,
-        /// Where it stands.
+        /// Status of the attempt.
         status: String,
-        /// The epoch under which it writes.
+        /// The epoch that fences its writes.
         epoch: u64,
-        /// The model's provider.
+        /// Provider of the model.
         provider: Option<String>,
         /// The model.
         model: Option<String>,
-        /// The place where it runs.
+        /// The execution environment.
         execution_id: ExecutionId,
-        /// Who runs it.
+        /// The worker.
         worker_id: WorkerId,
-        /// When it was started.
+        /// Time of the start.
         started: Timestamp,
-        /// When it ended.
+        /// Time of the end.
         ended: Option<Timestamp>,
-        /// How it ended.
+        /// Outcome code.
         outcome_code: Option<String>,
-        /// What to say about it.
+        /// Explanation of the outcome.
         detail: Option<String>,
     }
 }
 
-/// The attempt of a run with the number.
+/// Returns the attempt of a run with this number.
 pub fn get(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -46,18 +46,18 @@ pub fn get(
     tx.optional(&sql, params![run_id, attempt_no])
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptEnd<'a> {
-    /// Where it stands now.
+    /// Final status.
     pub status: &'a str,
-    /// How it ended.
+    /// Outcome code.
     pub outcome_code: Option<&'a str>,
-    /// What to say about it.
+    /// Explanation of the outcome.
     pub detail: Option<&'a str>,
 }
 
-/// Notes that an attempt has ended.
+/// Records the end of an attempt.
 pub fn end(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -73,7 +73,7 @@ pub fn end(
     .map(drop)
 }
 
-/// When an attempt was started; nothing if there is no such attempt.
+/// Returns the start time of an attempt; `None` if the attempt does not exist.
 pub fn started(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -83,7 +83,7 @@ pub fn started(
     tx.optional(sql, params![run_id, attempt_no])
 }
 
-/// The attempts of a run, in order.
+/// Returns the attempts of a run, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<AttemptRow>, StoreError> {
     tx.all(&AttemptRow::select("WHERE run_id = ?1 ORDER BY attempt_no"), params![run_id])
 }

@@ -1,55 +1,55 @@
-//! Inputs: what people and programs say to a task, each delivered once and in order.
+//! Inputs: messages of users and programs to a task. Each is delivered once and in order.
 
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One input.
+    /// An input.
     InputRow in "input" {
         /// The id.
         id: InputId,
         /// The tenancy boundary.
         namespace: String,
-        /// The task it is for.
+        /// The task that receives it.
         task_id: TaskId,
-        /// The run it was given to.
+        /// The run that it is assigned to.
         run_id: Option<RunId>,
-        /// Its place among the task's inputs.
+        /// Position among the inputs of the task.
         seq: u64,
-        /// How it is queued.
+        /// Queue mode.
         mode: String,
-        /// What it is: a message, an answer.
+        /// Kind of the input: a message, an answer.
         kind: String,
-        /// What it says.
+        /// The message.
         message_id: MessageId,
-        /// Who sent it and from where, as JSON.
+        /// Sender and origin, as JSON.
         provenance: String,
-        /// The hash of the request: another one under the same key is a conflict.
+        /// Hash of the request. A different request under the same key is a conflict.
         request_hash: String,
-        /// The caller's key, unique within the task; empty if there is none.
+        /// The caller's idempotency key, unique within the task; empty if there is none.
         idem_key: String,
-        /// Where it stands.
+        /// State of the input.
         state: String,
-        /// What the caller was told.
+        /// Outcome that was returned to the caller.
         outcome: String,
-        /// The epoch that took it.
+        /// The epoch of the attempt that claimed it.
         claimed_epoch: Option<u64>,
-        /// When it may be delivered.
+        /// Time from which it may be delivered.
         due: Timestamp,
-        /// When it came.
+        /// Time of creation.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
     }
 }
 
-/// The input with the id.
+/// Returns the input with this id.
 pub fn get(tx: &mut Tx<'_>, id: InputId) -> Result<Option<InputRow>, StoreError> {
     tx.optional(&InputRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The input that came to the task under the caller's key.
+/// Returns the input of a task with this idempotency key.
 pub fn by_key(
     tx: &mut Tx<'_>,
     task_id: TaskId,
@@ -59,18 +59,18 @@ pub fn by_key(
     tx.optional(&sql, params![task_id, idem_key])
 }
 
-/// The input with the id, if it belongs to the namespace.
+/// Returns the input with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: InputId) -> Result<Option<InputRow>, StoreError> {
     tx.optional(&InputRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
-/// The inputs of a task that nobody has yet, in order.
+/// Returns the pending inputs of a task, in order.
 pub fn pending(tx: &mut Tx<'_>, task_id: TaskId, limit: u64) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select("WHERE task_id = ?1 AND state = 'pending' ORDER BY seq LIMIT ?2");
     tx.all(&sql, params![task_id, limit])
 }
 
-/// The inputs of a task after the place `after`, in order.
+/// Returns the inputs of a task after position `after`, in order.
 pub fn of_task(
     tx: &mut Tx<'_>,
     task_id: TaskId,
@@ -81,7 +81,8 @@ pub fn of_task(
     tx.all(&sql, params![task_id, after, limit])
 }
 
-/// What waits for a run, in the order in which it reads it: a summary of what was dropped comes first.
+/// Returns the pending inputs of a run in the order in which the run reads them: a summary of dropped inputs comes
+/// first.
 pub fn waiting_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(
         "WHERE run_id = ?1 AND state = 'pending' ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq",
@@ -89,12 +90,12 @@ pub fn waiting_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, 
     tx.all(&sql, params![run_id])
 }
 
-/// True if something waits for a run.
+/// Returns true if a run has pending inputs.
 pub fn waits_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM input WHERE run_id = ?1 AND state = 'pending'", params![run_id])
 }
 
-/// True if something was said that takes the place of what a run does.
+/// Returns true if a run has a pending input that interrupts its current work.
 pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
     tx.exists(
         "SELECT 1 FROM input WHERE run_id = ?1 AND state = 'pending' AND outcome = 'interrupted'",
@@ -102,7 +103,7 @@ pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError
     )
 }
 
-/// An attempt takes what waits for its run: nobody can take it back from now on.
+/// Claims the pending inputs of a run for an attempt. A claimed input can no longer be withdrawn.
 pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE input SET claimed_epoch = ?2, updated = ?3 WHERE run_id = ?1 AND state = 'pending'",
@@ -111,7 +112,7 @@ pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError
     .map(drop)
 }
 
-/// A run begins with what waits for it.
+/// Claims the pending inputs of a run as its initial inputs.
 pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE input SET state = 'claimed', updated = ?2 WHERE run_id = ?1 AND state = 'pending'",
@@ -120,7 +121,7 @@ pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// What a run began with, in order.
+/// Returns the initial inputs of a run, in order.
 pub fn first_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(
         "WHERE run_id = ?1 AND claimed_epoch IS NULL AND state IN ('claimed', 'consumed')
@@ -129,12 +130,13 @@ pub fn first_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Sto
     tx.all(&sql, params![run_id])
 }
 
-/// What was said to a run, before its start and after, in order.
+/// Returns all inputs of a run, including the initial ones, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     tx.all(&InputRow::select("WHERE run_id = ?1 ORDER BY seq"), params![run_id])
 }
 
-/// What a run that ends has not answered, in order: what it read and what it did not even read.
+/// Returns the inputs that an ending run leaves unconsumed, in order: those that it read without an answer of the
+/// model, and the pending ones.
 pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(
         "WHERE run_id = ?1 AND (state = 'pending' OR (state = 'claimed' AND claimed_epoch IS NOT NULL)) ORDER BY seq",
@@ -142,7 +144,7 @@ pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Store
     tx.all(&sql, params![run_id])
 }
 
-/// A run has ended: what it began with is settled with it.
+/// Marks the initial inputs of a run that has ended as consumed.
 pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE input SET state = 'consumed', updated = ?2
@@ -152,30 +154,30 @@ pub fn settle_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     .map(drop)
 }
 
-/// Moves an input to another state. Its task must be locked.
+/// Sets the state of an input. The caller must have locked its task.
 pub fn set_state(tx: &mut Tx<'_>, id: InputId, state: &str) -> Result<(), StoreError> {
     let sql = "UPDATE input SET state = ?2, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, state, tx.now()]).map(drop)
 }
 
-/// Lets an input wait again that an ended run left unanswered. Its task must be locked.
+/// Makes an input pending again that an ended run left unconsumed. The caller must have locked its task.
 pub fn requeue(tx: &mut Tx<'_>, id: InputId, outcome: &str) -> Result<(), StoreError> {
     let sql = "UPDATE input SET state = 'pending', outcome = ?2, claimed_epoch = NULL, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, outcome, tx.now()]).map(drop)
 }
 
-/// Lets an input stand for another message. Its task must be locked.
+/// Replaces the message of an input. The caller must have locked its task.
 pub fn set_message(tx: &mut Tx<'_>, id: InputId, message: MessageId) -> Result<(), StoreError> {
     let sql = "UPDATE input SET message_id = ?2, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, message, tx.now()]).map(drop)
 }
 
-/// Sets the kind of an input. Its task must be locked.
+/// Sets the kind of an input. The caller must have locked its task.
 pub fn set_kind(tx: &mut Tx<'_>, id: InputId, kind: &str) -> Result<(), StoreError> {
     tx.execute("UPDATE input SET kind = ?2 WHERE id = ?1", params![id, kind]).map(drop)
 }
 
-/// Gives an input to a run. Its task must be locked.
+/// Assigns an input to a run. The caller must have locked its task.
 pub fn assign(tx: &mut Tx<'_>, id: InputId, run: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE input SET run_id = ?2, updated = ?3 WHERE id = ?1";
     tx.execute(sql, params![id, run, tx.now()]).map(drop)

@@ -1,5 +1,5 @@
-//! What a worker writes while a run is under way. Each write begins with [`advance`], which changes nothing if another attempt
-//! has taken the run.
+//! Writes of a worker that executes a run. Each write begins with [`update_progress`], which changes nothing if
+//! another attempt has claimed the run.
 
 use std::sync::LazyLock;
 
@@ -10,31 +10,31 @@ use crate::transaction::text::Body;
 use crate::transaction::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
 
-/// What a write of a worker changes in the row of its run.
+/// Changes to the row of a run by one write of its worker.
 #[derive(Debug, Clone, Copy)]
 pub struct Advance {
     /// The run.
     pub run: RunId,
-    /// The epoch of the attempt that writes.
+    /// The epoch of the writing attempt.
     pub epoch: u64,
-    /// How many events the write appends.
+    /// Number of events that the write appends.
     pub events: u64,
-    /// The first step number that is free afterwards.
+    /// The next free step number after the write.
     pub next_step: u64,
-    /// No step before this one is without an outcome afterwards.
+    /// After the write, every step before this one has an outcome.
     pub open_from: u64,
-    /// True if a step is committed: the run is not crashing in one place.
+    /// True if the write commits a step, which resets the crash counter.
     pub progress: bool,
-    /// True while only tools without effects may run.
+    /// True while only tools without side effects may run.
     pub restricted: bool,
-    /// What was spent.
+    /// Cost to add, in millionths of the currency.
     pub cost_micros: i64,
-    /// The revision of its session that the run starts from, if it begins now.
+    /// The session revision that the run is based on, if the run starts now.
     pub base_revision: Option<u64>,
 }
 
-/// Fences a write: locks the row of the run, takes the numbers of the events and moves the row on. Returns the number of the
-/// first event; nothing if another attempt has taken the run.
+/// Fences a write: locks the row of the run, reserves the event numbers and updates the row. Returns the number of
+/// the first event; `None` if another attempt has claimed the run.
 pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreError> {
     let Advance { run, epoch, events, next_step, open_from, .. } = *advance;
     let Advance { progress, restricted, cost_micros, base_revision, .. } = *advance;
@@ -57,34 +57,34 @@ pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreE
     tx.optional_fenced(sql, values)
 }
 
-/// A step that begins: T1 of an effect.
+/// The start of a step, written before its effect.
 #[derive(Debug, Clone, Copy)]
 pub struct StepBegin<'a> {
     /// The run.
     pub run: RunId,
-    /// Its number.
+    /// Number of the step.
     pub step: u64,
-    /// Its kind.
+    /// Kind of the step.
     pub kind: &'a str,
-    /// The epoch of the attempt that begins it.
+    /// The epoch of the attempt that starts it.
     pub epoch: u64,
-    /// What is the same whenever the effect is repeated.
+    /// Idempotency key of the effect, the same for every repetition.
     pub effect_key: Option<&'a str>,
-    /// What a repetition would do.
+    /// Effect class, which decides whether the effect may be repeated.
     pub effect_class: Option<&'a str>,
-    /// The hash of what goes in.
+    /// Hash of the input of the effect.
     pub input_hash: Option<&'a str>,
-    /// The tool call.
+    /// Id of the tool call.
     pub call_id: Option<&'a str>,
-    /// The tool or the model.
+    /// Name of the tool or model.
     pub name: Option<&'a str>,
-    /// Money set aside for it.
+    /// Amount reserved in the budgets, in millionths.
     pub reserved_micros: i64,
-    /// True if it may have been begun before.
+    /// True if the step may have been started before.
     pub again: bool,
 }
 
-/// Writes down that an effect is about to happen; once more if it was begun before.
+/// Records that an effect is about to start. If the step was started before, counts another try.
 pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
     const FIRST: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
         call_id, name, epoch, reserved_micros, started) \
@@ -117,34 +117,34 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// A step that is over: T2 of an effect, or something that was only noted.
+/// The outcome of a step: the result of an effect, or a fact that has no effect.
 #[derive(Debug, Clone, Copy)]
 pub struct StepCommit<'a> {
     /// The run.
     pub run: RunId,
-    /// Its number.
+    /// Number of the step.
     pub step: u64,
-    /// Its kind.
+    /// Kind of the step.
     pub kind: &'a str,
     /// The epoch of the attempt that commits it.
     pub epoch: u64,
-    /// Its place in the order of feeding.
+    /// Number of its journal entry.
     pub fed: u64,
-    /// True if it was begun, so that its row is there.
+    /// True if the step was started, so that its row exists.
     pub begun: bool,
-    /// The tool call.
+    /// Id of the tool call.
     pub call_id: Option<&'a str>,
-    /// The tool.
+    /// Name of the tool.
     pub name: Option<&'a str>,
-    /// The message it brought.
+    /// The message that the step produced.
     pub message_id: Option<MessageId>,
-    /// What was fed, without the message.
+    /// The journal entry without the message.
     pub body: &'a Body,
-    /// True if the session gets everything up to here in the same transaction, which is fed next.
+    /// True if the same transaction commits the session up to this step. That commit is the next journal entry.
     pub saved: bool,
 }
 
-/// Writes down what came of a step.
+/// Records the outcome of a step.
 pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
@@ -170,34 +170,34 @@ pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), Store
     Ok(())
 }
 
-/// Something that happened in a run, as it is stored.
+/// An event to append.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEvent<'a> {
-    /// Its kind.
+    /// Kind of the event.
     pub kind: &'a str,
-    /// Its body, without the message.
+    /// Body of the event, without the message.
     pub body: &'a Body,
-    /// The message it tells about.
+    /// The message of the event.
     pub message_id: Option<MessageId>,
 }
 
-/// Who writes events, and where.
+/// Common columns of the events of one write.
 #[derive(Debug, Clone, Copy)]
 pub struct EventPlace {
     /// The run.
     pub run: RunId,
-    /// Its epoch.
+    /// The epoch of the attempt.
     pub epoch: u64,
-    /// Its attempt.
+    /// Number of the attempt.
     pub attempt: u64,
-    /// The number of the first event.
+    /// Sequence number of the first event.
     pub seq: u64,
 }
 
-/// Events that one statement stores at most.
+/// Maximum number of events in one statement.
 const EVENTS_AT_ONCE: usize = 8;
 
-/// The statements that append one event, two events, and so on.
+/// Statements that append one event, two events, and so on.
 static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
     std::array::from_fn(|more| {
         let row = |place: usize| {
@@ -213,7 +213,7 @@ static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
     })
 });
 
-/// Appends events, numbered from that of the place on.
+/// Appends events, numbered from `seq` of the header.
 pub fn append_events(
     tx: &mut Tx<'_>,
     place: EventPlace,
@@ -238,7 +238,7 @@ pub fn append_events(
     Ok(())
 }
 
-/// An input enters the run that reads it.
+/// Claims an input for the run that reads it.
 pub fn claim_input(
     tx: &mut Tx<'_>,
     input: InputId,
@@ -251,7 +251,7 @@ pub fn claim_input(
     tx.execute_fenced(sql, params![input, run, epoch, now]).map(drop)
 }
 
-/// The model has answered what the run has read.
+/// Marks the claimed inputs of a run as consumed, after the model has answered them.
 pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     let sql =
         "UPDATE input SET state = 'consumed', updated = ?2 WHERE run_id = ?1 AND state = 'claimed'";
@@ -259,17 +259,17 @@ pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     tx.execute_fenced(sql, params![run, now]).map(drop)
 }
 
-/// The epoch that counts for a run; nothing if the run is not held by any worker.
+/// Returns the current epoch of a run; `None` if the run does not exist.
 pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreError> {
     tx.optional("SELECT epoch FROM run WHERE id = ?1", params![run])
 }
 
-/// The next place in a run's order of feeding.
+/// Returns the number of the next journal entry of a run.
 pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
     tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
 }
 
-/// Steps without an outcome get none any more: their run has ended. None of them is before `open_from`.
+/// Marks all steps without an outcome as failed, because their run has ended. None of them is before `open_from`.
 pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'failed', ended = ?3 \
                WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
@@ -277,14 +277,15 @@ pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<()
     tx.execute(sql, params![run, open_from, now]).map(drop)
 }
 
-/// Nobody knows what came of the steps that a lost worker had started.
+/// Marks the started steps of a lost worker as unknown, because their outcome is not known.
 pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run]).map(drop)
 }
 
-/// A call that asked a person before it did anything is not begun any more: it is begun again after the answer.
+/// Resets a started call that requested an approval before it had any effect. The call starts again after the
+/// decision.
 pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'planned' \
                WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
@@ -292,14 +293,14 @@ pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), Sto
     tx.execute(sql, params![run, call_id]).map(drop)
 }
 
-/// The step of a call that has no outcome yet.
+/// Returns the first step of a call that has no outcome.
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
     let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
                AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
     tx.optional(sql, params![run, call_id])
 }
 
-/// The money set aside for steps that have no outcome. None of them is before `open_from`.
+/// Returns the sum of the amounts reserved for steps without an outcome. None of them is before `open_from`.
 pub fn reserved_of_open_steps(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -310,7 +311,7 @@ pub fn reserved_of_open_steps(
     tx.one(sql, params![run, open_from])
 }
 
-/// True if a step of a run is committed.
+/// Returns true if a step of a run is committed.
 pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, StoreError> {
     tx.exists(
         "SELECT 1 FROM run_step WHERE run_id = ?1 AND step = ?2 AND state = 'committed'",
@@ -318,7 +319,7 @@ pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, Stor
     )
 }
 
-/// Ends the newest `count` entries of a session that are there, with a revision.
+/// Removes the last `count` messages of a session at a revision.
 pub fn pop_entries(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,

@@ -1,4 +1,4 @@
-//! Messages: the only place where their text is stored. Everything else names them by id.
+//! Messages. Only this table stores their text; all other tables refer to them by id.
 
 use provost_core::{MessageId, Timestamp};
 
@@ -6,7 +6,7 @@ use crate::transaction::text::{Body, load_body};
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One message.
+    /// A message.
     MessageRow in "message" {
         /// The id.
         id: MessageId,
@@ -14,14 +14,14 @@ table! {
         namespace: String,
         /// The message as JSON, if it is small.
         body: Option<String>,
-        /// The blob that holds it, if it is not.
+        /// Hash of the blob with the message, if it is large.
         blob: Option<String>,
-        /// When it was stored.
+        /// Time of creation.
         created: Timestamp,
     }
 }
 
-/// Stores the message under the id.
+/// Stores a message.
 pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, body: &Body) -> Result<(), StoreError> {
     let (body, blob) = body.columns(tx)?;
     let sql =
@@ -29,12 +29,12 @@ pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, body: &Body) -> Resu
     tx.execute(sql, params![id, namespace, body, blob, tx.now()]).map(drop)
 }
 
-/// The message with the id.
+/// Returns the message with this id.
 pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<MessageRow>, StoreError> {
     tx.optional(&MessageRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The text of the message with the id.
+/// Returns the text of the message with this id.
 pub fn text(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<String>, StoreError> {
     match get(tx, id)? {
         Some(row) => load_body(tx, row.body, row.blob.as_deref()),

@@ -1,4 +1,4 @@
-//! Runs: one life of a task in a session.
+//! Runs: executions of a task in a session.
 
 use provost_core::{RunId, TaskId, Timestamp, WorkerId};
 
@@ -8,147 +8,149 @@ use crate::transaction::filter::Filter;
 use crate::{FromRow, Locked, Row, StoreError, ToColumn, Tx, params};
 
 table! {
-    /// One run.
+    /// A run.
     RunRow in "run" {
         /// The id.
         id: RunId,
         /// The tenancy boundary.
         namespace: String,
-        /// The task it works on.
+        /// The task.
         task_id: TaskId,
-        /// Its place among the task's runs.
+        /// Position among the runs of the task.
         ordinal: u64,
-        /// The session it writes to.
+        /// The session that the run writes to.
         session_id: String,
-        /// The class whose budget it uses.
+        /// The execution class.
         class_key: String,
-        /// The workers that may take it.
+        /// The pool of workers that may claim it.
         pool: String,
         /// The agent.
         agent: String,
-        /// The agent's revision, for the whole life of the run.
+        /// Revision of the agent for the whole run.
         agent_revision: u64,
-        /// The execution policy.
+        /// Execution policy, as JSON.
         policy: String,
-        /// How it stands for people.
+        /// Status, for users.
         status: String,
-        /// How it stands for the scheduler.
+        /// Phase, for the scheduler.
         phase: String,
-        /// How it ended.
+        /// Outcome code.
         outcome_code: Option<String>,
-        /// What to say about how it stands.
+        /// Explanation of the status.
         detail: Option<String>,
-        /// It can be claimed now: it is due, and first in its session.
+        /// True if the run can be claimed now: it is due and first in its session.
         ready: bool,
-        /// Its order among runs that can be claimed: the time of queueing minus a minute for each priority.
+        /// Order among claimable runs: the time of queueing minus a minute per priority level.
         rank: i64,
-        /// It may not start earlier.
+        /// Earliest time of the start.
         not_before: Timestamp,
-        /// It must have ended by then.
+        /// Time by which the run must have ended.
         deadline: Option<Timestamp>,
-        /// It must have started by then.
+        /// Time by which the run must have started.
         queue_deadline: Option<Timestamp>,
-        /// How long it may take once it has started, in milliseconds.
+        /// Maximum duration after the start, in milliseconds.
         timeout_ms: Option<u64>,
-        /// It is the one writer of its session.
+        /// True if the run is the one writer of its session.
         holds_session: bool,
-        /// What a parked run waits for.
+        /// Reason of a parked run's wait.
         parked_for: Option<String>,
-        /// The fencing token: each claim raises it, each write of a worker carries it.
+        /// The fencing token. Each claim raises it; each write of a worker carries it.
         epoch: u64,
-        /// Who works on it.
+        /// The worker that holds the lease.
         lease_owner: Option<WorkerId>,
-        /// Until when without a word from the owner.
+        /// Expiry of the lease unless the worker renews it.
         lease_until: Option<Timestamp>,
-        /// The number of the current attempt.
+        /// Number of the current attempt.
         attempt_no: u64,
-        /// How often it was claimed.
+        /// Number of claims.
         claim_count: u64,
-        /// Crashes in a row without progress.
+        /// Number of consecutive crashes without progress.
         crash_count: u64,
-        /// Failures that used up a try.
+        /// Number of failures that count against the retry limit.
         failure_count: u64,
-        /// When somebody asked to cancel it.
+        /// Time of the cancellation request.
         cancel_requested: Option<Timestamp>,
-        /// Why.
+        /// Code of the cancellation request.
         cancel_code: Option<String>,
-        /// When an input asked to interrupt it.
+        /// Time at which an input requested an interruption.
         interrupt_requested: Option<Timestamp>,
-        /// When an operator, or running out of tries, paused it.
+        /// Time at which an operator or exhausted retries paused the run.
         paused: Option<Timestamp>,
-        /// The number of the next event; [`take_event_numbers`] and [`advance`](super::journal::advance) raise it.
+        /// Number of the next event. [`take_event_numbers`] and [`update_progress`](super::journal::update_progress)
+        /// raise it.
         next_seq: u64,
-        /// The number of the next step; [`take_step_number`] and [`advance`](super::journal::advance) raise it.
+        /// Number of the next step. [`take_step_number`] and [`update_progress`](super::journal::update_progress)
+        /// raise it.
         next_step: u64,
-        /// No step before this one is without an outcome; it may be far before the first that is.
+        /// Every step before this one has an outcome. The first step without an outcome may be far behind it.
         open_from: u64,
-        /// Only tools without an effect may run until an unknown effect is cleared up.
+        /// True while only tools without side effects may run, until an unknown effect is resolved.
         restricted: bool,
-        /// The session's revision at the start.
+        /// Session revision at the start.
         base_revision: Option<u64>,
-        /// The run that started it.
+        /// The parent run.
         parent_run_id: Option<RunId>,
-        /// The step of that run that started it.
+        /// The step of the parent that spawned the run.
         parent_step: Option<u64>,
-        /// How many runs are above it.
+        /// Number of ancestors.
         depth: u64,
-        /// What the run that started it wants of it, as JSON.
+        /// Options with which the parent spawned the run, as JSON.
         spawn: Option<String>,
-        /// The run whose first steps it shares.
+        /// The run whose first steps a fork shares.
         forked_from: Option<RunId>,
-        /// The last step that it shares.
+        /// The last shared step of a fork.
         forked_step: Option<u64>,
-        /// The oldest build that can read its steps.
+        /// Oldest build whose format can read the steps of the run.
         min_build: u64,
-        /// What it used, as JSON.
+        /// Usage, as JSON.
         usage: Option<String>,
-        /// What it cost.
+        /// Cost, in millionths of the currency.
         cost_micros: i64,
-        /// What it answered, as JSON.
+        /// Output of the run, as JSON.
         result: Option<String>,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it was first claimed.
+        /// Time of the first claim.
         started: Option<Timestamp>,
-        /// When it ended.
+        /// Time of the end.
         ended: Option<Timestamp>,
-        /// What it executes.
+        /// Kind of executor.
         kind: String,
     }
 }
 
 impl RunRow {
-    /// The session it writes to.
+    /// The session that the run writes to.
     pub fn session(&self) -> SessionRef<'_> {
         SessionRef { namespace: &self.namespace, id: &self.session_id }
     }
 }
 
-/// Which runs to list.
+/// Criteria for listing runs; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct RunFilter {
-    /// Of this task only.
+    /// The task.
     pub task_id: Option<TaskId>,
-    /// Of this session only.
+    /// The session.
     pub session_id: Option<String>,
-    /// Of this agent only.
+    /// The agent.
     pub agent: Option<String>,
-    /// With this status only.
+    /// The status.
     pub status: Option<String>,
-    /// In this phase only.
+    /// The phase.
     pub phase: Option<String>,
-    /// Started by this run only.
+    /// The parent run.
     pub parent: Option<RunId>,
-    /// Older than this one: the last of the page before.
+    /// Runs older than this one: the last run of the previous page.
     pub before: Option<RunId>,
 }
 
-/// The run with the id.
+/// Returns the run with this id.
 pub fn get(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.optional(&RunRow::select("WHERE id = ?1"), params![id])
 }
 
-/// What never changes of a run and names the rows that are locked before it.
+/// Immutable columns of a run that identify the rows to lock before it.
 struct Place {
     namespace: String,
     session_id: String,
@@ -180,8 +182,8 @@ impl Place {
     }
 }
 
-/// The run with the id, locked after its session and its task, and these after the same three rows of its parent: the end of a
-/// run changes its parent.
+/// Returns the run with this id, locked after its session and its task. The same three rows of its parent are locked
+/// first, because the end of a run changes its parent.
 pub fn lock(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Locked<RunRow>>, StoreError> {
     let Some(place) = Place::of(tx, id)? else { return Ok(None) };
     if let Some(parent) = place.parent
@@ -194,7 +196,7 @@ pub fn lock(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Locked<RunRow>>, StoreE
     tx.lock(&RunRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The run with the id, locked like [`lock`], if it belongs to the namespace.
+/// Returns the run with this id, locked like [`lock`], if it belongs to the namespace.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -203,12 +205,12 @@ pub fn lock_in(
     Ok(lock(tx, id)?.filter(|run| run.namespace == namespace))
 }
 
-/// The run with the id, if it belongs to the namespace.
+/// Returns the run with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: RunId) -> Result<Option<RunRow>, StoreError> {
     tx.optional(&RunRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
-/// Runs of a namespace, newest first.
+/// Returns runs of a namespace, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -227,34 +229,34 @@ pub fn list(
         .rows(tx, RunRow::select, "id DESC", limit)
 }
 
-/// The runs of a task, in order.
+/// Returns the runs of a task, in order.
 pub fn of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
     tx.all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
 }
 
-/// The newest run of a task.
+/// Returns the newest run of a task.
 pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1");
     tx.optional(&sql, params![task_id])
 }
 
-/// The runs that a run has started, oldest first.
+/// Returns the children of a run, oldest first.
 pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
     tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
-/// What the run above it wants to know of a child.
+/// The columns of a child that its parent needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildRow {
     /// The run.
     pub id: RunId,
-    /// How it stands for people.
+    /// Status, for users.
     pub status: String,
-    /// What to say about how it stands.
+    /// Explanation of the status.
     pub detail: Option<String>,
-    /// What it answered, as JSON.
+    /// Output of the run, as JSON.
     pub result: Option<String>,
-    /// What the run that started it wants of it, as JSON.
+    /// Options with which the parent spawned the run, as JSON.
     pub spawn: Option<String>,
 }
 
@@ -277,14 +279,14 @@ impl FromRow for ChildRow {
     }
 }
 
-/// The run with the id, if that run has started it.
+/// Returns the child with this id, if `parent` spawned it.
 pub fn child(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<Option<ChildRow>, StoreError> {
     let sql =
         "SELECT id, status, detail, result, spawn FROM run WHERE id = ?1 AND parent_run_id = ?2";
     tx.optional(sql, params![id, parent])
 }
 
-/// How many of the children that one step of a run has started have not ended.
+/// Returns the number of children of one step that have not ended.
 pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, StoreError> {
     tx.one(
         "SELECT count(*) FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done'",
@@ -292,23 +294,23 @@ pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, St
     )
 }
 
-/// The runs that a run has started and that have not ended.
+/// Returns the children of a run that have not ended.
 pub fn live_children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
     let sql = "WHERE parent_run_id = ?1 AND phase <> 'done' ORDER BY rank, id";
     tx.all(&RunRow::select(sql), params![parent])
 }
 
-/// True if there is a run with the id that has not ended.
+/// Returns true if the run exists and has not ended.
 pub fn is_live(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE id = ?1 AND phase <> 'done'", params![id])
 }
 
-/// True if there is a run with the id.
+/// Returns true if the run exists.
 pub fn is_known(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE id = ?1", params![id])
 }
 
-/// On what terms the runs were started that runs of a session have started and that have not ended.
+/// Returns the spawn options of all children that have not ended and whose parents are runs of tasks of a session.
 pub fn terms_of_active_children(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -321,16 +323,17 @@ pub fn terms_of_active_children(
     )
 }
 
-/// Finds the runs of a task that have not ended: those that have begun first, then as they wait.
+/// Selects the runs of a task that have not ended: first those that have started, then by rank.
 const LIVE_OF_TASK: &str = "WHERE task_id = ?1 AND phase <> 'done' \
                             ORDER BY CASE WHEN attempt_no > 0 THEN 0 ELSE 1 END, rank, ordinal";
 
-/// The runs of a task that have not ended: those that have begun first, then as they wait.
+/// Returns the runs of a task that have not ended: first those that have started, then by rank.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
     tx.all(&RunRow::select(LIVE_OF_TASK), params![task_id])
 }
 
-/// The runs of a task that have not ended, locked: those that have begun first, then as they wait. The task must be locked.
+/// Returns the runs of a task that have not ended, locked, in the order of [`active_of_task`]. The caller must have
+/// locked the task.
 pub fn lock_live_of_task(
     tx: &mut Tx<'_>,
     task_id: TaskId,
@@ -340,7 +343,7 @@ pub fn lock_live_of_task(
     tx.lock_all(&sql, params![task_id])
 }
 
-/// True if a run that waits in a session has the rank.
+/// Returns true if a queued run of a session has this rank.
 pub fn has_rank(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -353,7 +356,7 @@ pub fn has_rank(
     )
 }
 
-/// How many runs that can be claimed come before a run in its class.
+/// Returns the number of claimable runs before a run in its class.
 pub fn ahead_in_class(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> {
     tx.one(
         "SELECT count(*) FROM run WHERE class_key = ?1 AND phase = 'queued' AND ready = 1
@@ -362,7 +365,8 @@ pub fn ahead_in_class(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> 
     )
 }
 
-/// How many runs of its session come before a run: the one that holds it, and those that wait before it.
+/// Returns the number of runs before a run in its session: the run that holds the session and the queued runs with a
+/// lower rank.
 pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> {
     let holders: u64 = tx.one(
         "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND holds_session = 1 AND id <> ?3",
@@ -376,7 +380,7 @@ pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError
     Ok(holders + waiting)
 }
 
-/// The run that is next in a session, among those that wait.
+/// Returns the queued run of a session with the lowest rank.
 pub fn first_waiting(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -388,7 +392,7 @@ pub fn first_waiting(
     tx.optional(&sql, params![namespace, session_id])
 }
 
-/// The run that holds a session.
+/// Returns the run that holds a session.
 pub fn holder(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -398,7 +402,7 @@ pub fn holder(
     tx.optional(&sql, params![namespace, session_id])
 }
 
-/// Runs whose lease ran out, the longest lost first.
+/// Returns runs with an expired lease, the longest expired first.
 pub fn expired_leases(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunRow>, StoreError> {
     let sql = RunRow::select(
         "WHERE phase = 'leased' AND lease_until <= ?1 ORDER BY lease_until, id LIMIT ?2",
@@ -406,13 +410,13 @@ pub fn expired_leases(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunRow>, StoreE
     tx.all(&sql, params![tx.now(), limit])
 }
 
-/// Runs that a worker owns.
+/// Returns the runs that a worker has leased.
 pub fn owned_by(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE phase = 'leased' AND lease_owner = ?1 ORDER BY id");
     tx.all(&sql, params![worker])
 }
 
-/// The due run that is next in a session, among those that wait.
+/// Returns the due run of a session with the lowest rank.
 pub fn first_due(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -425,7 +429,8 @@ pub fn first_due(
     tx.optional(&sql, params![namespace, session_id, tx.now()])
 }
 
-/// Makes one run of a session ready, or none; true if one became ready that was not. The session must be locked.
+/// Makes one run of a session ready, or none. Returns true if the run was not ready before. The caller must have
+/// locked the session.
 pub fn set_ready(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -442,18 +447,19 @@ pub fn set_ready(
     Ok(tx.execute_fenced(sql, params![id])? == 1)
 }
 
-/// Takes back that a run can be claimed, whatever its session says.
+/// Makes a run unclaimable, regardless of its session.
 pub fn unmark(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
 }
 
-/// True if any run can be claimed, as far as its own row says.
+/// Returns true if any run is marked as ready.
 pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run WHERE phase = 'queued' AND ready = 1 LIMIT 1", params![])
 }
 
-/// The run to claim next in a pool, and its class, but none of `except`. Of the namespaces that wait the least recently
-/// served is next, in it the least recently served class that has room, and in that the first by rank.
+/// Returns the next run to claim in a pool, with its class, except the runs in `except`. The order is fair: the least
+/// recently served namespace, in it the least recently served class with a free slot, in it the run with the lowest
+/// rank.
 pub fn next_ready(
     tx: &mut Tx<'_>,
     pool: &str,
@@ -482,14 +488,15 @@ pub fn next_ready(
     tx.optional(&sql, &values)
 }
 
-/// Renews the leases of a worker, except of runs that somebody asked to cancel.
+/// Renews the leases of a worker, except for runs with a cancellation request.
 pub fn renew(tx: &mut Tx<'_>, worker: WorkerId, until: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE run SET lease_until = ?2
                 WHERE lease_owner = ?1 AND phase = 'leased' AND cancel_requested IS NULL";
     tx.execute_fenced(sql, params![worker, until]).map(drop)
 }
 
-/// Every run that a worker holds, with its epoch and whether somebody wants it to stop.
+/// Returns all runs that a worker has leased, with their epochs and whether a cancellation or an interruption was
+/// requested.
 pub fn held(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<(RunId, u64, bool)>, StoreError> {
     tx.all(
         "SELECT id, epoch, CASE WHEN cancel_requested IS NULL AND interrupt_requested IS NULL THEN 0 ELSE 1 END
@@ -498,7 +505,7 @@ pub fn held(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<(RunId, u64, bool)>
     )
 }
 
-/// Sessions whose next run is not marked ready though it could be claimed, or the reverse.
+/// Returns sessions whose next run is claimable without being marked as ready, or the reverse.
 pub fn misjudged_sessions(
     tx: &mut Tx<'_>,
     limit: u64,
@@ -507,7 +514,7 @@ pub fn misjudged_sessions(
                    AND h.holds_session = 1 AND h.id <> q.id)";
     let another = "EXISTS (SELECT 1 FROM run w WHERE w.namespace = q.namespace AND w.session_id = q.session_id
                    AND w.phase = 'queued' AND w.ready = 1)";
-    // Each half has an index of its own.
+    // Each half uses an index of its own.
     let sql = format!(
         "SELECT q.namespace, q.session_id FROM run q
           WHERE q.phase = 'queued' AND q.ready = 1 AND (q.not_before > ?1 OR {held})
@@ -519,7 +526,8 @@ pub fn misjudged_sessions(
     tx.all(&sql, params![tx.now(), limit])
 }
 
-/// Runs that wait for their time without a timer that would tell them; those whose time is `held` wait for something else.
+/// Returns queued runs that wait for their start time without a timer of this kind. Runs whose start time is
+/// `deferred` wait for something else and are excluded.
 pub fn without_timer(
     tx: &mut Tx<'_>,
     kind: &str,
@@ -533,7 +541,7 @@ pub fn without_timer(
     )
 }
 
-/// The run of one session that can be claimed now in a pool, and its class.
+/// Returns the run of a session that can be claimed now in a pool, with its class.
 pub fn ready_of_session(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -551,7 +559,7 @@ pub fn ready_of_session(
     )
 }
 
-/// Takes the next `count` event numbers of a run and returns the first; nothing if there is no such run.
+/// Reserves the next `count` event numbers of a run and returns the first; `None` if the run does not exist.
 pub fn take_event_numbers(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -561,7 +569,7 @@ pub fn take_event_numbers(
     tx.optional_fenced(sql, params![id, count])
 }
 
-/// Takes the next step number of a run; nothing if there is no such run.
+/// Reserves the next step number of a run; `None` if the run does not exist.
 pub fn take_step_number(tx: &mut Tx<'_>, id: RunId) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE run SET next_step = next_step + 1 WHERE id = ?1 RETURNING next_step - 1";
     tx.optional_fenced(sql, params![id])

@@ -1,33 +1,33 @@
-//! Dependencies: the runs that a join waits for.
+//! Dependencies: the runs whose end a join waits for.
 
 use provost_core::RunId;
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One run that a join waits for.
+    /// A dependency of a join.
     RunDependencyRow in "run_dependency" {
         /// The join.
         join_id: String,
         /// Position among the dependencies of the join.
         place: u64,
-        /// The run that is waited for.
+        /// The run whose end the join waits for.
         depends_on: RunId,
-        /// True once that run has ended.
+        /// True if that run has ended.
         done: bool,
     }
 }
 
-/// How many dependencies of a join there are, and how many have ended.
+/// Number of dependencies of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinProgress {
-    /// All of them.
+    /// All dependencies.
     pub total: u64,
-    /// Those that have ended.
+    /// Dependencies that have ended.
     pub done: u64,
 }
 
-/// The runs that a join waits for, in the order in which they were named.
+/// Returns the dependencies of a join in the order in which they were declared.
 pub fn dependencies(tx: &mut Tx<'_>, join: &str) -> Result<Vec<RunId>, StoreError> {
     let sql = "SELECT depends_on FROM run_dependency WHERE join_id = ?1 ORDER BY place";
     tx.all(sql, params![join])
@@ -40,7 +40,7 @@ pub fn progress(tx: &mut Tx<'_>, join: &str) -> Result<JoinProgress, StoreError>
     Ok(JoinProgress { total, done })
 }
 
-/// Marks a run as ended in the joins that depend on it. Returns the runs that wait for it.
+/// Marks a run as ended in all joins that depend on it. Returns the waiting runs.
 pub fn complete(tx: &mut Tx<'_>, ended: RunId) -> Result<Vec<RunId>, StoreError> {
     let waiting = tx.all(
         "SELECT DISTINCT j.run_id FROM run_dependency d JOIN run_join j ON j.id = d.join_id

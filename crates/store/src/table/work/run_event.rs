@@ -1,4 +1,4 @@
-//! The event log: of each run numbered from one, without a gap, and of all runs in the order of their commits.
+//! The event log. The events of each run are numbered from 1 without gaps; all events are ordered by commit.
 
 use provost_core::{DurableEventKind, MessageId, RunId, Timestamp};
 
@@ -9,10 +9,10 @@ use crate::{FromColumn, StoreError, ToColumn, Tx, Value, params};
 pub struct Pos(u64);
 
 impl Pos {
-    /// The next one: the database gives it out when the event is stored.
+    /// Placeholder of an event that is not stored yet. The database assigns the position.
     pub const NEXT: Self = Self(0);
 
-    /// The position as a number; positions begin with one.
+    /// The position as a number, starting at 1.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -38,37 +38,37 @@ impl crate::table::tests::Sample for Pos {
 }
 
 table! {
-    /// One event.
+    /// An event.
     RunEventRow in "run_event" {
-        /// The position in the whole log.
+        /// Position in the whole log.
         pos: Pos,
         /// The run.
         run_id: RunId,
-        /// Its number.
+        /// Sequence number within the run.
         seq: u64,
-        /// The epoch that wrote it.
+        /// The epoch that wrote the event.
         epoch: u64,
-        /// The attempt that wrote it.
+        /// The attempt that wrote the event.
         attempt_no: u64,
-        /// What happened.
+        /// Kind of the event.
         kind: String,
-        /// When.
+        /// Time of the event.
         at: Timestamp,
-        /// The message it is about.
+        /// The message of the event.
         message_id: Option<MessageId>,
-        /// More about it as JSON, if it is small.
+        /// Data of the event as JSON, if it is small.
         body: Option<String>,
-        /// The blob that holds it, if it is not.
+        /// Hash of the blob with the data, if it is large.
         blob: Option<String>,
     }
 }
 
-/// The event of a run with the number.
+/// Returns the event of a run with this number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, seq: u64) -> Result<Option<RunEventRow>, StoreError> {
     tx.optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
 }
 
-/// The events of a run after the number `after`, in order.
+/// Returns the events of a run after the number `after`, in order.
 pub fn after(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -79,28 +79,28 @@ pub fn after(
     tx.all(&sql, params![run_id, after, limit])
 }
 
-/// The last event of a run.
+/// Returns the last event of a run.
 pub fn last(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunEventRow>, StoreError> {
     let sql = RunEventRow::select("WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1");
     tx.optional(&sql, params![run_id])
 }
 
-/// The number of the oldest event that is still kept.
+/// Returns the number of the oldest event of a run that retention has not removed.
 pub fn first_kept(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
     tx.one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
 }
 
-/// The position of the last event of all; zero if there is none.
+/// Returns the position of the last event in the log; zero if the log is empty.
 pub fn last_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(max(pos), 0) FROM run_event", params![])
 }
 
-/// The position of the oldest event that is still kept; zero if there is none.
+/// Returns the position of the oldest event in the log; zero if the log is empty.
 pub fn first_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     tx.one("SELECT coalesce(min(pos), 0) FROM run_event", params![])
 }
 
-/// The events of a run after a number that are of one of these kinds, in order.
+/// Returns the events of a run after the number `after` that have one of the kinds, in order.
 pub fn after_of(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -118,7 +118,7 @@ pub fn after_of(
     tx.all(&sql, &values)
 }
 
-/// The last events of a run that are of one of these kinds, the newest first.
+/// Returns the last events of a run that have one of the kinds, newest first.
 pub fn last_of(
     tx: &mut Tx<'_>,
     run_id: RunId,

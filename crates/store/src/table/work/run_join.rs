@@ -1,42 +1,42 @@
-//! Joins: parked runs that wait for other runs.
+//! Joins: conditions under which parked runs continue.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One call of a parked run that waits.
+    /// A wait of a parked run.
     RunJoinRow in "run_join" {
         /// Id of the request that suspended the call, or of the run if no call waits.
         id: String,
-        /// The run that waits.
+        /// The waiting run.
         run_id: RunId,
-        /// `all` or `any`: how many of its dependencies must have ended.
+        /// `all` or `any`: the dependencies that must have ended.
         mode: String,
-        /// When the wait times out.
+        /// Time at which the wait times out; `None` for never.
         until: Option<Timestamp>,
-        /// The call that gets the result, as JSON; none if no call waits.
+        /// The call that gets the result, as JSON; `None` if no call waits.
         call: Option<String>,
-        /// True if the call is made again after the wait. It gets its result otherwise.
+        /// True if the call is repeated after the wait. Otherwise the call gets the result of the wait.
         again: bool,
-        /// The run of the lead, if this waits for a change of its team and not for dependencies.
+        /// The lead's run, if the join waits for a change of a team instead of dependencies.
         team_lead: Option<RunId>,
-        /// The member whose messages are waited for; none for the end of all members.
+        /// The member that waits for messages; `None` to wait for the end of all members.
         mail_of: Option<String>,
     }
 }
 
-/// The joins of a run.
+/// Returns the joins of a run.
 pub fn of_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<RunJoinRow>, StoreError> {
     tx.all(&RunJoinRow::select("WHERE run_id = ?1 ORDER BY id"), params![run])
 }
 
-/// True if a run has joins.
+/// Returns true if a run has joins.
 pub fn has_any(tx: &mut Tx<'_>, run: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM run_join WHERE run_id = ?1", params![run])
 }
 
-/// Removes a join with its dependencies.
+/// Removes a join and its dependencies.
 pub fn remove(tx: &mut Tx<'_>, join: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM run_dependency WHERE join_id = ?1", params![join])?;
     tx.execute("DELETE FROM run_join WHERE id = ?1", params![join]).map(drop)

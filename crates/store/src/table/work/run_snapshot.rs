@@ -1,43 +1,43 @@
-//! The run machine as it stood after a step, so that a resume need not fold from the start.
+//! Snapshots of the run machine, so that a resume need not replay the journal from its start.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One snapshot.
+    /// A snapshot.
     RunSnapshotRow in "run_snapshot" {
         /// The run.
         run_id: RunId,
-        /// The feeding after which it was taken.
+        /// Number of the last journal entry that the snapshot contains.
         fed: u64,
         /// The machine as JSON, if it is small.
         body: Option<String>,
-        /// The blob that holds it, if it is not.
+        /// Hash of the blob with the machine, if it is large.
         blob: Option<String>,
-        /// When it was taken.
+        /// Time of creation.
         created: Timestamp,
     }
 }
 
-/// The newest snapshot of a run.
+/// Returns the newest snapshot of a run.
 pub fn latest(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 ORDER BY fed DESC LIMIT 1");
     tx.optional(&sql, params![run_id])
 }
 
-/// The newest snapshot of a run that was not taken after the feeding `fed`: where a fork starts.
+/// Returns the newest snapshot of a run up to a journal entry: the start of a fork.
 pub fn at(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 AND fed <= ?2 ORDER BY fed DESC LIMIT 1");
     tx.optional(&sql, params![run_id, fed])
 }
 
-/// Removes the snapshots of a run that were taken before the feeding `fed`.
+/// Removes the snapshots of a run from before a journal entry and returns their number.
 pub fn prune(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<u64, StoreError> {
     tx.execute("DELETE FROM run_snapshot WHERE run_id = ?1 AND fed < ?2", params![run_id, fed])
 }
 
-/// After which feedings a run has snapshots and when they were taken, the newest first.
+/// Returns the journal entries at which a run has snapshots, with the times of creation, newest first.
 pub fn taken(
     tx: &mut Tx<'_>,
     run_id: RunId,

@@ -1,68 +1,68 @@
-//! The journal: what a run was about to do, and what came of it.
+//! The journal of runs: each step is stored before its effect and updated with its outcome.
 
 use provost_core::{MessageId, RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
 table! {
-    /// One step.
+    /// A step.
     RunStepRow in "run_step" {
         /// The run.
         run_id: RunId,
-        /// Its number.
+        /// Number of the step.
         step: u64,
-        /// What it does.
+        /// Kind of the step.
         kind: String,
-        /// The version of its format.
+        /// Version of the format.
         v: u64,
-        /// Where it stands.
+        /// State of the step.
         state: String,
-        /// The key by which a target sees a repetition.
+        /// Idempotency key of the effect.
         effect_key: Option<String>,
-        /// What may be done about it after a crash.
+        /// Effect class, which decides the recovery after a crash.
         effect_class: Option<String>,
-        /// The hash of what goes in.
+        /// Hash of the input of the effect.
         input_hash: Option<String>,
         /// The model's id of the tool call.
         call_id: Option<String>,
-        /// The name of the tool or model.
+        /// Name of the tool or model.
         name: Option<String>,
-        /// How often it was tried.
+        /// Number of tries.
         tries: u64,
-        /// The epoch that wrote it last.
+        /// The epoch of the last write.
         epoch: u64,
-        /// Its place in the order of feeding.
+        /// Number of the journal entry; `None` while the step has no outcome.
         fed: Option<u64>,
-        /// The message that came of it.
+        /// The message that the step produced.
         message_id: Option<MessageId>,
-        /// What is fed to the run machine as JSON, if it is small.
+        /// The journal entry as JSON, if it is small.
         body: Option<String>,
-        /// The blob that holds it, if it is not.
+        /// Hash of the blob with the journal entry, if it is large.
         blob: Option<String>,
-        /// The money reserved for it.
+        /// Amount reserved in the budgets, in millionths.
         reserved_micros: i64,
-        /// When it was started.
+        /// Time of the start.
         started: Timestamp,
-        /// When it ended.
+        /// Time of the end.
         ended: Option<Timestamp>,
-        /// True if the session got everything up to it in the same commit, which was fed right after it.
+        /// True if the same transaction committed the session up to this step. That commit is the next journal entry.
         saved: bool,
     }
 }
 
 impl RunStepRow {
-    /// The last feed that came with the step, if it was fed.
+    /// The number of the last journal entry that was stored with the step, if any.
     pub fn last_fed(&self) -> Option<u64> {
         self.fed.map(|fed| fed + u64::from(self.saved))
     }
 }
 
-/// The step of a run with the number.
+/// Returns the step of a run with this number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<RunStepRow>, StoreError> {
     tx.optional(&RunStepRow::select("WHERE run_id = ?1 AND step = ?2"), params![run_id, step])
 }
 
-/// The steps of a run that were fed after the feeding `fed`, in the order of feeding.
+/// Returns the steps of a run after a journal entry, in the order of the journal.
 pub fn fed_after(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -73,13 +73,13 @@ pub fn fed_after(
     tx.all(&sql, params![run_id, fed, limit])
 }
 
-/// The step of a run that was fed last.
+/// Returns the step of a run with the last journal entry.
 pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
     tx.optional(&sql, params![run_id])
 }
 
-/// The steps of a run whose outcome is not known, in order.
+/// Returns the steps of a run without an outcome, in order.
 pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select(
         "WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
@@ -88,7 +88,7 @@ pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreErro
     tx.all(&sql, params![run_id])
 }
 
-/// The steps of a run after the number `after`, in order.
+/// Returns the steps of a run after the number `after`, in order.
 pub fn after(
     tx: &mut Tx<'_>,
     run_id: RunId,
@@ -99,7 +99,7 @@ pub fn after(
     tx.all(&sql, params![run_id, after, limit])
 }
 
-/// What the model said last in a run.
+/// Returns the last message of the model in a run.
 pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, StoreError> {
     tx.optional(
         "SELECT message_id FROM run_step
@@ -109,7 +109,7 @@ pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, 
     )
 }
 
-/// Notes that nothing is set aside any more for steps of a run whose outcome is not known.
+/// Clears the reservations of the steps of a run without an outcome.
 pub fn unreserve(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE run_step SET reserved_micros = 0

@@ -1,4 +1,4 @@
-//! Sessions: conversations, with at most one run that writes.
+//! Sessions: conversations with at most one writing run.
 
 use provost_core::{RunId, Timestamp};
 
@@ -6,36 +6,36 @@ use crate::transaction::filter::Filter;
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One session.
+    /// A session.
     SessionRow in "session" {
         /// The tenancy boundary.
         namespace: String,
         /// The id.
         id: String,
-        /// The name that a channel or caller gave it.
+        /// Name that a channel or a caller assigned.
         key: Option<String>,
-        /// The agent it is with.
+        /// The agent of the session.
         agent: Option<String>,
-        /// How its waiting messages are treated, as far as it differs, as JSON.
+        /// Overrides of the queue settings, as JSON.
         queue: Option<String>,
-        /// Rises with each change of what it consists of.
+        /// Revision; rises with each change of the messages.
         revision: u64,
-        /// The number of the next entry.
+        /// Position of the next message.
         next_entry: u64,
-        /// Rises with each run that takes it.
+        /// Fencing token; rises with each run that acquires the session.
         fence: u64,
-        /// The run that holds it.
+        /// The run that holds the session.
         holder_run_id: Option<RunId>,
-        /// When it was made.
+        /// Time of creation.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
-        /// True if a later call of `spawn_task` may continue it.
+        /// True if later calls of `spawn_task` may continue the session.
         continuable: bool,
     }
 }
 
-/// Names a session.
+/// Identifies a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionRef<'a> {
     /// The tenancy boundary.
@@ -44,23 +44,23 @@ pub struct SessionRef<'a> {
     pub id: &'a str,
 }
 
-/// Which sessions to list.
+/// Criteria for listing sessions; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
-    /// With this agent only.
+    /// The agent.
     pub agent: Option<String>,
-    /// The one with this name only.
+    /// The assigned name.
     pub key: Option<String>,
-    /// Before this id: the last of the page before.
+    /// Sessions with a smaller id: the id of the last session of the previous page.
     pub before: Option<String>,
 }
 
-/// The session with the id.
+/// Returns the session with this id.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<SessionRow>, StoreError> {
     tx.optional(&SessionRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
 }
 
-/// The session with the id, locked.
+/// Returns the session with this id, locked.
 pub fn lock(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -74,7 +74,7 @@ pub fn lock_key(tx: &mut Tx<'_>, namespace: &str, id: &str) {
     tx.lock_key("session", params![namespace, id]);
 }
 
-/// Fails if a session is not locked and transactions are checked.
+/// Returns an error if transactions are checked and the session is not locked.
 pub(crate) fn require_lock(
     tx: &Tx<'_>,
     namespace: &str,
@@ -84,7 +84,7 @@ pub(crate) fn require_lock(
     tx.require_lock("session", params![namespace, id], change)
 }
 
-/// The session with the name that a channel or caller gave it.
+/// Returns the session with this assigned name.
 pub fn by_key(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -93,7 +93,7 @@ pub fn by_key(
     tx.optional(&SessionRow::select("WHERE namespace = ?1 AND key = ?2"), params![namespace, key])
 }
 
-/// The sessions of a namespace, by id, after the id `after`.
+/// Returns the sessions of a namespace, sorted by id, after the id `after`.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -104,7 +104,7 @@ pub fn list(
     tx.all(&sql, params![namespace, after, limit])
 }
 
-/// Sessions of a namespace by id, the last first: ids that nobody chose are in the order of time.
+/// Returns sessions of a namespace by descending id. Generated ids rise with time.
 pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -119,8 +119,8 @@ pub fn find(
         .rows(tx, SessionRow::select, "id DESC", limit)
 }
 
-/// Gives a session to a run under a new fence, and returns the revision of the session; nothing if there is no such session, or
-/// if another run holds it.
+/// Acquires a session for a run, raises its fence and returns its revision. Returns `None` if the session does not
+/// exist or another run holds it.
 pub fn hold(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -132,21 +132,21 @@ pub fn hold(
     tx.optional_fenced(sql, params![namespace, id, run_id])
 }
 
-/// Permits later calls of `spawn_task` to continue a session.
+/// Allows later calls of `spawn_task` to continue a session.
 pub fn set_continuable(tx: &mut Tx<'_>, session: SessionRef<'_>) -> Result<(), StoreError> {
     let sql = "UPDATE session SET continuable = 1 WHERE namespace = ?1 AND id = ?2";
     tx.execute(sql, params![session.namespace, session.id]).map(drop)
 }
 
-/// Takes a session from a run, if that run has it.
+/// Releases a session if this run holds it.
 pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE session SET holder_run_id = NULL \
                WHERE namespace = ?1 AND id = ?2 AND holder_run_id = ?3";
     tx.execute_fenced(sql, params![namespace, id, run_id]).map(drop)
 }
 
-/// Moves a session on from the revision `base` and makes room for `entries` more. Returns the number of the first of them;
-/// nothing if the session is not at that revision.
+/// Starts a new revision after the revision `base` and reserves `entries` positions. Returns the first position;
+/// `None` if the session is not at revision `base`.
 pub fn advance(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,

@@ -1,6 +1,6 @@
-//! What a session consists of, at each of its revisions.
+//! Messages of sessions, at each revision.
 //!
-//! Nothing is taken out: an entry is there from revision `added` until before revision `gone`.
+//! Rows are never deleted here: a message belongs to every revision from `added` up to, but not including, `gone`.
 
 use std::sync::LazyLock;
 
@@ -12,21 +12,21 @@ use crate::transaction::value::number;
 use crate::{StoreError, ToColumn, Tx, params};
 
 table! {
-    /// One message of a session.
+    /// A message of a session.
     SessionEntryRow in "session_entry" {
         /// The tenancy boundary.
         namespace: String,
         /// The session.
         session_id: String,
-        /// Its place.
+        /// Position in the session.
         entry: u64,
         /// The message.
         message_id: MessageId,
         /// The run that added it.
         run_id: RunId,
-        /// The first revision that has it.
+        /// The first revision that contains the message.
         added: u64,
-        /// The first revision that does not have it any more.
+        /// The first later revision that does not contain the message; `None` if it was not removed.
         gone: Option<u64>,
     }
 }
@@ -34,7 +34,7 @@ table! {
 /// A message of a session with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMessage {
-    /// Its place in the session.
+    /// Position in the session.
     pub entry: u64,
     /// The message.
     pub id: MessageId,
@@ -42,32 +42,32 @@ pub struct SessionMessage {
     pub text: String,
 }
 
-/// Messages that a session gets with one revision.
+/// Messages to add with one revision.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntries<'a> {
-    /// The place of the first; the others follow it.
+    /// Position of the first message.
     pub first: u64,
     /// The messages.
     pub messages: &'a [MessageId],
-    /// The first revision that has them.
+    /// The first revision that contains them.
     pub revision: u64,
 }
 
-/// A page of what a session consists of.
+/// A page of the messages of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryPage {
     /// The revision of the session.
     pub revision: u64,
-    /// The entry before the page.
+    /// Position of the last message of the previous page.
     pub after: u64,
-    /// The most entries.
+    /// Maximum number of messages.
     pub limit: u64,
 }
 
-/// Entries that one statement stores at most.
+/// Maximum number of messages in one statement.
 const ENTRIES_AT_ONCE: usize = 4;
 
-/// The statements that add one entry, two entries, and so on.
+/// Statements that add one message, two messages, and so on.
 static ADD: LazyLock<[String; ENTRIES_AT_ONCE]> = LazyLock::new(|| {
     std::array::from_fn(|more| {
         let row =
@@ -102,7 +102,7 @@ pub fn add(
     Ok(())
 }
 
-/// The entry at the place.
+/// Returns the message at a position.
 pub fn get(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -113,7 +113,7 @@ pub fn get(
     tx.optional(&sql, params![namespace, session_id, entry])
 }
 
-/// What the session consists of at a revision, in order.
+/// Returns the messages of a session at a revision, in order.
 pub fn at_revision(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -127,7 +127,7 @@ pub fn at_revision(
     tx.all(&sql, params![namespace, session_id, revision])
 }
 
-/// What the session consists of at a revision after an entry, in order.
+/// Returns a page of the messages of a session at a revision, in order.
 pub fn page_at(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -141,7 +141,7 @@ pub fn page_at(
     tx.all(&sql, params![session.namespace, session.id, page.revision, page.after, page.limit])
 }
 
-/// The messages of the session at a revision, in order, with their texts.
+/// Returns the messages of a session at a revision with their texts, in order.
 pub fn messages_at(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -164,7 +164,7 @@ pub fn messages_at(
     rows.into_iter().map(load).collect()
 }
 
-/// The revisions in which a run has added to a session, in order.
+/// Returns the revisions with which a run added messages to a session, in order.
 pub fn revisions_of(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -177,7 +177,7 @@ pub fn revisions_of(
     )
 }
 
-/// True if another run has added to a session after the revision `since`.
+/// Returns true if another run has added messages to a session after the revision `since`.
 pub fn added_by_others(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -191,7 +191,7 @@ pub fn added_by_others(
     )
 }
 
-/// Takes what a run added out of a session, with the revision `gone`.
+/// Removes the messages of a run from a session with the given revision, and returns their number.
 pub fn retire_of_run(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -205,7 +205,7 @@ pub fn retire_of_run(
     )
 }
 
-/// Takes one message that a run added out of a session, with the revision `gone`.
+/// Removes one message of a run from a session with the given revision. Returns the number of removed messages.
 pub fn retire_message(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
@@ -220,7 +220,7 @@ pub fn retire_message(
     )
 }
 
-/// What was in a session at the revision `base` and has gone since, in order.
+/// Returns the messages that a session contained at revision `base` and that were removed since, in order.
 pub fn gone_since(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,

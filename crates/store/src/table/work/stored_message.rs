@@ -1,17 +1,17 @@
-//! The stored form of messages. The results of a turn's calls are in its steps already, so the message that gathers them names
-//! those steps.
+//! Stored form of messages. The tool results of a turn are already stored in its steps, so the message that collects
+//! them refers to those steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::table::work::{message, run_step};
 use crate::{Body, Tx, load_body};
-use provost_core::{Message, MessageId, Part, Role, RunId, Timestamp, ToolResult};
+use provost_core::{ContentPart, Message, MessageId, Role, RunId, Timestamp, ToolResult};
 use serde::{Deserialize, Serialize};
 
 use crate::query::QueryError;
 
-/// How the stored form of a message with named results begins; no other message does.
+/// Start of the stored form of a message that refers to results. No other message starts with it.
 const NAMED: &str = "{\"results_of\":";
 
 #[derive(Serialize, Deserialize)]
@@ -34,18 +34,18 @@ struct FinishedCall {
     result: Option<ToolResult>,
 }
 
-/// The result in the body of a step, if the call has finished.
+/// Parses the result in the body of a step; `None` if the call has not finished.
 pub(crate) fn result_in(body: &str) -> Result<Option<ToolResult>, QueryError> {
     Ok(serde_json::from_str::<FinishedCall>(body)?.result)
 }
 
-/// The stored form of a message of results.
+/// Serializes a message. A message that consists of tool results refers to the steps with these results.
 pub fn with_named_results(
     message: &Message,
     run: RunId,
     steps: &HashMap<String, u64>,
 ) -> Result<String, QueryError> {
-    let only_results = message.parts.iter().all(|part| matches!(part, Part::ToolResult(_)));
+    let only_results = message.parts.iter().all(|part| matches!(part, ContentPart::ToolResult(_)));
     if message.role != Role::Tool || !only_results {
         return Ok(serde_json::to_string(message)?);
     }
@@ -64,19 +64,19 @@ pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, text: &str) -> Resul
     Ok(())
 }
 
-/// The message with the id.
+/// Loads the message with this id.
 pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Arc<Message>, QueryError> {
     let text = message::text(tx, id)?
         .ok_or_else(|| QueryError::Unreadable(format!("message {id} is missing")))?;
     read(tx, &text)
 }
 
-/// True if a stored message names results that are stored elsewhere.
+/// Returns true if a stored message refers to results in steps.
 pub fn names_results(text: &str) -> bool {
     text.starts_with(NAMED)
 }
 
-/// A message from its stored form.
+/// Parses a stored message and loads the results that it refers to.
 pub fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, QueryError> {
     if !names_results(text) {
         return Ok(Arc::new(serde_json::from_str(text)?));
@@ -92,7 +92,7 @@ pub fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, QueryError> {
     Ok(Arc::new(Message::results(results).at(named.created_at)))
 }
 
-/// The result that a step holds.
+/// Loads the tool result of a step.
 pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, QueryError> {
     let missing = || QueryError::Unreadable(format!("step {step} of {run} is missing"));
     let row = run_step::get(tx, run, step)?.ok_or_else(missing)?;
@@ -101,7 +101,8 @@ pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, Q
         .ok_or_else(|| QueryError::Unreadable(format!("step {step} of {run} holds no result")))
 }
 
-/// Bytes of a message: of its stored text, or of the results that are stored elsewhere.
+/// Size of a message in bytes: of its stored text, or of the message with all results if the text only refers to
+/// them.
 pub(crate) fn stored_size(
     text: Option<&str>,
     message: Option<&Message>,

@@ -1,4 +1,4 @@
-//! Tasks: what was asked.
+//! Tasks: durable requests to an agent.
 
 use provost_core::{RunId, TaskId, Timestamp};
 
@@ -7,86 +7,86 @@ use crate::transaction::filter::Filter;
 use crate::{Locked, StoreError, Tx, params};
 
 table! {
-    /// One task.
+    /// A task.
     TaskRow in "task" {
         /// The id.
         id: TaskId,
         /// The tenancy boundary.
         namespace: String,
-        /// The agent that was asked.
+        /// The agent.
         agent: String,
-        /// Its revision at that time.
+        /// Revision of the agent at submission.
         agent_revision: u64,
-        /// The session it belongs to.
+        /// The session of the task.
         session_id: String,
-        /// The task that asked for it.
+        /// The task that spawned it.
         parent_task_id: Option<TaskId>,
-        /// Where it stands.
+        /// State of the task.
         state: String,
-        /// How inputs are queued.
+        /// Queue mode of its inputs.
         queue_mode: String,
-        /// One step counts like a minute of waiting.
+        /// Priority. One level is worth a minute of waiting.
         priority: i64,
-        /// What was asked, as JSON.
+        /// The submitted command, as JSON.
         command: String,
-        /// A name for people.
+        /// Display name.
         label: Option<String>,
-        /// Who asked: a schedule, a run, a channel.
+        /// Origin of the task: a schedule, a run, a channel.
         spawned_by: Option<String>,
         /// The newest run.
         current_run_id: Option<RunId>,
-        /// How many runs it had.
+        /// Number of runs.
         run_count: u64,
-        /// The number of the next input.
+        /// Number of the next input.
         next_input: u64,
-        /// Why it was dropped.
+        /// Reason for which the task was dropped.
         drop_reason: Option<String>,
-        /// What it waits for.
+        /// Reason of the current wait.
         waiting_for: Option<String>,
-        /// When it goes on by itself.
+        /// Time at which the wait ends on its own.
         wake_at: Option<Timestamp>,
-        /// It must have ended by then.
+        /// Time by which the task must have ended.
         deadline: Option<Timestamp>,
-        /// What all its runs cost.
+        /// Cost of all runs, in millionths of the currency.
         cost_micros: i64,
-        /// Rises with each change.
+        /// Version; rises with each change.
         version: u64,
-        /// When it was asked.
+        /// Time of submission.
         created: Timestamp,
-        /// When it last changed.
+        /// Time of the last change.
         updated: Timestamp,
-        /// When it ended.
+        /// Time of the end.
         ended: Option<Timestamp>,
-        /// When it was put away.
+        /// Time at which the task was archived.
         archived: Option<Timestamp>,
     }
 }
 
-/// Which tasks to list.
+/// Criteria for listing tasks; `None` matches every value.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// In this state only.
+    /// The state.
     pub state: Option<String>,
-    /// Of this agent only.
+    /// The agent.
     pub agent: Option<String>,
-    /// Of this session only.
+    /// The session.
     pub session_id: Option<String>,
-    /// With this name for people only.
+    /// The display name.
     pub label: Option<String>,
-    /// Asked for by this task only.
+    /// The task that spawned it.
     pub parent: Option<TaskId>,
-    /// Also those that were put away.
+    /// True to include archived tasks.
     pub archived: bool,
-    /// Older than this one: the last of the page before.
+    /// Tasks older than this one: the last task of the previous page.
     pub before: Option<TaskId>,
 }
 
-/// The task with the id.
+/// Returns the task with this id.
 pub fn get(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.optional(&TaskRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The task with the id, locked after its session.
+/// Returns the task with this id, locked after its session.
 pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, StoreError> {
     let sql = "SELECT namespace, session_id FROM task WHERE id = ?1";
     let Some((namespace, session)) = tx.optional::<(String, String)>(sql, params![id])? else {
@@ -96,7 +96,7 @@ pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, Stor
     tx.lock(&TaskRow::select("WHERE id = ?1"), params![id])
 }
 
-/// The task with the id, locked after its session, if it belongs to the namespace.
+/// Returns the task with this id, locked after its session, if it belongs to the namespace.
 pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -110,23 +110,23 @@ pub fn lock_key(tx: &mut Tx<'_>, id: TaskId) {
     tx.lock_key("task", params![id]);
 }
 
-/// Fails if a task is not locked and transactions are checked.
+/// Returns an error if transactions are checked and the task is not locked.
 pub(crate) fn require_lock(tx: &Tx<'_>, id: TaskId, change: &str) -> Result<(), StoreError> {
     tx.require_lock("task", params![id], change)
 }
 
-/// Takes the number of the next input of a task; nothing if there is no such task.
+/// Reserves the number of the next input of a task; `None` if the task does not exist.
 pub fn take_input_number(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE task SET next_input = next_input + 1 WHERE id = ?1 RETURNING next_input - 1";
     tx.optional_fenced(sql, params![id])
 }
 
-/// The task with the id, if it belongs to the namespace.
+/// Returns the task with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
     tx.optional(&TaskRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
-/// Tasks of a namespace, newest first.
+/// Returns tasks of a namespace, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -145,7 +145,7 @@ pub fn list(
         .rows(tx, TaskRow::select, "id DESC", limit)
 }
 
-/// The newest task of a session.
+/// Returns the newest task of a session.
 pub fn newest_of_session(
     tx: &mut Tx<'_>,
     namespace: &str,
@@ -155,7 +155,7 @@ pub fn newest_of_session(
     tx.optional(&sql, params![namespace, session_id])
 }
 
-/// The newest task of a session that nobody spawned; of the given agent, if one is given.
+/// Returns the newest task of a session that no other task spawned, optionally of one agent.
 pub fn newest_asked(
     tx: &mut Tx<'_>,
     namespace: &str,

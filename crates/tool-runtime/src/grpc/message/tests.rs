@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn nothing_is_lost_on_the_way() {
     let message = ExecuteRequest::from(request());
     let read = ExecuteRequest::decode(message.encode_to_vec().as_slice()).unwrap();
     assert_eq!(ToolRequest::from(read), request());
-    let fault = ToolFault::new(ToolCode::Timeout, "late").detail("a", "b");
+    let fault = ToolContractError::new(ToolErrorCode::Timeout, "late").detail("a", "b");
     for came in [Ok("done".to_owned()), Err(fault)] {
         let response = ToolResponse::of(&request(), came, 7);
         let message = ExecuteResponse::from(response.clone());

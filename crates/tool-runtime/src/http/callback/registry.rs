@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use provost_core::contract::{ToolCode, ToolFault, ToolResponse};
+use provost_core::contract::{ToolContractError, ToolErrorCode, ToolResponse};
 use ring::hmac;
 use tokio::sync::oneshot;
 use url::Url;
@@ -58,21 +58,21 @@ impl CallbackDesk {
     }
 
     /// With a key of its own, for a program whose desk does not outlive it.
-    pub fn with_random_key(base: Url) -> Result<Self, ToolFault> {
+    pub fn with_random_key(base: Url) -> Result<Self, ToolContractError> {
         let mut key = [0; CALLBACK_KEY_BYTES];
         random(&mut key)?;
         Ok(Self::new(base, &key))
     }
 
     /// Begins to wait for the answer to a request. Dropping what it gives ends that.
-    pub fn register(&self, request_id: &str) -> Result<Callback, ToolFault> {
+    pub fn register(&self, request_id: &str) -> Result<Callback, ToolContractError> {
         let mut nonce = [0; NONCE_BYTES];
         random(&mut nonce)?;
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting();
         if waiting.len() >= CALLBACKS_MAX && !waiting.contains_key(request_id) {
-            return Err(ToolFault::new(
-                ToolCode::ExecutionFailed,
+            return Err(ToolContractError::new(
+                ToolErrorCode::ExecutionFailed,
                 format!("{CALLBACKS_MAX} calls wait for a callback already"),
             ));
         }
@@ -185,9 +185,12 @@ fn message(request_id: &str, nonce: &[u8]) -> Vec<u8> {
     [nonce, request_id.as_bytes()].concat()
 }
 
-fn random(bytes: &mut [u8]) -> Result<(), ToolFault> {
+fn random(bytes: &mut [u8]) -> Result<(), ToolContractError> {
     getrandom::fill(bytes).map_err(|error| {
-        ToolFault::new(ToolCode::ExecutionFailed, format!("there are no random bytes: {error}"))
+        ToolContractError::new(
+            ToolErrorCode::ExecutionFailed,
+            format!("there are no random bytes: {error}"),
+        )
     })
 }
 

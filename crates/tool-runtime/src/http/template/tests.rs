@@ -1,7 +1,7 @@
 //! Values stay in their place, whatever they hold.
 
 use proptest::prelude::*;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use serde_json::json;
 
 use super::*;
@@ -10,7 +10,7 @@ fn filled(place: Place, template: &str, arguments: Value) -> String {
     fill(place, "t", template, &arguments).unwrap()
 }
 
-fn code(place: Place, template: &str, arguments: Value) -> ToolCode {
+fn code(place: Place, template: &str, arguments: Value) -> ToolErrorCode {
     fill(place, "t", template, &arguments).unwrap_err().code
 }
 
@@ -35,8 +35,8 @@ fn members_can_be_left_out() {
 
 #[test]
 fn a_missing_name_is_an_error_unless_the_template_says_what_to_do() {
-    assert_eq!(code(Place::Text, "{{ x }}", json!({})), ToolCode::InvalidInput);
-    assert_eq!(code(Place::Url, "{{ args[\"x-y\"] }}", json!({})), ToolCode::InvalidInput);
+    assert_eq!(code(Place::Text, "{{ x }}", json!({})), ToolErrorCode::InvalidInput);
+    assert_eq!(code(Place::Url, "{{ args[\"x-y\"] }}", json!({})), ToolErrorCode::InvalidInput);
     assert_eq!(filled(Place::Text, "{{ args[\"x-y\"]|default(\"\") }}", json!({})), "");
     assert_eq!(filled(Place::Url, "{% if x is defined %}{{ x }}{% endif %}", json!({})), "");
     assert_eq!(filled(Place::Text, "{{ args[\"x-y\"]|default(\"\") }}", json!({"x-y": 1})), "1");
@@ -46,10 +46,10 @@ fn a_missing_name_is_an_error_unless_the_template_says_what_to_do() {
 fn a_template_cannot_run_for_ever_or_grow_without_end() {
     let endless =
         "{% for a in range(100000) %}{% for b in range(100000) %}x{% endfor %}{% endfor %}";
-    assert_eq!(code(Place::Text, endless, json!({})), ToolCode::InvalidInput);
+    assert_eq!(code(Place::Text, endless, json!({})), ToolErrorCode::InvalidInput);
     let large = "x".repeat(1024 * 1024);
     let many = "{{ a }}".repeat(5);
-    assert_eq!(code(Place::Text, &many, json!({ "a": large })), ToolCode::InvalidInput);
+    assert_eq!(code(Place::Text, &many, json!({ "a": large })), ToolErrorCode::InvalidInput);
 }
 
 #[test]
@@ -59,11 +59,14 @@ fn a_template_that_is_wrong_is_the_definitions_fault() {
             .and_then(|()| fill(Place::Text, "body", template, &json!({"a": 1})).map(drop))
             .unwrap_err();
         assert!(
-            matches!(fault.code, ToolCode::RuntimePolicyInvalid | ToolCode::InvalidInput),
+            matches!(fault.code, ToolErrorCode::RuntimePolicyInvalid | ToolErrorCode::InvalidInput),
             "{template}: {fault}"
         );
     }
-    assert_eq!(check(Place::Text, "b", "{{ a").unwrap_err().code, ToolCode::RuntimePolicyInvalid);
+    assert_eq!(
+        check(Place::Text, "b", "{{ a").unwrap_err().code,
+        ToolErrorCode::RuntimePolicyInvalid
+    );
 }
 
 proptest! {

@@ -9,10 +9,10 @@ fn s213_responses_of_every_kind() {
     assert_eq!(ToolOutput::json(&json!({"a": 1})).to_text(), r#"{"a":1}"#);
     let unmarshalable = std::collections::HashMap::from([((1, 2), 3)]);
     assert!(ToolOutput::json(&unmarshalable).is_error);
-    assert!(matches!(ToolOutput::image(Image::url("u")).parts[..], [ResultPart::Image(_)]));
+    assert!(matches!(ToolOutput::image(Image::url("u")).parts[..], [ToolResultPart::Image(_)]));
     let file = ToolOutput::file(Document::bytes("a.txt", "text/plain", b"abc"));
     match &file.parts[..] {
-        [ResultPart::File(file)] => assert_eq!(file.source.decode().unwrap(), b"abc"),
+        [ToolResultPart::File(file)] => assert_eq!(file.source.decode().unwrap(), b"abc"),
         other => panic!("{other:?}"),
     }
     let with = ToolOutput::text("a").with_metadata(json!({"k": 1}));
@@ -49,15 +49,15 @@ fn whatever_is_not_text_is_bounded_too() {
     let huge = || "x".repeat(TOOL_BINARY_BYTES_MAX / 3 * 4 + 3);
     for (part, what) in [
         (
-            ResultPart::Image(Image::url(format!("data:image/png;base64,{}", huge()))),
+            ToolResultPart::Image(Image::url(format!("data:image/png;base64,{}", huge()))),
             "a data URL of 20971536 bytes",
         ),
         (
-            ResultPart::File(Document { source: Source::Url(huge()), name: None }),
+            ToolResultPart::File(Document { source: MediaSource::Url(huge()), name: None }),
             "a URL of 27962027 bytes",
         ),
         (
-            ResultPart::Unknown(json!({"type": "new", "data": huge()})),
+            ToolResultPart::Unknown(json!({"type": "new", "data": huge()})),
             "a part of an unknown kind of 27962051 bytes",
         ),
     ] {
@@ -66,13 +66,15 @@ fn whatever_is_not_text_is_bounded_too() {
     }
     let file = Document::bytes(huge(), huge(), b"abc");
     match &ToolOutput::file(file).bounded().parts[..] {
-        [ResultPart::File(Document { source: Source::Base64 { media_type, .. }, name })] => {
+        [
+            ToolResultPart::File(Document { source: MediaSource::Base64 { media_type, .. }, name }),
+        ] => {
             assert!(media_type.len() < 2 * LABEL_BYTES_MAX);
             assert!(name.as_ref().unwrap().len() < 2 * LABEL_BYTES_MAX);
         }
         other => panic!("{} parts", other.len()),
     }
-    let small = ResultPart::Unknown(json!({"type": "new"}));
+    let small = ToolResultPart::Unknown(json!({"type": "new"}));
     let output = ToolOutput::image(Image::url("https://a.example/x.png")).with(small);
     assert_eq!(output.clone().bounded(), output);
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use provost_core::ToolDef;
+use provost_core::ToolDefinition;
 use serde_json::Value;
 
 /// How much a word in a name counts, where one in the description counts 1.
@@ -34,7 +34,7 @@ type Posting = (usize, f64);
 
 /// The words of a set of tools.
 pub(super) struct Index {
-    defs: Vec<Arc<ToolDef>>,
+    defs: Vec<Arc<ToolDefinition>>,
     words: BTreeMap<String, Vec<Posting>>,
     /// How long each tool's text is, by weight.
     lengths: Vec<f64>,
@@ -42,7 +42,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn new(defs: Vec<Arc<ToolDef>>) -> Self {
+    pub(super) fn new(defs: Vec<Arc<ToolDefinition>>) -> Self {
         let mut words: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut lengths = Vec::with_capacity(defs.len());
         for (place, def) in defs.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Index {
     }
 
     /// True if it was made of exactly these.
-    pub(super) fn is_of(&self, defs: &[Arc<ToolDef>]) -> bool {
+    pub(super) fn is_of(&self, defs: &[Arc<ToolDefinition>]) -> bool {
         self.defs.len() == defs.len()
             && self.defs.iter().zip(defs).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
     }
@@ -115,7 +115,7 @@ impl Index {
 }
 
 /// The words of a tool, each with its weight.
-fn weights(def: &ToolDef) -> HashMap<String, f64> {
+fn weights(def: &ToolDefinition) -> HashMap<String, f64> {
     let mut weights = HashMap::new();
     let mut left = TOOL_WORDS_MAX;
     let mut add = |text: &str, weight: f64| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_api::{Accepted, NewTask, Said, Time};
 use provost_core::id::name::SessionName;
-use provost_core::scheduling::QueueMode;
+use provost_core::scheduling::InputMode;
 use provost_core::{Env, Money};
 
 use super::super::parse_duration;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     idempotency_key: Option<String>,
     /// If the session is busy: steer, followup, collect or interrupt
     #[arg(long, value_name = "MODE")]
-    mode: Option<QueueMode>,
+    mode: Option<InputMode>,
     /// Who goes first: one step counts like one minute of waiting
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
     priority: i32,

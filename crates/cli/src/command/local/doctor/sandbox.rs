@@ -57,7 +57,7 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
     let code = if is_broken { ErrorKind::Unavailable.exit_code() } else { 0 };
     let next = match is_broken {
         true => vec!["do not run what you do not trust on this machine".to_owned()],
-        false => vec!["scripts/escape: tries more, where the sources are".to_owned()],
+        false => vec!["scripts/stress sandbox: tries more, where the sources are".to_owned()],
     };
     Ok((Report { version: env!("CARGO_PKG_VERSION"), model: None, checks, next }, code))
 }

@@ -4,8 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use provost_core::contract::{RequestTool, ToolCode, ToolFault, ToolRequest, ToolResponse};
-use provost_core::policy::Decision;
+use provost_core::contract::{
+    RequestTool, ToolContractError, ToolErrorCode, ToolRequest, ToolResponse,
+};
+use provost_core::policy::PolicyDecision;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, ErrorKind, RunId, ToolCall};
 use provost_tool::{Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, Verdict};
@@ -33,7 +35,7 @@ pub(crate) struct CallArgs {
 
 /// How a call went.
 pub(super) struct Called {
-    pub(super) came: Result<String, ToolFault>,
+    pub(super) came: Result<String, ToolContractError>,
     pub(super) response: ToolResponse,
 }
 
@@ -62,7 +64,7 @@ impl Bench<'_> {
     }
 
     /// What the rules say about calling a tool; nothing where nobody governs.
-    pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<Decision>, Problem> {
+    pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<PolicyDecision>, Problem> {
         let Some(declared) = &self.tools.declared else { return Ok(None) };
         let governance = declared.governor.governance_of(&self.origin(None));
         let governance =
@@ -110,13 +112,16 @@ impl Bench<'_> {
         run: RunId,
         call: &ToolCall,
         yes: bool,
-    ) -> Result<Result<String, ToolFault>, Problem> {
+    ) -> Result<Result<String, ToolContractError>, Problem> {
         let mut verdict = guard.admit(tool, call, /*approved*/ false).await;
         if let Verdict::Ask(asked) = &verdict {
             let why =
                 asked.why.clone().unwrap_or_else(|| "the tool wants a person's yes".to_owned());
             if !yes && !ask(&self.show.output, &call.name, &why)? {
-                return Ok(Err(ToolFault::new(ToolCode::ApprovalDenied, "nobody said yes")));
+                return Ok(Err(ToolContractError::new(
+                    ToolErrorCode::ApprovalDenied,
+                    "nobody said yes",
+                )));
             }
             verdict = guard.admit(tool, call, /*approved*/ true).await;
         }
@@ -124,11 +129,11 @@ impl Bench<'_> {
             Verdict::Allow(permit) => permit,
             Verdict::Deny(fault) => return Ok(Err(fault)),
             Verdict::Invalid(problem) => {
-                return Ok(Err(ToolFault::new(ToolCode::InvalidInput, problem)));
+                return Ok(Err(ToolContractError::new(ToolErrorCode::InvalidInput, problem)));
             }
             Verdict::Ask(_) => {
                 let message = "more people must say yes than one command can ask";
-                return Ok(Err(ToolFault::new(ToolCode::ApprovalPending, message)));
+                return Ok(Err(ToolContractError::new(ToolErrorCode::ApprovalPending, message)));
             }
         };
         let cancel = CancellationToken::new();
@@ -157,7 +162,9 @@ impl Bench<'_> {
             }
         };
         Ok(match ran {
-            Ok(output) if output.is_error => Err(ToolFault::final_failure(output.to_text())),
+            Ok(output) if output.is_error => {
+                Err(ToolContractError::final_failure(output.to_text()))
+            }
             Ok(output) => Ok(output.to_text()),
             Err(error) => Err(error.fault()),
         })

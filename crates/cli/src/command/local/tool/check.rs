@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use provost_api::Page;
 use provost_core::Timestamp;
-use provost_core::contract::ToolCode;
+use provost_core::contract::ToolErrorCode;
 use provost_core::resource::ToolResource;
 use provost_host::tool::ToolNetwork;
 use provost_net::{Dialer, SystemLookup, Url};
@@ -54,7 +54,7 @@ pub(super) struct Fixture {
 #[serde(deny_unknown_fields, default)]
 struct Expect {
     /// The code of the fault; without one it must work.
-    code: Option<ToolCode>,
+    code: Option<ToolErrorCode>,
     /// What must be in the answer.
     contains: Option<String>,
 }

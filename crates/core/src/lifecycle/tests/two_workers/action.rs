@@ -1,6 +1,6 @@
 //! Everything that can happen in the model.
 
-use crate::lifecycle::ParkedFor;
+use crate::lifecycle::WaitReason;
 
 /// One thing that happens; a number says which worker does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum Action {
     Cause(usize),
     Commit(usize),
     Recover(usize),
-    Park(usize, ParkedFor),
+    Park(usize, WaitReason),
     GiveBack(usize),
     Finish(usize),
     HeedCancel(usize),
@@ -47,8 +47,8 @@ impl Action {
                 Self::Cause(worker),
                 Self::Commit(worker),
                 Self::Recover(worker),
-                Self::Park(worker, ParkedFor::Approval),
-                Self::Park(worker, ParkedFor::Question),
+                Self::Park(worker, WaitReason::Approval),
+                Self::Park(worker, WaitReason::Question),
                 Self::GiveBack(worker),
                 Self::Finish(worker),
                 Self::HeedCancel(worker),

@@ -56,20 +56,20 @@ impl Lease {
 
 /// What happens to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepEvent {
+pub(super) enum StepTransition {
     Committed,
     EpochLost,
     RunAgain,
 }
 
 /// The state of an open step after an event.
-pub(super) fn step_after(state: StepState, event: StepEvent) -> Option<StepState> {
+pub(super) fn step_after(state: StepState, event: StepTransition) -> Option<StepState> {
     use StepState as S;
     Some(match (state, event) {
-        (S::Unknown, StepEvent::RunAgain) => S::Started,
-        (S::Planned | S::Started | S::Unknown, StepEvent::Committed) => S::Committed,
-        (S::Planned, StepEvent::EpochLost) => S::Planned,
-        (S::Started | S::Unknown, StepEvent::EpochLost) => S::Unknown,
+        (S::Unknown, StepTransition::RunAgain) => S::Started,
+        (S::Planned | S::Started | S::Unknown, StepTransition::Committed) => S::Committed,
+        (S::Planned, StepTransition::EpochLost) => S::Planned,
+        (S::Started | S::Unknown, StepTransition::EpochLost) => S::Unknown,
         _ => return None,
     })
 }

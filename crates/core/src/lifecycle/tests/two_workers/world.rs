@@ -1,12 +1,12 @@
 //! A model of two workers, one run, its session and the clock, small enough that every history can be tried.
 //!
-//! The rules are the real ones: [`RunState::next`], [`at_expiry`], [`EffectClass`].
+//! The rules are the real ones: [`RunState::next`], [`on_lease_expired`], [`EffectClass`].
 //! The model adds only who may do what when, and a truth of its own to check them against.
 
 use std::time::Duration;
 
 use super::action::Action;
-use super::lease::{Lease, StepEvent, step_after};
+use super::lease::{Lease, StepTransition, step_after};
 use crate::Timestamp;
 use crate::lifecycle::*;
 use crate::recovery::*;
@@ -32,7 +32,7 @@ pub(super) enum Fence {
 pub(super) struct Rules {
     pub(super) fence: Fence,
     pub(super) class: EffectClass,
-    pub(super) on_unknown: OnUnknown,
+    pub(super) on_unknown: UnknownEffectPolicy,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,16 +102,16 @@ impl World {
                 world.write(worker, rules, |world| world.recover(worker, rules))?
             }
             Action::Park(worker, why) => world.write(worker, rules, |world| {
-                world.step.is_none() && world.move_run(RunEvent::Parked(why))
+                world.step.is_none() && world.move_run(RunTransition::Parked(why))
             })?,
             Action::GiveBack(worker) => world.write(worker, rules, |world| {
-                world.step.is_none() && world.move_run(RunEvent::Requeued)
+                world.step.is_none() && world.move_run(RunTransition::Requeued)
             })?,
             Action::Finish(worker) => world.write(worker, rules, |world| {
-                world.committed == STEPS && world.move_run(RunEvent::Succeeded)
+                world.committed == STEPS && world.move_run(RunTransition::Succeeded)
             })?,
             Action::HeedCancel(worker) => world.write(worker, rules, |world| {
-                world.cancel && world.move_run(RunEvent::Cancelled)
+                world.cancel && world.move_run(RunTransition::Cancelled)
             })?,
             Action::Renew(worker) => world.renew(worker),
             Action::Die(worker) => {
@@ -128,7 +128,7 @@ impl World {
                 dead && world.sweep(rules, true)
             }
             Action::Wake => world.wake(),
-            Action::Interrupt => world.lose_step() && world.move_run(RunEvent::Interrupted),
+            Action::Interrupt => world.lose_step() && world.move_run(RunTransition::Interrupted),
             Action::AnotherTakesSession => {
                 world.session = Session::AnotherRuns;
                 self.session == Session::Free
@@ -138,13 +138,13 @@ impl World {
                 self.session == Session::AnotherRuns
             }
             Action::RequestCancel => world.request_cancel(),
-            Action::Timeout => world.lose_step() && world.move_run(RunEvent::TimedOut),
+            Action::Timeout => world.lose_step() && world.move_run(RunTransition::TimedOut),
         };
         if !happened {
             return Ok(None);
         }
         world.check(self, rules)?;
-        Ok(Some(world.normalised()))
+        Ok(Some(world.normalized()))
     }
 
     fn now(&self) -> Timestamp {
@@ -161,7 +161,7 @@ impl World {
         if self.workers[worker].held.is_some() || !session_free {
             return Ok(false);
         }
-        let Ok(run) = self.run.next(RunEvent::Claimed) else { return Ok(false) };
+        let Ok(run) = self.run.apply(RunTransition::Claimed) else { return Ok(false) };
         let lease = self
             .lease
             .acquire(self.now(), TTL)
@@ -224,10 +224,10 @@ impl World {
     }
 
     fn commit(&mut self, worker: usize) -> bool {
-        self.workers[worker].caused.take().is_some() && self.settle_step(StepEvent::Committed)
+        self.workers[worker].caused.take().is_some() && self.settle_step(StepTransition::Committed)
     }
 
-    fn settle_step(&mut self, event: StepEvent) -> bool {
+    fn settle_step(&mut self, event: StepTransition) -> bool {
         let Some(settled) = self.step.and_then(|step| step_after(step, event)) else {
             return false;
         };
@@ -243,19 +243,23 @@ impl World {
         }
         let happened = self.effects[self.committed] > 0;
         let recovery = match rules.class.on_unknown(rules.on_unknown) {
-            Recovery::Probe if happened => None,
-            Recovery::Probe => Some(Recovery::RunAgain),
+            EffectRecovery::Probe if happened => None,
+            EffectRecovery::Probe => Some(EffectRecovery::Retry),
             recovery => Some(recovery),
         };
         match recovery {
-            None | Some(Recovery::Surface) => self.settle_step(StepEvent::Committed),
-            Some(Recovery::RunAgain) => {
-                self.workers[worker].about_to = Some(self.committed);
-                self.settle_step(StepEvent::RunAgain)
+            None | Some(EffectRecovery::ReportToModel) => {
+                self.settle_step(StepTransition::Committed)
             }
-            Some(Recovery::Park) => self.move_run(RunEvent::Parked(ParkedFor::Approval)),
-            Some(Recovery::Fail) => self.move_run(RunEvent::Failed),
-            Some(Recovery::Probe) => false,
+            Some(EffectRecovery::Retry) => {
+                self.workers[worker].about_to = Some(self.committed);
+                self.settle_step(StepTransition::RunAgain)
+            }
+            Some(EffectRecovery::AskPerson) => {
+                self.move_run(RunTransition::Parked(WaitReason::Approval))
+            }
+            Some(EffectRecovery::FailRun) => self.move_run(RunTransition::Failed),
+            Some(EffectRecovery::Probe) => false,
         }
     }
 
@@ -276,33 +280,36 @@ impl World {
         if self.run.phase() != RunPhase::Leased {
             return false;
         }
-        let loss = Loss {
+        let loss = LostWorkerContext {
             cancel_requested: self.cancel,
             crashes: self.crashes,
             progressed: self.progressed,
-            proven_dead,
+            confirmed_dead: proven_dead,
             on_unknown: rules.on_unknown,
         };
-        let step =
-            self.step.map(|state| OpenStep { kind: StepKind::ToolCall, state, class: rules.class });
-        let event = match at_expiry(step.as_slice(), loss, TTL) {
-            ExpiryAction::Requeue { .. } => RunEvent::Requeued,
-            ExpiryAction::Park => RunEvent::Parked(ParkedFor::Approval),
-            ExpiryAction::Fail | ExpiryAction::CrashLoop => RunEvent::Failed,
-            ExpiryAction::Cancel => RunEvent::Cancelled,
+        let step = self.step.map(|state| InFlightStep {
+            kind: StepKind::ToolCall,
+            state,
+            class: rules.class,
+        });
+        let event = match on_lease_expired(step.as_slice(), loss, TTL) {
+            LeaseExpiryAction::Requeue { .. } => RunTransition::Requeued,
+            LeaseExpiryAction::Park => RunTransition::Parked(WaitReason::Approval),
+            LeaseExpiryAction::Fail | LeaseExpiryAction::CrashLoop => RunTransition::Failed,
+            LeaseExpiryAction::Cancel => RunTransition::Cancelled,
         };
-        (self.crashes, self.progressed) = (loss.crashes_now(), false);
+        (self.crashes, self.progressed) = (loss.consecutive_crashes(), false);
         self.lose_step() && self.move_run(event)
     }
 
     fn lose_step(&mut self) -> bool {
-        self.step.is_none() || self.settle_step(StepEvent::EpochLost)
+        self.step.is_none() || self.settle_step(StepTransition::EpochLost)
     }
 
     /// What it waited for is there; if that was a person's word about an effect, the effect is settled by it.
     fn wake(&mut self) -> bool {
-        self.move_run(RunEvent::Woken)
-            && (self.step.is_none() || self.settle_step(StepEvent::Committed))
+        self.move_run(RunTransition::Woken)
+            && (self.step.is_none() || self.settle_step(StepTransition::Committed))
     }
 
     fn request_cancel(&mut self) -> bool {
@@ -311,12 +318,12 @@ impl World {
         }
         self.cancel = true;
         self.lease = self.lease.cancel_requested();
-        self.run.phase() == RunPhase::Leased || self.move_run(RunEvent::Cancelled)
+        self.run.phase() == RunPhase::Leased || self.move_run(RunTransition::Cancelled)
     }
 
     /// Moves the run and, in the same transaction, the lease and the session.
-    fn move_run(&mut self, event: RunEvent) -> bool {
-        let Ok(run) = self.run.next(event) else { return false };
+    fn move_run(&mut self, event: RunTransition) -> bool {
+        let Ok(run) = self.run.apply(event) else { return false };
         self.run = run;
         if run.phase() != RunPhase::Leased {
             self.lease = self.lease.release();
@@ -360,7 +367,7 @@ impl World {
 
     /// The one of all equal worlds that stands for them. Of an epoch only whether it is current matters, of two workers not
     /// which is which, of crashes before a step was committed not how many there were.
-    fn normalised(mut self) -> World {
+    fn normalized(mut self) -> World {
         let (current, stale) = (Epoch::new(2), Epoch::new(1));
         for worker in &mut self.workers {
             let newer = |held| if held == self.lease.epoch { current } else { stale };

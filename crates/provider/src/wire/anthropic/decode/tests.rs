@@ -1,4 +1,4 @@
-use provost_core::{Part, StopReason, ToolCall, Usage};
+use provost_core::{ContentPart, StopReason, ToolCall, Usage};
 use provost_model::{ModelErrorClass, ModelEvent};
 use serde_json::json;
 
@@ -50,12 +50,12 @@ fn a_whole_answer_is_read() {
     let expected = [
         thought("anthropic", "signature", "hm", "abc="),
         thought("anthropic", "redacted_thinking", "", "zz"),
-        Part::text("Hi"),
-        Part::ToolCall(ToolCall {
+        ContentPart::text("Hi"),
+        ContentPart::ToolCall(ToolCall {
             arguments: "{\"x\":1}".into(),
             ..ToolCall::new("a", "f", &json!({}))
         }),
-        Part::ToolCall(ToolCall {
+        ContentPart::ToolCall(ToolCall {
             arguments: "{\"whole\":true}".into(),
             ..ToolCall::new("b", "g", &json!({}))
         }),

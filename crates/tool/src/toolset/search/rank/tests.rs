@@ -4,14 +4,18 @@ use serde_json::json;
 
 use super::*;
 
-fn def(name: &str, description: &str, arguments: &[&str]) -> Arc<ToolDef> {
+fn def(name: &str, description: &str, arguments: &[&str]) -> Arc<ToolDefinition> {
     let properties: serde_json::Map<_, _> =
         arguments.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" }))).collect();
     let input_schema = json!({ "type": "object", "properties": properties });
-    Arc::new(ToolDef { name: name.to_owned(), description: description.to_owned(), input_schema })
+    Arc::new(ToolDefinition {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema,
+    })
 }
 
-fn office() -> Vec<Arc<ToolDef>> {
+fn office() -> Vec<Arc<ToolDefinition>> {
     vec![
         def("send_mail", "Sends a message to somebody", &["recipient", "subject", "body"]),
         def("list_mail", "Lists the messages of a folder", &["folder"]),
@@ -80,7 +84,7 @@ fn hostile_texts_are_bounded() {
         schema = json!({ "properties": { "deep": schema } });
     }
     let long = "word ".repeat(100_000);
-    let tool = ToolDef { name: "x".into(), description: long.clone(), input_schema: schema };
+    let tool = ToolDefinition { name: "x".into(), description: long.clone(), input_schema: schema };
     let index = Index::new(vec![Arc::new(tool), def("y", &"a".repeat(100_000), &[])]);
     assert!(index.words.len() < 10, "{:?}", index.words.keys());
     assert_eq!(index.search(&long, 5), [0]);

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CliOutput, CliWorkspace, GrpcEncoding, HttpMethod};
-use crate::resource::Span;
+use crate::resource::HumanDuration;
 
 /// The request of an `http` tool. Texts are templates over the arguments: `/users/{{ id }}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct A2aSpec {
     pub card_path: String,
     /// How long to wait between looks at a task that is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub poll_interval: Option<Span>,
+    pub poll_interval: Option<HumanDuration>,
 }
 
 /// The program of a `cli` tool. No shell is between: each argument is one argument, whatever is in it.
@@ -88,13 +88,13 @@ pub struct CliSpec {
     /// The files that it works on.
     pub workspace: CliWorkspace,
     /// How much it may use; never more than the operator gives.
-    pub resources: Bounds,
+    pub resources: ProcessLimits,
 }
 
 /// How much a sandboxed program may use. What is not said is what the operator gives, and never more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Bounds {
+pub struct ProcessLimits {
     /// Bytes of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
@@ -145,7 +145,7 @@ pub struct WasmSpec {
 
 impl WasmSpec {
     /// What one call may use up; nothing where that is not counted.
-    pub fn fuel_bound(&self) -> Option<u64> {
+    pub fn fuel_limit(&self) -> Option<u64> {
         (self.fuel > 0).then_some(self.fuel)
     }
 }

@@ -1,4 +1,4 @@
-//! An answer in the making, and the words for times, counts and money.
+//! Builder of an explanation, and the formats of times, counts and money.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use provost_core::text::truncate_chars;
 
 use super::{Cause, Evidence, NextStep};
 
-/// Characters of a problem that a sentence repeats.
-const PROBLEM_CHARS_MAX: usize = 300;
+/// Characters of an error detail that a sentence repeats.
+const DETAIL_CHARS_MAX: usize = 300;
 
-/// What is told about a subject.
+/// An explanation under construction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ExplanationBuilder {
     pub(super) cause: Cause,
     pub(super) sentence: String,
     pub(super) evidence: Vec<Evidence>,
@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) related: Vec<String>,
 }
 
-impl Told {
+impl ExplanationBuilder {
     pub(super) fn new(cause: Cause, sentence: impl Into<String>) -> Self {
         Self {
             cause,
@@ -32,30 +32,30 @@ impl Told {
         }
     }
 
-    /// Adds something that was seen.
-    pub(super) fn see(mut self, what: &str, value: impl Display) -> Self {
+    /// Adds a piece of evidence.
+    pub(super) fn with_evidence(mut self, what: &str, value: impl Display) -> Self {
         self.evidence.push(Evidence { what: what.to_owned(), value: value.to_string() });
         self
     }
 
-    /// Adds something that was seen, if it was.
-    pub(super) fn see_some(self, what: &str, value: Option<impl Display>) -> Self {
+    /// Adds a piece of evidence if it has a value.
+    pub(super) fn with_evidence_opt(self, what: &str, value: Option<impl Display>) -> Self {
         match value {
-            Some(value) => self.see(what, value),
+            Some(value) => self.with_evidence(what, value),
             None => self,
         }
     }
 
-    /// Adds a command, unless it is there.
-    pub(super) fn then(mut self, step: NextStep) -> Self {
+    /// Adds a command unless the explanation already contains it.
+    pub(super) fn with_next_step(mut self, step: NextStep) -> Self {
         if self.next.iter().all(|known| known.command != step.command) {
             self.next.push(step);
         }
         self
     }
 
-    /// Adds what it waits for, unless it is there.
-    pub(super) fn about(mut self, id: impl Display) -> Self {
+    /// Adds the id of a related subject unless the explanation already contains it.
+    pub(super) fn with_related(mut self, id: impl Display) -> Self {
         let id = id.to_string();
         if !self.related.contains(&id) {
             self.related.push(id);
@@ -63,15 +63,15 @@ impl Told {
         self
     }
 
-    /// Adds everything that is told about what it waits for.
-    pub(super) fn because_of(self, what: &str, other: Self) -> Self {
-        let told = self.see(what, &other.sentence);
-        let told = other.next.into_iter().fold(told, Self::then);
-        other.related.into_iter().fold(told, Self::about)
+    /// Adds the sentence of another explanation as evidence, with its commands and related subjects.
+    pub(super) fn caused_by(self, what: &str, other: Self) -> Self {
+        let explanation = self.with_evidence(what, &other.sentence);
+        let explanation = other.next.into_iter().fold(explanation, Self::with_next_step);
+        other.related.into_iter().fold(explanation, Self::with_related)
     }
 }
 
-/// A time span as people say it: its two largest units.
+/// Formats a time span with its two largest units.
 pub(super) fn span(time: Duration) -> String {
     let millis = time.as_millis();
     if millis < 1000 {
@@ -85,12 +85,12 @@ pub(super) fn span(time: Duration) -> String {
         (0, _, _) => [(hours, "h"), (minutes, "min")],
         _ => [(days, "d"), (hours, "h")],
     };
-    let said = parts.iter().filter(|(count, _)| *count > 0);
-    let said: Vec<String> = said.map(|(count, unit)| format!("{count} {unit}")).collect();
-    said.join(" ")
+    let units = parts.iter().filter(|(count, _)| *count > 0);
+    let units: Vec<String> = units.map(|(count, unit)| format!("{count} {unit}")).collect();
+    units.join(" ")
 }
 
-/// How far away a moment is.
+/// Formats the distance from `now` to `at`, such as `in 5 s` or `5 s ago`.
 pub(super) fn distance(now: Timestamp, at: Timestamp) -> String {
     match at.cmp(&now) {
         std::cmp::Ordering::Greater => format!("in {}", span(at.since(now))),
@@ -99,12 +99,12 @@ pub(super) fn distance(now: Timestamp, at: Timestamp) -> String {
     }
 }
 
-/// A moment, and how far away it is.
-pub(super) fn moment(now: Timestamp, at: Timestamp) -> String {
+/// Formats a timestamp with its distance from `now`.
+pub(super) fn timestamp(now: Timestamp, at: Timestamp) -> String {
     format!("{} ({})", at.to_rfc3339(), distance(now, at))
 }
 
-/// So many of something.
+/// Formats a number with the singular or the plural of its noun.
 pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
@@ -112,7 +112,7 @@ pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Millionths of a currency as people write them.
+/// Formats millionths of a currency as a decimal amount.
 pub(super) fn money(micros: i64, currency: &str) -> String {
     let (sign, micros) = (if micros < 0 { "-" } else { "" }, micros.unsigned_abs());
     let digits = format!("{:06}", micros % 1_000_000);
@@ -121,13 +121,13 @@ pub(super) fn money(micros: i64, currency: &str) -> String {
     format!("{sign}{}.{digits} {currency}", micros / 1_000_000)
 }
 
-/// What somebody else said, on one line and not too long.
-pub(super) fn problem(detail: Option<&str>) -> String {
+/// Formats an error detail on one line, truncated to [`DETAIL_CHARS_MAX`].
+pub(super) fn error_detail(detail: Option<&str>) -> String {
     let words: Vec<&str> = detail.unwrap_or_default().split_whitespace().collect();
     if words.is_empty() {
-        return "nothing more was written down".to_owned();
+        return "no details were recorded".to_owned();
     }
-    truncate_chars(&words.join(" "), PROBLEM_CHARS_MAX)
+    truncate_chars(&words.join(" "), DETAIL_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn times_are_told_by_their_two_largest_units() {
-        for (millis, said) in [
+        for (millis, units) in [
             (7, "7 ms"),
             (45_000, "45 s"),
             (60_000, "1 min"),
@@ -144,7 +144,7 @@ mod tests {
             (7_500_000, "2 h 5 min"),
             (86_400_000 + 3_600_000, "1 d 1 h"),
         ] {
-            assert_eq!(span(Duration::from_millis(millis)), said);
+            assert_eq!(span(Duration::from_millis(millis)), units);
         }
         let now = Timestamp::from_millis(10_000);
         assert_eq!(distance(now, Timestamp::from_millis(12_000)), "in 2 s");
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_problem_is_one_line_and_short() {
-        assert_eq!(problem(Some("a\n  b")), "a b");
-        assert_eq!(problem(Some(&"é".repeat(1000))).chars().count(), PROBLEM_CHARS_MAX + 1);
-        assert_eq!(problem(None), "nothing more was written down");
+        assert_eq!(error_detail(Some("a\n  b")), "a b");
+        assert_eq!(error_detail(Some(&"é".repeat(1000))).chars().count(), DETAIL_CHARS_MAX + 1);
+        assert_eq!(error_detail(None), "no details were recorded");
     }
 }
