@@ -18,7 +18,7 @@ Problem = TypedDict('Problem', {
     'retry_after_ms': NotRequired[Union[int, None]],
 })
 
-# What sort of failure this is, for whoever must react to it.
+# Category of an error. It determines how a caller can react.
 ErrorKind: TypeAlias = Literal['invalid', 'unauthenticated', 'denied', 'not_found', 'conflict', 'exhausted', 'rate_limited', 'unavailable', 'timeout', 'malformed', 'cancelled', 'bug']
 
 # What is wrong with one part of a request.
@@ -60,13 +60,13 @@ NewTask = TypedDict('NewTask', {
 # A message: plain text, or parts with pictures and documents.
 Said: TypeAlias = 'Union[str, list[Part]]'
 
-# One piece of a message.
+# One part of a message.
 Part: TypeAlias = 'Union[dict[str, Any], Image, Document, Reasoning, ToolCall, ToolResult]'
 
-# Where the bytes of an image or a document are.
+# Location of the bytes of an image or a document.
 Source: TypeAlias = dict[str, Any]
 
-# A picture.
+# An image.
 Image = TypedDict('Image', {
     'source': "Source",
     'detail': NotRequired[Union[str, None]],
@@ -78,20 +78,20 @@ Document = TypedDict('Document', {
     'name': NotRequired[Union[str, None]],
 })
 
-# Data that only one provider understands: a signature, encrypted reasoning.
+# Data that only one provider can interpret, such as a signature or encrypted reasoning.
 Opaque = TypedDict('Opaque', {
     'provider': str,
     'kind': str,
     'data': str,
 })
 
-# What the model thought.
+# Reasoning of the model.
 Reasoning = TypedDict('Reasoning', {
     'text': NotRequired[str],
     'opaque': NotRequired[Union["Opaque", None]],
 })
 
-# A tool call the model asks for.
+# A tool call that the model requests.
 ToolCall = TypedDict('ToolCall', {
     'id': str,
     'name': str,
@@ -99,10 +99,10 @@ ToolCall = TypedDict('ToolCall', {
     'opaque': NotRequired[Union["Opaque", None]],
 })
 
-# One piece of a tool result.
+# One part of a tool result.
 ResultPart: TypeAlias = 'Union[dict[str, Any], Image, Document]'
 
-# What a tool call gave.
+# Result of a tool call.
 ToolResult = TypedDict('ToolResult', {
     'call_id': str,
     'name': str,
@@ -112,7 +112,7 @@ ToolResult = TypedDict('ToolResult', {
     'metadata': NotRequired[Any],
 })
 
-# A conversation's name, unique in its namespace; chosen by a person or a channel.
+# Name of a session, unique in its namespace. A user or a channel chooses it.
 SessionName: TypeAlias = str
 
 # The part of a policy that one layer speaks of; the rest it leaves as it is.
@@ -319,7 +319,7 @@ Jitter: TypeAlias = Literal['full', 'none']
 
 WorkerId: TypeAlias = str
 
-# Tokens of one model call, or of many.
+# Token counts of one or more model calls.
 Usage = TypedDict('Usage', {
     'input': int,
     'output': int,
@@ -373,10 +373,10 @@ Message = TypedDict('Message', {
     'interrupted': NotRequired[bool],
 })
 
-# Who speaks.
+# Author of a message.
 Role: TypeAlias = Literal['system', 'user', 'assistant', 'tool', 'summary']
 
-# UTC milliseconds since 1970. RFC 3339 text exists only at the edges.
+# Milliseconds since 1970 in UTC. RFC 3339 text is used only at the API and in output.
 Timestamp: TypeAlias = int
 
 # A part of a list, in a stable order.
@@ -589,7 +589,7 @@ Approval = TypedDict('Approval', {
 
 ApprovalKind: TypeAlias = Literal['start', 'tool', 'effect_unknown', 'question', 'budget_raise', 'plan']
 
-# A question to a person: may this exact call run?
+# Request to a person to decide whether one exact call may run.
 ApprovalRequest = TypedDict('ApprovalRequest', {
     'id': "ApprovalId",
     'call': "ToolCall",

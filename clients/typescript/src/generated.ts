@@ -15,7 +15,7 @@ export type Problem = {
   "retry_after_ms"?: number | null;
 };
 
-/** What sort of failure this is, for whoever must react to it. */
+/** Category of an error. It determines how a caller can react. */
 export type ErrorKind = "invalid" | "unauthenticated" | "denied" | "not_found" | "conflict" | "exhausted" | "rate_limited" | "unavailable" | "timeout" | "malformed" | "cancelled" | "bug";
 
 /** What is wrong with one part of a request. */
@@ -57,13 +57,13 @@ export type NewTask = {
 /** A message: plain text, or parts with pictures and documents. */
 export type Said = string | Array<Part>;
 
-/** One piece of a message. */
+/** One part of a message. */
 export type Part = {
   "type": "text";
   "text": string;
 } | Image | Document | Reasoning | ToolCall | ToolResult;
 
-/** Where the bytes of an image or a document are. */
+/** Location of the bytes of an image or a document. */
 export type Source = {
   "url": string;
 } | {
@@ -73,7 +73,7 @@ export type Source = {
 };
 };
 
-/** A picture. */
+/** An image. */
 export type Image = {
   "source": Source;
   "detail"?: string | null;
@@ -85,20 +85,20 @@ export type Document = {
   "name"?: string | null;
 };
 
-/** Data that only one provider understands: a signature, encrypted reasoning. */
+/** Data that only one provider can interpret, such as a signature or encrypted reasoning. */
 export type Opaque = {
   "provider": string;
   "kind": string;
   "data": string;
 };
 
-/** What the model thought. */
+/** Reasoning of the model. */
 export type Reasoning = {
   "text"?: string;
   "opaque"?: Opaque | null;
 };
 
-/** A tool call the model asks for. */
+/** A tool call that the model requests. */
 export type ToolCall = {
   "id": string;
   "name": string;
@@ -106,13 +106,13 @@ export type ToolCall = {
   "opaque"?: Opaque | null;
 };
 
-/** One piece of a tool result. */
+/** One part of a tool result. */
 export type ResultPart = {
   "type": "text";
   "text": string;
 } | Image | Document;
 
-/** What a tool call gave. */
+/** Result of a tool call. */
 export type ToolResult = {
   "call_id": string;
   "name": string;
@@ -122,7 +122,7 @@ export type ToolResult = {
   "metadata"?: unknown;
 };
 
-/** A conversation's name, unique in its namespace; chosen by a person or a channel. */
+/** Name of a session, unique in its namespace. A user or a channel chooses it. */
 export type SessionName = string;
 
 /** The part of a policy that one layer speaks of; the rest it leaves as it is. */
@@ -329,7 +329,7 @@ export type Jitter = "full" | "none";
 
 export type WorkerId = string;
 
-/** Tokens of one model call, or of many. */
+/** Token counts of one or more model calls. */
 export type Usage = {
   "input": number;
   "output": number;
@@ -383,10 +383,10 @@ export type Message = {
   "interrupted"?: boolean;
 };
 
-/** Who speaks. */
+/** Author of a message. */
 export type Role = "system" | "user" | "assistant" | "tool" | "summary";
 
-/** UTC milliseconds since 1970. RFC 3339 text exists only at the edges. */
+/** Milliseconds since 1970 in UTC. RFC 3339 text is used only at the API and in output. */
 export type Timestamp = number;
 
 /** A part of a list, in a stable order. */
@@ -607,7 +607,7 @@ export type Approval = {
 
 export type ApprovalKind = "start" | "tool" | "effect_unknown" | "question" | "budget_raise" | "plan";
 
-/** A question to a person: may this exact call run? */
+/** Request to a person to decide whether one exact call may run. */
 export type ApprovalRequest = {
   "id": ApprovalId;
   "call": ToolCall;

@@ -64,7 +64,7 @@ const LIST_BYTES_MAX: usize = 40 * 1024;
 /// # );
 /// let writer = Agent::builder("writer", writer_model).instructions("You write.").build()?;
 /// let lead = Agent::builder("lead", lead_model)
-///     .team(Team::new("press").member(&writer, "Writes pages").max_size(3))
+///     .team(Team::new("press").template(&writer, "Writes pages").max_size(3))
 ///     .build()?;
 /// assert_eq!(lead.run("We need a page.").await?.output, "It is written.");
 /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -62,6 +62,10 @@ fn names_used(source: &str) -> Vec<(usize, &'static str)> {
     let mut matched_at: Option<usize> = None;
     for (number, line) in code.lines().enumerate() {
         let depth = line.len() - line.trim_start().len();
+        // The stored name of a variant of another type: it names no event.
+        if line.trim_start().starts_with("#[serde(rename") {
+            continue;
+        }
         if matched_at.is_some_and(|at| depth <= at && line.trim_start().starts_with('}')) {
             matched_at = None;
         }

@@ -17,7 +17,7 @@
 //! }
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! A scripted model replaces a real one here; `OpenAi::from_env("gpt-5-mini")?` creates a real one.
+//! // A scripted model replaces a real one here. `OpenAi::from_env("gpt-5-mini")?` creates a real one.
 //! let model = ScriptedModel::new().turn(call("add", json!({"a": 2, "b": 3}))).turn(text("It is 5."));
 //!
 //! let agent = Agent::builder("adder", model).instructions("You add numbers.").tool(add).build()?;
@@ -37,9 +37,9 @@
 //! | define tools | [`macro@tool`], [`tool_fn`], [`ToolCx`] |
 //! | stream the events of a run | [`RunBuilder::stream`], [`EventKind`] |
 //! | steer a live run | [`RunHandle`] |
-//! | require approvals | [`ApprovalMode`], [`Suspended`] |
+//! | require approvals | [`ApprovalMode`], [`SuspendedRun`] |
 //! | get typed output | [`AgentBuilder::output`] |
-//! | limit a run | [`Limits`], [`AtLimit`] |
+//! | limit a run | [`Limits`], [`OnLimit`] |
 //! | combine agents | [`AgentBuilder::subagent`], [`AgentBuilder::fan_out`], [`AgentBuilder::handoff`], [`Team`] |
 //! | observe and change runs | [`hook::Hook`] |
 //! | store conversations | [`session`] |

@@ -56,13 +56,13 @@ impl fmt::Debug for AgentRef {
 /// Agents that refer to each other keep each other alive until the program exits.
 ///
 /// ```
-/// # use provost_agent::{Agent, AgentSlot, HandOffTo};
+/// # use provost_agent::{Agent, DeferredAgent, Handoff};
 /// # use provost_model::ScriptedModel;
 /// # fn model() -> ScriptedModel { ScriptedModel::new() }
-/// let billing = AgentSlot::new("billing");
-/// let front = Agent::builder("front", model()).hand_off(&billing, HandOffTo::new("Money questions")).build()?;
-/// let agent = Agent::builder("billing", model()).hand_off(&front, HandOffTo::new("All else")).build()?;
-/// billing.fill(&agent)?;
+/// let billing = DeferredAgent::new("billing");
+/// let front = Agent::builder("front", model()).handoff(&billing, Handoff::new("Money questions")).build()?;
+/// let agent = Agent::builder("billing", model()).handoff(&front, Handoff::new("All else")).build()?;
+/// billing.set(&agent)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -75,7 +75,7 @@ pub struct DeferredAgent {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeferredAgentError {
     /// The agent has another name.
-    #[error("the place is for agent `{place}`, not for `{agent}`")]
+    #[error("this reference is for agent `{place}`, not for `{agent}`")]
     NameMismatch {
         /// The name of the reference.
         place: String,
@@ -83,7 +83,7 @@ pub enum DeferredAgentError {
         agent: String,
     },
     /// The agent is already set.
-    #[error("the place of agent `{0}` is taken already")]
+    #[error("agent `{0}` is already set")]
     AlreadySet(String),
 }
 
@@ -106,6 +106,6 @@ impl DeferredAgent {
 
 impl fmt::Debug for DeferredAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AgentSlot({})", self.name)
+        write!(f, "DeferredAgent({})", self.name)
     }
 }

@@ -17,9 +17,9 @@ use super::{
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use provost_agent::context::Chain;
+/// # use provost_agent::context::StrategyChain;
 /// # let model = Arc::new(provost_model::ScriptedModel::new());
-/// let strategy = Chain::tool_results_first().then_summarize(model).then_truncate();
+/// let strategy = StrategyChain::clear_tool_results().then_summarize(model).then_truncate();
 /// ```
 ///
 /// If a step fails, the next one runs. The error is returned only if no later step succeeds.

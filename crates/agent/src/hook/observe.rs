@@ -7,9 +7,9 @@ use super::{Hook, HookEvent, RunContext};
 /// Passes every hook point to a function and changes nothing.
 ///
 /// ```
-/// use provost_agent::hook::Observe;
+/// use provost_agent::hook::ObserverHook;
 ///
-/// let log = Observe::new(|event| eprintln!("{:?} {:?}", event.point, event.tool));
+/// let log = ObserverHook::new(|event| eprintln!("{:?} {:?}", event.point, event.tool));
 /// ```
 pub struct ObserverHook<F>(F);
 

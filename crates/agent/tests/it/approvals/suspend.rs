@@ -124,9 +124,12 @@ async fn s238_a_stored_run_executes_its_approved_call_exactly_once() {
     assert_eq!(told, ["ran", "echo: sell"], "in call order");
     let points = world.points.lock().unwrap().clone();
     let count = |wanted: &str| points.iter().filter(|point| *point == wanted).count();
-    for point in
-        ["PreToolUse call_1", "PostToolUse call_1", "PreToolUse call_2", "PostToolUse call_2"]
-    {
+    for point in [
+        "BeforeToolCall call_1",
+        "AfterToolCall call_1",
+        "BeforeToolCall call_2",
+        "AfterToolCall call_2",
+    ] {
         assert_eq!(count(point), 1, "{point}: {points:?}");
     }
     let transcript = world.sessions.load("s").await.unwrap().unwrap();
@@ -217,7 +220,7 @@ async fn a_tool_that_asks_itself_suspends_and_starts_again_with_the_answer() {
         assert_eq!(world.resumed(suspended).await.output, "done");
         assert_eq!(world.counts()[1], 1, "the sibling is not run again");
         assert_eq!(world.counts()[3], ends);
-        let pre = "PreToolUse call_1";
+        let pre = "BeforeToolCall call_1";
         let points = world.points.lock().unwrap();
         assert_eq!(points.iter().filter(|point| *point == pre).count(), 1, "{points:?}");
     }
