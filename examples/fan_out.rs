@@ -1,39 +1,40 @@
-//! One agent splits its work among many runs of another; one of them fails and the rest counts.
+//! An agent runs another agent on several tasks in parallel. One task fails, the others succeed.
 
-use provost::testing::{ScriptedModel, call, fail, text};
-use provost::{Agent, FanOut, ModelErrorClass};
+use provost::Agent;
+use provost::agent::FanOut;
+use provost::model::ModelErrorClass;
+use provost::testing::{ScriptedModel, fail, text};
 use serde_json::{Value, json};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let reviewer_model = ScriptedModel::answering(|request, _| {
+    let reviewer_model = ScriptedModel::from_fn(|request, _| {
         let task = request.messages.last().map(|last| last.text()).unwrap_or_default();
-        match task.contains("main.rs") {
-            true => fail(ModelErrorClass::InvalidRequest, "this file is too long"),
-            false => text(format!("{task}: looks good")),
+        if task.contains("main.rs") {
+            fail(ModelErrorClass::InvalidRequest, "this file is too long")
+        } else {
+            text(format!("{task}: looks good"))
         }
     });
     let reviewer = Agent::builder("reviewer", reviewer_model).build()?;
 
     let files = ["lib.rs", "main.rs", "tests.rs"];
     let lead_model = ScriptedModel::new()
-        .turn(call("review_each", json!({ "tasks": files })))
-        .turn(text("Two files are fine, one could not be read."));
-    let lead = Agent::builder("lead", lead_model.clone())
+        .tool_call("review_each", json!({ "tasks": files }))
+        .text("Two files are fine, one could not be read.");
+    let lead = Agent::builder("lead", lead_model)
         .fan_out(
-            &reviewer,
-            FanOut::new("review_each", "Reviews files").concurrency(2).max_items(20),
+            FanOut::new(&reviewer, "review_each", "Reviews files").concurrency(2).max_items(20),
         )
         .build()?;
 
     let result = lead.run("Review everything.").await?;
-    let told = lead_model.request(1).last_tool_result().map(|told| told.to_text());
-    let told: Value = serde_json::from_str(&told.unwrap_or_default())?;
-    for item in told["results"].as_array().into_iter().flatten() {
-        let said = item["result"].as_str().or(item["error"].as_str()).unwrap_or("nothing");
-        println!("{:<10} {}", item["status"].as_str().unwrap_or("?"), said);
+    let report: Value = serde_json::from_str(&result.tool_results[0].to_text())?;
+    for task in report["results"].as_array().into_iter().flatten() {
+        let text = task["result"].as_str().or(task["error"].as_str()).unwrap_or_default();
+        println!("{:<10} {text}", task["status"].as_str().unwrap_or_default());
     }
     println!("{}", result.output);
-    assert_eq!(told["completed"], 2);
+    assert_eq!(report["completed"], 2);
     Ok(())
 }

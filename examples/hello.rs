@@ -1,6 +1,6 @@
-//! A streaming agent with a tool. For a real model, put `provost::OpenAi::from_env("gpt-5-mini")?` in the script's place.
+//! A streaming agent with a tool. For a real model, use `provost::providers::OpenAi::from_env("gpt-5-mini")?`.
 use futures::TryStreamExt;
-use provost::testing::{ScriptedModel, call, text};
+use provost::testing::ScriptedModel;
 use provost::{Agent, tool};
 
 /// Current weather for a city.
@@ -11,8 +11,8 @@ async fn weather(city: String) -> String {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let script = call("weather", serde_json::json!({ "city": "Oslo" }));
-    let model = ScriptedModel::new().turn(script).turn(text("It is sunny, 18 °C.\n"));
+    let city = serde_json::json!({ "city": "Oslo" });
+    let model = ScriptedModel::new().tool_call("weather", city).text("It is sunny, 18 °C.\n");
     let agent = Agent::builder("hello", model).tool(weather).build()?;
     let answer = agent.run("How is the weather in Oslo?").stream().text();
     answer.try_for_each(|piece| async move { Ok(print!("{piece}")) }).await?;

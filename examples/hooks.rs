@@ -1,8 +1,9 @@
-//! Hooks: see everything, change a message, forbid a call, rescue a failure.
+//! Hooks: observe a run, change a message, deny a tool call and replace a failed result.
 
-use provost::hook::{Hook, HookDecision, HookError, ObserverHook, ToolFailure};
-use provost::testing::{ScriptedModel, calls, text};
-use provost::{Agent, ContentPart, RunContext, ToolCall, ToolError, ToolOutput, tool};
+use provost::hook::{Hook, HookDecision, HookError, ObserverHook, RunContext, ToolFailure};
+use provost::message::ToolCall;
+use provost::testing::ScriptedModel;
+use provost::{Agent, ContentPart, ToolError, ToolOutput, tool};
 use serde_json::json;
 
 /// Reads a file.
@@ -11,13 +12,14 @@ async fn read_file(
     /// Path of the file
     path: String,
 ) -> Result<String, ToolError> {
-    Err(ToolError::failed(format!("{path} is on a disk that is not there")))
+    Err(ToolError::failed(format!("{path} is on a disk that is not mounted")))
 }
 
-struct House;
+/// Masks a secret code, protects system files and reads lost files from an archive.
+struct FilePolicy;
 
 #[async_trait::async_trait]
-impl Hook for House {
+impl Hook for FilePolicy {
     async fn on_user_message(
         &self,
         _cx: &RunContext,
@@ -54,24 +56,24 @@ impl Hook for House {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new()
-        .turn(calls([
+        .tool_calls([
             ("read_file", json!({ "path": "/etc/passwd" })),
             ("read_file", json!({ "path": "notes.txt" })),
-        ]))
-        .turn(text("I could read one of them."));
+        ])
+        .text("I could read one of them.");
     let agent = Agent::builder("reader", model.clone())
         .tool(read_file)
-        .hook(House)
+        .hook(FilePolicy)
         .hook(ObserverHook::new(|event| {
             println!("{:?} {}", event.point, event.tool.as_deref().unwrap_or(""))
         }))
         .build()?;
     let result = agent.run("My code is 4711. Read the files.").await?;
-    println!("the model was told: {}", model.request(0).messages[0].text());
+    println!("message to the model: {}", model.request(0).messages[0].text());
     for tool_result in &result.tool_results {
         println!(
             "{} {}",
-            if tool_result.is_error { "refused:" } else { "given:" },
+            if tool_result.is_error { "denied:" } else { "result:" },
             tool_result.to_text()
         );
     }

@@ -1,9 +1,9 @@
-//! MCP: an agent uses the tools of a server that is a program of its own. Here the program is this one, started again.
+//! MCP: an agent uses the tools of an MCP server. The server is this program, started as a child process.
 
 use std::io::{BufRead, Write};
 
 use provost::Agent;
-use provost::testing::{ScriptedModel, calls, text};
+use provost::testing::ScriptedModel;
 use provost_mcp::{McpPool, McpServer};
 use serde_json::{Value, json};
 
@@ -13,14 +13,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return serve();
     }
     let model = ScriptedModel::new()
-        .turn(calls([
+        .tool_calls([
             // The model sees the tools as `<server>_<tool>`.
             ("pantry_count", json!({ "article": "pear" })),
             ("pantry_count", json!({ "article": "unicorn" })),
-        ]))
-        .turn(text("There are 12 pears and no unicorns."));
+        ])
+        .text("There are 12 pears and no unicorns.");
 
-    // One connection for each definition, shared by all agents and runs of the program.
+    // The pool opens one connection per server definition. All agents and runs share it.
     let pool = McpPool::new();
     let program = std::env::current_exe()?.display().to_string();
     let pantry = pool.toolset(McpServer::stdio("pantry", program).arg("serve"))?;
@@ -28,18 +28,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = Agent::builder("cook", model).toolset(pantry).build()?;
     let result = agent.run("What is in the pantry?").await?;
     for call in &result.tool_results {
-        let state = if call.is_error { "failed" } else { "said" };
+        let state = if call.is_error { "failed" } else { "returned" };
         println!("{} {state}: {}", call.name, call.to_text());
     }
     println!("{}", result.output);
     assert_eq!(result.tool_calls, 2);
 
-    // Ends the server and waits until it is gone.
+    // Stops the server and waits until its process has exited.
     pool.close().await;
     Ok(())
 }
 
-/// A server without a library: each line is a message, each request gets an answer.
+/// A server without a library: each line is a JSON-RPC message, and each request gets a response.
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
@@ -53,7 +53,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
             } }),
             Some("tools/list") => json!({ "result": { "tools": [{
                 "name": "count",
-                "description": "Counts what is left of an article",
+                "description": "Returns the stock of an article",
                 "inputSchema": {
                     "type": "object",
                     "properties": { "article": { "type": "string" } },
@@ -62,20 +62,20 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
             }] } }),
             Some("tools/call") => {
                 let found = params["arguments"]["article"] == "pear";
-                let words = if found { "12" } else { "there is no such article" };
+                let text = if found { "12" } else { "there is no such article" };
                 json!({ "result": {
-                    "content": [{ "type": "text", "text": words }],
+                    "content": [{ "type": "text", "text": text }],
                     "isError": !found,
                 } })
             }
             _ => json!({ "error": { "code": -32601, "message": "unknown method" } }),
         };
-        let mut answer = json!({ "jsonrpc": "2.0", "id": id });
-        if let (Some(answer), Value::Object(outcome)) = (answer.as_object_mut(), outcome) {
-            answer.extend(outcome);
+        let mut response = json!({ "jsonrpc": "2.0", "id": id });
+        if let (Some(fields), Value::Object(outcome)) = (response.as_object_mut(), outcome) {
+            fields.extend(outcome);
         }
         let mut out = std::io::stdout();
-        writeln!(out, "{answer}")?;
+        writeln!(out, "{response}")?;
         out.flush()?;
     }
     Ok(())

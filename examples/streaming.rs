@@ -1,4 +1,4 @@
-//! Streaming: every event of a run, and a handle that steers it while it lives.
+//! Streaming: the events of a run, and a handle that steers the run while it is active.
 
 use futures::StreamExt;
 use provost::testing::{ScriptedModel, call, text};
@@ -19,9 +19,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = ScriptedModel::new()
         .turn(
             call("count_words", json!({ "text": "one two three" }))
-                .reasoning("I had better count."),
+                .reasoning("I should count them."),
         )
-        .turn(text("").deltas(["There ", "are ", "three, ", "as you wished."]));
+        .turn(text("").deltas(["There ", "are ", "three, ", "as you asked."]));
     let agent = Agent::builder("counter", model).tool(count_words).build()?;
 
     let mut run = agent.run("How many words are in: one two three").stream();
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::ReasoningDelta { text } => println!("(thinks: {text})"),
             EventKind::ToolCallReady { call } => {
                 println!("-> {} {}", call.name, call.arguments);
-                // Said while the tool runs; the model sees it before its next answer.
+                // Sent while the tool runs. The model receives it before its next response.
                 handle.steer("Answer in words, not in digits.")?;
             }
             EventKind::ToolFinished { result, .. } => println!("<- {}", result.to_text()),

@@ -1,19 +1,20 @@
-//! A team: a lead lets two members work at once, they share a board and write to each other.
+//! A team: a lead starts two teammates, which work in parallel, share a task board and send messages.
 
 use futures::StreamExt;
+use provost::agent::Team;
 use provost::testing::{ScriptedModel, call, calls, text};
-use provost::{Agent, EventKind, Team};
+use provost::{Agent, EventKind};
 use serde_json::json;
 
-/// Claims a task of the board, does it, and tells the other one.
+/// Builds an agent that claims a board task, completes it and notifies another member.
 fn worker(name: &str, task: &str, to: &str) -> Result<Agent, provost::BuildError> {
     let model = ScriptedModel::new()
-        .turn(call("claim_board_task", json!({ "task_id": task })))
-        .turn(calls([
+        .tool_call("claim_board_task", json!({ "task_id": task }))
+        .tool_calls([
             ("complete_board_task", json!({ "task_id": task, "result": format!("{name} did it") })),
             ("send_message", json!({ "to": to, "content": format!("{task} is done") })),
-        ]))
-        .turn(text(format!("{task} is finished.")));
+        ])
+        .text(format!("{task} is finished."));
     Agent::builder(name, model).instructions("You do one part of the work.").build()
 }
 
@@ -22,18 +23,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let painter = worker("painter", "board-1", "__lead__")?;
     let framer = worker("framer", "board-2", "*")?;
     let spawn = |name: &str| ("spawn_teammate", json!({ "name": name, "task": "Do your part." }));
-    // A real model decides by itself; this one waits until nobody is left who could write to it.
-    let lead_model = ScriptedModel::answering(move |request, turn| match turn {
+    // This scripted lead waits for messages until no active member is left.
+    let lead_model = ScriptedModel::from_fn(move |request, turn| match turn {
         0 => calls([
             ("create_board_task", json!({ "title": "paint the picture" })),
             ("create_board_task", json!({ "title": "build the frame" })),
         ]),
         1 => calls([spawn("painter"), spawn("framer")]),
         _ => match request.last_tool_result().map(|result| result.to_text()) {
-            Some(told) if told.starts_with("There are no messages") => {
+            Some(result) if result.starts_with("There are no messages") => {
                 call("list_board_tasks", json!({}))
             }
-            Some(told) if told.contains("\"assignee\"") => text("The picture hangs."),
+            Some(result) if result.contains("\"assignee\"") => text("The picture hangs."),
             _ => call("wait_for_messages", json!({ "timeout": 10 })),
         },
     });
@@ -54,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             EventKind::TeammateComplete(member) => {
                 done += 1;
-                println!("{} is done: {}", member.member, member.result.as_deref().unwrap_or(""));
+                println!("{} finished: {}", member.member, member.result.as_deref().unwrap_or(""));
             }
             EventKind::Finished { summary } if event.depth() == 0 => println!("{}", summary.text),
             _ => {}

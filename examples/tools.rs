@@ -1,19 +1,19 @@
-//! Tools: from a function, from a block with shared state, from a closure; values of the program; progress.
+//! Tools from a function, from an `impl` block with shared state and from a closure, with dependencies and progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use provost::testing::{ScriptedModel, calls, text};
-use provost::{Agent, Dep, ToolCx, ToolError, tool, tool_fn};
+use provost::testing::ScriptedModel;
+use provost::{Agent, Dep, ToolContext, ToolError, tool, tool_fn};
 use serde_json::json;
 
-/// What the program gives to its tools; the model never sees it.
+/// A dependency that the program passes to its tools. The model never sees it.
 struct Prices(Vec<(&'static str, f64)>);
 
 /// Looks up the price of an article.
 #[tool(timeout = "5s", retries = 2)]
 async fn price_of(
-    cx: &ToolCx,
+    cx: &ToolContext,
     prices: Dep<Prices>,
     /// Name of the article
     article: String,
@@ -26,7 +26,7 @@ async fn price_of(
         .ok_or_else(|| ToolError::retry(format!("no article `{article}`")))
 }
 
-/// A till that several calls share.
+/// State that all calls of its tools share.
 #[derive(Default)]
 struct Till {
     cents: AtomicI64,
@@ -47,23 +47,23 @@ impl Till {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Shout {
-    /// What to say
-    words: String,
+    /// The text
+    text: String,
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let shout = tool_fn("shout", "Says it loud", |_cx, args: Shout| async move {
-        Ok::<_, ToolError>(args.words.to_uppercase())
+    let shout = tool_fn("shout", "Converts a text to upper case", |_cx, args: Shout| async move {
+        Ok::<_, ToolError>(args.text.to_uppercase())
     })?;
     let till = Arc::new(Till::default());
     let model = ScriptedModel::new()
-        .turn(calls([
+        .tool_calls([
             ("price_of", json!({ "article": "pear" })),
             ("put", json!({ "cents": 250 })),
-            ("shout", json!({ "words": "sold" })),
-        ]))
-        .turn(text("A pear is 2.5, and it is sold."));
+            ("shout", json!({ "text": "sold" })),
+        ])
+        .text("A pear is 2.5, and it is sold.");
     let agent = Agent::builder("shop", model)
         .instructions("You run a shop.")
         .tool(price_of)

@@ -1,7 +1,7 @@
-//! Typed answers: the model is held to a type, and what does not fit goes back to it.
+//! Typed output: the response must have a Rust type. A response that does not match goes back to the model.
 
-use provost::testing::{ScriptedModel, text};
-use provost::{Agent, EventKind};
+use provost::testing::ScriptedModel;
+use provost::{Agent, EventKind, RunOutcome};
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Report {
@@ -19,16 +19,15 @@ enum Risk {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The first answer has no risk, the second is too long, the third is right.
+    // The first response lacks the risk, the second has a long summary, and the third is valid.
     let model = ScriptedModel::new()
-        .turn(text(r#"{"summary": "fine"}"#))
-        .turn(text(r#"{"summary": "fine, as far as anybody can tell at this point in time", "risk": "low"}"#))
-        .turn(text("```json\n{\"summary\": \"fine\", \"risk\": \"low\"}\n```"));
+        .text(r#"{"summary": "fine"}"#)
+        .text(r#"{"summary": "fine, as far as the available documents show at this time", "risk": "low"}"#)
+        .text("```json\n{\"summary\": \"fine\", \"risk\": \"low\"}\n```");
     let agent = Agent::builder("analyst", model)
         .instructions("You review {{ customer }}.")
         .state("customer", "ACME")
-        .output::<Report>()
-        .output_check(|report| match report.summary.len() {
+        .checked_output(|report: &Report| match report.summary.len() {
             0..=40 => Ok(()),
             length => Err(format!("the summary has {length} characters, shorten it to 40")),
         })
@@ -37,10 +36,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut run = agent.run("Review the customer").stream();
     while let Some(event) = futures::StreamExt::next(&mut run).await {
         if let EventKind::OutputRejected { reason, retries_left } = event.kind {
-            println!("sent back ({retries_left} more): {reason}");
+            println!("rejected ({retries_left} retries left): {reason}");
         }
     }
-    if let provost::RunOutcome::Completed(result) = run.outcome().await? {
+    if let RunOutcome::Completed(result) = run.outcome().await? {
         println!("{:?} after {} turns", result.output, result.turns);
         assert_eq!(result.output.risk, Risk::Low);
     }

@@ -1,18 +1,18 @@
-//! The allocator of our binaries, counting: how often and how many bytes, by thread.
+//! Counting allocator: number of calls and bytes, per thread.
 //!
-//! By thread, because a counter that threads share would cost more than what it counts.
+//! Per thread, because a shared counter would cost more than the allocations that it counts.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 use mimalloc::MiMalloc;
 
-/// What a thread has asked the allocator for.
+/// Allocations of a thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
-    /// Times it asked, growing what it had included.
+    /// Number of allocator calls, including reallocations.
     pub(crate) calls: u64,
-    /// Bytes asked for less bytes given back.
+    /// Allocated bytes minus freed bytes.
     pub(crate) live_bytes: i64,
 }
 
@@ -25,7 +25,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What this thread does to the allocator while `work` runs; the work's value is still alive when it is read.
+/// Counts the allocations of this thread during `work`. The returned value of `work` is still alive when they are read.
 pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
     let before = COUNTS.get();
     let value = work();
@@ -38,7 +38,7 @@ pub(crate) fn counted<T>(work: impl FnOnce() -> T) -> (T, Counts) {
 }
 
 fn note(calls: u64, bytes: i64) {
-    // A thread that is going away has no counter any more, and nobody asks it.
+    // A thread that exits has no counter any more.
     let _gone = COUNTS
         .try_with(|counts| {
             let Counts { calls: old, live_bytes } = counts.get();
@@ -55,29 +55,29 @@ fn signed(bytes: usize) -> i64 {
     unsafe_code,
     reason = "an allocator cannot be written without; every call goes to another one unchanged"
 )]
-// SAFETY: each method hands its arguments to that allocator as they are, and counting does not allocate.
+// SAFETY: each method passes its arguments to that allocator unchanged, and counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(1, signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note(1, signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`.
         unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note(0, -signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { MiMalloc.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note(1, signed(size) - signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `realloc`.
+        // SAFETY: the caller upholds the contract of `realloc`.
         unsafe { MiMalloc.realloc(block, layout, size) }
     }
 }

@@ -1,5 +1,5 @@
 //! Code that does the same work without Provost.
 
-pub(crate) mod floor;
-pub(crate) mod hand;
+pub(crate) mod baseline_journal;
+pub(crate) mod baseline_loop;
 pub(crate) mod sqlite;

@@ -1,4 +1,4 @@
-//! Where the databases of a measurement lie: on a disk, in a directory that goes away afterwards.
+//! Directory of the databases: on a disk, removed afterwards.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use tempfile::TempDir;
 
 use crate::Result;
 
-/// File systems that only pretend to be a disk: `tmpfs` and `ramfs`.
+/// File systems in memory: `tmpfs` and `ramfs`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A new directory inside the one that was chosen, or beside this binary.
+/// Creates a directory inside the chosen one, or beside this binary.
 pub(crate) fn directory(chosen: Option<&str>) -> Result<TempDir> {
     let parent = match chosen {
         Some(chosen) => PathBuf::from(chosen),
@@ -23,12 +23,12 @@ pub(crate) fn directory(chosen: Option<&str>) -> Result<TempDir> {
     fresh(&parent)
 }
 
-/// A new directory inside another.
+/// Creates a directory inside another one.
 pub(crate) fn fresh(parent: &Path) -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("provost-bench-").tempdir_in(parent)?)
 }
 
-/// A path as an argument of a process.
+/// Returns a path as a command-line argument.
 pub(crate) fn argument(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| format!("{} is not plain text", path.display()).into())
 }

@@ -1,4 +1,4 @@
-//! Engines for the measures: a database in a directory, one agent, and classes as wide as a measure wants them.
+//! Engines for the measurements: a database in a directory, one agent, and wide execution classes.
 
 use provost_store::query;
 use std::path::Path;
@@ -8,7 +8,7 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::{
-    AgentConfig, AgentProfile, AgentProvider, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
+    AgentConfig, AgentProvider, AgentRevision, DEFAULT_AGENT, Engine, EngineDeps, EngineError,
     EngineOptions, Lease,
 };
 use provost_store::table::work::run::RunRow;
@@ -17,10 +17,10 @@ use serde_json::json;
 
 use crate::Result;
 
-/// More classes than any measure makes.
+/// More classes than any measurement creates.
 const CLASSES_MAX: u64 = 1000;
 
-/// Opens an engine that carries so many runs at once.
+/// Opens an engine with this capacity.
 pub(crate) async fn open(
     dir: &Path,
     capacity: usize,
@@ -30,26 +30,26 @@ pub(crate) async fn open(
     let env = provost_core::Env::system();
     let options = EngineOptions { capacity, ..EngineOptions::default() };
     let engine = Engine::new(EngineDeps::new(store, agents, env), options);
-    // Somebody could be asked: a run may wait for an approval.
+    // Interactive, because some runs wait for approvals.
     let policy = serde_json::from_value(json!({ "interactive": true }))?;
     let config = AgentConfig { policy, ..AgentConfig::default() };
     engine.put_agent(&Namespace::default(), DEFAULT_AGENT, None, config).await?;
     Ok(engine)
 }
 
-/// The same agent for every run.
+/// Returns a factory that returns the same agent for every run.
 pub(crate) fn always(agent: Agent) -> impl AgentProvider {
-    move |_: &AgentProfile, _: &Lease| Ok::<_, EngineError>(agent.clone())
+    move |_: &AgentRevision, _: &Lease| Ok::<_, EngineError>(agent.clone())
 }
 
-/// The classes of the runs that were accepted so far.
+/// Lists the execution classes of the submitted runs.
 pub(crate) async fn classes(engine: &Engine) -> Result<Vec<ExecutionClassKey>> {
     let rows = query::execution_class::list(engine.store(), &Namespace::default(), "", CLASSES_MAX)
         .await?;
     Ok(rows.iter().map(|row| row.key.parse()).collect::<Result<_, _>>()?)
 }
 
-/// Lets so many runs of each class work at once.
+/// Sets the concurrency target of each class.
 pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
     for class in classes(engine).await? {
         engine.classes().set_target(&Namespace::default(), &class, target).await?;
@@ -57,16 +57,16 @@ pub(crate) async fn widen(engine: &Engine, target: u64) -> Result<()> {
     Ok(())
 }
 
-/// Hands a command in and waits for the end of its run, which must be a good one.
+/// Submits a request and waits for the end of its run, which must succeed.
 pub(crate) async fn done(engine: &Engine, command: TaskRequest) -> Result<RunRow> {
     let namespace = Namespace::default();
     let accepted = engine.submit(&namespace, command).await?;
     let run = engine.runs().wait(&namespace, accepted.run).await?;
-    good(run)
+    check_succeeded(run)
 }
 
-/// A run that ended well.
-pub(crate) fn good(run: RunRow) -> Result<RunRow> {
+/// Checks that a run has succeeded.
+pub(crate) fn check_succeeded(run: RunRow) -> Result<RunRow> {
     if run.status == "ok" {
         return Ok(run);
     }

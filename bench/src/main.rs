@@ -1,19 +1,19 @@
-//! What Provost costs, against a hand-written loop and a hand-written journal: one table of ratios against limits.
+//! Compares the cost of Provost with a hand-written loop and a hand-written journal: one table of ratios with limits.
 //!
-//! The binary starts itself again for everything that needs a process of its own: the fake provider, so that its work is not
-//! counted as the client's, each side of a crowd, so that its memory and its processor time are its own, and whatever is to be
-//! killed.
+//! The binary starts itself again for everything that needs a separate process: the fake provider, so that its work
+//! does not count as the client's; each side of a comparison, so that memory and processor time are separate; and
+//! processes that are killed.
 
 mod alloc;
 mod baseline;
-mod copies;
+mod child_process;
 mod disk;
 mod engine;
 mod measure;
-mod ours;
+mod provost_side;
 mod scenario;
+mod seed_data;
 mod server;
-mod side;
 mod table;
 
 use std::io::Write;
@@ -21,75 +21,76 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::scenario::{
-    api, cli, crowd, definition, durable, growth, guard, isolation, machine, many, mcp, recall,
-    recover, redact, rounds, router, stream, together, wasm, wires,
+    api, child_agents, cli, concurrent_runs, definition, durable, growth, guard, isolation,
+    large_database, machine, mcp, recall, recover, redact, router, stream, tool_rounds, wasm,
+    wires,
 };
 use crate::table::Table;
 
-/// Anything that keeps a measurement from being taken.
+/// Any error that prevents a measurement.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 const USAGE: &str = "usage: provost-bench [--quick] [--strict] [--only SECTION] [--dir DIRECTORY]
-  --quick          fewer repetitions: a look, not a verdict
+  --quick          fewer repetitions, for a first impression
   --strict         exit with 1 if a limit is missed or could not be measured
   --only SECTION   one of rounds, crowd, stream, machine, definition, cli, durable, recover, growth, many,
                    together, recall, mcp, redact, guard, router, api, wires, wasm, isolation
-  --dir DIRECTORY  where the databases are made, and removed afterwards; beside this binary if it is not given";
+  --dir DIRECTORY  directory of the databases, which are removed afterwards; default: beside this binary";
 
-/// How much to measure.
+/// Extent of the measurements.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     quick: bool,
 }
 
 impl Plan {
-    /// One number for a real measurement, one for a quick look.
+    /// Returns the first number for a full measurement, the second one for a quick one.
     fn pick<T>(self, thorough: T, quick: T) -> T {
         if self.quick { quick } else { thorough }
     }
 }
 
-/// A part of the table.
-struct Section {
+/// A section of the table.
+struct Scenario {
     name: &'static str,
-    measure: Measure,
+    measure: MeasureFn,
 }
 
-enum Measure {
-    Alone(fn(Plan, &mut Table) -> Result<()>),
-    /// Against the fake provider.
-    Served(fn(Plan, &str, &mut Table) -> Result<()>),
-    /// With databases in a directory.
-    Stored(fn(Plan, &Path, &mut Table) -> Result<()>),
+enum MeasureFn {
+    Standalone(fn(Plan, &mut Table) -> Result<()>),
+    /// With the URL of the fake provider.
+    WithProvider(fn(Plan, &str, &mut Table) -> Result<()>),
+    /// With a directory for databases.
+    WithDirectory(fn(Plan, &Path, &mut Table) -> Result<()>),
 }
 
-const SECTIONS: [Section; 20] = [
-    Section { name: "rounds", measure: Measure::Served(rounds::measure) },
-    Section { name: "crowd", measure: Measure::Served(crowd::measure) },
-    Section { name: "stream", measure: Measure::Served(stream::measure) },
-    Section { name: "machine", measure: Measure::Alone(machine::measure) },
-    Section { name: "definition", measure: Measure::Alone(definition::measure) },
-    Section { name: "cli", measure: Measure::Alone(cli::measure) },
-    Section { name: "durable", measure: Measure::Stored(durable::measure) },
-    Section { name: "recover", measure: Measure::Stored(recover::measure) },
-    Section { name: "growth", measure: Measure::Stored(growth::measure) },
-    Section { name: "many", measure: Measure::Stored(many::measure) },
-    Section { name: "together", measure: Measure::Stored(together::measure) },
-    Section { name: "recall", measure: Measure::Stored(recall::measure) },
-    Section { name: "mcp", measure: Measure::Alone(mcp::measure) },
-    Section { name: "redact", measure: Measure::Alone(redact::measure) },
-    Section { name: "guard", measure: Measure::Alone(guard::measure) },
-    Section { name: "router", measure: Measure::Alone(router::measure) },
-    Section { name: "api", measure: Measure::Stored(api::measure) },
-    Section { name: "wires", measure: Measure::Alone(wires::measure) },
-    Section { name: "wasm", measure: Measure::Alone(wasm::measure) },
-    Section { name: "isolation", measure: Measure::Alone(isolation::measure) },
+const SCENARIOS: [Scenario; 20] = [
+    Scenario { name: "rounds", measure: MeasureFn::WithProvider(tool_rounds::measure) },
+    Scenario { name: "crowd", measure: MeasureFn::WithProvider(concurrent_runs::measure) },
+    Scenario { name: "stream", measure: MeasureFn::WithProvider(stream::measure) },
+    Scenario { name: "machine", measure: MeasureFn::Standalone(machine::measure) },
+    Scenario { name: "definition", measure: MeasureFn::Standalone(definition::measure) },
+    Scenario { name: "cli", measure: MeasureFn::Standalone(cli::measure) },
+    Scenario { name: "durable", measure: MeasureFn::WithDirectory(durable::measure) },
+    Scenario { name: "recover", measure: MeasureFn::WithDirectory(recover::measure) },
+    Scenario { name: "growth", measure: MeasureFn::WithDirectory(growth::measure) },
+    Scenario { name: "many", measure: MeasureFn::WithDirectory(large_database::measure) },
+    Scenario { name: "together", measure: MeasureFn::WithDirectory(child_agents::measure) },
+    Scenario { name: "recall", measure: MeasureFn::WithDirectory(recall::measure) },
+    Scenario { name: "mcp", measure: MeasureFn::Standalone(mcp::measure) },
+    Scenario { name: "redact", measure: MeasureFn::Standalone(redact::measure) },
+    Scenario { name: "guard", measure: MeasureFn::Standalone(guard::measure) },
+    Scenario { name: "router", measure: MeasureFn::Standalone(router::measure) },
+    Scenario { name: "api", measure: MeasureFn::WithDirectory(api::measure) },
+    Scenario { name: "wires", measure: MeasureFn::Standalone(wires::measure) },
+    Scenario { name: "wasm", measure: MeasureFn::Standalone(wasm::measure) },
+    Scenario { name: "isolation", measure: MeasureFn::Standalone(isolation::measure) },
 ];
 
 fn main() -> ExitCode {
-    // A sandbox of ours starts this program again as its launcher.
-    if let Some(code) = provost_sandbox::launcher::run_if_asked() {
+    // The sandbox starts this program again as its launcher.
+    if let Some(code) = provost_sandbox::launcher::run_if_launcher() {
         return code;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -97,8 +98,8 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            // Without a place to say it the exit code has to do.
-            let _said = writeln!(std::io::stderr(), "{error}").is_ok();
+            // The exit code reports the error even if standard error is closed.
+            let _written = writeln!(std::io::stderr(), "{error}").is_ok();
             ExitCode::from(2)
         }
     }
@@ -109,10 +110,10 @@ fn run(arguments: &[&str]) -> Result<ExitCode> {
         [server::COMMAND] => server::serve()?,
         [mcp::COMMAND] => mcp::serve()?,
         [isolation::COMMAND] => isolation::bare_landlock()?,
-        [crowd::COMMAND, side, url] => crowd::run(side, url)?,
+        [concurrent_runs::COMMAND, side, url] => concurrent_runs::run(side, url)?,
         [durable::COMMAND, side, url, dir] => durable::run(side, url, dir)?,
         [recover::COMMAND, part, url, dir] => recover::run(part, url, dir)?,
-        [many::COMMAND, part, dir, count] => many::run(part, dir, count)?,
+        [large_database::COMMAND, part, dir, count] => large_database::run(part, dir, count)?,
         [api::COMMAND, side, dir] => api::run(side, dir)?,
         _ => return print_table(arguments),
     }
@@ -131,19 +132,19 @@ fn print_table(arguments: &[&str]) -> Result<ExitCode> {
             _ => return Err(USAGE.into()),
         }
     }
-    let wanted = |section: &&Section| only.is_none_or(|name| name == section.name);
-    let sections: Vec<&Section> = SECTIONS.iter().filter(wanted).collect();
+    let is_selected = |section: &&Scenario| only.is_none_or(|name| name == section.name);
+    let sections: Vec<&Scenario> = SCENARIOS.iter().filter(is_selected).collect();
     if sections.is_empty() {
         return Err(USAGE.into());
     }
     let mut table = Table::new(measure::machine_facts(plan.quick));
     for section in sections {
         match section.measure {
-            Measure::Alone(measure) => measure(plan, &mut table)?,
-            Measure::Served(measure) => {
+            MeasureFn::Standalone(measure) => measure(plan, &mut table)?,
+            MeasureFn::WithProvider(measure) => {
                 measure(plan, server::Server::start()?.url(), &mut table)?;
             }
-            Measure::Stored(measure) => {
+            MeasureFn::WithDirectory(measure) => {
                 measure(plan, disk::directory(dir)?.path(), &mut table)?;
             }
         }

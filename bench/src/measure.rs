@@ -1,4 +1,4 @@
-//! Clocks, medians, and what machine this is.
+//! Clocks, medians and facts about the machine.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,34 +7,34 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Error, Result};
 
-/// Processor time this process has used so far, all threads together.
+/// Returns the processor time of this process so far, for all threads.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The most memory this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 pub(crate) fn peak_memory() -> Result<f64> {
-    Ok(told_by_system("/proc/self/status", "VmHWM:")? * 1024.0)
+    Ok(read_proc_value("/proc/self/status", "VmHWM:")? * 1024.0)
 }
 
-/// The memory this process has now, in bytes.
+/// Returns the current memory of this process, in bytes.
 pub(crate) fn memory() -> Result<f64> {
     memory_of("self")
 }
 
-/// The memory that a process has now, in bytes.
+/// Returns the current memory of a process, in bytes.
 pub(crate) fn memory_of(process: &str) -> Result<f64> {
-    Ok(told_by_system(&format!("/proc/{process}/status"), "VmRSS:")? * 1024.0)
+    Ok(read_proc_value(&format!("/proc/{process}/status"), "VmRSS:")? * 1024.0)
 }
 
-/// Bytes this process has handed to the system to write so far.
+/// Returns the bytes that this process has passed to the system to write.
 pub(crate) fn bytes_written() -> Result<f64> {
-    told_by_system("/proc/self/io", "wchar:")
+    read_proc_value("/proc/self/io", "wchar:")
 }
 
-fn told_by_system(path: &str, name: &str) -> Result<f64> {
+fn read_proc_value(path: &str, name: &str) -> Result<f64> {
     let text = fs::read_to_string(path)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next());
@@ -42,19 +42,19 @@ fn told_by_system(path: &str, name: &str) -> Result<f64> {
     Ok(number.ok_or_else(missing)?.parse()?)
 }
 
-/// The number that so large a part of some numbers does not exceed.
+/// Returns the percentile `part` of some numbers.
 pub(crate) fn percentile(mut numbers: Vec<f64>, part: f64) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let place = (numbers.len() as f64 * part).ceil() as usize;
     numbers.get(place.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The mean of some numbers.
+/// Returns the mean of some numbers.
 pub(crate) fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-/// The middle of some numbers.
+/// Returns the median of some numbers.
 pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
@@ -65,45 +65,49 @@ pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     }
 }
 
-/// Ours and the floor's, measured side by side again and again.
+/// Paired measurements of Provost and a baseline, taken alternately.
 ///
-/// What is compared is compared within a pair: a machine that is busy for a while slows both of a pair down.
+/// Values are compared within a pair, because a busy phase of the machine slows both sides of a pair.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    ours: Vec<f64>,
-    floor: Vec<f64>,
+    provost: Vec<f64>,
+    baseline: Vec<f64>,
 }
 
 impl Pairs {
-    pub(crate) fn push(&mut self, ours: f64, floor: f64) {
-        self.ours.push(ours);
-        self.floor.push(floor);
+    pub(crate) fn push(&mut self, provost: f64, baseline: f64) {
+        self.provost.push(provost);
+        self.baseline.push(baseline);
     }
 
-    pub(crate) fn ours(&self) -> f64 {
-        median(self.ours.clone())
+    pub(crate) fn provost(&self) -> f64 {
+        median(self.provost.clone())
     }
 
-    pub(crate) fn floor(&self) -> f64 {
-        median(self.floor.clone())
+    pub(crate) fn baseline(&self) -> f64 {
+        median(self.baseline.clone())
     }
 
-    /// How many times the floor's ours is.
+    /// Returns the median ratio of Provost to the baseline.
     pub(crate) fn ratio(&self) -> f64 {
-        median(self.each(|ours, floor| ours / floor))
+        median(self.each(|provost, baseline| provost / baseline))
     }
 
-    /// How much more than the floor's ours is.
+    /// Returns the median difference of Provost and the baseline.
     pub(crate) fn excess(&self) -> f64 {
-        median(self.each(|ours, floor| ours - floor))
+        median(self.each(|provost, baseline| provost - baseline))
     }
 
     fn each(&self, compare: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-        self.ours.iter().zip(&self.floor).map(|(ours, floor)| compare(*ours, *floor)).collect()
+        self.provost
+            .iter()
+            .zip(&self.baseline)
+            .map(|(provost, baseline)| compare(*provost, *baseline))
+            .collect()
     }
 }
 
-/// Seconds that one use of `work` takes: the median over batches, after a warm-up batch.
+/// Returns the seconds of one use of `work`: the median over batches, after a warm-up batch.
 pub(crate) fn time_each(
     batches: usize,
     uses: usize,
@@ -122,22 +126,22 @@ pub(crate) fn time_each(
     Ok(median(times))
 }
 
-/// Waits, but not for ever.
+/// Waits with a timeout.
 pub(crate) async fn within<T>(
-    patience: Duration,
+    timeout: Duration,
     problem: &str,
     work: impl Future<Output = T>,
 ) -> Result<T> {
-    let late = |elapsed| format!("{problem}: {elapsed} after {} s", patience.as_secs());
-    tokio::time::timeout(patience, work).await.map_err(|elapsed| late(elapsed).into())
+    let late = |elapsed| format!("{problem}: {elapsed} after {} s", timeout.as_secs());
+    tokio::time::timeout(timeout, work).await.map_err(|elapsed| late(elapsed).into())
 }
 
-/// A runtime on this thread alone, so that its work and its allocations are this thread's.
+/// Creates a runtime on this thread only, so that its work and allocations are those of this thread.
 pub(crate) fn local_runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::from)
 }
 
-/// What the numbers were measured on.
+/// Returns the facts about the machine and the build.
 pub(crate) fn machine_facts(quick: bool) -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

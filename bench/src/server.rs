@@ -1,4 +1,4 @@
-//! The fake provider in a process of its own, so that its work is not counted as the client's.
+//! The fake provider in a separate process, so that its work does not count as the client's.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -10,15 +10,15 @@ use serde_json::json;
 
 use crate::Result;
 
-/// The hidden command that serves.
+/// Hidden command of the provider.
 pub(crate) const COMMAND: &str = "serve";
-/// The model that calls a tool in each of [`ROUNDS`] rounds and then answers.
+/// Model that calls a tool in each of [`ROUNDS`] rounds and then answers.
 pub(crate) const ROUNDS_MODEL: &str = "fake-rounds";
-/// The model of a task of [`TASK_MODEL_STEPS`] model calls and [`TASK_TOOL_STEPS`] tool calls.
+/// Model of a task of [`TASK_MODEL_STEPS`] model calls and [`TASK_TOOL_STEPS`] tool calls.
 pub(crate) const TASK_MODEL: &str = "fake-task";
-/// The model that answers with [`STREAM_TOKENS`] tokens at once.
+/// Model that responds with [`STREAM_TOKENS`] tokens at once.
 pub(crate) const STREAM_MODEL: &str = "fake-stream";
-/// Rounds of tool calls of one run.
+/// Rounds of tool calls in one run.
 pub(crate) const ROUNDS: usize = 5;
 /// Model calls of one run.
 pub(crate) const STEPS: usize = ROUNDS + 1;
@@ -26,10 +26,10 @@ pub(crate) const STEPS: usize = ROUNDS + 1;
 pub(crate) const TASK_MODEL_STEPS: usize = 5;
 /// Tool calls of one task.
 pub(crate) const TASK_TOOL_STEPS: usize = 5;
-/// Tokens of one streamed answer.
+/// Tokens of one streamed response.
 pub(crate) const STREAM_TOKENS: usize = 2000;
 
-/// A running provider; dropping it stops the process.
+/// A running provider. Dropping it stops the process.
 pub(crate) struct Server {
     process: Child,
     url: String,
@@ -54,7 +54,7 @@ impl Server {
         Ok(Self { process, url })
     }
 
-    /// The base URL.
+    /// Returns the base URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -62,12 +62,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process also ends by itself when its standard input is closed.
+        // The process also ends when its standard input is closed.
         let _ended = self.process.kill().and_then(|()| self.process.wait()).is_ok();
     }
 }
 
-/// Serves until standard input ends; the first line of standard output is the base URL.
+/// Serves until standard input ends. The first line of standard output is the base URL.
 pub(crate) fn serve() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let provider = runtime.block_on(provider());
@@ -94,7 +94,7 @@ async fn provider() -> FakeProvider {
     provider
 }
 
-/// One tool call in pieces, or the last word; ready to be sent.
+/// Returns the reply of a round, ready to send: a tool call in pieces, or the final text.
 fn round(number: usize) -> Reply {
     spoken(number).prepare(WireKind::OpenAiChat)
 }
@@ -116,14 +116,14 @@ fn answer(request: &Recorded, rounds: &[Reply], stream: &Reply) -> Reply {
     rounds[results(request).min(ROUNDS)].clone()
 }
 
-/// How many tool results a request brings.
+/// Returns the number of tool results in a request.
 pub(crate) fn results(request: &Recorded) -> usize {
     memmem::find_iter(&request.body, br#""role":"tool""#).count()
 }
 
-/// The answers of a task: two calls at once, three calls one by one, the last word.
+/// Replies of a task: two concurrent calls, three single calls, and the final text.
 pub(crate) struct Task {
-    /// By the number of results so far.
+    /// Replies by the number of results so far.
     answers: Vec<Reply>,
 }
 

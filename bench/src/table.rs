@@ -1,4 +1,4 @@
-//! The one table: what was measured, what the floor needs, what is allowed.
+//! The table of the results: measurement, baseline and limit.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -6,18 +6,18 @@ use std::io::{self, Write as _};
 use crate::Result;
 use crate::measure::Pairs;
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Given in seconds.
+    /// Seconds.
     Time,
-    /// Given in bytes.
+    /// Bytes.
     Bytes,
-    /// Things in a second.
+    /// Operations per second.
     PerSecond,
-    /// How many times as much.
+    /// A ratio.
     Times,
-    /// Things.
+    /// A number of items.
     Count,
 }
 
@@ -44,19 +44,19 @@ impl Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Pass,
-    Miss,
-    /// Worth knowing, but nobody set a limit.
+    Fail,
+    /// For information, without a limit.
     Info,
     Unmeasured,
 }
 
-/// A limit in words, and whether it is kept.
+/// A limit in words, and whether the measurement is within it.
 type Limit = (String, Verdict);
 
 struct Row {
     what: String,
-    ours: String,
-    floor: String,
+    provost: String,
+    baseline: String,
     ratio: String,
     limit: String,
     verdict: Verdict,
@@ -66,11 +66,11 @@ impl Row {
     fn cells(&self) -> [&str; 6] {
         let verdict = match self.verdict {
             Verdict::Pass => "PASS",
-            Verdict::Miss => "MISS",
+            Verdict::Fail => "FAIL",
             Verdict::Info => "",
             Verdict::Unmeasured => "NOT MEASURED",
         };
-        [&self.what, &self.ours, &self.floor, &self.ratio, &self.limit, verdict]
+        [&self.what, &self.provost, &self.baseline, &self.ratio, &self.limit, verdict]
     }
 }
 
@@ -85,76 +85,76 @@ impl Table {
         Self { facts, rows: Vec::new() }
     }
 
-    /// We may need at most so many times what the floor needs.
+    /// Adds a comparison whose ratio to the baseline must not exceed `limit`.
     pub(crate) fn ratio_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!("<= {}", Unit::Times.show(limit));
         self.compare(what, unit, pairs, (limit_text, verdict(pairs.ratio() <= limit)));
     }
 
-    /// We must reach at least so much of what the floor reaches.
+    /// Adds a comparison whose ratio to the baseline must reach `limit`.
     pub(crate) fn ratio_at_least(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
         let limit_text = format!(">= {}", Unit::Times.show(limit));
         self.compare(what, unit, pairs, (limit_text, verdict(pairs.ratio() >= limit)));
     }
 
-    /// We may need at most so much more than the floor.
+    /// Adds a comparison whose difference to the baseline must not exceed `limit`.
     pub(crate) fn excess_at_most(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: f64) {
-        let limit_text = format!("<= floor + {}", unit.show(limit));
+        let limit_text = format!("<= baseline + {}", unit.show(limit));
         self.compare(what, unit, pairs, (limit_text, verdict(pairs.excess() <= limit)));
     }
 
-    /// A number against the floor's that nobody set a limit for.
+    /// Adds a comparison without a limit.
     pub(crate) fn compare_only(&mut self, what: &str, unit: Unit, pairs: &Pairs) {
         self.compare(what, unit, pairs, (String::new(), Verdict::Info));
     }
 
-    /// A number of ours that has a limit of its own.
-    pub(crate) fn at_most(&mut self, what: &str, unit: Unit, ours: f64, limit: f64) {
+    /// Adds a number that must not exceed `limit`.
+    pub(crate) fn at_most(&mut self, what: &str, unit: Unit, provost: f64, limit: f64) {
         self.rows.push(Row {
             what: what.to_owned(),
-            ours: unit.show(ours),
-            floor: String::new(),
+            provost: unit.show(provost),
+            baseline: String::new(),
             ratio: String::new(),
             limit: format!("<= {}", unit.show(limit)),
-            verdict: verdict(ours <= limit),
+            verdict: verdict(provost <= limit),
         });
     }
 
-    /// The same for a number that must be reached.
-    pub(crate) fn at_least(&mut self, what: &str, unit: Unit, ours: f64, limit: f64) {
+    /// Adds a number that must reach `limit`.
+    pub(crate) fn at_least(&mut self, what: &str, unit: Unit, provost: f64, limit: f64) {
         self.rows.push(Row {
             what: what.to_owned(),
-            ours: unit.show(ours),
-            floor: String::new(),
+            provost: unit.show(provost),
+            baseline: String::new(),
             ratio: String::new(),
             limit: format!(">= {}", unit.show(limit)),
-            verdict: verdict(ours >= limit),
+            verdict: verdict(provost >= limit),
         });
     }
 
-    /// A fact.
+    /// Adds a fact.
     pub(crate) fn info(&mut self, what: &str, fact: impl Into<String>) {
         self.plain(what, fact.into(), Verdict::Info);
     }
 
-    /// A number without a limit.
-    pub(crate) fn number(&mut self, what: &str, unit: Unit, ours: f64) {
-        self.info(what, unit.show(ours));
+    /// Adds a number without a limit.
+    pub(crate) fn number(&mut self, what: &str, unit: Unit, provost: f64) {
+        self.info(what, unit.show(provost));
     }
 
-    /// Something that should have been measured, and why it was not.
+    /// Adds a missing measurement, with the reason.
     pub(crate) fn unmeasured(&mut self, what: &str, why: impl Into<String>) {
         self.plain(what, why.into(), Verdict::Unmeasured);
     }
 
-    /// True if everything that has a limit was measured and kept it.
+    /// Returns true if everything with a limit was measured and is within its limit.
     pub(crate) fn all_passed(&self) -> bool {
         self.rows.iter().all(|row| matches!(row.verdict, Verdict::Pass | Verdict::Info))
     }
 
     /// Writes the table to standard output.
     pub(crate) fn print(&self) -> Result<()> {
-        let head = ["", "ours", "floor", "ours/floor", "limit", ""];
+        let head = ["", "Provost", "baseline", "ratio", "limit", ""];
         let lines: Vec<[&str; 6]> =
             std::iter::once(head).chain(self.rows.iter().map(Row::cells)).collect();
         let widths: [usize; 6] = std::array::from_fn(|column| {
@@ -168,10 +168,10 @@ impl Table {
             }
             writeln!(text, "{}", format!("{shown}  {}", line[5]).trim_end())?;
         }
-        let count = |wanted| self.rows.iter().filter(|row| row.verdict == wanted).count();
-        let (passed, missed) = (count(Verdict::Pass), count(Verdict::Miss));
+        let count = |expected| self.rows.iter().filter(|row| row.verdict == expected).count();
+        let (passed, missed) = (count(Verdict::Pass), count(Verdict::Fail));
         let unmeasured = count(Verdict::Unmeasured);
-        writeln!(text, "\n{passed} passed, {missed} missed, {unmeasured} not measured")?;
+        writeln!(text, "\n{passed} passed, {missed} failed, {unmeasured} not measured")?;
         io::stdout().lock().write_all(text.as_bytes())?;
         Ok(())
     }
@@ -179,19 +179,19 @@ impl Table {
     fn compare(&mut self, what: &str, unit: Unit, pairs: &Pairs, limit: Limit) {
         self.rows.push(Row {
             what: what.to_owned(),
-            ours: unit.show(pairs.ours()),
-            floor: unit.show(pairs.floor()),
+            provost: unit.show(pairs.provost()),
+            baseline: unit.show(pairs.baseline()),
             ratio: Unit::Times.show(pairs.ratio()),
             limit: limit.0,
             verdict: limit.1,
         });
     }
 
-    fn plain(&mut self, what: &str, ours: String, verdict: Verdict) {
+    fn plain(&mut self, what: &str, provost: String, verdict: Verdict) {
         self.rows.push(Row {
             what: what.to_owned(),
-            ours,
-            floor: String::new(),
+            provost,
+            baseline: String::new(),
             ratio: String::new(),
             limit: String::new(),
             verdict,
@@ -200,5 +200,5 @@ impl Table {
 }
 
 fn verdict(within: bool) -> Verdict {
-    if within { Verdict::Pass } else { Verdict::Miss }
+    if within { Verdict::Pass } else { Verdict::Fail }
 }

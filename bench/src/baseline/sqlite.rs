@@ -1,4 +1,4 @@
-//! The yardstick under everything durable: how often SQLite itself commits on this disk.
+//! Baseline of the store: the commits per second of SQLite on this disk.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,17 +7,17 @@ use rusqlite::Connection;
 
 use crate::Result;
 
-/// Bytes of a row, about what a step needs.
+/// Bytes of a row, similar to a step.
 const ROW_BYTES: usize = 200;
 
-/// Opens a database as everything here is opened: a write-ahead log, and a commit waits for the disk.
+/// Opens a database with the settings of the store: a write-ahead log, and commits that wait for the disk.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
     let connection = Connection::open(path)?;
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")?;
     Ok(connection)
 }
 
-/// Commits in a second, each of so many rows.
+/// Returns the commits per second, each of `rows` rows.
 pub(crate) fn commits_per_second(dir: &Path, rows: usize, commits: usize) -> Result<f64> {
     let mut connection = open(&dir.join(format!("raw-{rows}.db")))?;
     connection.execute_batch("CREATE TABLE step (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
@@ -29,7 +29,7 @@ pub(crate) fn commits_per_second(dir: &Path, rows: usize, commits: usize) -> Res
             transaction.prepare_cached("INSERT INTO step (body) VALUES (?1)")?.execute([&body])?;
         }
         transaction.commit()?;
-        // The first commit makes the log.
+        // The first commit creates the log.
         if commit == 0 {
             started = Instant::now();
         }

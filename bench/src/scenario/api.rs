@@ -1,6 +1,7 @@
-//! The run API over a real socket: taking work in, streams, replays, and the server at rest.
+//! The API over a real socket: submission, streams, replay, and the idle server.
 //!
-//! The baseline of accepting is a bare `axum` server that commits one row for each request and groups waiting requests into one commit.
+//! The baseline of submission is a bare `axum` server that commits one row for each request and groups waiting requests
+//! into one commit.
 
 mod bare_axum;
 mod served;
@@ -13,13 +14,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use self::wire::Wire;
+use crate::child_process::ChildProcess;
 use crate::measure::{Pairs, median};
-use crate::scenario::many;
-use crate::side::Side;
+use crate::scenario::large_database;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, disk};
 
-/// The hidden command that serves.
+/// Hidden command of the server process.
 pub(crate) const COMMAND: &str = "api";
 const CLIENTS: usize = 64;
 const ACCEPT_RATIO_MAX: f64 = 1.5;
@@ -35,56 +36,56 @@ pub(crate) fn run(side: &str, dir: &str) -> Result<()> {
     served::run(side, Path::new(dir))
 }
 
-/// Measures accepting, streams, a replay and the binary.
+/// Measures submission, streams, a replay and the binary.
 pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ours_dir = disk::fresh(dir)?;
-    let ours = Served::start("ours", ours_dir.path())?;
+    let provost_dir = disk::fresh(dir)?;
+    let provost = Served::start("ours", provost_dir.path())?;
     let axum_dir = disk::fresh(dir)?;
     let axum = Served::start("axum", axum_dir.path())?;
-    runtime.block_on(accept(plan, &ours, &axum, table))?;
+    runtime.block_on(accept(plan, &provost, &axum, table))?;
     drop(axum);
-    runtime.block_on(latency(plan, &ours, table))?;
-    runtime.block_on(viewers(plan, &ours, table))?;
-    drop(ours);
+    runtime.block_on(latency(plan, &provost, table))?;
+    runtime.block_on(viewers(plan, &provost, table))?;
+    drop(provost);
     replay(plan, &runtime, dir, table)?;
-    binary(plan, ours_dir.path(), table)
+    binary(plan, provost_dir.path(), table)
 }
 
-/// A server in a process of its own.
+/// A server in a separate process.
 struct Served {
-    side: Side,
+    process: ChildProcess,
     address: String,
     token: String,
 }
 
 impl Served {
     fn start(side: &str, dir: &Path) -> Result<Self> {
-        let mut side = Side::start(&[COMMAND, side, disk::argument(dir)?])?;
-        let line = side.hear()?;
+        let mut process = ChildProcess::start(&[COMMAND, side, disk::argument(dir)?])?;
+        let line = process.read_line()?;
         let (address, token) = line.split_once(' ').ok_or("a server without an address")?;
-        Ok(Self { address: address.to_owned(), token: token.to_owned(), side })
+        Ok(Self { address: address.to_owned(), token: token.to_owned(), process })
     }
 
     async fn wire(&self) -> Result<Wire> {
         Wire::open(&self.address, &self.token).await
     }
 
-    /// The memory of its process, in bytes.
+    /// Returns the memory of the process, in bytes.
     fn memory(&self) -> Result<f64> {
-        self.side.memory()
+        self.process.memory()
     }
 }
 
-async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) -> Result<()> {
+async fn accept(plan: Plan, provost: &Served, baseline: &Served, table: &mut Table) -> Result<()> {
     let mut alone = Pairs::default();
-    let (mut our_wire, mut floor_wire) = (ours.wire().await?, floor.wire().await?);
+    let (mut provost_wire, mut baseline_wire) = (provost.wire().await?, baseline.wire().await?);
     for request in 0..plan.pick(600, 60) {
-        let theirs = floor_wire.submit().await?;
-        let mine = our_wire.submit().await?;
-        // The first ones open files and compile statements.
+        let baseline = baseline_wire.submit().await?;
+        let provost = provost_wire.submit().await?;
+        // The first requests open files and compile statements.
         if request > 10 {
-            alone.push(mine.as_secs_f64(), theirs.as_secs_f64());
+            alone.push(provost.as_secs_f64(), baseline.as_secs_f64());
         }
     }
     let what = "accept over HTTP, one at a time, against bare axum";
@@ -92,9 +93,9 @@ async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) ->
     let each = plan.pick(100, 20);
     let mut crowd = Pairs::default();
     for wave in 0..=plan.pick(6, 2) {
-        let (theirs, mine) = (together(floor, each).await?, together(ours, each).await?);
+        let (baseline, provost) = (together(baseline, each).await?, together(provost, each).await?);
         if wave > 0 {
-            crowd.push(mine, theirs);
+            crowd.push(provost, baseline);
         }
     }
     let what = "accept over HTTP, 64 clients, requests finished, against bare axum";
@@ -102,7 +103,7 @@ async fn accept(plan: Plan, ours: &Served, floor: &Served, table: &mut Table) ->
     Ok(())
 }
 
-/// Requests per second of many clients.
+/// Returns the requests per second of many clients.
 async fn together(served: &Served, each: usize) -> Result<f64> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -123,10 +124,10 @@ async fn together(served: &Served, each: usize) -> Result<f64> {
     Ok((CLIENTS * each) as f64 / started.elapsed().as_secs_f64())
 }
 
-/// From sending a command to seeing its first event on a stream: more than from its commit.
-async fn latency(plan: Plan, ours: &Served, table: &mut Table) -> Result<()> {
-    let mut stream = ours.wire().await?.stream("stream?after=end").await?;
-    let mut wire = ours.wire().await?;
+/// Measures the time from sending a request to its first event on a stream, which includes the commit.
+async fn latency(plan: Plan, provost: &Served, table: &mut Table) -> Result<()> {
+    let mut stream = provost.wire().await?.stream("stream?after=end").await?;
+    let mut wire = provost.wire().await?;
     let (seen, mut events) = mpsc::unbounded_channel();
     let viewer = tokio::spawn(async move {
         while let Ok(Some(_)) = stream.event().await {
@@ -141,7 +142,7 @@ async fn latency(plan: Plan, ours: &Served, table: &mut Table) -> Result<()> {
         wire.submit().await?;
         let first = events.recv().await.ok_or("the stream broke off")?;
         seconds.push(first.duration_since(sent).as_secs_f64());
-        // A command may have more than one event.
+        // A request can have more than one event.
         tokio::time::sleep(Duration::from_millis(2)).await;
         while events.try_recv().is_ok() {}
     }
@@ -151,18 +152,18 @@ async fn latency(plan: Plan, ours: &Served, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-async fn viewers(plan: Plan, ours: &Served, table: &mut Table) -> Result<()> {
+async fn viewers(plan: Plan, provost: &Served, table: &mut Table) -> Result<()> {
     let count = plan.pick(10_000, 1_000);
     let mut streams = Vec::with_capacity(count);
     for _ in 0..count {
-        streams.push(ours.wire().await?.stream("stream?after=end").await?);
+        streams.push(provost.wire().await?.stream("stream?after=end").await?);
     }
-    // All of them are told of something, so that whatever they need is there.
-    ours.wire().await?.submit().await?;
+    // Every stream receives an event first, so that its buffers are allocated.
+    provost.wire().await?.submit().await?;
     for stream in &mut streams {
         stream.event().await?.ok_or("a stream broke off")?;
     }
-    let memory = ours.memory()?;
+    let memory = provost.memory()?;
     table.at_most(
         &format!("{count} open streams: memory of the server"),
         Unit::Bytes,
@@ -180,13 +181,13 @@ fn replay(
 ) -> Result<()> {
     let events = plan.pick(1_000_000, 100_000);
     let dir = disk::fresh(dir)?;
-    many::fill_events(dir.path(), events)?;
+    large_database::fill_events(dir.path(), events)?;
     let served = Served::start("ours", dir.path())?;
     let (count, seconds) = runtime.block_on(async {
         let mut stream = served.wire().await?.stream("stream?deltas=false").await?;
         let started = Instant::now();
         let mut count = 0;
-        // The last ones may be of a run that does not end.
+        // The last events may belong to a run that does not end.
         while count < events * 99 / 100 {
             stream.event().await?.ok_or("the stream broke off")?;
             count += 1;
@@ -199,7 +200,7 @@ fn replay(
     Ok(())
 }
 
-/// The release binary that lies beside this one, on a database that is there.
+/// Starts the release binary beside this one, on an existing database.
 fn binary(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let binary = std::env::current_exe()?.with_file_name("provost");
     if !binary.exists() {
@@ -212,9 +213,9 @@ fn binary(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
         command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--model", "demo", "--data"]);
         command.arg(dir.join("binary")).stdin(Stdio::null()).stderr(Stdio::null());
         let started = Instant::now();
-        let mut server = Side::spawn(command)?;
-        server.hear()?;
-        // The first start makes the database.
+        let mut server = ChildProcess::spawn(command)?;
+        server.read_line()?;
+        // The first start creates the database.
         if start > 0 {
             ready.push(started.elapsed().as_secs_f64());
         }

@@ -1,4 +1,4 @@
-//! The command line: how long a person waits before anything happens.
+//! The command line: the delay before its first effect.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::{Plan, Result};
 
 const VERSION_SECONDS_MAX: f64 = 15e-3;
 const FIRST_REQUEST_SECONDS_MAX: f64 = 60e-3;
-/// After so long no request will come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
 const BUILD_HINT: &str = "cargo build --release -p provost-cli";
 
-/// Starts the release binary that lies beside this one.
+/// Starts the release binary beside this one.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let binary = std::env::current_exe()?.with_file_name("provost");
     let Ok(facts) = fs::metadata(&binary) else {
         table.unmeasured("provost --version", BUILD_HINT);
-        table.unmeasured("provost run to its first request", BUILD_HINT);
+        table.unmeasured("provost exec to its first request", BUILD_HINT);
         return Ok(());
     };
     let times = plan.pick(20, 5);
@@ -33,12 +33,12 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let first = median_of(times, || runtime.block_on(first_request(&binary, &provider)));
     match first {
         Ok(first) => table.at_most(
-            "provost run to its first request",
+            "provost exec to its first request",
             Unit::Time,
             first,
             FIRST_REQUEST_SECONDS_MAX,
         ),
-        Err(error) => table.unmeasured("provost run to its first request", error.to_string()),
+        Err(error) => table.unmeasured("provost exec to its first request", error.to_string()),
     }
     table.number("release binary", Unit::Bytes, facts.len() as f64);
     Ok(())
@@ -67,15 +67,15 @@ fn version(binary: &Path) -> Result<f64> {
 }
 
 async fn first_request(binary: &Path, provider: &FakeProvider) -> Result<f64> {
-    let wanted = provider.request_count() + 1;
+    let expected = provider.request_count() + 1;
     let url = provider.base_url();
     let mut command = quiet(binary);
     command
-        .args(["run", "--model", "openai/fake", "--base-url", &url, "hello"])
+        .args(["exec", "--model", "openai/fake", "--base-url", &url, "hello"])
         .env("OPENAI_API_KEY", "x");
     let started = Instant::now();
     let mut process = command.spawn()?;
-    let came = tokio::time::timeout(PATIENCE, provider.wait_for_requests(wanted)).await;
+    let came = tokio::time::timeout(TIMEOUT, provider.wait_for_requests(expected)).await;
     let seconds = started.elapsed().as_secs_f64();
     if came.is_err() {
         process.kill()?;

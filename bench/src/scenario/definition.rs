@@ -1,4 +1,4 @@
-//! An agent as a value: what it holds while nothing runs, and what building it costs.
+//! Memory of an idle agent, and the cost to build one.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use provost_tool::Tool;
 
 use crate::alloc::counted;
 use crate::measure::time_each;
-use crate::ours::{INSTRUCTIONS, add_tool};
+use crate::provost_side::{INSTRUCTIONS, add_tool};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
 const BYTES_MAX: f64 = 2048.0;
 const BUILD_SECONDS_MAX: f64 = 5e-6;
 
-/// Builds agents of a model and three tools that are already there.
+/// Builds agents from an existing model and three existing tools.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let model: Arc<dyn ChatModel> = Arc::new(ScriptedModel::new());
     let tools = ["add", "subtract", "multiply"]

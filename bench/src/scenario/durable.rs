@@ -1,7 +1,7 @@
-//! The same task through the engine and through a journal written by hand: five model calls and five tool calls, each of them
-//! on disk before it happens.
+//! The same task through the engine and through the baseline journal: five model calls and five tool calls, each
+//! persisted before it happens.
 //!
-//! Each side is a process of its own with a database of its own on the same disk; they take turns.
+//! Each side is a separate process with a separate database on the same disk. The sides alternate.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,28 +14,28 @@ use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step;
 use tokio::runtime::Runtime;
 
-use crate::baseline::floor::Floor;
-use crate::baseline::hand::Hand;
+use crate::baseline::baseline_journal::BaselineJournal;
+use crate::baseline::baseline_loop::BaselineLoop;
 use crate::baseline::sqlite;
+use crate::child_process::{ChildProcess, numbers};
 use crate::measure::{Pairs, cpu_time};
 use crate::server::{Server, TASK_MODEL, TASK_MODEL_STEPS, TASK_TOOL_STEPS};
-use crate::side::{Side, numbers};
 use crate::table::{Table, Unit};
-use crate::{Plan, Result, disk, engine, ours};
+use crate::{Plan, Result, disk, engine, provost_side};
 
-/// The hidden command that runs one side.
+/// Hidden command that runs one side.
 pub(crate) const COMMAND: &str = "durable";
 const IN_FLIGHT: usize = 64;
-/// Runs that the engine may carry at once: more than are ever in flight, so that nobody waits for a place.
-const ROOM: usize = 2 * IN_FLIGHT;
+/// Capacity of the engine: more than the runs in flight, so that no run waits for a slot.
+const CAPACITY: usize = 2 * IN_FLIGHT;
 const STEPS: usize = TASK_MODEL_STEPS + TASK_TOOL_STEPS;
 const SPEED_RATIO_MIN: f64 = 0.35;
 const CPU_RATIO_MAX: f64 = 2.5;
 const STEP_RATIO_MAX: f64 = 2.0;
-/// Steps of one run that are read at once; more than it has.
+/// Steps of one run that are read at once. More than it has.
 const STEPS_READ: u64 = 1000;
 
-/// Measures the disk, then both sides by turns.
+/// Measures the disk, then both sides alternately.
 pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let raw = disk::fresh(dir)?;
     for (rows, what) in [
@@ -46,30 +46,36 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
         table.number(what, Unit::PerSecond, speed);
     }
     let server = Server::start()?;
-    let (ours_dir, hand_dir) = (disk::fresh(dir)?, disk::fresh(dir)?);
-    let mut ours = start("ours", server.url(), ours_dir.path())?;
-    let mut hand = start("hand", server.url(), hand_dir.path())?;
-    crowd(plan, &mut ours, &mut hand, table)?;
-    alone(plan, &mut ours, &mut hand, table)?;
+    let (provost_dir, baseline_dir) = (disk::fresh(dir)?, disk::fresh(dir)?);
+    let mut provost = start("ours", server.url(), provost_dir.path())?;
+    let mut baseline = start("hand", server.url(), baseline_dir.path())?;
+    crowd(plan, &mut provost, &mut baseline, table)?;
+    alone(plan, &mut provost, &mut baseline, table)?;
     Ok(())
 }
 
-fn start(side: &str, url: &str, dir: &Path) -> Result<Side> {
-    Side::start(&[COMMAND, side, url, disk::argument(dir)?])
+fn start(side: &str, url: &str, dir: &Path) -> Result<ChildProcess> {
+    ChildProcess::start(&[COMMAND, side, url, disk::argument(dir)?])
 }
 
-fn crowd(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Result<()> {
+fn crowd(
+    plan: Plan,
+    provost: &mut ChildProcess,
+    baseline: &mut ChildProcess,
+    table: &mut Table,
+) -> Result<()> {
     let each = plan.pick(4, 1);
     let tasks = (IN_FLIGHT * each) as f64;
     let (mut speed, mut cpu, mut commits) = <(Pairs, Pairs, Pairs)>::default();
     for wave in 0..=plan.pick(40, 3) {
-        let (theirs, ours) = (Wave::of(hand, IN_FLIGHT, each)?, Wave::of(ours, IN_FLIGHT, each)?);
-        same_work(&ours, &theirs)?;
-        // The first wave opens connections and makes the files.
+        let (baseline, provost) =
+            (Wave::of(baseline, IN_FLIGHT, each)?, Wave::of(provost, IN_FLIGHT, each)?);
+        same_work(&provost, &baseline)?;
+        // The first wave opens connections and creates the files.
         if wave > 0 {
-            speed.push(tasks / ours.seconds, tasks / theirs.seconds);
-            cpu.push(ours.cpu / tasks, theirs.cpu / tasks);
-            commits.push(ours.commits / tasks, theirs.commits / tasks);
+            speed.push(tasks / provost.seconds, tasks / baseline.seconds);
+            cpu.push(provost.cpu / tasks, baseline.cpu / tasks);
+            commits.push(provost.commits / tasks, baseline.commits / tasks);
         }
     }
     let what = "64 durable tasks in flight: tasks finished";
@@ -81,15 +87,20 @@ fn crowd(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Res
     Ok(())
 }
 
-fn alone(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Result<()> {
+fn alone(
+    plan: Plan,
+    provost: &mut ChildProcess,
+    baseline: &mut ChildProcess,
+    table: &mut Table,
+) -> Result<()> {
     let (mut time, mut cpu, mut commits) = <(Pairs, Pairs, Pairs)>::default();
     for repetition in 0..=plan.pick(60, 10) {
-        let (theirs, ours) = (Wave::of(hand, 1, 1)?, Wave::of(ours, 1, 1)?);
-        same_work(&ours, &theirs)?;
+        let (baseline, provost) = (Wave::of(baseline, 1, 1)?, Wave::of(provost, 1, 1)?);
+        same_work(&provost, &baseline)?;
         if repetition > 0 {
-            time.push(ours.seconds / STEPS as f64, theirs.seconds / STEPS as f64);
-            cpu.push(ours.cpu / STEPS as f64, theirs.cpu / STEPS as f64);
-            commits.push(ours.commits, theirs.commits);
+            time.push(provost.seconds / STEPS as f64, baseline.seconds / STEPS as f64);
+            cpu.push(provost.cpu / STEPS as f64, baseline.cpu / STEPS as f64);
+            commits.push(provost.commits, baseline.commits);
         }
     }
     let what = "one durable task alone: time per step";
@@ -99,14 +110,14 @@ fn alone(plan: Plan, ours: &mut Side, hand: &mut Side, table: &mut Table) -> Res
     Ok(())
 }
 
-fn same_work(ours: &Wave, theirs: &Wave) -> Result<()> {
-    if ours.tokens == theirs.tokens {
+fn same_work(provost: &Wave, baseline: &Wave) -> Result<()> {
+    if provost.tokens == baseline.tokens {
         return Ok(());
     }
-    Err(format!("not the same work: {} tokens, by hand {}", ours.tokens, theirs.tokens).into())
+    Err(format!("not the same work: {} tokens, by hand {}", provost.tokens, baseline.tokens).into())
 }
 
-/// What a side needed for some tasks.
+/// Cost of some tasks on one side.
 struct Wave {
     seconds: f64,
     cpu: f64,
@@ -115,48 +126,48 @@ struct Wave {
 }
 
 impl Wave {
-    /// Lets a side do tasks: so many at once, and each of these so often.
-    fn of(side: &mut Side, at_once: usize, each: usize) -> Result<Self> {
-        let [seconds, cpu, commits, tokens] = numbers(&side.ask(&format!("{at_once} {each}"))?)?;
+    /// Runs tasks on a side: `at_once` lanes with `each` tasks each.
+    fn of(process: &mut ChildProcess, at_once: usize, each: usize) -> Result<Self> {
+        let [seconds, cpu, commits, tokens] = numbers(&process.ask(&format!("{at_once} {each}"))?)?;
         Ok(Self { seconds, cpu, commits, tokens })
     }
 }
 
-/// Does tasks for every line of standard input.
+/// Runs tasks for every line of standard input.
 pub(crate) fn run(side: &str, url: &str, dir: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if side == "ours" {
         return through_engine(&runtime, url, dir);
     }
-    let hand = Hand::open(Path::new(dir), Floor::new(url, TASK_MODEL)?)?;
+    let baseline = BaselineJournal::open(Path::new(dir), BaselineLoop::new(url, TASK_MODEL)?)?;
     let work = || {
-        let hand = hand.clone();
-        async move { hand.run(ours::PROMPT).await }
+        let baseline = baseline.clone();
+        async move { baseline.run(provost_side::PROMPT).await }
     };
-    waves(&runtime, work, || hand.commits())
+    waves(&runtime, work, || baseline.commits())
 }
 
 fn through_engine(runtime: &Runtime, url: &str, dir: &str) -> Result<()> {
-    let agent = ours::agent(url, TASK_MODEL)?;
+    let agent = provost_side::agent(url, TASK_MODEL)?;
     let (engine, worker) = runtime.block_on(async {
-        let engine = engine::open(Path::new(dir), ROOM, engine::always(agent)).await?;
+        let engine = engine::open(Path::new(dir), CAPACITY, engine::always(agent)).await?;
         let worker = engine.start().await?;
-        // The class is there once it has a run.
-        let first = engine::done(&engine, TaskRequest::text(ours::PROMPT)).await?;
+        // The class exists after its first run.
+        let first = engine::done(&engine, TaskRequest::text(provost_side::PROMPT)).await?;
         check_steps(&engine, &first).await?;
-        engine::widen(&engine, ROOM as u64).await?;
+        engine::widen(&engine, CAPACITY as u64).await?;
         Ok::<_, crate::Error>((engine, worker))
     })?;
     let work = || {
         let engine = engine.clone();
-        async move { tokens(&engine::done(&engine, TaskRequest::text(ours::PROMPT)).await?) }
+        async move { tokens(&engine::done(&engine, TaskRequest::text(provost_side::PROMPT)).await?) }
     };
     waves(runtime, work, || engine.store().stats().commits)?;
     runtime.block_on(worker.stop(Duration::ZERO));
     Ok(())
 }
 
-/// A task that is not journaled as it should be would be a cheap one.
+/// Checks that the task is journaled completely. An incomplete journal would be cheaper.
 async fn check_steps(engine: &Engine, run: &RunRow) -> Result<()> {
     let id = run.id;
     let read = engine.store().read(move |tx| run_step::after(tx, id, 0, STEPS_READ));

@@ -1,14 +1,14 @@
-//! What the ten-thousandth step of a run costs, against the tenth, and what a long conversation stores.
+//! Cost of step 10,000 of a run against step 10, and the stored size of a long conversation.
 //!
-//! The model is in this process and its context is bounded, so a step's own work is always the same. The tool looks at the clock
-//! and at the bytes that were written so far: by then the step before it is on disk.
+//! The model is in this process and its context is bounded, so each step does the same work. The tool records the time
+//! and the bytes written so far. The step before it is persisted by then.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use provost_agent::Agent;
-use provost_agent::context::Truncate;
+use provost_agent::context::{ContextConfig, Truncate};
 use provost_core::command::TaskRequest;
 use provost_core::{Limits, Role};
 use provost_model::{ScriptedModel, call, text};
@@ -17,18 +17,18 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::measure::{Pairs, bytes_written, mean, median};
-use crate::ours::{Add, INSTRUCTIONS, PROMPT, add};
+use crate::provost_side::{Add, INSTRUCTIONS, PROMPT, add};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result, disk, engine};
 
 /// A model step and a tool step.
 const STEPS_PER_ROUND: f64 = 2.0;
-/// Rounds before the first that counts: step 10.
+/// Rounds before the first one that counts: step 10.
 const WARM_UP: usize = 5;
-/// What a request may hold.
+/// Context limit of a request.
 const CONTEXT_TOKENS: u64 = 2000;
 const RATIO_MAX: f64 = 1.3;
-/// Messages of a turn of the conversation: a question, a call, its result, an answer.
+/// Messages of one turn: question, call, result and answer.
 const MESSAGES_PER_TURN: usize = 4;
 
 /// Measures a long run and a long conversation.
@@ -38,18 +38,18 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     conversation(plan, &runtime, dir, table)
 }
 
-/// What the tool saw when it was called.
+/// Time and written bytes at a call of the tool.
 #[derive(Clone, Copy)]
 struct Mark {
     at: Instant,
     written: f64,
 }
 
-/// Every call of the tool, in order.
+/// All calls of the tool, in order.
 #[derive(Clone, Default)]
-struct Marks(Arc<Mutex<Vec<Mark>>>);
+struct CallMarks(Arc<Mutex<Vec<Mark>>>);
 
-impl Marks {
+impl CallMarks {
     fn tool(&self) -> Result<FnTool> {
         let marks = self.clone();
         let tool = tool_fn("add", "Adds two numbers", move |_cx, arguments: Add| {
@@ -68,7 +68,7 @@ impl Marks {
         Ok(())
     }
 
-    /// Seconds and bytes between each call and the next.
+    /// Returns the seconds and bytes between consecutive calls.
     fn between(&self) -> (Vec<f64>, Vec<f64>) {
         let marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pairs = marks.windows(2);
@@ -81,17 +81,16 @@ impl Marks {
 
 fn long_run(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Result<()> {
     let rounds = plan.pick(5000, 1000);
-    let marks = Marks::default();
-    let model = ScriptedModel::answering(move |_, calls| match calls < rounds {
+    let marks = CallMarks::default();
+    let model = ScriptedModel::from_fn(move |_, calls| match calls < rounds {
         true => call("add", json!({ "a": 1, "b": 2 })),
         false => text("Three."),
     });
-    let agent = Agent::builder("adder", model.forgetful())
+    let agent = Agent::builder("adder", model.without_recording())
         .instructions(INSTRUCTIONS)
         .tool(marks.tool()?)
         .limits(Limits { turns: None, ..Limits::default() })
-        .context(Truncate::new())
-        .context_tokens(CONTEXT_TOKENS)
+        .context(ContextConfig::new(Truncate::new()).max_tokens(CONTEXT_TOKENS))
         .build()?;
     let dir = disk::fresh(dir)?;
     runtime.block_on(async {
@@ -113,7 +112,7 @@ fn long_run(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Res
     table.ratio_at_most(&what, Unit::Time, &ends(&seconds, window, middle), RATIO_MAX);
     let what = format!("step {last} of a run against step 10: bytes written (median)");
     table.ratio_at_most(&what, Unit::Bytes, &ends(&bytes, window, middle), RATIO_MAX);
-    // What is written now and then, such as a snapshot, is only in the mean. So are checkpoints of the log, hence more rounds.
+    // Only the mean contains occasional writes, such as snapshots and checkpoints of the log, so it needs more rounds.
     let window = plan.pick(1000, 300);
     let what = format!("step {last} of a run against step 10: bytes written (mean)");
     table.ratio_at_most(&what, Unit::Bytes, &ends(&bytes, window, mean), RATIO_MAX);
@@ -124,7 +123,7 @@ fn middle(numbers: &[f64]) -> f64 {
     median(numbers.to_vec())
 }
 
-/// A step of the last rounds against a step of the first ones that count.
+/// Compares a step of the last rounds with a step of the first counted ones.
 fn ends(rounds: &[f64], window: usize, typical: fn(&[f64]) -> f64) -> Pairs {
     let early = &rounds[WARM_UP.min(rounds.len())..];
     let early = &early[..window.min(early.len())];
@@ -136,14 +135,14 @@ fn ends(rounds: &[f64], window: usize, typical: fn(&[f64]) -> f64) -> Pairs {
 
 fn conversation(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) -> Result<()> {
     let turns = plan.pick(200, 50);
-    let marks = Marks::default();
-    let model = ScriptedModel::answering(|request, calls| {
+    let marks = CallMarks::default();
+    let model = ScriptedModel::from_fn(|request, calls| {
         match request.messages.last().map(|message| message.role) {
             Some(Role::Tool) => text(format!("That makes three, as I have said {calls} times.")),
             _ => call("add", json!({ "a": 1, "b": 2 })),
         }
     });
-    let agent = Agent::builder("adder", model.forgetful()).tool(marks.tool()?).build()?;
+    let agent = Agent::builder("adder", model.without_recording()).tool(marks.tool()?).build()?;
     let dir = disk::fresh(dir)?;
     let stored = runtime.block_on(async {
         let engine = engine::open(dir.path(), 1, engine::always(agent)).await?;
@@ -162,12 +161,12 @@ fn conversation(plan: Plan, runtime: &Runtime, dir: &Path, table: &mut Table) ->
         engine.store().close().await;
         Ok::<_, crate::Error>(stored)
     })?;
-    let said = turns * MESSAGES_PER_TURN;
-    if stored < said as u64 {
-        return Err(format!("of {said} messages only {stored} were stored").into());
+    let expected = turns * MESSAGES_PER_TURN;
+    if stored < expected as u64 {
+        return Err(format!("of {expected} messages only {stored} were stored").into());
     }
     let what = format!("a {turns}-turn conversation: messages stored");
-    table.at_most(&what, Unit::Count, stored as f64, said as f64);
+    table.at_most(&what, Unit::Count, stored as f64, expected as f64);
     let (_, bytes) = marks.between();
     let mut pairs = Pairs::default();
     let window = plan.pick(20, 10);

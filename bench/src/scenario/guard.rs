@@ -1,5 +1,5 @@
-//! What the guarded path costs: a call without journal and network, a decision of the policy, an HTTP tool beside its raw client
-//! and a gRPC tool beside raw `tonic`.
+//! Cost of the guard: a call without journal and network, a policy decision, an HTTP tool against its raw client, and a
+//! gRPC tool against raw `tonic`.
 
 mod grpc;
 mod http;
@@ -17,8 +17,8 @@ use provost_core::resource::{
 use provost_core::{Env, Secret, ToolCall};
 use provost_redact::Redactor;
 use provost_tool::{
-    Deps, EffectClass, FnTool, Guard, Nobody, Oversight, Sink, SinkError, State, Tool, ToolCx,
-    ToolCxParts, ToolOutput, ToolSpec, Verdict,
+    Deps, EffectClass, FnTool, Guard, GuardDecision, GuardServices, NoCallbacks, RecordSink,
+    SinkError, State, Tool, ToolContext, ToolContextParts, ToolOutput, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -27,18 +27,18 @@ use crate::measure::{local_runtime, time_each};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Rules about tools.
+/// Permissions for tools.
 const PERMISSIONS: usize = 1000;
-/// Roles, all of which the agent has.
+/// Roles of the agent.
 const ROLES: usize = 100;
-/// Secrets that redaction knows.
+/// Secrets of the redactor.
 const SECRETS: usize = 1000;
-/// What a guarded call may take.
+/// Limit of a guarded call.
 const CALL_SECONDS_MAX: f64 = 20e-6;
-/// What a decision may take.
+/// Limit of a decision.
 const DECISION_SECONDS_MAX: f64 = 10e-6;
 
-/// Measures all of it, one after the other.
+/// Measures all parts, one after another.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let (batches, uses) = (plan.pick(15, 5), plan.pick(2000, 300));
     let governance = Arc::new(governance()?);
@@ -51,7 +51,7 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     table.at_most(what, Unit::Time, decision, DECISION_SECONDS_MAX);
 
     let runtime = local_runtime()?;
-    let (bare, governed) = (Guard::default(), overseen()?.governed(governance));
+    let (bare, governed) = (Guard::default(), guard_with_services()?.with_policy(governance));
     let tool = echo()?;
     let rows =
         [("a guarded call", bare), ("a guarded call with policy, redaction and records", governed)];
@@ -63,7 +63,7 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     grpc::measure(plan, table)
 }
 
-/// What governs: the agent has every role, and each tool needs a permission of one of them.
+/// Returns a policy in which the agent has every role, and each tool needs a permission of one of them.
 fn governance() -> Result<CompiledPolicy> {
     let mut parts = PolicySources::new("1", PolicySubject::new("default", "bench"));
     for number in 0..ROLES {
@@ -87,17 +87,17 @@ fn governance() -> Result<CompiledPolicy> {
     Ok(CompiledPolicy::compile(parts)?)
 }
 
-/// With everything around a call but a journal: secrets that are looked for, and records that nobody keeps.
-fn overseen() -> Result<Guard> {
+/// Returns a guard with redaction and discarded records, but without a journal.
+fn guard_with_services() -> Result<Guard> {
     let redactor = Redactor::new();
     for number in 0..SECRETS {
-        redactor.learn(&Secret::new(format!("a-secret-of-this-machine-{number:04}")))?;
+        redactor.register(&Secret::new(format!("a-secret-of-this-machine-{number:04}")))?;
     }
-    Ok(Guard::default().with_oversight(Oversight {
+    Ok(Guard::default().with_services(GuardServices {
         redact: Some(Arc::new(redactor)),
-        audit: Some(Arc::new(Nowhere)),
-        meter: Some(Arc::new(Nowhere)),
-        ..Oversight::default()
+        audit: Some(Arc::new(DiscardSink)),
+        usage: Some(Arc::new(DiscardSink)),
+        ..GuardServices::default()
     }))
 }
 
@@ -114,20 +114,20 @@ fn echo() -> Result<Arc<dyn Tool>> {
     })))
 }
 
-/// A call as a run makes it: looked at, permitted, run.
+/// Makes a call like a run: checked, authorised and executed.
 async fn call(guard: &Guard, tool: &Arc<dyn Tool>) -> Result<()> {
     let arguments = json!({ "words": "so it goes, as it always did", "times": 3 });
     call_with(guard, tool, &arguments).await
 }
 
-/// The same with arguments of one's own.
+/// Like [`call`], with other arguments.
 pub(crate) async fn call_with(
     guard: &Guard,
     tool: &Arc<dyn Tool>,
     arguments: &Value,
 ) -> Result<()> {
     let asked = ToolCall::new("call_1", tool.spec().name(), arguments);
-    let Verdict::Allow(permit) = guard.admit(tool, &asked, false).await else {
+    let GuardDecision::Allow(permit) = guard.check_and_record(tool, &asked, false).await else {
         return Err("the guard does not let it through".into());
     };
     let ran = guard.run(permit, context(&asked)).await;
@@ -135,10 +135,10 @@ pub(crate) async fn call_with(
     Ok(())
 }
 
-/// What a call knows where nobody watches.
-fn context(call: &ToolCall) -> ToolCx {
+/// Returns the context of a call without observers.
+fn context(call: &ToolCall) -> ToolContext {
     let run_id = Env::system().id();
-    ToolCx::new(ToolCxParts {
+    ToolContext::new(ToolContextParts {
         run_id,
         agent: "bench".into(),
         depth: 0,
@@ -150,14 +150,14 @@ fn context(call: &ToolCall) -> ToolCx {
         cancel: CancellationToken::new(),
         deps: Deps::default(),
         state: State::default(),
-        outside: Arc::new(Nobody),
+        callbacks: Arc::new(NoCallbacks),
     })
 }
 
-/// Keeps nothing, at once.
-struct Nowhere;
+/// Sink that discards its records.
+struct DiscardSink;
 
-impl<E: Send + 'static> Sink<E> for Nowhere {
+impl<E: Send + 'static> RecordSink<E> for DiscardSink {
     fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>> {
         black_box(event);
         std::future::ready(Ok(())).boxed()

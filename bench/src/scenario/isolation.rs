@@ -1,7 +1,7 @@
-//! What a sandbox costs: its start beside the bare means it is made of, work in it, and the way out of it.
+//! Cost of a sandbox: its start against the bare commands, work inside it, and requests through its egress proxy.
 
-mod floor;
-mod way_out;
+mod bare_commands;
+mod egress_proxy;
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use provost_core::resource::IsolationMode;
 use provost_sandbox::{
-    Backend, Backends, Bubblewrap, Channel, Container, ContainerOptions, Ended, IsolationError,
-    Job, Landlocked, Launcher, Profile, Source,
+    Bubblewrap, Container, ContainerOptions, ExitInfo, IsolationError, IsolationProfile,
+    LandlockBackend, Launcher, RootfsSource, SandboxBackend, SandboxCommand, SandboxRegistry,
+    StdStream,
 };
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -19,17 +20,17 @@ use crate::measure::Pairs;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-pub(crate) use self::floor::{COMMAND, bare_landlock};
+pub(crate) use self::bare_commands::{COMMAND, bare_landlock};
 
-/// Starts of each kind before anything is measured.
+/// Starts of each kind before the measurement.
 const WARM_UP: usize = 5;
-/// How much longer the start of a sandbox may take than that of the bare means.
+/// Maximum start time, relative to the bare commands.
 const START_RATIO_MAX: f64 = 1.3;
-/// How much of the speed outside is reached inside.
+/// Minimum speed inside, relative to the speed outside.
 const WORK_RATIO_MIN: f64 = 0.97;
-/// How much longer a job in a container that waits may take than a bare program.
+/// Maximum additional time of a job in a warm container.
 const WARM_EXCESS_SECONDS_MAX: f64 = 20e-3;
-/// Work that only computes, and tells how long it took.
+/// Computation that prints its duration.
 const WORK: &str = "use Time::HiRes 'time'; my $t = time; my $x = 0; for my $i (1..$ARGV[0]) { $x = ($x * 31 + $i) % 65521; } printf('%.9f', time - $t);";
 
 /// Measures every sandbox of this machine.
@@ -42,10 +43,10 @@ async fn all(plan: Plan, table: &mut Table) -> Result<()> {
     let (starts, rounds) = (plan.pick(200, 30), plan.pick(10, 3));
     let launcher = Launcher::own()?;
     let bubblewrap = Bubblewrap::open(Some(launcher.clone())).await;
-    let landlock = Landlocked::open(launcher).await;
+    let landlock = LandlockBackend::open(launcher).await;
     let process = [
-        ("bubblewrap", backends(bubblewrap), floor::bubblewrap as fn() -> Result<Command>),
-        ("landlock", backends(landlock), floor::landlock),
+        ("bubblewrap", backends(bubblewrap), bare_commands::bubblewrap as fn() -> Result<Command>),
+        ("landlock", backends(landlock), bare_commands::landlock),
     ];
     let mut working = None;
     for (name, found, bare) in process {
@@ -68,7 +69,7 @@ async fn all(plan: Plan, table: &mut Table) -> Result<()> {
     container(table, starts.min(60)).await?;
     let what = "a request through the egress proxy, against one without";
     match working {
-        Some(backends) => way_out::measure(&backends, plan, table, what).await,
+        Some(backends) => egress_proxy::measure(&backends, plan, table, what).await,
         None => {
             table.unmeasured(what, "no sandbox works here");
             Ok(())
@@ -76,9 +77,11 @@ async fn all(plan: Plan, table: &mut Table) -> Result<()> {
     }
 }
 
-fn backends(opened: Result<impl Backend, IsolationError>) -> Result<Backends, IsolationError> {
-    let mut backends = Backends::default();
-    backends.add(Arc::new(opened?));
+fn backends(
+    backend: Result<impl SandboxBackend, IsolationError>,
+) -> Result<SandboxRegistry, IsolationError> {
+    let mut backends = SandboxRegistry::default();
+    backends.add(Arc::new(backend?));
     Ok(backends)
 }
 
@@ -87,11 +90,11 @@ async fn container(table: &mut Table, starts: usize) -> Result<()> {
     let warm = "container: a job in one that waited, against a bare program";
     for (what, waiting) in [(cold, 0), (warm, 4)] {
         let options =
-            ContainerOptions { warm: waiting, ..ContainerOptions::new("runc", Source::Machine) };
+            ContainerOptions { warm: waiting, ..ContainerOptions::new("runc", RootfsSource::Host) };
         match backends(Container::open(options).await) {
             Ok(backends) => {
                 let mode = IsolationMode::Container;
-                let pairs = starting(&backends, mode, floor::nothing, starts).await?;
+                let pairs = starting(&backends, mode, bare_commands::nothing, starts).await?;
                 match waiting {
                     0 => table.compare_only(what, Unit::Time, &pairs),
                     _ => table.excess_at_most(what, Unit::Time, &pairs, WARM_EXCESS_SECONDS_MAX),
@@ -103,9 +106,9 @@ async fn container(table: &mut Table, starts: usize) -> Result<()> {
     Ok(())
 }
 
-/// A job that does nothing, beside a bare command that does the same.
+/// Measures a job that does nothing against a bare command that does the same.
 async fn starting(
-    backends: &Backends,
+    backends: &SandboxRegistry,
     mode: IsolationMode,
     bare: fn() -> Result<Command>,
     starts: usize,
@@ -113,36 +116,39 @@ async fn starting(
     let mut pairs = Pairs::default();
     for at in 0..starts + WARM_UP {
         if mode == IsolationMode::Container {
-            // Calls of an agent are not made without a pause; what waits is made meanwhile.
+            // Calls of an agent have pauses, in which warm containers are prepared.
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
         let started = Instant::now();
-        let (ended, _) =
-            run(backends, Job::new("true", [] as [&str; 0], Profile::new(mode))).await?;
-        let ours = started.elapsed();
+        let (ended, _) = run(
+            backends,
+            SandboxCommand::new("true", [] as [&str; 0], IsolationProfile::new(mode)),
+        )
+        .await?;
+        let provost = started.elapsed();
         let started = Instant::now();
         let mut command = bare()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = command.output().await?;
-        let floor = started.elapsed();
+        let baseline = started.elapsed();
         if ended.code != 0 || !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(format!("a sandbox or its bare means did not work: {said}").into());
+            let output = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(format!("a sandbox or its bare means did not work: {output}").into());
         }
         if at >= WARM_UP {
-            pairs.push(ours.as_secs_f64(), floor.as_secs_f64());
+            pairs.push(provost.as_secs_f64(), baseline.as_secs_f64());
         }
     }
     Ok(pairs)
 }
 
-/// How fast something is computed inside and outside, in rounds of the work for each second.
-async fn computing(backends: &Backends, turns: u64, rounds: usize) -> Result<Pairs> {
+/// Measures a computation inside and outside, in rounds per second.
+async fn computing(backends: &SandboxRegistry, turns: u64, rounds: usize) -> Result<Pairs> {
     let turns = turns.to_string();
     let mut pairs = Pairs::default();
     for _ in 0..rounds {
-        let profile = Profile::new(IsolationMode::Process);
-        let job = Job::new("perl", ["-e", WORK, &turns], profile);
+        let profile = IsolationProfile::new(IsolationMode::Process);
+        let job = SandboxCommand::new("perl", ["-e", WORK, &turns], profile);
         let inside: f64 = run(backends, job).await?.1.parse()?;
         let mut command = Command::new("perl");
         let outside = command.args(["-e", WORK, &turns]).output().await?;
@@ -152,14 +158,14 @@ async fn computing(backends: &Backends, turns: u64, rounds: usize) -> Result<Pai
     Ok(pairs)
 }
 
-/// Runs a job, and gives what it said.
-async fn run(backends: &Backends, job: Job) -> Result<(Ended, String)> {
-    let mut said = Vec::new();
+/// Runs a job. Returns its output.
+async fn run(backends: &SandboxRegistry, job: SandboxCommand) -> Result<(ExitInfo, String)> {
+    let mut output = Vec::new();
     let each = |channel, bytes: &[u8]| {
-        if channel == Channel::Out {
-            said.extend_from_slice(bytes);
+        if channel == StdStream::Out {
+            output.extend_from_slice(bytes);
         }
     };
     let ended = backends.run(job, &CancellationToken::new(), each).await?;
-    Ok((ended, String::from_utf8_lossy(&said).into_owned()))
+    Ok((ended, String::from_utf8_lossy(&output).into_owned()))
 }

@@ -1,34 +1,34 @@
-//! The run machine and its driver without any I/O: the cost of a turn, and how it grows.
+//! The run state machine and its driver without I/O: the cost of a turn, and its growth.
 //!
-//! Growth is time at 10,000 against time at 1,000: ten if it is linear, a hundred if it is quadratic.
+//! Growth is the time at 10,000 divided by the time at 1,000: ten if it is linear, a hundred if it is quadratic.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use provost_agent::Agent;
 use provost_agent::run::{
-    JournalEntry, OnLimit, OutputMode, Run, RunConfig, RunInput, RunStarted, Step,
+    JournalEntry, LimitAction, OutputMode, Run, RunConfig, RunInput, RunStarted, Step,
 };
 use provost_core::{
     ContentPart, Env, Limits, Message, Role, StopReason, Timestamp, ToolCall, ToolResult, Usage,
 };
-use provost_model::{ModelResponse, ScriptedModel, Turn, call, text};
+use provost_model::{ModelResponse, ScriptedModel, ScriptedTurn, call, text};
 use serde_json::{Map, json};
 use tokio::runtime::Runtime;
 
 use crate::alloc::counted;
 use crate::measure::{local_runtime, median, time_each};
-use crate::ours::{self, INSTRUCTIONS, PROMPT, add_tool};
+use crate::provost_side::{self, INSTRUCTIONS, PROMPT, add_tool};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
 /// Turns with a tool call in each run.
 const ROUNDS: usize = 10;
-/// What the conversation must hold before so that it holds 20 messages on average.
+/// Length of the earlier conversation for 20 messages on average.
 const HISTORY_OF_20: usize = 9;
 const TURN_SECONDS_MAX: f64 = 20e-6;
 const LENGTHS: [usize; 4] = [10, 100, 1_000, 10_000];
-/// Linear is ten; the rest is for caches that ten times as much no longer fits into.
+/// Linear growth is ten. The rest allows for cache misses.
 const GROWTH_MAX: f64 = 12.0;
 
 /// Time and allocations of one turn, or of one stream.
@@ -81,11 +81,11 @@ impl Cost {
     }
 }
 
-/// A conversation of so many messages: questions, calls, results, answers.
+/// Returns a conversation of `length` messages: questions, calls, results and answers.
 fn history(length: usize) -> Vec<Arc<Message>> {
     let messages = (0..length).map(|place| {
         let call = ToolCall::new(format!("old_{}", place / 4), "add", &json!({ "a": 1, "b": 2 }));
-        // The end is always an answer, so that the conversation is whole.
+        // The last message is always an answer, so that the conversation is complete.
         match place % 4 {
             1 if place + 1 < length => Message::calls([call]),
             2 => Message::results([ToolResult::text(&call, "3")]),
@@ -96,14 +96,17 @@ fn history(length: usize) -> Vec<Arc<Message>> {
     messages.map(Arc::new).collect()
 }
 
-fn agent(answer: impl Fn(&[Arc<Message>]) -> Turn + Send + Sync + 'static) -> Result<Agent> {
-    let model = ScriptedModel::answering(move |request, _| answer(&request.messages)).forgetful();
+fn agent(
+    answer: impl Fn(&[Arc<Message>]) -> ScriptedTurn + Send + Sync + 'static,
+) -> Result<Agent> {
+    let model =
+        ScriptedModel::from_fn(move |request, _| answer(&request.messages)).without_recording();
     let agent =
         Agent::builder("adder", model).instructions(INSTRUCTIONS).tool(add_tool()?).build()?;
     Ok(agent)
 }
 
-/// Runs of [`ROUNDS`] tool calls; their beginning and their last word are charged to the turns.
+/// Measures runs of [`ROUNDS`] tool calls. The cost of their start and end is included in the turns.
 fn driver_turn(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
     let (calling, done) = (call("add", json!({ "a": 1, "b": 2 })), text("Three."));
     let agent = agent(move |messages| {
@@ -124,13 +127,13 @@ fn driver_turn(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
     cost(plan, length, ROUNDS, run)
 }
 
-/// One answer in so many pieces, every one of them seen.
+/// Measures one response of `length` deltas, all of them observed.
 fn driver_stream(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
     let turn = text("").deltas((0..length).map(|token| format!(" token{token}")));
     let agent = agent(move |_| turn.clone())?;
     cost(plan, length, 1, || {
         let mut pieces = 0;
-        runtime.block_on(ours::run(&agent, PROMPT, |_| pieces += 1))?;
+        runtime.block_on(provost_side::run(&agent, PROMPT, |_| pieces += 1))?;
         if pieces < length {
             return Err(format!("{pieces} pieces came instead of {length}").into());
         }
@@ -138,7 +141,7 @@ fn driver_stream(runtime: &Runtime, plan: Plan, length: usize) -> Result<Cost> {
     })
 }
 
-/// Measures one use that holds `turns` turns; the longer the conversation, the fewer uses.
+/// Measures one use with `turns` turns. Longer conversations are measured less often.
 fn cost(
     plan: Plan,
     length: usize,
@@ -152,14 +155,14 @@ fn cost(
     Ok(Cost { seconds: seconds / turns as f64, allocations: counts.calls as f64 / turns as f64 })
 }
 
-/// The machine's own part of a turn: what the model and the tool say is made beforehand.
+/// Measures the state machine's part of a turn. The responses of model and tool are prepared.
 fn machine_turn(plan: Plan, length: usize) -> Result<Cost> {
     let history = history(length);
     let mut seconds = Vec::new();
     let mut allocations = 0;
     for _ in 0..plan.pick(501, 101) {
         let mut run = fresh(history.clone())?;
-        let answers = (0..ROUNDS).map(said).collect::<Vec<_>>();
+        let answers = (0..ROUNDS).map(scripted_round).collect::<Vec<_>>();
         let started = Instant::now();
         let (done, counts) = counted(|| {
             for (response, result) in answers {
@@ -182,7 +185,7 @@ fn fresh(history: Vec<Arc<Message>>) -> Result<Run> {
         agent: "adder".into(),
         config: RunConfig {
             limits: Limits::default(),
-            on_limit: OnLimit::Stop,
+            on_limit: LimitAction::Stop,
             execute_tools: true,
             output: OutputMode::Text,
             output_retries: 0,
@@ -199,8 +202,8 @@ fn fresh(history: Vec<Arc<Message>>) -> Result<Run> {
     Ok(Run::start(Env::simulated(1).id(), started, history)?)
 }
 
-/// What the model answers in a round, and the tool after it.
-fn said(round: usize) -> (ModelResponse, ToolResult) {
+/// Returns the response of the model in a round, and the result of the tool.
+fn scripted_round(round: usize) -> (ModelResponse, ToolResult) {
     let call = ToolCall::new(format!("call_{round}"), "add", &json!({ "a": 1, "b": 2 }));
     let result = ToolResult::text(&call, "3");
     let mut response = ModelResponse::text("");
@@ -212,7 +215,7 @@ fn said(round: usize) -> (ModelResponse, ToolResult) {
 
 fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<()> {
     let now = Timestamp::default();
-    let asks = run.next_step(now);
+    let model_call = run.next_step(now);
     run.apply(JournalEntry::ModelResponded { response: Box::new(response), cost: None, at: now })?;
     let calls = run.next_step(now);
     run.apply(JournalEntry::ToolFinished {
@@ -221,7 +224,7 @@ fn round(run: &mut Run, response: ModelResponse, result: ToolResult) -> Result<(
         at: now,
     })?;
     run.apply(JournalEntry::Saved)?;
-    match (asks, calls) {
+    match (model_call, calls) {
         (Step::CallModel { .. }, Step::CallTools(_)) => Ok(()),
         other => Err(format!("the machine took other steps: {other:?}").into()),
     }

@@ -1,4 +1,4 @@
-//! What a pooled MCP call costs beside a raw call of `rmcp` to the same program. The server is this program itself.
+//! Cost of a pooled MCP call against a raw `rmcp` call to the same server. The server is this program itself.
 
 use std::io::{BufRead, Write};
 use std::process::Stdio;
@@ -18,12 +18,12 @@ use crate::{Plan, Result};
 
 /// Starts this program as the server.
 pub(crate) const COMMAND: &str = "mcp-server";
-/// Calls of each kind before anything is measured.
+/// Calls of each kind before the measurement.
 const WARM_UP: usize = 50;
-/// What the pool, the guard and the bounds may cost.
+/// Limit of the cost of pool, guard and limits.
 const EXCESS_SECONDS_MAX: f64 = 100e-6;
 
-/// Measures both, one after the other, so that they meet the same machine.
+/// Measures both sides alternately, so that both see the same state of the machine.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let pairs = runtime.block_on(both(plan.pick(3000, 300)))?;
@@ -31,7 +31,7 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The smallest server there can be: one tool that repeats what it is told.
+/// Minimal server with one tool that returns its input.
 pub(crate) fn serve() -> Result<()> {
     let mut out = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
@@ -91,7 +91,7 @@ async fn both(calls: usize) -> Result<Pairs> {
 
     let arguments = json!({ "words": "so it goes" });
     let (guard, mut pairs) = (Guard::default(), Pairs::default());
-    // One after the other, so that both meet the same machine.
+    // Alternating, so that both sides see the same state of the machine.
     for at in 0..calls + WARM_UP {
         let start = Instant::now();
         let params = CallToolRequestParams::new("repeat")

@@ -1,15 +1,15 @@
-//! Searching what is remembered: batched inserts, hybrid search, and how much of the exact answer it finds.
+//! Memory search: batched inserts, hybrid search, and recall.
 //!
-//! Vectors are drawn around topics, as embeddings of real sentences are; texts follow Zipf's law over 20,000 words. The exact
-//! answer is that of the store in memory, which compares every full vector.
+//! Vectors are drawn around topics, like embeddings of real sentences. Texts follow Zipf's law over 20,000 words. The
+//! reference is the in-memory store, which compares all full vectors.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use provost_core::Env;
 use provost_memory::{
-    Batch, Change, Entry, InMemoryStore, Memory, MemoryStore, Owner, Query, SqliteMemoryStore,
-    Vector,
+    ChangeSet, Embedding, InMemoryStore, Memory, MemoryChange, MemoryRecord, MemoryStore, Owner,
+    SearchQuery, SqliteMemoryStore,
 };
 
 use crate::disk::fresh;
@@ -31,7 +31,7 @@ const TOP: usize = 10;
 /// Texts and vectors from a seed.
 struct Source {
     env: Env,
-    /// The share of all words that the most frequent ones up to each make.
+    /// Cumulative frequency of the words, most frequent first.
     zipf: Vec<f64>,
     topics: Vec<Vec<f32>>,
 }
@@ -58,13 +58,13 @@ impl Source {
         (0..words).map(word).collect::<Vec<_>>().join(" ")
     }
 
-    fn vector(&self) -> Vector {
+    fn vector(&self) -> Embedding {
         let topic = &self.topics[self.env.random() as usize % TOPICS];
         let values = topic.iter().zip(gauss(&self.env)).map(|(x, y)| x + y).collect();
-        Vector { space: "measure/random/384".to_owned(), values }
+        Embedding { space: "measure/random/384".to_owned(), values }
     }
 
-    fn entry(&self, owner: &Owner) -> Entry {
+    fn entry(&self, owner: &Owner) -> MemoryRecord {
         self.env.advance(Duration::from_millis(1));
         let (now, words) = (self.env.now(), 8 + self.env.random() as usize % 10);
         let memory = Memory {
@@ -79,19 +79,19 @@ impl Source {
             valid_from: now,
             superseded_by: None,
         };
-        Entry { memory, vector: Some(self.vector()) }
+        MemoryRecord { memory, vector: Some(self.vector()) }
     }
 }
 
-/// Numbers of a bell curve: the sum of some even ones.
+/// Returns approximately normally distributed numbers: sums of uniform ones.
 fn gauss(env: &Env) -> Vec<f32> {
     let number = |_| (0..4).map(|_| env.random_unit() as f32 - 0.5).sum();
     (0..DIMENSIONS).map(number).collect()
 }
 
-fn add(entries: &[Entry]) -> Batch {
-    let changes = entries.iter().map(|entry| Change::Add(Box::new(entry.clone()))).collect();
-    Batch { changes, done: None }
+fn add(entries: &[MemoryRecord]) -> ChangeSet {
+    let changes = entries.iter().map(|entry| MemoryChange::Add(Box::new(entry.clone()))).collect();
+    ChangeSet { changes, finished_job: None }
 }
 
 /// Measures inserts, searches and recall.
@@ -119,30 +119,30 @@ async fn search(memories: usize, path: &Path, table: &mut Table) -> Result<()> {
     let what = format!("{memories} memories of {DIMENSIONS} dimensions");
     let inserted = memories as f64 / inserting.as_secs_f64();
     table.at_least(&format!("{what}: inserts in batches"), Unit::PerSecond, inserted, INSERTS_MIN);
-    let query = |_| Query {
+    let query = |_| SearchQuery {
         text: source.text(6),
         vector: Some(source.vector()),
         limit: TOP,
-        ..Query::default()
+        ..SearchQuery::default()
     };
-    let queries: Vec<Query> = (0..QUERIES).map(query).collect();
+    let queries: Vec<SearchQuery> = (0..QUERIES).map(query).collect();
     let started = Instant::now();
     store.search(&owner, &queries[0]).await?;
     let first = started.elapsed().as_secs_f64();
-    let (mut times, mut recalled, mut wanted) = (Vec::new(), 0, 0);
+    let (mut times, mut recalled, mut expected) = (Vec::new(), 0, 0);
     for query in &queries {
         let started = Instant::now();
         let found = store.search(&owner, query).await?;
         times.push(started.elapsed().as_secs_f64());
         let best = exact.search(&owner, query).await?;
-        wanted += best.len();
+        expected += best.len();
         let is_found = |id| found.iter().any(|found| found.memory.id == id);
         recalled += best.iter().filter(|best| is_found(best.memory.id)).count();
     }
     let p50 = median(times.clone());
     table.at_most(&format!("{what}: hybrid search, p50"), Unit::Time, p50, SEARCH_SECONDS_MAX);
     table.number(&format!("{what}: hybrid search, p95"), Unit::Time, percentile(times, 0.95));
-    let recall = recalled as f64 / wanted as f64;
+    let recall = recalled as f64 / expected as f64;
     table.at_least(&format!("{what}: recall@{TOP}"), Unit::Times, recall, RECALL_MIN);
     table.number(&format!("{what}: first search after opening"), Unit::Time, first);
     Ok(())

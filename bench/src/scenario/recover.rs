@@ -1,7 +1,7 @@
-//! A process with a hundred runs in flight is killed, and another one goes on with them.
+//! A process with 100 runs in flight is killed, and another one continues them.
 //!
-//! The fake provider is in this process: it answers until each run has taken some steps, then holds every answer back until the
-//! workers are dead. So each run has exactly one model call in flight when it is killed.
+//! The fake provider is in this process. It responds until each run has made some steps, then withholds every response
+//! until the workers are dead. So each run has exactly one model call in flight when it is killed.
 
 use provost_store::query;
 use std::io::{self, Read, Write};
@@ -20,29 +20,29 @@ use provost_testkit::{FakeProvider, Reply};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+use crate::child_process::{ChildProcess, numbers};
 use crate::measure::within;
 use crate::server::{TASK_MODEL, TASK_MODEL_STEPS, Task, results};
-use crate::side::{Side, numbers};
 use crate::table::{Table, Unit};
-use crate::{Plan, Result, disk, engine, ours};
+use crate::{Plan, Result, disk, engine, provost_side};
 
-/// The hidden command of the process that is killed and of the one after it.
+/// Hidden command of the killed process and of its successor.
 pub(crate) const COMMAND: &str = "recover";
 const RUNS: usize = 100;
 const SECONDS_MAX: f64 = 0.5;
-/// The results a run has when its next answer is held back.
-const HELD_AT: usize = 3;
-/// After so long nothing will come any more.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Events of one run that are read at once; more than it has.
+/// Number of tool results after which the next response is withheld.
+const HELD_AFTER_RESULTS: usize = 3;
+/// Timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Events of one run that are read at once. More than it has.
 const EVENTS_READ: u64 = 1000;
 
-/// What one kill and one restart came to.
+/// Result of one kill and one restart.
 struct Recovery {
-    /// From the start of the process to the last run's new attempt.
+    /// Seconds from the start of the process to the last new attempt.
     attempts: f64,
-    /// From the start of the process to the last run's model call.
-    asks: f64,
+    /// Seconds from the start of the process to the last model call.
+    model_call: f64,
     in_flight: usize,
     repeated: usize,
 }
@@ -64,7 +64,7 @@ pub(crate) fn measure(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
         SECONDS_MAX,
     );
     let what = "kill -9 with 100 runs in flight: restart until all ask their model again (slowest)";
-    table.number(what, Unit::Time, slowest(|recovery| recovery.asks));
+    table.number(what, Unit::Time, slowest(|recovery| recovery.model_call));
     let in_flight = recoveries.iter().map(|recovery| recovery.in_flight).min().unwrap_or(0);
     let repeated = recoveries.iter().map(|recovery| recovery.repeated).max().unwrap_or(0);
     let what = "kill -9 with 100 runs in flight: model calls repeated (most)";
@@ -76,40 +76,40 @@ fn once(runtime: &Runtime, dir: &Path) -> Result<Recovery> {
     let gate = Arc::new(Gate { held: AtomicBool::new(true), came: watch::Sender::new(0) });
     let provider = runtime.block_on(provider(Arc::clone(&gate)));
     let url = provider.base_url();
-    let first = Side::start(&[COMMAND, "begin", &url, disk::argument(dir)?])?;
+    let first = ChildProcess::start(&[COMMAND, "begin", &url, disk::argument(dir)?])?;
     runtime.block_on(gate.wait_for(RUNS))?;
     first.kill()?;
     let in_flight = *gate.came.borrow();
     gate.held.store(false, Ordering::SeqCst);
 
     let (spawned, started) = (Env::system().now(), Instant::now());
-    let second = Side::start(&[COMMAND, "resume", &url, disk::argument(dir)?])?;
+    let second = ChildProcess::start(&[COMMAND, "resume", &url, disk::argument(dir)?])?;
     runtime.block_on(gate.wait_for(in_flight + RUNS))?;
-    let asks = started.elapsed().as_secs_f64();
+    let model_call = started.elapsed().as_secs_f64();
     let [latest] = numbers(&second.end()?)?;
     let whole = RUNS * TASK_MODEL_STEPS;
     Ok(Recovery {
         attempts: (latest - spawned.as_millis() as f64) / 1e3,
-        asks,
+        model_call,
         in_flight,
         repeated: provider.request_count().saturating_sub(whole),
     })
 }
 
-/// Holds answers back.
+/// Withholds responses.
 struct Gate {
     held: AtomicBool,
-    /// How many requests came that are held back while the gate is closed.
+    /// Number of requests whose response the closed gate withholds.
     came: watch::Sender<usize>,
 }
 
 impl Gate {
-    async fn wait_for(&self, wanted: usize) -> Result<()> {
+    async fn wait_for(&self, expected: usize) -> Result<()> {
         let mut came = self.came.subscribe();
-        let enough = came.wait_for(|came| *came >= wanted);
-        match tokio::time::timeout(PATIENCE, enough).await {
+        let enough = came.wait_for(|came| *came >= expected);
+        match tokio::time::timeout(TIMEOUT, enough).await {
             Ok(Ok(_)) => Ok(()),
-            _ => Err(format!("{} of {wanted} model calls came", *self.came.borrow()).into()),
+            _ => Err(format!("{} of {expected} model calls came", *self.came.borrow()).into()),
         }
     }
 }
@@ -117,10 +117,10 @@ impl Gate {
 async fn provider(gate: Arc<Gate>) -> FakeProvider {
     let task = Task::new();
     let provider = FakeProvider::answering(move |request| {
-        if results(request) == HELD_AT {
+        if results(request) == HELD_AFTER_RESULTS {
             gate.came.send_modify(|came| *came += 1);
             if gate.held.load(Ordering::SeqCst) {
-                return Reply::silence();
+                return Reply::never_respond();
             }
         }
         task.answer(request)
@@ -130,10 +130,11 @@ async fn provider(gate: Arc<Gate>) -> FakeProvider {
     provider
 }
 
-/// Begins the runs and works until it is killed, or goes on with them and tells when the last one had a new attempt.
+/// Starts the runs and executes them until the process is killed, or continues them and prints when the last new
+/// attempt started.
 pub(crate) fn run(part: &str, url: &str, dir: &str) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let agent = ours::agent(url, TASK_MODEL)?;
+    let agent = provost_side::agent(url, TASK_MODEL)?;
     runtime.block_on(async {
         let engine = engine::open(Path::new(dir), RUNS, engine::always(agent)).await?;
         match part {
@@ -146,11 +147,11 @@ pub(crate) fn run(part: &str, url: &str, dir: &str) -> Result<()> {
 async fn begin(engine: &Engine) -> Result<()> {
     let namespace = Namespace::default();
     for _ in 0..RUNS {
-        engine.submit(&namespace, TaskRequest::text(ours::PROMPT)).await?;
+        engine.submit(&namespace, TaskRequest::text(provost_side::PROMPT)).await?;
     }
     engine::widen(engine, RUNS as u64).await?;
     let worker = engine.start().await?;
-    // Until somebody kills it.
+    // The parent process kills this process.
     tokio::task::spawn_blocking(|| io::stdin().read_to_end(&mut Vec::new())).await??;
     drop(worker);
     Ok(())
@@ -162,14 +163,14 @@ async fn resume(engine: &Engine) -> Result<()> {
     for id in runs(engine).await? {
         let namespace = Namespace::default();
         let ended =
-            within(PATIENCE, "a run did not go on", engine.runs().wait(&namespace, id)).await?;
-        engine::good(ended?)?;
+            within(TIMEOUT, "a run did not go on", engine.runs().wait(&namespace, id)).await?;
+        engine::check_succeeded(ended?)?;
         let events = query::run::events(engine.store(), &namespace, id, 0, EVENTS_READ).await?;
-        let again = events
+        let restart = events
             .iter()
             .find(|event| event.kind == "attempt_started" && event.attempt_no > 1)
             .ok_or("a run went on without a new attempt")?;
-        latest = latest.max(again.at);
+        latest = latest.max(restart.at);
     }
     writeln!(io::stdout(), "{}", latest.as_millis())?;
     worker.stop(Duration::ZERO).await;

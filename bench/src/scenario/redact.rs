@@ -1,4 +1,4 @@
-//! How fast text is redacted and scanned for leaks with a thousand secrets loaded, and that its size does not matter.
+//! Speed of redaction and leak scans with 1,000 secrets, and their memory for outputs of any size.
 
 use std::hint::black_box;
 
@@ -10,20 +10,20 @@ use crate::measure::{cpu_time, median, memory};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Secrets that are loaded.
+/// Number of secrets.
 const SECRETS: usize = 1000;
 /// Bytes of each text.
 const TEXT_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes that come at once in a stream.
+/// Bytes of one chunk of a stream.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Bytes in a second of one core.
+/// Minimum bytes per second of one core.
 const BYTES_PER_SECOND_MIN: f64 = 300e6;
-/// How much memory an output of any size may take.
+/// Limit of the memory for an output of any size.
 const STREAM_BYTES_MAX: f64 = 8.0 * 1024.0 * 1024.0;
 
-/// Measures processor time, so that others on the machine are not counted.
+/// Measures processor time, so that other processes do not count.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
-    let redactor = taught()?;
+    let redactor = loaded_redactor()?;
     let rounds = plan.pick(9, 3);
     for (name, text) in texts() {
         let seconds = |work: &dyn Fn()| {
@@ -38,7 +38,7 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
         let whole = bytes / seconds(&|| drop(black_box(redactor.redact(&text))));
         let scanned = bytes
             / seconds(&|| {
-                black_box(redactor.finds(text.as_bytes()));
+                black_box(redactor.contains_secret(text.as_bytes()));
             });
         let streamed = bytes / seconds(&|| stream(&redactor, &text));
         let slowest = whole.min(scanned).min(streamed);
@@ -56,7 +56,7 @@ fn stream(redactor: &Redactor, text: &str) {
     black_box(stream.finish());
 }
 
-/// A value without an end, and much text behind it.
+/// Measures the memory of a stream with an endless value.
 fn constant_memory(redactor: &Redactor, megabytes: usize, table: &mut Table) -> Result<()> {
     let chunk = vec![b'q'; 1024 * 1024];
     let mut stream = redactor.stream();
@@ -72,18 +72,18 @@ fn constant_memory(redactor: &Redactor, megabytes: usize, table: &mut Table) -> 
     Ok(())
 }
 
-fn taught() -> Result<Redactor> {
+fn loaded_redactor() -> Result<Redactor> {
     let redactor = Redactor::new();
     let mut random = Random(7);
     for _ in 0..SECRETS {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_/+!";
         let value: String = (0..32).map(|_| char::from(random.of(alphabet))).collect();
-        redactor.learn(&Secret::new(value))?;
+        redactor.register(&Secret::new(value))?;
     }
     Ok(redactor)
 }
 
-/// Ordinary outputs of tools: prose, records, and what has no meaning at all.
+/// Typical tool outputs: prose, records, and encoded data.
 fn texts() -> Vec<(&'static str, String)> {
     let mut random = Random(11);
     let words = [
@@ -113,7 +113,7 @@ fn repeat(mut part: impl FnMut(usize) -> String) -> String {
     text
 }
 
-/// The same numbers each time.
+/// Deterministic random numbers.
 struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! What a route costs beside the model that it asks: choosing, limits per minute and setting money aside, for one caller and for a
-//! thousand.
+//! Cost of a route against its model: selection, limits per minute and budget reservations, for one caller and for
+//! 1,000.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use std::time::Instant;
 use futures::stream;
 use provost_core::{Currency, Message, Money, Pricing, StopReason, Usage};
 use provost_model::{
-    ChatModel, ChatRequest, Endpoint, Limits, MemoryLedger, ModelEvent, ModelInfo, ModelStream,
-    RoutedModel, complete,
+    ChatModel, ChatRequest, Endpoint, InMemoryLedger, ModelEvent, ModelInfo, ModelStream,
+    RateLimits, RoutedModel, complete,
 };
 
 use crate::measure::{local_runtime, median, time_each};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Callers at once.
+/// Concurrent callers.
 const CALLERS: usize = 1000;
-/// What a route may add to a call.
+/// Limit of the cost of a route per call.
 const ALONE_SECONDS_MAX: f64 = 10e-6;
-/// What all but a hundredth of the calls may take when a thousand callers come at once.
+/// Limit of the 99th percentile with 1,000 concurrent callers.
 const CROWD_SECONDS_MAX: f64 = 100e-6;
-/// More than anybody uses here.
-const PLENTY: u64 = 1_000_000_000_000;
+/// A limit that the calls do not reach.
+const UNREACHED_LIMIT: u64 = 1_000_000_000_000;
 
-/// A model that answers at once.
-struct AtOnce(ModelInfo);
+/// A model that responds at once.
+struct InstantModel(ModelInfo);
 
-impl AtOnce {
+impl InstantModel {
     fn new() -> Self {
         let mut info = ModelInfo::unknown("bench", "gpt-at-once");
         info.max_output = Some(100);
@@ -44,7 +44,7 @@ impl AtOnce {
     }
 }
 
-impl ChatModel for AtOnce {
+impl ChatModel for InstantModel {
     fn info(&self) -> &ModelInfo {
         &self.0
     }
@@ -59,13 +59,13 @@ impl ChatModel for AtOnce {
     }
 }
 
-/// Measures both.
+/// Measures both cases.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let (batches, uses) = (plan.pick(15, 5), plan.pick(2000, 300));
     let runtime = local_runtime()?;
     let request = ChatRequest::new([Message::user("What is the capital of France?")]);
     let route = route()?;
-    let bare = AtOnce::new();
+    let bare = InstantModel::new();
     let ask = |model: &dyn ChatModel| {
         black_box(runtime.block_on(complete(model, request.clone()))?);
         Ok(())
@@ -81,16 +81,21 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
 }
 
 fn route() -> Result<RoutedModel> {
-    let limits = Limits { requests_per_minute: Some(PLENTY), tokens_per_minute: Some(PLENTY) };
-    let endpoint = |name: &str| {
-        Endpoint::new(name, AtOnce::new()).credential("second", AtOnce::new()).limits(limits)
+    let limits = RateLimits {
+        requests_per_minute: Some(UNREACHED_LIMIT),
+        tokens_per_minute: Some(UNREACHED_LIMIT),
     };
-    let ledger = MemoryLedger::new("all", Money::usd(1_000_000_000.into()));
+    let endpoint = |name: &str| {
+        Endpoint::new(name, InstantModel::new())
+            .credential("second", InstantModel::new())
+            .limits(limits)
+    };
+    let ledger = InMemoryLedger::new("all", Money::usd(1_000_000_000.into()));
     let route = RoutedModel::builder().endpoint(endpoint("first")).endpoint(endpoint("second"));
     Ok(route.budget(ledger).build()?)
 }
 
-/// How long a call takes, but for the slowest hundredth.
+/// Returns the 99th percentile of the call durations.
 fn crowd(route: &RoutedModel, request: &ChatRequest, calls: usize) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (route, request) = (route.clone(), Arc::new(request.clone()));

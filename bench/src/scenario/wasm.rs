@@ -1,5 +1,5 @@
-//! What a WASM module costs: a warm call, the first call of a program that has just started, work of the processor beside the
-//! same work without a machine, and a thousand calls at once.
+//! Cost of a WASM module: a warm call, the first call of a new process, computation against native code, and 1,000
+//! concurrent calls.
 
 mod work;
 
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 
 use provost_core::contract::{RequestTool, ToolRequest};
 use provost_core::resource::{ToolResource, ToolType, WasmSpec};
-use provost_tool::{Attempt, Credentials, ToolRuntime as _};
+use provost_tool::{Credentials, ToolInvocation, ToolRuntime as _};
 use provost_wasm::{WasmOptions, WasmRuntime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use self::work::WORKS;
+use self::work::WORKLOADS;
 use crate::measure::{Pairs, median, memory, within};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// What a warm call may take.
+/// Limit of a warm call.
 const WARM_SECONDS_MAX: f64 = 100e-6;
-/// What the first call may take where the module is compiled already.
+/// Limit of the first call with a compiled module.
 const FIRST_SECONDS_MAX: f64 = 5e-3;
-/// How much of the speed of the same work without a machine must be reached.
+/// Minimum speed, relative to native code.
 const SPEED_MIN: f64 = 0.5;
-/// Calls at once, and the memory that the process may have with them.
-const CROWD: usize = 1_000;
+/// Concurrent calls, and the limit of the memory of the process.
+const CONCURRENT_CALLS: usize = 1_000;
 const CROWD_BYTES_MAX: f64 = 1.5e9;
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A runtime, and where its modules are.
+/// A runtime and the directory of its modules.
 struct Bench {
     dir: PathBuf,
     runtime: WasmRuntime,
@@ -65,14 +65,14 @@ impl Bench {
             attempt: 1,
             ..ToolRequest::default()
         };
-        let attempt = Attempt {
+        let attempt = ToolInvocation {
             tool: Arc::clone(tool),
             arguments: Arc::new(arguments),
             request: Arc::new(request),
             effect_key: "bench".to_owned(),
             conversation: None,
             credentials: Credentials::default(),
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + TIMEOUT,
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),
             redact: None,
@@ -82,7 +82,7 @@ impl Bench {
     }
 }
 
-/// Measures all of it, one after the other.
+/// Measures all parts, one after another.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let threads =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -108,7 +108,7 @@ struct Module {
     bytes: Vec<u8>,
 }
 
-/// The module from C that the tests have, if it was built.
+/// Returns the C module of the tests, if it was built.
 fn built() -> Option<Vec<u8>> {
     let dir = std::env::var_os("PROVOST_WASM_MODULES").filter(|dir| !dir.is_empty())?;
     std::fs::read(PathBuf::from(dir).join("c.wasm")).ok()
@@ -149,10 +149,10 @@ async fn calls(plan: Plan, module: &Module, dir: &Path, table: &mut Table) -> Re
     Ok(())
 }
 
-/// The same work on both sides, by turns: in a module, and without a machine.
+/// Measures the same work in a module and in native code, alternately.
 async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     let bench = Bench::open(dir)?;
-    for work in WORKS {
+    for work in WORKLOADS {
         let rounds = plan.pick(work.rounds, work.rounds.div_ceil(5));
         let body = (work.module)(rounds, (work.native)(rounds));
         let bytes = wat::parse_str(answering("", &body))?;
@@ -162,11 +162,11 @@ async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
         for _ in 0..plan.pick(9, 3) {
             let began = Instant::now();
             bench.call(&tool).await?;
-            let ours = began.elapsed().as_secs_f64();
+            let provost = began.elapsed().as_secs_f64();
             let began = Instant::now();
             black_box((work.native)(black_box(rounds)));
-            // How fast, not how long.
-            pairs.push(1.0 / ours, 1.0 / began.elapsed().as_secs_f64());
+            // Speed instead of duration.
+            pairs.push(1.0 / provost, 1.0 / began.elapsed().as_secs_f64());
         }
         let what = format!("work of the processor in a module: a {}", work.name);
         table.ratio_at_least(&what, Unit::PerSecond, &pairs, SPEED_MIN);
@@ -174,7 +174,7 @@ async fn speed(plan: Plan, dir: &Path, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A thousand calls that have all touched their megabyte, and are all in their module at the same moment.
+/// Measures 1,000 calls that have each touched a megabyte and are inside their module at the same time.
 async fn crowd(dir: &Path, table: &mut Table) -> Result<()> {
     let bench = Arc::new(Bench::open(dir)?);
     let more = r#"(import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))"#;
@@ -183,18 +183,18 @@ async fn crowd(dir: &Path, table: &mut Table) -> Result<()> {
         (i32.store (i32.const 2064) (i32.const 1)) (i64.store (i32.const 2072) (i64.const 60000000000))
         (drop (call $poll (i32.const 2048) (i32.const 3072) (i32.const 1) (i32.const 4096)))";
     let tool = bench.tool("crowd.wasm", &wat::parse_str(answering(more, body))?)?;
-    let calls: Vec<_> = (0..CROWD)
+    let calls: Vec<_> = (0..CONCURRENT_CALLS)
         .map(|_| {
             let (bench, tool) = (Arc::clone(&bench), Arc::clone(&tool));
             tokio::spawn(async move { bench.call(&tool).await.is_ok() })
         })
         .collect();
     let all_in = async {
-        while bench.runtime.memory_bytes() < (CROWD as u64) << 20 {
+        while bench.runtime.memory_bytes() < (CONCURRENT_CALLS as u64) << 20 {
             tokio::task::yield_now().await;
         }
     };
-    within(PATIENCE, "a thousand modules never ran at once", all_in).await?;
+    within(TIMEOUT, "a thousand modules never ran at once", all_in).await?;
     let used = memory()?;
     table.at_most(
         "1,000 calls of a 1 MB module at once: memory of the process",
@@ -208,7 +208,7 @@ async fn crowd(dir: &Path, table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// A module that does something and answers.
+/// Returns a module that executes `body` and responds.
 fn answering(more: &str, body: &str) -> String {
     let answer = r#"{\"contract_version\":\"v1\",\"status\":\"ok\",\"output\":\"done\"}"#;
     let size = answer.replace('\\', "").len();

@@ -1,4 +1,4 @@
-//! How fast each wire reads a streamed answer and writes a long history, against the least that anybody has to do for it.
+//! Speed of each wire: decoding a streamed response and encoding a long history, against the minimum work.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use provost_provider::wire::gemini::GeminiContent;
 use provost_provider::wire::ollama::OllamaChat;
 use provost_provider::wire::openai_chat::OpenAiChat;
 use provost_provider::wire::openai_responses::OpenAiResponses;
-use provost_provider::wire::{Frames, Wire, transcript};
+use provost_provider::wire::{FrameParser, WireFormat, normalize};
 use provost_testkit::{Reply, WireKind};
 use serde_json::{Value, json};
 
@@ -18,18 +18,18 @@ use crate::measure::{Pairs, cpu_time, memory};
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Pieces of text in an answer.
+/// Text deltas of a response.
 const DELTAS: usize = 20_000;
-/// Bytes that come at once.
+/// Bytes of one chunk.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// Bytes of a history.
 const HISTORY_BYTES: usize = 1024 * 1024;
 const DECODE_RATIO_MIN: f64 = 0.7;
 const ENCODE_RATIO_MAX: f64 = 2.0;
-/// How much memory an answer of any length may take.
+/// Limit of the memory for a response of any length.
 const STREAM_BYTES_MAX: f64 = 8.0 * 1024.0 * 1024.0;
 
-fn wire_of(kind: WireKind) -> Box<dyn Wire> {
+fn wire_of(kind: WireKind) -> Box<dyn WireFormat> {
     match kind {
         WireKind::OpenAiChat => Box::new(OpenAiChat::default()),
         WireKind::OpenAiResponses => Box::new(OpenAiResponses::default()),
@@ -40,7 +40,7 @@ fn wire_of(kind: WireKind) -> Box<dyn Wire> {
     }
 }
 
-/// Measures processor time, so that others on the machine are not counted.
+/// Measures processor time, so that other processes do not count.
 pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
     let rounds = plan.pick(25, 7);
     for kind in WireKind::ALL {
@@ -49,9 +49,9 @@ pub(crate) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
         let megabytes = bytes.len() as f64 / 1e6;
         let mut speed = Pairs::default();
         for _ in 0..rounds {
-            let ours = seconds(|| decode(wire.as_ref(), &bytes))?;
-            let floor = seconds(|| parse(kind, &bytes))?;
-            speed.push(megabytes / ours, megabytes / floor);
+            let provost = seconds(|| decode(wire.as_ref(), &bytes))?;
+            let baseline = seconds(|| parse(kind, &bytes))?;
+            speed.push(megabytes / provost, megabytes / baseline);
         }
         let what = format!("{kind:?}: decoding, MB");
         table.ratio_at_least(&what, Unit::PerSecond, &speed, DECODE_RATIO_MIN);
@@ -69,14 +69,14 @@ fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok((cpu_time() - start).as_secs_f64())
 }
 
-/// A long answer as it comes over the wire.
+/// Returns a long response as sent over the wire.
 fn answer(kind: WireKind) -> Vec<u8> {
     let pieces = (0..DELTAS).map(|n| format!(" word {n}"));
     Reply::new().deltas(pieces).usage(Usage::new(100, 20_000)).render(kind).concat()
 }
 
-fn decode(wire: &dyn Wire, bytes: &[u8]) -> Result<()> {
-    let mut frames = Frames::new(wire.framing());
+fn decode(wire: &dyn WireFormat, bytes: &[u8]) -> Result<()> {
+    let mut frames = FrameParser::new(wire.framing());
     let mut decoder = wire.decoder();
     let (mut out, mut count) = (Vec::new(), 0);
     for chunk in bytes.chunks(CHUNK_BYTES) {
@@ -91,7 +91,7 @@ fn decode(wire: &dyn Wire, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The least that anybody has to do: cut, and parse.
+/// The minimum work: split and parse.
 fn parse(kind: WireKind, bytes: &[u8]) -> Result<()> {
     match kind {
         WireKind::Bedrock => {
@@ -128,7 +128,7 @@ fn parse(kind: WireKind, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A conversation of about a megabyte, with tools.
+/// Returns a conversation of about a megabyte, with tools.
 fn history() -> ChatRequest {
     let text = "The agent reads a page and writes what it found there, \"quoted\" and in order. ";
     let (mut messages, mut bytes) = (Vec::new(), 0);
@@ -147,39 +147,39 @@ fn history() -> ChatRequest {
     ChatRequest::new(messages)
 }
 
-fn encoding(kind: WireKind, wire: &dyn Wire, rounds: usize, table: &mut Table) -> Result<()> {
+fn encoding(kind: WireKind, wire: &dyn WireFormat, rounds: usize, table: &mut Table) -> Result<()> {
     let request = history();
     let info = ModelInfo::unknown("bench", "m");
-    let rules = wire.rules();
+    let rules = wire.message_rules();
     let write = |request: ChatRequest| -> Result<Vec<u8>, ModelError> {
-        let (request, _) = transcript::fit(request, &rules);
+        let (request, _) = normalize::request(request, &rules);
         wire.encode(&request, &info)
     };
     let body: Value = serde_json::from_slice(&write(request.clone())?)?;
     let mut time = Pairs::default();
     for _ in 0..rounds {
         let request = request.clone();
-        let ours = seconds(|| {
+        let provost = seconds(|| {
             black_box(write(request)?);
             Ok(())
         })?;
-        let floor = seconds(|| {
+        let baseline = seconds(|| {
             black_box(serde_json::to_vec(&body)?);
             Ok(())
         })?;
-        time.push(ours, floor);
+        time.push(provost, baseline);
     }
     let what = format!("{kind:?}: encoding 1 MB");
     table.ratio_at_most(&what, Unit::Time, &time, ENCODE_RATIO_MAX);
     Ok(())
 }
 
-/// The same pieces again and again: what is kept must not depend on how many came.
+/// Decodes the same deltas repeatedly. The memory must not depend on their number.
 fn constant_memory(kind: WireKind, megabytes: usize, table: &mut Table) -> Result<()> {
     let wire = wire_of(kind);
-    let frames_of = Reply::new().deltas(vec![" word"; 1000]).end_early().render(kind);
+    let frames_of = Reply::new().deltas(vec![" word"; 1000]).omit_final_frame().render(kind);
     let chunk = frames_of.concat();
-    let mut frames = Frames::new(wire.framing());
+    let mut frames = FrameParser::new(wire.framing());
     let mut decoder = wire.decoder();
     let mut out = Vec::new();
     let before = memory()?;

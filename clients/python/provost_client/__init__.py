@@ -1,13 +1,13 @@
-"""The run API of Provost: hand in work, watch it, steer it, answer its questions.
+"""Client for the HTTP API of Provost: submit tasks, stream events, steer runs and decide about approvals.
 
     from provost_client import Client
 
-    client = Client()                      # PROVOST_SERVER and PROVOST_TOKEN say where and who
-    accepted = client.submit_task({"message": "What is 6 * 7?"})
-    for item in client.stream_run(accepted["run"]):
+    client = Client()                      # reads PROVOST_SERVER and PROVOST_TOKEN
+    receipt = client.submit_task({"message": "What is 6 * 7?"})
+    for item in client.stream_run(receipt["run"]):
         if item.kind == "delta" and item.data["type"] == "text_delta":
             print(item.data["text"], end="", flush=True)
-    print(client.get_run(accepted["run"])["answer"])
+    print(client.get_run(receipt["run"])["answer"])
 """
 
 from ._generated import Operations

@@ -5,7 +5,7 @@ from typing import Any, Literal, NotRequired, Optional, TypeAlias, TypedDict, Un
 
 from ._http import Connection, StreamItem
 
-# A refusal or a failure. Programs branch on `code`; people read `detail`.
+# An error response in the format of RFC 9457. Programs branch on `code`; `detail` is for users.
 Problem = TypedDict('Problem', {
     'type': str,
     'title': str,
@@ -21,15 +21,15 @@ Problem = TypedDict('Problem', {
 # Category of an error. It determines how a caller can react.
 ErrorKind: TypeAlias = Literal['invalid', 'unauthenticated', 'denied', 'not_found', 'conflict', 'exhausted', 'rate_limited', 'unavailable', 'timeout', 'malformed', 'cancelled', 'bug']
 
-# What is wrong with one part of a request.
+# An invalid part of a request.
 FieldProblem = TypedDict('FieldProblem', {
     'field': str,
     'problem': str,
 })
 
-# A piece of work that is handed in.
+# A task to submit.
 NewTask = TypedDict('NewTask', {
-    'message': "Said",
+    'message': "MessageInput",
     'agent': NotRequired[Union[str, None]],
     'hook_id': NotRequired[Union[str, None]],
     'session': NotRequired[Union["SessionName", None]],
@@ -51,14 +51,14 @@ NewTask = TypedDict('NewTask', {
     'queue_mode': NotRequired[Union["QueueMode", None]],
     'priority': NotRequired[int],
     'budget': NotRequired[Union["Money", None]],
-    'deadline': NotRequired[Union["Time", None]],
+    'deadline': NotRequired[Union["DateTime", None]],
     'new_task': NotRequired[bool],
     'delay_ms': NotRequired[Union[int, None]],
     'queue_timeout_ms': NotRequired[Union[int, None]],
 })
 
-# A message: plain text, or parts with pictures and documents.
-Said: TypeAlias = 'Union[str, list[Part]]'
+# Content of a message: plain text, or parts with text, images and documents.
+MessageInput: TypeAlias = 'Union[str, list[Part]]'
 
 # One part of a message.
 Part: TypeAlias = 'Union[dict[str, Any], Image, Document, Reasoning, ToolCall, ToolResult]'
@@ -115,10 +115,10 @@ ToolResult = TypedDict('ToolResult', {
 # Name of a session, unique in its namespace. A user or a channel chooses it.
 SessionName: TypeAlias = str
 
-# The part of a policy that one layer speaks of; the rest it leaves as it is.
+# The values that one layer sets. `None` leaves a value unchanged.
 PolicyPatch: TypeAlias = Any
 
-# Where a message came from. It says who spoke; it grants nothing.
+# Origin of a message. It identifies the sender and grants no rights.
 InputProvenance = TypedDict('InputProvenance', {
     'kind': NotRequired["ProvenanceKind"],
     'source': NotRequired[Union[str, None]],
@@ -130,7 +130,7 @@ InputProvenance = TypedDict('InputProvenance', {
 
 ProvenanceKind: TypeAlias = Literal['external_user', 'inter_session', 'internal_system']
 
-# Where a message came in and where its answer goes.
+# Incoming route of a message and route of the response.
 RoutingContext = TypedDict('RoutingContext', {
     'to': NotRequired[Union[str, None]],
     'reply_to': NotRequired[Union[str, None]],
@@ -157,10 +157,10 @@ Money = TypedDict('Money', {
 # An ISO 4217 currency code.
 Currency: TypeAlias = str
 
-Time: TypeAlias = str
+DateTime: TypeAlias = str
 
-# A command that was taken in: nothing can lose it any more.
-Accepted = TypedDict('Accepted', {
+# Receipt of a task that is stored durably.
+TaskReceipt = TypedDict('TaskReceipt', {
     'task': "TaskId",
     'run': "RunId",
     'input': "InputId",
@@ -177,13 +177,13 @@ DeliveryOutcome: TypeAlias = Literal['direct', 'queued', 'interrupted', 'restart
 
 TaskState: TypeAlias = Literal['queued', 'running', 'waiting', 'sleeping', 'done', 'error', 'dropped', 'cancelled']
 
-# A part of a list, in a stable order.
-Page_of_Task = TypedDict('Page_of_Task', {
+# A page of a list with a stable order.
+TaskPage = TypedDict('TaskPage', {
     'items': list["Task"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A task as it stands.
+# A durable request to an agent. One or more runs answer it.
 Task = TypedDict('Task', {
     'id': "TaskId",
     'namespace': str,
@@ -201,36 +201,36 @@ Task = TypedDict('Task', {
     'run_count': int,
     'drop_reason': NotRequired[Union[str, None]],
     'waiting_for': NotRequired[Union[str, None]],
-    'wake_at': NotRequired[Union["Time", None]],
-    'deadline': NotRequired[Union["Time", None]],
+    'wake_at': NotRequired[Union["DateTime", None]],
+    'deadline': NotRequired[Union["DateTime", None]],
     'cost': "Money",
     'version': int,
-    'created': "Time",
-    'updated': "Time",
-    'ended': NotRequired[Union["Time", None]],
-    'archived': NotRequired[Union["Time", None]],
+    'created': "DateTime",
+    'updated': "DateTime",
+    'ended': NotRequired[Union["DateTime", None]],
+    'archived': NotRequired[Union["DateTime", None]],
 })
 
-# A cancelled run or task.
-Cancelled = TypedDict('Cancelled', {
+# Receipt of a cancellation request.
+CancelReceipt = TypedDict('CancelReceipt', {
     'outcome': "CancelOutcome",
 })
 
-# What a request to cancel found.
+# Outcome of a cancellation request.
 CancelOutcome: TypeAlias = Literal['now', 'requested', 'already_terminal']
 
-# A run that was started again.
-Started = TypedDict('Started', {
+# Receipt of a retry.
+RetryReceipt = TypedDict('RetryReceipt', {
     'run': "RunId",
 })
 
-# A part of a list, in a stable order.
-Page_of_Run = TypedDict('Page_of_Run', {
+# A page of a list with a stable order.
+RunPage = TypedDict('RunPage', {
     'items': list["Run"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A run as it stands.
+# One execution of an agent for a task.
 Run = TypedDict('Run', {
     'id': "RunId",
     'namespace': str,
@@ -250,10 +250,10 @@ Run = TypedDict('Run', {
     'attempt': int,
     'epoch': int,
     'worker': NotRequired[Union["WorkerId", None]],
-    'not_before': "Time",
-    'deadline': NotRequired[Union["Time", None]],
+    'not_before': "DateTime",
+    'deadline': NotRequired[Union["DateTime", None]],
     'timeout_ms': NotRequired[Union[int, None]],
-    'cancel_requested': NotRequired[Union["Time", None]],
+    'cancel_requested': NotRequired[Union["DateTime", None]],
     'parent': NotRequired[Union["RunId", None]],
     'depth': int,
     'forked_from': NotRequired[Union["RunId", None]],
@@ -262,9 +262,9 @@ Run = TypedDict('Run', {
     'cost': "Money",
     'events': int,
     'steps': int,
-    'created': "Time",
-    'started': NotRequired[Union["Time", None]],
-    'ended': NotRequired[Union["Time", None]],
+    'created': "DateTime",
+    'started': NotRequired[Union["DateTime", None]],
+    'ended': NotRequired[Union["DateTime", None]],
 })
 
 RunStatus: TypeAlias = Literal['accepted', 'running', 'ok', 'error', 'timeout', 'cancelled']
@@ -273,7 +273,7 @@ RunPhase: TypeAlias = Literal['queued', 'leased', 'parked', 'done']
 
 OutcomeCode: TypeAlias = Literal['provider_overloaded', 'provider_rate_limited', 'provider_auth', 'provider_bad_request', 'context_overflow', 'tool_error', 'tool_timeout', 'sandbox_start', 'worker_lost', 'fenced', 'cancelled_by_user', 'cancelled_by_parent', 'cancelled_by_interrupt', 'deadline', 'budget', 'policy_denied', 'approval_denied', 'approval_expired', 'crash_loop', 'internal']
 
-# How the commands of one run may be executed.
+# The execution policy of one run.
 ExecPolicy = TypedDict('ExecPolicy', {
     'host': NotRequired["Host"],
     'security': NotRequired["Security"],
@@ -297,14 +297,14 @@ RuntimeType: TypeAlias = Literal['gvisor', 'runc']
 
 WorkspaceAccess: TypeAlias = Literal['none', 'ro', 'rw']
 
-# What a sandbox may use. What is not said is the default.
+# Resource limits of a sandbox. Unset values use the defaults.
 Resources = TypedDict('Resources', {
     'cpu': NotRequired[Union[int, None]],
     'memory': NotRequired[Union[int, None]],
     'gpu': NotRequired[Union[int, None]],
 })
 
-# How a run is tried again after an attempt failed.
+# Retry policy of a run.
 RetryPolicy = TypedDict('RetryPolicy', {
     'max_attempts': NotRequired[int],
     'delay_ms': NotRequired[int],
@@ -328,16 +328,16 @@ Usage = TypedDict('Usage', {
     'reasoning': NotRequired[int],
 })
 
-# A message for a run or a task.
+# A message to a run or a task.
 NewInput = TypedDict('NewInput', {
-    'message': "Said",
+    'message': "MessageInput",
     'mode': NotRequired[Union["QueueMode", None]],
     'idempotency_key': NotRequired[Union[str, None]],
     'provenance': NotRequired["InputProvenance"],
     'routing': NotRequired["RoutingContext"],
 })
 
-# What became of a message.
+# Receipt of an accepted message.
 InputReceipt = TypedDict('InputReceipt', {
     'input': "InputId",
     'task': "TaskId",
@@ -346,13 +346,13 @@ InputReceipt = TypedDict('InputReceipt', {
     'deduped': bool,
 })
 
-# A part of a list, in a stable order.
-Page_of_PendingInput = TypedDict('Page_of_PendingInput', {
+# A page of a list with a stable order.
+PendingInputPage = TypedDict('PendingInputPage', {
     'items': list["PendingInput"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A message that nobody has read yet.
+# A message that no run has read yet.
 PendingInput = TypedDict('PendingInput', {
     'id': "InputId",
     'task': "TaskId",
@@ -361,7 +361,7 @@ PendingInput = TypedDict('PendingInput', {
     'outcome': "DeliveryOutcome",
     'message': "Message",
     'provenance': "InputProvenance",
-    'created': "Time",
+    'created': "DateTime",
 })
 
 # One message of a conversation.
@@ -379,13 +379,13 @@ Role: TypeAlias = Literal['system', 'user', 'assistant', 'tool', 'summary']
 # Milliseconds since 1970 in UTC. RFC 3339 text is used only at the API and in output.
 Timestamp: TypeAlias = int
 
-# A part of a list, in a stable order.
-Page_of_Step = TypedDict('Page_of_Step', {
+# A page of a list with a stable order.
+StepPage = TypedDict('StepPage', {
     'items': list["Step"],
     'next': NotRequired[Union[str, None]],
 })
 
-# One step of the journal.
+# A step of a run's journal: one effect, such as a model call or a tool call.
 Step = TypedDict('Step', {
     'number': int,
     'kind': "StepKind",
@@ -398,8 +398,8 @@ Step = TypedDict('Step', {
     'epoch': int,
     'message': NotRequired[Union["Message", None]],
     'result': NotRequired[Union["ToolResult", None]],
-    'started': "Time",
-    'ended': NotRequired[Union["Time", None]],
+    'started': "DateTime",
+    'ended': NotRequired[Union["DateTime", None]],
 })
 
 StepKind: TypeAlias = Literal['drain_input', 'model_call', 'tool_call', 'approval', 'spawn', 'await_child', 'sleep', 'compact', 'deliver', 'checkpoint', 'finish', 'note']
@@ -408,31 +408,31 @@ StepState: TypeAlias = Literal['planned', 'started', 'committed', 'failed', 'unk
 
 EffectClass: TypeAlias = Literal['pure', 'idempotent', 'keyed', 'provable', 'transactional', 'opaque']
 
-# A part of a list, in a stable order.
-Page_of_Snapshot = TypedDict('Page_of_Snapshot', {
-    'items': list["Snapshot"],
+# A page of a list with a stable order.
+RunTransitionPage = TypedDict('RunTransitionPage', {
+    'items': list["RunTransition"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A change in the life of a run, with how it stood then.
-Snapshot = TypedDict('Snapshot', {
+# A state change of a run.
+RunTransition = TypedDict('RunTransition', {
     'seq': int,
     'kind': str,
     'status': "RunStatus",
     'attempt': int,
     'epoch': int,
-    'at': "Time",
+    'at': "DateTime",
     'error': NotRequired[Union[str, None]],
     'data': NotRequired[Any],
 })
 
-# A part of a list, in a stable order.
-Page_of_Attempt = TypedDict('Page_of_Attempt', {
+# A page of a list with a stable order.
+AttemptPage = TypedDict('AttemptPage', {
     'items': list["Attempt"],
     'next': NotRequired[Union[str, None]],
 })
 
-# One try of a run.
+# One attempt of one worker to execute a run.
 Attempt = TypedDict('Attempt', {
     'number': int,
     'strategy': "Strategy",
@@ -442,8 +442,8 @@ Attempt = TypedDict('Attempt', {
     'model': NotRequired[Union[str, None]],
     'execution': "ExecutionId",
     'worker': "WorkerId",
-    'started': "Time",
-    'ended': NotRequired[Union["Time", None]],
+    'started': "DateTime",
+    'ended': NotRequired[Union["DateTime", None]],
     'outcome': NotRequired[Union["OutcomeCode", None]],
     'detail': NotRequired[Union[str, None]],
 })
@@ -454,8 +454,8 @@ AttemptStatus: TypeAlias = Literal['pending', 'blocked', 'running', 'ok', 'error
 
 ExecutionId: TypeAlias = str
 
-# What a read-only replay found.
-Replay = TypedDict('Replay', {
+# Result of a replay.
+ReplayReport = TypedDict('ReplayReport', {
     'consistent': bool,
     'feeds': int,
     'events': int,
@@ -464,13 +464,13 @@ Replay = TypedDict('Replay', {
     'differences': list[str],
 })
 
-# A part of a list, in a stable order.
-Page_of_Delivery = TypedDict('Page_of_Delivery', {
+# A page of a list with a stable order.
+DeliveryPage = TypedDict('DeliveryPage', {
     'items': list["Delivery"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A delivery as it stands.
+# One message to a channel. The server sends it until the channel accepts it or the delivery is given up.
 Delivery = TypedDict('Delivery', {
     'id': "DeliveryId",
     'run': "RunId",
@@ -479,58 +479,58 @@ Delivery = TypedDict('Delivery', {
     'state': "DeliveryState",
     'generation': int,
     'tries': int,
-    'next_at': "Time",
-    'give_up_at': "Time",
+    'next_at': "DateTime",
+    'give_up_at': "DateTime",
     'receipt': NotRequired[Union[str, None]],
     'last_error': NotRequired[Union[str, None]],
-    'created': "Time",
-    'updated': "Time",
+    'created': "DateTime",
+    'updated': "DateTime",
 })
 
 DeliveryId: TypeAlias = str
 
 DeliveryState: TypeAlias = Literal['pending', 'sending', 'delivered', 'failed', 'unknown', 'blocked', 'dismissed']
 
-# What is different in a fork.
-Fork = TypedDict('Fork', {
+# Request to fork a run. `say` and `instead` exclude each other.
+ForkRequest = TypedDict('ForkRequest', {
     'step': NotRequired[Union[int, None]],
-    'say': NotRequired[Union["Said", None]],
-    'instead': NotRequired[Union["Said", None]],
+    'say': NotRequired[Union["MessageInput", None]],
+    'instead': NotRequired[Union["MessageInput", None]],
     'idempotency_key': NotRequired[Union[str, None]],
 })
 
-# A fork that was made.
-Forked = TypedDict('Forked', {
+# Receipt of a fork.
+ForkReceipt = TypedDict('ForkReceipt', {
     'task': "TaskId",
     'run': "RunId",
     'session': str,
     'deduped': bool,
 })
 
-# A run as somebody sees it who could say something to it.
-Interaction = TypedDict('Interaction', {
+# Input state of a run: whether it accepts messages, and what it waits for.
+RunInteraction = TypedDict('RunInteraction', {
     'run': "RunId",
-    'state': "Interaction2",
+    'state': "Interaction",
     'execution': NotRequired[Union["ExecutionId", None]],
     'approvals': list["ApprovalId"],
     'pending': list["PendingInput"],
 })
 
-Interaction2: TypeAlias = Literal['working', 'waiting_for_input', 'closed']
+Interaction: TypeAlias = Literal['working', 'waiting_for_input', 'closed']
 
 ApprovalId: TypeAlias = str
 
-# An agent to make.
+# An agent to create.
 NewAgent = TypedDict('NewAgent', {
     'name': str,
     'title': NotRequired[Union[str, None]],
     'config': NotRequired["AgentConfig"],
 })
 
-# How an agent is configured. Keys that Provost does not know belong to whoever builds the agent.
+# Configuration of an agent. The server stores keys that it does not know and passes them to the program that builds the
 AgentConfig: TypeAlias = dict[str, Any]
 
-# What one layer says about waiting messages; the rest it leaves as it is.
+# Queue settings of one layer. `None` leaves a setting unchanged.
 QueueOverride = TypedDict('QueueOverride', {
     'mode': NotRequired[Union["QueueMode", None]],
     'cap': NotRequired[Union[int, None]],
@@ -540,7 +540,7 @@ QueueOverride = TypedDict('QueueOverride', {
 
 DropPolicy: TypeAlias = Literal['old', 'new', 'summarize']
 
-# An agent as it stands.
+# An agent.
 Agent = TypedDict('Agent', {
     'name': str,
     'revision': int,
@@ -548,13 +548,13 @@ Agent = TypedDict('Agent', {
     'config': "AgentConfig",
 })
 
-# A part of a list, in a stable order.
-Page_of_Agent = TypedDict('Page_of_Agent', {
+# A page of a list with a stable order.
+AgentPage = TypedDict('AgentPage', {
     'items': list["Agent"],
     'next': NotRequired[Union[str, None]],
 })
 
-# What changes about an agent. Keys of `config` are merged; a key with `null` is removed.
+# A change of an agent. The keys of `config` are merged into the stored configuration; a `null` removes its key.
 AgentChange = TypedDict('AgentChange', {
     'title': NotRequired[Union[str, None]],
     'config': NotRequired[dict[str, Any]],
@@ -562,13 +562,13 @@ AgentChange = TypedDict('AgentChange', {
 
 ApprovalState: TypeAlias = Literal['pending', 'approved', 'denied', 'expired', 'cancelled', 'answered']
 
-# A part of a list, in a stable order.
-Page_of_Approval = TypedDict('Page_of_Approval', {
+# A page of a list with a stable order.
+ApprovalPage = TypedDict('ApprovalPage', {
     'items': list["Approval"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A question as it stands.
+# A request to a person to decide about one action of a run.
 Approval = TypedDict('Approval', {
     'id': "ApprovalId",
     'task': "TaskId",
@@ -580,11 +580,11 @@ Approval = TypedDict('Approval', {
     'plan': Any,
     'decision': NotRequired[Any],
     'decided_by': NotRequired[Union[str, None]],
-    'decided': NotRequired[Union["Time", None]],
-    'expires': "Time",
+    'decided': NotRequired[Union["DateTime", None]],
+    'expires': "DateTime",
     'fallback': "Fallback",
-    'created': "Time",
-    'tally': NotRequired[Union["Tally", None]],
+    'created': "DateTime",
+    'tally': NotRequired[Union["VoteCount", None]],
 })
 
 ApprovalKind: TypeAlias = Literal['start', 'tool', 'effect_unknown', 'question', 'budget_raise', 'plan']
@@ -599,7 +599,7 @@ ApprovalRequest = TypedDict('ApprovalRequest', {
     'approvers': NotRequired[Union["Approvers", None]],
 })
 
-# Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody.
+# Required approvers: `required` of those in `of`.
 Approvers = TypedDict('Approvers', {
     'required': NotRequired[int],
     'of': NotRequired[list[str]],
@@ -608,8 +608,8 @@ Approvers = TypedDict('Approvers', {
 
 Fallback: TypeAlias = Literal['deny', 'allowlist', 'full']
 
-# How far several people, or certain ones, are with a question.
-Tally = TypedDict('Tally', {
+# Votes on an approval that needs several approvers or certain ones.
+VoteCount = TypedDict('VoteCount', {
     'needed': int,
     'have': int,
     'of': NotRequired[list[str]],
@@ -618,18 +618,18 @@ Tally = TypedDict('Tally', {
     'votes': NotRequired[list["Vote"]],
 })
 
-# What one person said to a question that several decide.
+# The vote of one approver.
 Vote = TypedDict('Vote', {
     'by': str,
     'decision': "Decision",
-    'at': "Time",
+    'at': "DateTime",
 })
 
-# Yes or no.
+# Decision about an approval.
 Decision: TypeAlias = Literal['approve', 'deny', 'answer']
 
-# An answer to a question. The first one counts; where several people decide, the first one of each.
-Answer = TypedDict('Answer', {
+# A decision about an approval. The first decision counts. If several approvers decide, the first decision of each counts.
+DecisionRequest = TypedDict('DecisionRequest', {
     'decision': "Decision",
     'text': NotRequired[Union[str, None]],
     'grant': NotRequired[Union["Grant", None]],
@@ -637,34 +637,34 @@ Answer = TypedDict('Answer', {
 
 Grant: TypeAlias = Literal['once', 'run', 'session', 'always']
 
-# What an answer did.
-Answered = TypedDict('Answered', {
+# Result of a decision.
+ApprovalReceipt = TypedDict('ApprovalReceipt', {
     'counts': bool,
     'approval': "Approval",
 })
 
-# A part of a list, in a stable order.
-Page_of_Grant = TypedDict('Page_of_Grant', {
-    'items': list["Grant2"],
+# A page of a list with a stable order.
+StandingApprovalPage = TypedDict('StandingApprovalPage', {
+    'items': list["StandingApproval"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A yes that reaches further than one call.
-Grant2 = TypedDict('Grant2', {
+# An approval that also covers later calls.
+StandingApproval = TypedDict('StandingApproval', {
     'scope': str,
     'call_key': str,
     'plan': Any,
     'granted_by': str,
-    'created': "Time",
+    'created': "DateTime",
 })
 
-# A part of a list, in a stable order.
-Page_of_Session = TypedDict('Page_of_Session', {
+# A page of a list with a stable order.
+SessionPage = TypedDict('SessionPage', {
     'items': list["Session"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A conversation as it stands.
+# A conversation that outlives a run.
 Session = TypedDict('Session', {
     'id': str,
     'key': NotRequired[Union[str, None]],
@@ -672,8 +672,8 @@ Session = TypedDict('Session', {
     'queue': NotRequired[Union["QueueOverride", None]],
     'revision': int,
     'holder': NotRequired[Union["RunId", None]],
-    'created': "Time",
-    'updated': "Time",
+    'created': "DateTime",
+    'updated': "DateTime",
 })
 
 # A session to create.
@@ -682,13 +682,13 @@ NewSession = TypedDict('NewSession', {
     'fresh': NotRequired[bool],
 })
 
-# A part of a list, in a stable order.
-Page_of_SessionMessage = TypedDict('Page_of_SessionMessage', {
+# A page of a list with a stable order.
+SessionMessagePage = TypedDict('SessionMessagePage', {
     'items': list["SessionMessage"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A message of a conversation.
+# A message of a session.
 SessionMessage = TypedDict('SessionMessage', {
     'entry': int,
     'id': "MessageId",
@@ -698,14 +698,14 @@ SessionMessage = TypedDict('SessionMessage', {
 
 MessageId: TypeAlias = str
 
-# A part of a list, in a stable order.
-Page_of_Class = TypedDict('Page_of_Class', {
-    'items': list["Class"],
+# A page of a list with a stable order.
+ExecutionClassPage = TypedDict('ExecutionClassPage', {
+    'items': list["ExecutionClass"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A scheduling class: runs that share a budget of concurrency.
-Class = TypedDict('Class', {
+# A group of runs that share a concurrency limit and a circuit breaker.
+ExecutionClass = TypedDict('ExecutionClass', {
     'key': str,
     'agent': NotRequired[Union[str, None]],
     'lane': NotRequired[Union[str, None]],
@@ -713,86 +713,86 @@ Class = TypedDict('Class', {
     'desired': int,
     'running': int,
     'health': "Health",
-    'probe_at': NotRequired[Union["Time", None]],
-    'updated': "Time",
+    'probe_at': NotRequired[Union["DateTime", None]],
+    'updated': "DateTime",
 })
 
 Health: TypeAlias = Literal['healthy', 'warning', 'degraded']
 
-# How many runs of a class may work at once.
-ClassTarget = TypedDict('ClassTarget', {
+# Concurrency limit of an execution class.
+ConcurrencyLimit = TypedDict('ConcurrencyLimit', {
     'desired': int,
 })
 
-# A part of a list, in a stable order.
-Page_of_Budget = TypedDict('Page_of_Budget', {
+# A page of a list with a stable order.
+BudgetPage = TypedDict('BudgetPage', {
     'items': list["Budget"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A budget as it stands.
+# A spending limit and its current use.
 Budget = TypedDict('Budget', {
     'scope': str,
     'cap': "Money",
     'spent': "Money",
     'reserved': "Money",
-    'period': NotRequired[Union["Period", None]],
+    'period': NotRequired[Union["BudgetPeriod", None]],
 })
 
-# After which time a budget starts anew, at midnight in UTC.
-Period: TypeAlias = Literal['day', 'month']
+# Period after which the spending of a budget is reset to zero. A period ends at midnight UTC.
+BudgetPeriod: TypeAlias = Literal['day', 'month']
 
-# A bound to set.
+# A spending limit to set.
 BudgetChange = TypedDict('BudgetChange', {
     'scope': str,
     'cap': "Money",
-    'period': NotRequired[Union["Period", None]],
+    'period': NotRequired[Union["BudgetPeriod", None]],
 })
 
-# A part of a list, in a stable order.
-Page_of_Schedule = TypedDict('Page_of_Schedule', {
+# A page of a list with a stable order.
+SchedulePage = TypedDict('SchedulePage', {
     'items': list["Schedule"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A schedule as it stands.
+# A recurring task.
 Schedule = TypedDict('Schedule', {
     'id': str,
-    'timing': "Timing",
+    'timing': "ScheduleTiming",
     'zone': str,
     'task': "NewTask",
     'catch_up': str,
-    'overlap': "Overlap",
+    'overlap': "OverlapPolicy",
     'jitter_ms': int,
     'active': bool,
-    'next_at': NotRequired[Union["Time", None]],
-    'last_at': NotRequired[Union["Time", None]],
+    'next_at': NotRequired[Union["DateTime", None]],
+    'last_at': NotRequired[Union["DateTime", None]],
     'last_task': NotRequired[Union["TaskId", None]],
     'last_error': NotRequired[Union[str, None]],
 })
 
-# When something is asked for.
-Timing: TypeAlias = dict[str, Any]
+# Times at which a schedule submits its task.
+ScheduleTiming: TypeAlias = dict[str, Any]
 
-# What happens if the task of the time before has not ended.
-Overlap: TypeAlias = Literal['allow', 'skip', 'queue', 'cancel_previous']
+# Behaviour of a schedule whose previous task has not ended when the next one is due.
+OverlapPolicy: TypeAlias = Literal['allow', 'skip', 'queue', 'cancel_previous']
 
-# A schedule to make or to change.
+# A schedule to create or to replace.
 ScheduleChange = TypedDict('ScheduleChange', {
-    'timing': "Timing",
+    'timing': "ScheduleTiming",
     'zone': NotRequired[Union[str, None]],
     'task': "NewTask",
     'catch_up': NotRequired[Union[str, None]],
-    'overlap': NotRequired["Overlap"],
+    'overlap': NotRequired["OverlapPolicy"],
     'jitter_ms': NotRequired[int],
 })
 
-# Whether a schedule is paused.
-PauseSchedule = TypedDict('PauseSchedule', {
+# Pauses or continues a schedule.
+SchedulePause = TypedDict('SchedulePause', {
     'paused': bool,
 })
 
-# The cause, the evidence and what to do.
+# The cause of a state, its evidence and the possible next steps.
 Explanation = TypedDict('Explanation', {
     'subject': str,
     'state': str,
@@ -803,63 +803,63 @@ Explanation = TypedDict('Explanation', {
     'related': list[str],
 })
 
-# Something that was seen.
+# An observed value.
 Evidence = TypedDict('Evidence', {
     'what': str,
     'value': str,
 })
 
-# Something that can be done.
+# A step that can resolve the cause.
 NextStep = TypedDict('NextStep', {
     'command': str,
     'why': str,
 })
 
-# A token to make.
+# An API token to create.
 NewToken = TypedDict('NewToken', {
     'name': str,
     'scopes': list["Scope"],
     'namespaces': list[str],
-    'expires': NotRequired[Union["Time", None]],
+    'expires': NotRequired[Union["DateTime", None]],
 })
 
-# One thing that a token may do.
+# Permission of an API token.
 Scope: TypeAlias = Literal['read', 'write', 'approve', 'admin']
 
-# A token that was made; its secret is shown this once.
-TokenCreated = TypedDict('TokenCreated', {
+# A created API token and its secret.
+CreatedToken = TypedDict('CreatedToken', {
     'token': "Token",
     'secret': str,
 })
 
-# A token as it stands, without its secret.
+# An API token without its secret.
 Token = TypedDict('Token', {
     'id': str,
     'name': str,
     'scopes': list["Scope"],
     'namespaces': list[str],
-    'created': "Time",
-    'expires': NotRequired[Union["Time", None]],
-    'revoked': NotRequired[Union["Time", None]],
-    'last_used': NotRequired[Union["Time", None]],
+    'created': "DateTime",
+    'expires': NotRequired[Union["DateTime", None]],
+    'revoked': NotRequired[Union["DateTime", None]],
+    'last_used': NotRequired[Union["DateTime", None]],
 })
 
-# A part of a list, in a stable order.
-Page_of_Token = TypedDict('Page_of_Token', {
+# A page of a list with a stable order.
+TokenPage = TypedDict('TokenPage', {
     'items': list["Token"],
     'next': NotRequired[Union[str, None]],
 })
 
 TokenId: TypeAlias = str
 
-# A part of a list, in a stable order.
-Page_of_DeclaredTool = TypedDict('Page_of_DeclaredTool', {
-    'items': list["DeclaredTool"],
+# A page of a list with a stable order.
+ToolInfoPage = TypedDict('ToolInfoPage', {
+    'items': list["ToolInfo"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A declared tool.
-DeclaredTool = TypedDict('DeclaredTool', {
+# A tool that a manifest declares.
+ToolInfo = TypedDict('ToolInfo', {
     'name': str,
     'type': str,
     'description': str,
@@ -871,16 +871,16 @@ DeclaredTool = TypedDict('DeclaredTool', {
     'input_schema': Any,
 })
 
-# A part of a list, in a stable order.
-Page_of_AuditRecord = TypedDict('Page_of_AuditRecord', {
+# A page of a list with a stable order.
+AuditRecordPage = TypedDict('AuditRecordPage', {
     'items': list["AuditRecord"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A record of who did what.
+# An audit record.
 AuditRecord = TypedDict('AuditRecord', {
     'id': "AuditId",
-    'at': "Time",
+    'at': "DateTime",
     'action': str,
     'outcome': str,
     'resource': str,
@@ -890,16 +890,16 @@ AuditRecord = TypedDict('AuditRecord', {
 
 AuditId: TypeAlias = str
 
-# A part of a list, in a stable order.
-Page_of_UsageRecord = TypedDict('Page_of_UsageRecord', {
+# A page of a list with a stable order.
+UsageRecordPage = TypedDict('UsageRecordPage', {
     'items': list["UsageRecord"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A record of what was used.
+# A usage record.
 UsageRecord = TypedDict('UsageRecord', {
     'id': "MeterId",
-    'at': "Time",
+    'at': "DateTime",
     'kind': str,
     'agent': str,
     'run': NotRequired[Union["RunId", None]],
@@ -908,13 +908,13 @@ UsageRecord = TypedDict('UsageRecord', {
 
 MeterId: TypeAlias = str
 
-# What the server can do now.
+# The capabilities of the server.
 Capabilities = TypedDict('Capabilities', {
-    'generated_at': "Time",
+    'generated_at': "DateTime",
     'capabilities': list["Capability"],
 })
 
-# One thing that the server can do, or knows and cannot do.
+# A capability of the server.
 Capability = TypedDict('Capability', {
     'id': str,
     'enabled': bool,
@@ -922,7 +922,7 @@ Capability = TypedDict('Capability', {
     'source': str,
 })
 
-# What came of one call.
+# The response to a call.
 ToolResponse = TypedDict('ToolResponse', {
     'tool_contract_version': NotRequired[str],
     'request_id': NotRequired[str],
@@ -935,24 +935,24 @@ ToolResponse = TypedDict('ToolResponse', {
 
 ToolStatus: TypeAlias = Literal['ok', 'error', 'denied']
 
-# What a call gave.
+# Output of a call.
 ResponseOutput = TypedDict('ResponseOutput', {
     'result': NotRequired[str],
 })
 
-# What a call took.
+# Usage of a call.
 ResponseUsage = TypedDict('ResponseUsage', {
     'duration_ms': NotRequired[int],
     'attempt': NotRequired[int],
 })
 
-# The trace that a call belongs to.
+# Trace ids of a call.
 TraceIds = TypedDict('TraceIds', {
     'trace_id': NotRequired[str],
     'span_id': NotRequired[str],
 })
 
-# Why a call did not work, in the words of the wire.
+# Error of a call, as sent.
 ResponseError = TypedDict('ResponseError', {
     'code': NotRequired[str],
     'reason': NotRequired[str],
@@ -961,33 +961,33 @@ ResponseError = TypedDict('ResponseError', {
     'details': NotRequired[dict[str, Any]],
 })
 
-# Whose token it is.
-Who = TypedDict('Who', {
+# Identity of the caller.
+Identity = TypedDict('Identity', {
     'token': NotRequired[Union[str, None]],
     'name': str,
     'scopes': list["Scope"],
     'namespaces': list[str],
 })
 
-# What runs here.
+# Versions of a server.
 Version = TypedDict('Version', {
     'version': str,
     'api': str,
 })
 
-# What waiting brought. Waiting out never stops a run.
-Waited = TypedDict('Waited', {
+# Result of waiting for a run. A timeout does not affect the run.
+WaitResult = TypedDict('WaitResult', {
     'timed_out': bool,
     'run': "Run",
 })
 
-# A part of a list, in a stable order.
-Page_of_RunEvent = TypedDict('Page_of_RunEvent', {
+# A page of a list with a stable order.
+RunEventPage = TypedDict('RunEventPage', {
     'items': list["RunEvent"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A durable event of a run: numbered without a gap, never changed.
+# A durable event of a run. The events of a run are numbered without gaps and never change.
 RunEvent = TypedDict('RunEvent', {
     'run': "RunId",
     'seq': int,
@@ -996,19 +996,19 @@ RunEvent = TypedDict('RunEvent', {
     'agent': NotRequired[Union[str, None]],
     'call_id': NotRequired[Union[str, None]],
     'kind': str,
-    'at': "Time",
+    'at': "DateTime",
     'data': NotRequired[Any],
     'message': NotRequired[Union["Message", None]],
     'result': NotRequired[Union["ToolResult", None]],
 })
 
-# What is new about a task, for those who poll.
+# The state of a task and its new events, for clients that poll.
 EventBatch = TypedDict('EventBatch', {
     'task_id': "TaskId",
     'run_id': NotRequired[Union["RunId", None]],
     'task': "Task",
     'run': NotRequired[Union["Run", None]],
-    'interaction': NotRequired[Union["Interaction", None]],
+    'interaction': NotRequired[Union["RunInteraction", None]],
     'logs': list["LogEntry"],
     'run_events': list["RunEvent"],
     'pending_inputs': list["PendingInput"],
@@ -1017,424 +1017,424 @@ EventBatch = TypedDict('EventBatch', {
     'reset': bool,
 })
 
-# One line of a task's log.
+# A line of a task's log.
 LogEntry = TypedDict('LogEntry', {
     'run': "RunId",
-    'at': "Time",
+    'at': "DateTime",
     'stream': "LogStream",
     'text': str,
 })
 
-# Who speaks in a log.
+# Origin of a log entry.
 LogStream: TypeAlias = Literal['user', 'assistant', 'tool', 'system']
 
-# A part of a list, in a stable order.
-Page_of_LogEntry = TypedDict('Page_of_LogEntry', {
+# A page of a list with a stable order.
+LogEntryPage = TypedDict('LogEntryPage', {
     'items': list["LogEntry"],
     'next': NotRequired[Union[str, None]],
 })
 
-# A webhook to make.
+# A webhook to create.
 NewWebhook = TypedDict('NewWebhook', {
     'url': str,
     'kinds': NotRequired[list[str]],
 })
 
-# A webhook that was made; its secret is shown this once.
-WebhookCreated = TypedDict('WebhookCreated', {
+# A created webhook and its signing key.
+CreatedWebhook = TypedDict('CreatedWebhook', {
     'webhook': "Webhook",
     'secret': str,
 })
 
-# A webhook as it stands.
+# A webhook without its signing key.
 Webhook = TypedDict('Webhook', {
     'id': str,
     'url': str,
     'kinds': list[str],
-    'created': "Time",
-    'disabled': NotRequired[Union["Time", None]],
+    'created': "DateTime",
+    'disabled': NotRequired[Union["DateTime", None]],
 })
 
-# A part of a list, in a stable order.
-Page_of_Webhook = TypedDict('Page_of_Webhook', {
+# A page of a list with a stable order.
+WebhookPage = TypedDict('WebhookPage', {
     'items': list["Webhook"],
     'next': NotRequired[Union[str, None]],
 })
 
 WebhookId: TypeAlias = str
 
-# A part of a list, in a stable order.
-Page_of_WebhookPost = TypedDict('Page_of_WebhookPost', {
-    'items': list["WebhookPost"],
+# A page of a list with a stable order.
+WebhookDeliveryPage = TypedDict('WebhookDeliveryPage', {
+    'items': list["WebhookDelivery"],
     'next': NotRequired[Union[str, None]],
 })
 
-# One message to a webhook.
-WebhookPost = TypedDict('WebhookPost', {
+# One event that a webhook receives.
+WebhookDelivery = TypedDict('WebhookDelivery', {
     'id': str,
     'event': str,
     'state': str,
     'tries': int,
-    'next_at': "Time",
+    'next_at': "DateTime",
     'last_status': NotRequired[Union[int, None]],
     'last_error': NotRequired[Union[str, None]],
-    'created': "Time",
+    'created': "DateTime",
 })
 
 WebhookPostId: TypeAlias = str
 
-# Whether a server is well.
-Health2 = TypedDict('Health2', {
+# Health of a server.
+HealthReport = TypedDict('HealthReport', {
     'ok': bool,
-    'checks': NotRequired[list["Check"]],
+    'checks': NotRequired[list["HealthCheck"]],
 })
 
-# One thing that was looked at.
-Check = TypedDict('Check', {
+# Result of one health check.
+HealthCheck = TypedDict('HealthCheck', {
     'name': str,
     'ok': bool,
     'detail': str,
 })
 
-# A word in a query: there or not.
-Flag: TypeAlias = Literal['', 'true', '1', 'false', '0']
+# Boolean query parameter. A parameter without a value is true.
+VerboseFlag: TypeAlias = Literal['', 'true', '1', 'false', '0']
 
 
 class Operations(Connection):
     """Every operation of the API as a method."""
 
-    def submit_task(self, body: "NewTask", *, idempotency_key: Optional[str] = None) -> "Accepted":
-        """Hand in a piece of work."""
+    def submit_task(self, body: "NewTask", *, idempotency_key: Optional[str] = None) -> "TaskReceipt":
+        """Submit a task."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/tasks", headers={'Idempotency-Key': idempotency_key}, body=body)
 
-    def list_tasks(self, *, state: Optional["TaskState"] = None, agent: Optional[str] = None, session: Optional[str] = None, label: Optional[str] = None, parent: Optional["TaskId"] = None, archived: Optional[bool] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Task":
-        """Tasks, newest first."""
+    def list_tasks(self, *, state: Optional["TaskState"] = None, agent: Optional[str] = None, session: Optional[str] = None, label: Optional[str] = None, parent: Optional["TaskId"] = None, archived: Optional[bool] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "TaskPage":
+        """List tasks, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks", query={'state': state, 'agent': agent, 'session': session, 'label': label, 'parent': parent, 'archived': archived, 'limit': limit, 'cursor': cursor})
 
     def get_task(self, task: str) -> "Task":
-        """A task as it stands."""
+        """Get a task."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}")
 
-    def cancel_task(self, task: str) -> "Cancelled":
-        """Cancel a task and everything below it."""
+    def cancel_task(self, task: str) -> "CancelReceipt":
+        """Cancel a task and its children."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/cancel")
 
     def archive_task(self, task: str) -> "Task":
-        """Put a task away that has ended or waits for a person."""
+        """Archive a task that has ended or waits for a decision."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/archive")
 
-    def retry_task(self, task: str) -> "Started":
-        """Tell a new run once more what the last one was told."""
+    def retry_task(self, task: str) -> "RetryReceipt":
+        """Retry a task with a new run and the same messages."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/retry")
 
-    def list_task_runs(self, task: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Run":
-        """The runs of a task, newest first."""
+    def list_task_runs(self, task: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "RunPage":
+        """List the runs of a task, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/runs", query={'limit': limit, 'cursor': cursor})
 
-    def say_to_task(self, task: str, body: "NewInput", *, idempotency_key: Optional[str] = None) -> "InputReceipt":
-        """Say something to a task."""
+    def send_task_input(self, task: str, body: "NewInput", *, idempotency_key: Optional[str] = None) -> "InputReceipt":
+        """Send a message to a task."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/inputs", headers={'Idempotency-Key': idempotency_key}, body=body)
 
-    def list_task_inputs(self, task: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_PendingInput":
-        """What was said to a task and nobody has read yet."""
+    def list_task_inputs(self, task: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "PendingInputPage":
+        """List the messages of a task that no run has read yet."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/inputs", query={'limit': limit, 'cursor': cursor})
 
-    def list_runs(self, *, status: Optional["RunStatus"] = None, phase: Optional["RunPhase"] = None, task: Optional["TaskId"] = None, session: Optional[str] = None, agent: Optional[str] = None, parent: Optional["RunId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Run":
-        """Runs, newest first."""
+    def list_runs(self, *, status: Optional["RunStatus"] = None, phase: Optional["RunPhase"] = None, task: Optional["TaskId"] = None, session: Optional[str] = None, agent: Optional[str] = None, parent: Optional["RunId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "RunPage":
+        """List runs, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs", query={'status': status, 'phase': phase, 'task': task, 'session': session, 'agent': agent, 'parent': parent, 'limit': limit, 'cursor': cursor})
 
     def get_run(self, run: str) -> "Run":
-        """A run as it stands."""
+        """Get a run."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}")
 
-    def list_steps(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Step":
-        """The steps of a run, in order."""
+    def list_run_steps(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "StepPage":
+        """List the journal steps of a run, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/steps", query={'limit': limit, 'cursor': cursor})
 
-    def list_snapshots(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Snapshot":
-        """The changes of a run's life, in order."""
+    def list_run_transitions(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "RunTransitionPage":
+        """List the state changes of a run, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/snapshots", query={'limit': limit, 'cursor': cursor})
 
-    def list_attempts(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Attempt":
-        """The tries of a run, in order."""
+    def list_run_attempts(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "AttemptPage":
+        """List the attempts of a run, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/attempts", query={'limit': limit, 'cursor': cursor})
 
-    def replay_run(self, run: str) -> "Replay":
-        """Fold a run again from what is stored and compare; nothing is changed."""
+    def replay_run(self, run: str) -> "ReplayReport":
+        """Replay a run from its journal and compare the results, without effects."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/replay")
 
-    def list_run_deliveries(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Delivery":
-        """What became of sending a run's answer out."""
+    def list_run_deliveries(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "DeliveryPage":
+        """List the deliveries of a run's answer."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/deliveries", query={'limit': limit, 'cursor': cursor})
 
-    def cancel_run(self, run: str) -> "Cancelled":
-        """Cancel a run and every run below it."""
+    def cancel_run(self, run: str) -> "CancelReceipt":
+        """Cancel a run and its children."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/cancel")
 
     def resume_run(self, run: str) -> "Run":
-        """Let a run go on that waits for an operator."""
+        """Resume a run that waits for an operator."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/resume")
 
-    def fork_run(self, run: str, body: "Fork", *, idempotency_key: Optional[str] = None) -> "Forked":
-        """Make a new run that shares the first steps of this one."""
+    def fork_run(self, run: str, body: "ForkRequest", *, idempotency_key: Optional[str] = None) -> "ForkReceipt":
+        """Fork a run: create a run that shares its first steps."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/fork", headers={'Idempotency-Key': idempotency_key}, body=body)
 
-    def say_to_run(self, run: str, body: "NewInput", *, idempotency_key: Optional[str] = None) -> "InputReceipt":
-        """Say something to a run; if it has ended, to its task."""
+    def send_run_input(self, run: str, body: "NewInput", *, idempotency_key: Optional[str] = None) -> "InputReceipt":
+        """Send a message to a run, or to its task if the run has ended."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/inputs", headers={'Idempotency-Key': idempotency_key}, body=body)
 
-    def list_run_inputs(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_PendingInput":
-        """What was said to a run and it has not read yet."""
+    def list_run_inputs(self, run: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "PendingInputPage":
+        """List the messages that a run has not read yet."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/inputs", query={'limit': limit, 'cursor': cursor})
 
-    def withdraw_input(self, run: str, input: str) -> None:
-        """Take a message back that nobody has read yet."""
+    def delete_run_input(self, run: str, input: str) -> None:
+        """Delete a message that the run has not read yet."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/inputs/{self._part(input)}")
 
-    def get_interaction(self, run: str) -> "Interaction":
-        """What can be said to a run now."""
+    def get_run_interaction(self, run: str) -> "RunInteraction":
+        """Get the input state of a run."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/interaction")
 
     def create_agent(self, body: "NewAgent") -> "Agent":
-        """Make an agent."""
+        """Create an agent."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/agents", body=body)
 
-    def list_agents(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Agent":
-        """Agents, by name."""
+    def list_agents(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "AgentPage":
+        """List agents by name."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/agents", query={'limit': limit, 'cursor': cursor})
 
     def get_agent(self, agent: str) -> "Agent":
-        """An agent as it stands; its ETag is its revision."""
+        """Get an agent. The ETag of the response is its revision."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}")
 
     def update_agent(self, agent: str, body: "AgentChange", *, if_match: Optional[str] = None) -> "Agent":
-        """Change an agent; runs that were accepted before keep what they had."""
+        """Update an agent. Runs that were accepted before are not affected."""
         return self._call('PATCH', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}", headers={'If-Match': if_match}, body=body)
 
     def delete_agent(self, agent: str) -> None:
-        """Remove an agent; its tasks stay."""
+        """Delete an agent. Its tasks are not affected."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}")
 
-    def get_default_config(self, agent: str) -> "AgentConfig":
-        """What a new agent of this name is configured with."""
+    def get_agent_default_config(self, agent: str) -> "AgentConfig":
+        """Get the default configuration of an agent with this name."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/agents/{self._part(agent)}/default-config")
 
-    def list_approvals(self, *, state: Optional["ApprovalState"] = None, all: Optional[bool] = None, run: Optional["RunId"] = None, task: Optional["TaskId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Approval":
-        """Questions that wait for a person, newest first."""
+    def list_approvals(self, *, state: Optional["ApprovalState"] = None, all: Optional[bool] = None, run: Optional["RunId"] = None, task: Optional["TaskId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "ApprovalPage":
+        """List approvals, newest first. Without a filter, only pending ones."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/approvals", query={'state': state, 'all': all, 'run': run, 'task': task, 'limit': limit, 'cursor': cursor})
 
     def get_approval(self, approval: str) -> "Approval":
-        """A question as it stands."""
+        """Get an approval."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/approvals/{self._part(approval)}")
 
-    def answer_approval(self, approval: str, body: "Answer") -> "Answered":
-        """Answer a question; the first answer counts."""
+    def decide_approval(self, approval: str, body: "DecisionRequest") -> "ApprovalReceipt":
+        """Decide about an approval. The first decision counts."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/approvals/{self._part(approval)}/answer", body=body)
 
-    def list_grants(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Grant":
-        """What was approved beyond single calls."""
+    def list_standing_approvals(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "StandingApprovalPage":
+        """List standing approvals."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/grants", query={'limit': limit, 'cursor': cursor})
 
-    def revoke_grant(self, *, scope: Optional[str] = None, call_key: Optional[str] = None) -> None:
-        """Take a grant back: the next such call asks again."""
+    def revoke_standing_approval(self, *, scope: Optional[str] = None, call_key: Optional[str] = None) -> None:
+        """Revoke a standing approval. The next such call needs an approval again."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/grants", query={'scope': scope, 'call_key': call_key})
 
-    def list_deliveries(self, *, state: Optional["DeliveryState"] = None, run: Optional["RunId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Delivery":
-        """Answers on their way out, newest first."""
+    def list_deliveries(self, *, state: Optional["DeliveryState"] = None, run: Optional["RunId"] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "DeliveryPage":
+        """List deliveries, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/deliveries", query={'state': state, 'run': run, 'limit': limit, 'cursor': cursor})
 
     def get_delivery(self, delivery: str) -> "Delivery":
-        """An answer on its way out, as it stands."""
+        """Get a delivery."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/deliveries/{self._part(delivery)}")
 
     def retry_delivery(self, delivery: str) -> "Delivery":
-        """Send an answer again; if it had arrived after all, it arrives twice."""
+        """Send a delivery again. If the channel had received it, it receives it twice."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/deliveries/{self._part(delivery)}/retry")
 
     def dismiss_delivery(self, delivery: str) -> "Delivery":
-        """Put an answer away that has not arrived."""
+        """Dismiss a delivery, so that it is not sent."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/deliveries/{self._part(delivery)}/dismiss")
 
-    def list_sessions(self, *, agent: Optional[str] = None, key: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Session":
-        """Sessions by id, the last first."""
+    def list_sessions(self, *, agent: Optional[str] = None, key: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "SessionPage":
+        """List sessions by id, in descending order."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/sessions", query={'agent': agent, 'key': key, 'limit': limit, 'cursor': cursor})
 
     def create_session(self, body: "NewSession") -> "Session":
-        """Create a session, or find the one that has the key."""
+        """Create a session, or return the session that has the key."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/sessions", body=body)
 
     def get_session(self, session: str) -> "Session":
-        """A session as it stands."""
+        """Get a session."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/sessions/{self._part(session)}")
 
-    def list_messages(self, session: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_SessionMessage":
-        """What was said in a session, in order."""
+    def list_session_messages(self, session: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "SessionMessagePage":
+        """List the messages of a session, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/sessions/{self._part(session)}/messages", query={'limit': limit, 'cursor': cursor})
 
     def set_session_queue(self, session: str, body: "QueueOverride") -> "Session":
-        """Set how messages wait in a session, as far as it differs from its agent."""
+        """Set the differences of a session's input queue from that of its agent."""
         return self._call('PUT', f"/v1/namespaces/{self._part(self.namespace)}/sessions/{self._part(session)}/queue", body=body)
 
-    def list_classes(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Class":
-        """Scheduling classes, by key."""
+    def list_execution_classes(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "ExecutionClassPage":
+        """List execution classes by key."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/classes", query={'limit': limit, 'cursor': cursor})
 
-    def set_class_target(self, class_: str, body: "ClassTarget") -> "Class":
-        """Set how many runs of a class may work at once; zero pauses it."""
+    def set_concurrency_limit(self, class_: str, body: "ConcurrencyLimit") -> "ExecutionClass":
+        """Set the concurrency limit of an execution class. Zero pauses the class."""
         return self._call('PUT', f"/v1/namespaces/{self._part(self.namespace)}/classes/{self._part(class_)}/target", body=body)
 
-    def list_budgets(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Budget":
-        """Budgets, by scope."""
+    def list_budgets(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "BudgetPage":
+        """List budgets by scope."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/budgets", query={'limit': limit, 'cursor': cursor})
 
     def set_budget(self, body: "BudgetChange") -> "Budget":
-        """Bound what may be spent; what was spent before stays counted."""
+        """Set a spending limit. Amounts that were spent before still count."""
         return self._call('PUT', f"/v1/namespaces/{self._part(self.namespace)}/budgets", body=body)
 
     def remove_budget(self, *, scope: Optional[str] = None) -> None:
-        """Take a bound away."""
+        """Remove a spending limit."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/budgets", query={'scope': scope})
 
-    def list_schedules(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Schedule":
-        """Schedules, by id."""
+    def list_schedules(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "SchedulePage":
+        """List schedules by id."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/schedules", query={'limit': limit, 'cursor': cursor})
 
     def get_schedule(self, schedule: str) -> "Schedule":
-        """A schedule as it stands."""
+        """Get a schedule."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/schedules/{self._part(schedule)}")
 
     def put_schedule(self, schedule: str, body: "ScheduleChange") -> "Schedule":
-        """Make a schedule, or change one."""
+        """Create or replace a schedule."""
         return self._call('PUT', f"/v1/namespaces/{self._part(self.namespace)}/schedules/{self._part(schedule)}", body=body)
 
     def delete_schedule(self, schedule: str) -> None:
-        """Remove a schedule; tasks that it asked for go on."""
+        """Delete a schedule. Tasks that it submitted continue."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/schedules/{self._part(schedule)}")
 
-    def pause_schedule(self, schedule: str, body: "PauseSchedule") -> "Schedule":
-        """Pause a schedule, or let it go on."""
+    def pause_schedule(self, schedule: str, body: "SchedulePause") -> "Schedule":
+        """Pause or continue a schedule."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/schedules/{self._part(schedule)}/pause", body=body)
 
     def explain(self, id: str) -> "Explanation":
-        """Why a run, a task, a question, a session or a delivery stands where it stands."""
+        """Explain why a run, task, approval, session or delivery waits or failed."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/explain/{self._part(id)}")
 
-    def create_token(self, body: "NewToken") -> "TokenCreated":
-        """Make a token; its secret is shown this once."""
+    def create_token(self, body: "NewToken") -> "CreatedToken":
+        """Create an API token. Only this response contains its secret."""
         return self._call('POST', f"/v1/tokens", body=body)
 
-    def list_tokens(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Token":
-        """Tokens, oldest first."""
+    def list_tokens(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "TokenPage":
+        """List API tokens, oldest first."""
         return self._call('GET', f"/v1/tokens", query={'limit': limit, 'cursor': cursor})
 
     def revoke_token(self, token: str) -> "Token":
-        """Take a token back."""
+        """Revoke an API token."""
         return self._call('DELETE', f"/v1/tokens/{self._part(token)}")
 
-    def list_tools(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_DeclaredTool":
-        """Declared tools."""
+    def list_tools(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "ToolInfoPage":
+        """List declared tools by name."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tools", query={'limit': limit, 'cursor': cursor})
 
-    def list_audit(self, *, run: Optional["RunId"] = None, resource: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_AuditRecord":
-        """Who did what, newest first."""
+    def list_audit_records(self, *, run: Optional["RunId"] = None, resource: Optional[str] = None, outcome: Optional[str] = None, limit: Optional[int] = None, cursor: Optional[str] = None) -> "AuditRecordPage":
+        """List audit records, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/audit", query={'run': run, 'resource': resource, 'outcome': outcome, 'limit': limit, 'cursor': cursor})
 
-    def list_usage(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_UsageRecord":
-        """What was used, newest first."""
+    def list_usage_records(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "UsageRecordPage":
+        """List usage records, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/usage", query={'limit': limit, 'cursor': cursor})
 
     def get_capabilities(self) -> "Capabilities":
-        """What the server can do."""
+        """Get the capabilities of the server."""
         return self._call('GET', f"/v1/capabilities")
 
-    def deliver_tool_answer(self, request: str, body: "ToolResponse") -> None:
-        """Hand in the answer of a tool that comes later; the header X-Tool-Callback-Token is that of the request."""
+    def complete_tool_call(self, request: str, body: "ToolResponse") -> None:
+        """Submit the result of an asynchronous tool call. The header X-Tool-Callback-Token must contain the callback token of the request."""
         return self._call('POST', f"/v1/tool-callbacks/{self._part(request)}", body=body)
 
-    def whoami(self) -> "Who":
-        """Whose token this is."""
+    def get_identity(self) -> "Identity":
+        """Get the identity of the caller."""
         return self._call('GET', f"/v1/whoami")
 
     def get_version(self) -> "Version":
-        """What runs here."""
+        """Get the versions of the server."""
         return self._call('GET', f"/v1/version")
 
     def stream_run(self, run: str, *, after: Optional[str] = None, deltas: Optional[bool] = None) -> Iterator[StreamItem]:
-        """What happens in a run, until it ends."""
+        """Stream the events of a run until it ends."""
         return self._stream('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/stream", query={'after': after, 'deltas': deltas})
 
     def stream_task(self, task: str, *, after: Optional[str] = None, deltas: Optional[bool] = None) -> Iterator[StreamItem]:
-        """What happens in all runs of a task."""
+        """Stream the events of all runs of a task."""
         return self._stream('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/stream", query={'after': after, 'deltas': deltas})
 
     def stream_session(self, session: str, *, after: Optional[str] = None, deltas: Optional[bool] = None) -> Iterator[StreamItem]:
-        """What happens in all runs of a session."""
+        """Stream the events of all runs of a session."""
         return self._stream('GET', f"/v1/namespaces/{self._part(self.namespace)}/sessions/{self._part(session)}/stream", query={'after': after, 'deltas': deltas})
 
     def stream_namespace(self, *, after: Optional[str] = None, deltas: Optional[bool] = None) -> Iterator[StreamItem]:
-        """What happens in the whole namespace."""
+        """Stream the events of all runs of the namespace."""
         return self._stream('GET', f"/v1/namespaces/{self._part(self.namespace)}/stream", query={'after': after, 'deltas': deltas})
 
-    def wait_for_run(self, run: str, *, timeout_ms: Optional[int] = None) -> "Waited":
-        """Wait until a run has ended, for a while."""
+    def wait_for_run(self, run: str, *, timeout_ms: Optional[int] = None) -> "WaitResult":
+        """Wait until a run ends or the timeout elapses."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/wait", query={'timeout_ms': timeout_ms})
 
-    def wait_for_task(self, task: str, *, timeout_ms: Optional[int] = None) -> "Waited":
-        """Wait until the run that answers for a task has ended, for a while."""
+    def wait_for_task(self, task: str, *, timeout_ms: Optional[int] = None) -> "WaitResult":
+        """Wait until the current run of a task ends or the timeout elapses."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/wait", query={'timeout_ms': timeout_ms})
 
-    def list_run_events(self, run: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> "Page_of_RunEvent":
-        """The durable events of a run, oldest first."""
+    def list_run_events(self, run: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> "RunEventPage":
+        """List the durable events of a run, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/runs/{self._part(run)}/events", query={'after': after, 'limit': limit})
 
     def get_task_events(self, task: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> "EventBatch":
-        """What is new about a task, for those who poll."""
+        """Get the state and the new events of a task, for clients that poll."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/events", query={'after': after, 'limit': limit})
 
-    def list_task_logs(self, task: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> "Page_of_LogEntry":
-        """What was said in a task, oldest first."""
+    def list_task_logs(self, task: str, *, after: Optional[str] = None, limit: Optional[int] = None) -> "LogEntryPage":
+        """List the log entries of a task, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/tasks/{self._part(task)}/logs", query={'after': after, 'limit': limit})
 
-    def create_webhook(self, body: "NewWebhook") -> "WebhookCreated":
-        """Have an address told of what happens; its secret is shown this once."""
+    def create_webhook(self, body: "NewWebhook") -> "CreatedWebhook":
+        """Create a webhook. Only this response contains its signing key."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/webhooks", body=body)
 
-    def list_webhooks(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_Webhook":
-        """Webhooks, oldest first."""
+    def list_webhooks(self, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "WebhookPage":
+        """List webhooks, oldest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/webhooks", query={'limit': limit, 'cursor': cursor})
 
     def get_webhook(self, webhook: str) -> "Webhook":
-        """A webhook."""
+        """Get a webhook."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/webhooks/{self._part(webhook)}")
 
     def delete_webhook(self, webhook: str) -> None:
-        """Remove a webhook and what it was to be told."""
+        """Delete a webhook and its pending deliveries."""
         return self._call('DELETE', f"/v1/namespaces/{self._part(self.namespace)}/webhooks/{self._part(webhook)}")
 
-    def list_webhook_posts(self, webhook: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "Page_of_WebhookPost":
-        """What a webhook was told, newest first."""
+    def list_webhook_deliveries(self, webhook: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> "WebhookDeliveryPage":
+        """List the deliveries of a webhook, newest first."""
         return self._call('GET', f"/v1/namespaces/{self._part(self.namespace)}/webhooks/{self._part(webhook)}/posts", query={'limit': limit, 'cursor': cursor})
 
-    def resend_webhook_post(self, webhook: str, post: str) -> "WebhookPost":
-        """Tell a webhook once more."""
+    def resend_webhook_delivery(self, webhook: str, post: str) -> "WebhookDelivery":
+        """Send a delivery of a webhook again."""
         return self._call('POST', f"/v1/namespaces/{self._part(self.namespace)}/webhooks/{self._part(webhook)}/posts/{self._part(post)}/resend")
 
-    def get_health(self) -> "Health2":
-        """Whether the process is alive."""
+    def get_health(self) -> "HealthReport":
+        """Check whether the server process responds."""
         return self._call('GET', f"/healthz")
 
-    def get_readiness(self, *, verbose: Optional["Flag"] = None) -> "Health2":
-        """Whether work can be taken in."""
+    def get_readiness(self, *, verbose: Optional["VerboseFlag"] = None) -> "HealthReport":
+        """Check whether the server can accept work."""
         return self._call('GET', f"/readyz", query={'verbose': verbose})
 
     def get_metrics(self) -> str:
-        """Numbers for Prometheus."""
+        """Get the metrics in the text format of Prometheus."""
         return self._text('GET', f"/metrics")
 
-    def get_open_api(self) -> dict[str, Any]:
-        """This document."""
+    def get_open_api_document(self) -> dict[str, Any]:
+        """Get the OpenAPI document."""
         return self._call('GET', f"/openapi.json")
 
-    def get_docs(self) -> str:
-        """A page to read and try this."""
+    def get_documentation(self) -> str:
+        """Get the HTML page with this documentation."""
         return self._text('GET', f"/docs")

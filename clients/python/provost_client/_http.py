@@ -1,4 +1,4 @@
-"""Connections, errors and streams: the part of the client that is not generated. Nothing but the standard library."""
+"""Connections, errors and streams: the part of the client that is not generated. It uses only the standard library."""
 
 import http.client
 import json
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Optional
 from urllib.parse import quote, urlencode, urlsplit
 
-#: A connection that brings nothing for so long is taken for dead; the server sends a sign of life every 15 seconds.
+#: Seconds without data after which a stream reconnects. The server sends a heartbeat every 15 seconds.
 SILENCE_SECONDS = 45.0
-#: The longest wait before a lost stream is taken up again.
+#: Maximum delay in seconds before a stream reconnects.
 RECONNECT_SECONDS_MAX = 10.0
 
 
 class ApiError(Exception):
-    """A refusal or a failure: branch on ``code``, show ``str(error)``."""
+    """An error response. Programs branch on ``code``; ``str(error)`` is for users."""
 
     def __init__(self, problem: dict[str, Any]):
-        super().__init__(problem.get("detail", "the server refused"))
+        super().__init__(problem.get("detail", "the server returned an error"))
         self.problem = problem
         self.status: int = problem.get("status", 0)
         self.code: str = problem.get("code", "unknown")
@@ -30,18 +30,19 @@ class ApiError(Exception):
 
 
 class ConnectionLost(ApiError):
-    """No answer came."""
+    """The request received no response."""
 
     def __init__(self, reason: object):
-        super().__init__({"detail": f"no answer from the server: {reason}", "code": "transport", "kind": "unavailable"})
+        super().__init__({"detail": f"no response from the server: {reason}", "code": "transport", "kind": "unavailable"})
 
 
 @dataclass(frozen=True)
 class StreamItem:
-    """One thing of a stream.
+    """An item of an event stream.
 
-    ``event``: a durable event in ``data``; ``cursor`` goes on behind it. ``delta``: a live piece, which may be lost.
-    ``reset``: forget what you had, everything begins anew. ``lagged``: live pieces were left out. ``end``: nothing follows.
+    ``event``: a durable event in ``data``; a stream that starts with ``after=cursor`` continues with the next event.
+    ``delta``: a live delta, which can be lost. ``reset``: the stream restarts at the oldest stored event, so the client
+    discards its state. ``lagged``: the server dropped deltas. ``end``: the run has ended, and no item follows.
     """
 
     kind: Literal["event", "delta", "reset", "lagged", "end"]
@@ -50,7 +51,7 @@ class StreamItem:
 
 
 class Connection:
-    """How to reach a server. ``url`` and ``token`` are taken from PROVOST_SERVER and PROVOST_TOKEN if they are left out."""
+    """A connection to a server. The defaults of ``url`` and ``token`` are PROVOST_SERVER and PROVOST_TOKEN."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Connection:
     ):
         parts = urlsplit(url or os.environ.get("PROVOST_SERVER") or "http://127.0.0.1:7077")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("the url of a server begins with http:// or https://")
+            raise ValueError("the URL of a server must begin with http:// or https://")
         self.namespace = namespace
         self._host, self._port, self._tls = parts.hostname, parts.port, parts.scheme == "https"
         self._token = token or os.environ.get("PROVOST_TOKEN")
@@ -89,13 +90,13 @@ class Connection:
         if body is not None:
             data = json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
-        wait = timeout or self._timeout
+        timeout = timeout or self._timeout
         connection: http.client.HTTPConnection
         if self._tls:
             context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=wait, context=context)
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=context)
         else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=wait)
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         try:
             connection.request(method, target, body=data, headers=sent)
             response = connection.getresponse()
@@ -127,16 +128,16 @@ class Connection:
         return self._read(*arguments, **options).decode()
 
     def _stream(self, method: str, path: str, query: Optional[dict[str, Any]] = None, **options: Any) -> Iterator[StreamItem]:
-        """Yields until the stream ends. A lost connection is taken up again behind the last event."""
+        """Yields items until the stream ends. After a lost connection the stream continues after the last event."""
         cursor = (query or {}).get("after")
-        wait = 0.1
+        delay = 0.1
         while True:
-            asked = {**(query or {}), "after": cursor}
+            parameters = {**(query or {}), "after": cursor}
             try:
-                connection, response = self._open(method, path, asked, timeout=SILENCE_SECONDS, **options)
+                connection, response = self._open(method, path, parameters, timeout=SILENCE_SECONDS, **options)
                 try:
                     for item in _items(response):
-                        wait = 0.1
+                        delay = 0.1
                         cursor = item.cursor or cursor
                         yield item
                         if item.kind == "end":
@@ -151,9 +152,9 @@ class Connection:
                     raise
             except (OSError, http.client.HTTPException):
                 pass
-            # Spread, so that many readers of a server that restarts do not all come back at once.
-            time.sleep(wait * (0.5 + random.random()))
-            wait = min(wait * 2, RECONNECT_SECONDS_MAX)
+            # Random, so that the clients of a restarted server do not all reconnect at once.
+            time.sleep(delay * (0.5 + random.random()))
+            delay = min(delay * 2, RECONNECT_SECONDS_MAX)
 
 
 def _text(value: Any) -> str:

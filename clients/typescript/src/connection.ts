@@ -1,25 +1,25 @@
-// Connections, errors and streams: the part of the client that is not generated. Nothing but `fetch`.
+// Connections, errors and streams: the part of the client that is not generated. It needs only `fetch`.
 
-/** A connection that brings nothing for so long is taken for dead; the server sends a sign of life every 15 seconds. */
+/** Milliseconds without data after which a stream reconnects. The server sends a heartbeat every 15 seconds. */
 const SILENCE_MS = 45_000;
-/** The longest wait before a lost stream is taken up again. */
+/** Maximum delay in milliseconds before a stream reconnects. */
 const RECONNECT_MS_MAX = 10_000;
-/** The longest line of a stream that is read. */
+/** Maximum length of a line of a stream. */
 const LINE_CHARS_MAX = 64 * 1024 * 1024;
 
-/** How to reach a server. */
+/** Options of a connection to a server. */
 export interface ConnectionOptions {
-  /** Where it is; `PROVOST_SERVER` or `http://127.0.0.1:7077` if it is left out. */
+  /** URL of the server. The default is `PROVOST_SERVER`, else `http://127.0.0.1:7077`. */
   url?: string;
-  /** Who calls; `PROVOST_TOKEN` if it is left out. */
+  /** API token. The default is `PROVOST_TOKEN`. */
   token?: string;
-  /** In which namespace; `default` if it is left out. */
+  /** Namespace. The default is `default`. */
   namespace?: string;
-  /** Another `fetch`, for tests and proxies. */
+  /** Implementation of `fetch`, for tests and proxies. */
   fetch?: typeof globalThis.fetch;
 }
 
-/** A refusal or a failure: branch on `code`, show `message`. */
+/** An error response. Programs branch on `code`; `message` is for users. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
@@ -27,19 +27,20 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(readonly problem: Record<string, unknown>) {
-    super(typeof problem["detail"] === "string" ? problem["detail"] : "the server refused");
+    super(typeof problem["detail"] === "string" ? problem["detail"] : "the server returned an error");
     this.name = "ApiError";
     this.status = Number(problem["status"] ?? 0);
     this.code = String(problem["code"] ?? "unknown");
     this.kind = String(problem["kind"] ?? "unavailable");
-    const wait = problem["retry_after_ms"];
-    this.retryAfterMs = typeof wait === "number" ? wait : undefined;
+    const retryAfterMs = problem["retry_after_ms"];
+    this.retryAfterMs = typeof retryAfterMs === "number" ? retryAfterMs : undefined;
   }
 }
 
 /**
- * One thing of a stream. `event`: a durable event in `data`; `cursor` goes on behind it. `delta`: a live piece, which may be
- * lost. `reset`: forget what you had, everything begins anew. `lagged`: live pieces were left out. `end`: nothing follows.
+ * An item of an event stream. `event`: a durable event in `data`; a stream that starts with `after: cursor` continues with the
+ * next event. `delta`: a live delta, which can be lost. `reset`: the stream restarts at the oldest stored event, so the client
+ * discards its state. `lagged`: the server dropped deltas. `end`: the run has ended, and no item follows.
  */
 export interface StreamItem {
   kind: "event" | "delta" | "reset" | "lagged" | "end";
@@ -48,8 +49,8 @@ export interface StreamItem {
   cursor?: string;
 }
 
-/** One request. */
-export interface Call {
+/** A request. */
+export interface ApiRequest {
   method: string;
   path: string;
   query?: Record<string, unknown>;
@@ -58,12 +59,12 @@ export interface Call {
   signal?: AbortSignal | undefined;
 }
 
-/** A piece of a path, safe in it. */
+/** Encodes a path segment. */
 export function part(text: string): string {
   return encodeURIComponent(text);
 }
 
-/** What all operations stand on. */
+/** A connection to a server. The generated operations extend it. */
 export class Connection {
   readonly namespace: string;
   readonly #url: string;
@@ -78,50 +79,50 @@ export class Connection {
     this.#fetch = options.fetch ?? globalThis.fetch;
   }
 
-  protected async call(call: Call): Promise<unknown> {
-    const text = await this.text(call);
+  protected async call(request: ApiRequest): Promise<unknown> {
+    const text = await this.text(request);
     return text === "" ? undefined : JSON.parse(text);
   }
 
-  protected async text(call: Call): Promise<string> {
-    return (await this.#open(call)).text();
+  protected async text(request: ApiRequest): Promise<string> {
+    return (await this.#open(request)).text();
   }
 
-  /** Yields until the stream ends. A lost connection is taken up again behind the last event. */
-  protected async *stream(call: Call): AsyncGenerator<StreamItem> {
-    let cursor = call.query?.["after"] as string | undefined;
-    let wait = 100;
+  /** Yields items until the stream ends. After a lost connection the stream continues after the last event. */
+  protected async *stream(request: ApiRequest): AsyncGenerator<StreamItem> {
+    let cursor = request.query?.["after"] as string | undefined;
+    let delay = 100;
     for (;;) {
       try {
-        for await (const item of this.#items({ ...call, query: { ...call.query, after: cursor } })) {
-          wait = 100;
+        for await (const item of this.#items({ ...request, query: { ...request.query, after: cursor } })) {
+          delay = 100;
           cursor = item.kind === "reset" ? undefined : (item.cursor ?? cursor);
           yield item;
           if (item.kind === "end") return;
         }
       } catch (error) {
-        if (call.signal?.aborted) throw error;
-        const passes = error instanceof ApiError ? ["unavailable", "rate_limited"].includes(error.kind) : true;
-        if (!passes) throw error;
+        if (request.signal?.aborted) throw error;
+        const isRetryable = error instanceof ApiError ? ["unavailable", "rate_limited"].includes(error.kind) : true;
+        if (!isRetryable) throw error;
       }
-      // Spread, so that many readers of a server that restarts do not all come back at once.
-      await new Promise((resolve) => setTimeout(resolve, wait * (0.5 + Math.random())));
-      wait = Math.min(wait * 2, RECONNECT_MS_MAX);
+      // Random, so that the clients of a restarted server do not all reconnect at once.
+      await new Promise((resolve) => setTimeout(resolve, delay * (0.5 + Math.random())));
+      delay = Math.min(delay * 2, RECONNECT_MS_MAX);
     }
   }
 
-  async #open(call: Call): Promise<Response> {
-    const pairs = Object.entries(call.query ?? {}).filter(([, value]) => value !== undefined && value !== null);
+  async #open(request: ApiRequest): Promise<Response> {
+    const pairs = Object.entries(request.query ?? {}).filter(([, value]) => value !== undefined && value !== null);
     const search = new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])).toString();
     const headers: Record<string, string> = {};
-    for (const [name, value] of Object.entries(call.headers ?? {})) if (value !== undefined) headers[name] = value;
+    for (const [name, value] of Object.entries(request.headers ?? {})) if (value !== undefined) headers[name] = value;
     if (this.#token !== undefined) headers["authorization"] = `Bearer ${this.#token}`;
-    if (call.body !== undefined) headers["content-type"] = "application/json";
-    const response = await this.#fetch(this.#url + call.path + (search === "" ? "" : `?${search}`), {
-      method: call.method,
+    if (request.body !== undefined) headers["content-type"] = "application/json";
+    const response = await this.#fetch(this.#url + request.path + (search === "" ? "" : `?${search}`), {
+      method: request.method,
       headers,
-      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
-      ...(call.signal === undefined ? {} : { signal: call.signal }),
+      ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+      ...(request.signal === undefined ? {} : { signal: request.signal }),
     });
     if (response.ok) return response;
     const text = await response.text();
@@ -134,21 +135,21 @@ export class Connection {
     throw new ApiError(problem);
   }
 
-  async *#items(call: Call): AsyncGenerator<StreamItem> {
+  async *#items(request: ApiRequest): AsyncGenerator<StreamItem> {
     const silence = new AbortController();
-    const signals = [silence.signal, ...(call.signal === undefined ? [] : [call.signal])];
-    const alarm = () => setTimeout(() => silence.abort(), SILENCE_MS);
-    let timer = alarm();
+    const signals = [silence.signal, ...(request.signal === undefined ? [] : [request.signal])];
+    const startTimer = () => setTimeout(() => silence.abort(), SILENCE_MS);
+    let timer = startTimer();
     try {
-      const response = await this.#open({ ...call, signal: AbortSignal.any(signals) });
+      const response = await this.#open({ ...request, signal: AbortSignal.any(signals) });
       if (response.body === null) return;
       let rest = "";
       let [id, kind, data]: [string | undefined, string, string[]] = [undefined, "message", []];
       const decoder = new TextDecoder();
-      for await (const piece of response.body as unknown as AsyncIterable<Uint8Array>) {
+      for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
         clearTimeout(timer);
-        timer = alarm();
-        rest += decoder.decode(piece, { stream: true });
+        timer = startTimer();
+        rest += decoder.decode(chunk, { stream: true });
         if (rest.length > LINE_CHARS_MAX) throw new Error("a line of the stream is too long");
         const lines = rest.split("\n");
         rest = lines.pop() ?? "";

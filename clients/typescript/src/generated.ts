@@ -2,7 +2,7 @@
 
 import { Connection, part, type StreamItem } from "./connection.js";
 
-/** A refusal or a failure. Programs branch on `code`; people read `detail`. */
+/** An error response in the format of RFC 9457. Programs branch on `code`; `detail` is for users. */
 export type Problem = {
   "type": string;
   "title": string;
@@ -18,15 +18,15 @@ export type Problem = {
 /** Category of an error. It determines how a caller can react. */
 export type ErrorKind = "invalid" | "unauthenticated" | "denied" | "not_found" | "conflict" | "exhausted" | "rate_limited" | "unavailable" | "timeout" | "malformed" | "cancelled" | "bug";
 
-/** What is wrong with one part of a request. */
+/** An invalid part of a request. */
 export type FieldProblem = {
   "field": string;
   "problem": string;
 };
 
-/** A piece of work that is handed in. */
+/** A task to submit. */
 export type NewTask = {
-  "message": Said;
+  "message": MessageInput;
   "agent"?: string | null;
   "hook_id"?: string | null;
   "session"?: SessionName | null;
@@ -48,14 +48,14 @@ export type NewTask = {
   "queue_mode"?: QueueMode | null;
   "priority"?: number;
   "budget"?: Money | null;
-  "deadline"?: Time | null;
+  "deadline"?: DateTime | null;
   "new_task"?: boolean;
   "delay_ms"?: number | null;
   "queue_timeout_ms"?: number | null;
 };
 
-/** A message: plain text, or parts with pictures and documents. */
-export type Said = string | Array<Part>;
+/** Content of a message: plain text, or parts with text, images and documents. */
+export type MessageInput = string | Array<Part>;
 
 /** One part of a message. */
 export type Part = {
@@ -125,10 +125,10 @@ export type ToolResult = {
 /** Name of a session, unique in its namespace. A user or a channel chooses it. */
 export type SessionName = string;
 
-/** The part of a policy that one layer speaks of; the rest it leaves as it is. */
+/** The values that one layer sets. `None` leaves a value unchanged. */
 export type PolicyPatch = unknown;
 
-/** Where a message came from. It says who spoke; it grants nothing. */
+/** Origin of a message. It identifies the sender and grants no rights. */
 export type InputProvenance = {
   "kind"?: ProvenanceKind;
   "source"?: string | null;
@@ -140,7 +140,7 @@ export type InputProvenance = {
 
 export type ProvenanceKind = "external_user" | "inter_session" | "internal_system";
 
-/** Where a message came in and where its answer goes. */
+/** Incoming route of a message and route of the response. */
 export type RoutingContext = {
   "to"?: string | null;
   "reply_to"?: string | null;
@@ -167,10 +167,10 @@ export type Money = {
 /** An ISO 4217 currency code. */
 export type Currency = string;
 
-export type Time = string;
+export type DateTime = string;
 
-/** A command that was taken in: nothing can lose it any more. */
-export type Accepted = {
+/** Receipt of a task that is stored durably. */
+export type TaskReceipt = {
   "task": TaskId;
   "run": RunId;
   "input": InputId;
@@ -187,13 +187,13 @@ export type DeliveryOutcome = "direct" | "queued" | "interrupted" | "restarted" 
 
 export type TaskState = "queued" | "running" | "waiting" | "sleeping" | "done" | "error" | "dropped" | "cancelled";
 
-/** A part of a list, in a stable order. */
-export type Page_of_Task = {
+/** A page of a list with a stable order. */
+export type TaskPage = {
   "items": Array<Task>;
   "next"?: string | null;
 };
 
-/** A task as it stands. */
+/** A durable request to an agent. One or more runs answer it. */
 export type Task = {
   "id": TaskId;
   "namespace": string;
@@ -211,36 +211,36 @@ export type Task = {
   "run_count": number;
   "drop_reason"?: string | null;
   "waiting_for"?: string | null;
-  "wake_at"?: Time | null;
-  "deadline"?: Time | null;
+  "wake_at"?: DateTime | null;
+  "deadline"?: DateTime | null;
   "cost": Money;
   "version": number;
-  "created": Time;
-  "updated": Time;
-  "ended"?: Time | null;
-  "archived"?: Time | null;
+  "created": DateTime;
+  "updated": DateTime;
+  "ended"?: DateTime | null;
+  "archived"?: DateTime | null;
 };
 
-/** A cancelled run or task. */
-export type Cancelled = {
+/** Receipt of a cancellation request. */
+export type CancelReceipt = {
   "outcome": CancelOutcome;
 };
 
-/** What a request to cancel found. */
+/** Outcome of a cancellation request. */
 export type CancelOutcome = "now" | "requested" | "already_terminal";
 
-/** A run that was started again. */
-export type Started = {
+/** Receipt of a retry. */
+export type RetryReceipt = {
   "run": RunId;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Run = {
+/** A page of a list with a stable order. */
+export type RunPage = {
   "items": Array<Run>;
   "next"?: string | null;
 };
 
-/** A run as it stands. */
+/** One execution of an agent for a task. */
 export type Run = {
   "id": RunId;
   "namespace": string;
@@ -260,10 +260,10 @@ export type Run = {
   "attempt": number;
   "epoch": number;
   "worker"?: WorkerId | null;
-  "not_before": Time;
-  "deadline"?: Time | null;
+  "not_before": DateTime;
+  "deadline"?: DateTime | null;
   "timeout_ms"?: number | null;
-  "cancel_requested"?: Time | null;
+  "cancel_requested"?: DateTime | null;
   "parent"?: RunId | null;
   "depth": number;
   "forked_from"?: RunId | null;
@@ -272,9 +272,9 @@ export type Run = {
   "cost": Money;
   "events": number;
   "steps": number;
-  "created": Time;
-  "started"?: Time | null;
-  "ended"?: Time | null;
+  "created": DateTime;
+  "started"?: DateTime | null;
+  "ended"?: DateTime | null;
 };
 
 export type RunStatus = "accepted" | "running" | "ok" | "error" | "timeout" | "cancelled";
@@ -283,7 +283,7 @@ export type RunPhase = "queued" | "leased" | "parked" | "done";
 
 export type OutcomeCode = "provider_overloaded" | "provider_rate_limited" | "provider_auth" | "provider_bad_request" | "context_overflow" | "tool_error" | "tool_timeout" | "sandbox_start" | "worker_lost" | "fenced" | "cancelled_by_user" | "cancelled_by_parent" | "cancelled_by_interrupt" | "deadline" | "budget" | "policy_denied" | "approval_denied" | "approval_expired" | "crash_loop" | "internal";
 
-/** How the commands of one run may be executed. */
+/** The execution policy of one run. */
 export type ExecPolicy = {
   "host"?: Host;
   "security"?: Security;
@@ -307,14 +307,14 @@ export type RuntimeType = "gvisor" | "runc";
 
 export type WorkspaceAccess = "none" | "ro" | "rw";
 
-/** What a sandbox may use. What is not said is the default. */
+/** Resource limits of a sandbox. Unset values use the defaults. */
 export type Resources = {
   "cpu"?: number | null;
   "memory"?: number | null;
   "gpu"?: number | null;
 };
 
-/** How a run is tried again after an attempt failed. */
+/** Retry policy of a run. */
 export type RetryPolicy = {
   "max_attempts"?: number;
   "delay_ms"?: number;
@@ -338,16 +338,16 @@ export type Usage = {
   "reasoning"?: number;
 };
 
-/** A message for a run or a task. */
+/** A message to a run or a task. */
 export type NewInput = {
-  "message": Said;
+  "message": MessageInput;
   "mode"?: QueueMode | null;
   "idempotency_key"?: string | null;
   "provenance"?: InputProvenance;
   "routing"?: RoutingContext;
 };
 
-/** What became of a message. */
+/** Receipt of an accepted message. */
 export type InputReceipt = {
   "input": InputId;
   "task": TaskId;
@@ -356,13 +356,13 @@ export type InputReceipt = {
   "deduped": boolean;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_PendingInput = {
+/** A page of a list with a stable order. */
+export type PendingInputPage = {
   "items": Array<PendingInput>;
   "next"?: string | null;
 };
 
-/** A message that nobody has read yet. */
+/** A message that no run has read yet. */
 export type PendingInput = {
   "id": InputId;
   "task": TaskId;
@@ -371,7 +371,7 @@ export type PendingInput = {
   "outcome": DeliveryOutcome;
   "message": Message;
   "provenance": InputProvenance;
-  "created": Time;
+  "created": DateTime;
 };
 
 /** One message of a conversation. */
@@ -389,13 +389,13 @@ export type Role = "system" | "user" | "assistant" | "tool" | "summary";
 /** Milliseconds since 1970 in UTC. RFC 3339 text is used only at the API and in output. */
 export type Timestamp = number;
 
-/** A part of a list, in a stable order. */
-export type Page_of_Step = {
+/** A page of a list with a stable order. */
+export type StepPage = {
   "items": Array<Step>;
   "next"?: string | null;
 };
 
-/** One step of the journal. */
+/** A step of a run's journal: one effect, such as a model call or a tool call. */
 export type Step = {
   "number": number;
   "kind": StepKind;
@@ -408,8 +408,8 @@ export type Step = {
   "epoch": number;
   "message"?: Message | null;
   "result"?: ToolResult | null;
-  "started": Time;
-  "ended"?: Time | null;
+  "started": DateTime;
+  "ended"?: DateTime | null;
 };
 
 export type StepKind = "drain_input" | "model_call" | "tool_call" | "approval" | "spawn" | "await_child" | "sleep" | "compact" | "deliver" | "checkpoint" | "finish" | "note";
@@ -418,31 +418,31 @@ export type StepState = "planned" | "started" | "committed" | "failed" | "unknow
 
 export type EffectClass = "pure" | "idempotent" | "keyed" | "provable" | "transactional" | "opaque";
 
-/** A part of a list, in a stable order. */
-export type Page_of_Snapshot = {
-  "items": Array<Snapshot>;
+/** A page of a list with a stable order. */
+export type RunTransitionPage = {
+  "items": Array<RunTransition>;
   "next"?: string | null;
 };
 
-/** A change in the life of a run, with how it stood then. */
-export type Snapshot = {
+/** A state change of a run. */
+export type RunTransition = {
   "seq": number;
   "kind": string;
   "status": RunStatus;
   "attempt": number;
   "epoch": number;
-  "at": Time;
+  "at": DateTime;
   "error"?: string | null;
   "data"?: unknown;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Attempt = {
+/** A page of a list with a stable order. */
+export type AttemptPage = {
   "items": Array<Attempt>;
   "next"?: string | null;
 };
 
-/** One try of a run. */
+/** One attempt of one worker to execute a run. */
 export type Attempt = {
   "number": number;
   "strategy": Strategy;
@@ -452,8 +452,8 @@ export type Attempt = {
   "model"?: string | null;
   "execution": ExecutionId;
   "worker": WorkerId;
-  "started": Time;
-  "ended"?: Time | null;
+  "started": DateTime;
+  "ended"?: DateTime | null;
   "outcome"?: OutcomeCode | null;
   "detail"?: string | null;
 };
@@ -464,8 +464,8 @@ export type AttemptStatus = "pending" | "blocked" | "running" | "ok" | "error" |
 
 export type ExecutionId = string;
 
-/** What a read-only replay found. */
-export type Replay = {
+/** Result of a replay. */
+export type ReplayReport = {
   "consistent": boolean;
   "feeds": number;
   "events": number;
@@ -474,13 +474,13 @@ export type Replay = {
   "differences": Array<string>;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Delivery = {
+/** A page of a list with a stable order. */
+export type DeliveryPage = {
   "items": Array<Delivery>;
   "next"?: string | null;
 };
 
-/** A delivery as it stands. */
+/** One message to a channel. The server sends it until the channel accepts it or the delivery is given up. */
 export type Delivery = {
   "id": DeliveryId;
   "run": RunId;
@@ -489,55 +489,55 @@ export type Delivery = {
   "state": DeliveryState;
   "generation": number;
   "tries": number;
-  "next_at": Time;
-  "give_up_at": Time;
+  "next_at": DateTime;
+  "give_up_at": DateTime;
   "receipt"?: string | null;
   "last_error"?: string | null;
-  "created": Time;
-  "updated": Time;
+  "created": DateTime;
+  "updated": DateTime;
 };
 
 export type DeliveryId = string;
 
 export type DeliveryState = "pending" | "sending" | "delivered" | "failed" | "unknown" | "blocked" | "dismissed";
 
-/** What is different in a fork. */
-export type Fork = {
+/** Request to fork a run. `say` and `instead` exclude each other. */
+export type ForkRequest = {
   "step"?: number | null;
-  "say"?: Said | null;
-  "instead"?: Said | null;
+  "say"?: MessageInput | null;
+  "instead"?: MessageInput | null;
   "idempotency_key"?: string | null;
 };
 
-/** A fork that was made. */
-export type Forked = {
+/** Receipt of a fork. */
+export type ForkReceipt = {
   "task": TaskId;
   "run": RunId;
   "session": string;
   "deduped": boolean;
 };
 
-/** A run as somebody sees it who could say something to it. */
-export type Interaction = {
+/** Input state of a run: whether it accepts messages, and what it waits for. */
+export type RunInteraction = {
   "run": RunId;
-  "state": Interaction2;
+  "state": Interaction;
   "execution"?: ExecutionId | null;
   "approvals": Array<ApprovalId>;
   "pending": Array<PendingInput>;
 };
 
-export type Interaction2 = "working" | "waiting_for_input" | "closed";
+export type Interaction = "working" | "waiting_for_input" | "closed";
 
 export type ApprovalId = string;
 
-/** An agent to make. */
+/** An agent to create. */
 export type NewAgent = {
   "name": string;
   "title"?: string | null;
   "config"?: AgentConfig;
 };
 
-/** How an agent is configured. Keys that Provost does not know belong to whoever builds the agent. */
+/** Configuration of an agent. The server stores keys that it does not know and passes them to the program that builds the */
 export type AgentConfig = {
   "runner"?: string | null;
   "provider"?: string | null;
@@ -548,7 +548,7 @@ export type AgentConfig = {
   "queue"?: QueueOverride | null;
 } & Record<string, unknown>;
 
-/** What one layer says about waiting messages; the rest it leaves as it is. */
+/** Queue settings of one layer. `None` leaves a setting unchanged. */
 export type QueueOverride = {
   "mode"?: QueueMode | null;
   "cap"?: number | null;
@@ -558,7 +558,7 @@ export type QueueOverride = {
 
 export type DropPolicy = "old" | "new" | "summarize";
 
-/** An agent as it stands. */
+/** An agent. */
 export type Agent = {
   "name": string;
   "revision": number;
@@ -566,13 +566,13 @@ export type Agent = {
   "config": AgentConfig;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Agent = {
+/** A page of a list with a stable order. */
+export type AgentPage = {
   "items": Array<Agent>;
   "next"?: string | null;
 };
 
-/** What changes about an agent. Keys of `config` are merged; a key with `null` is removed. */
+/** A change of an agent. The keys of `config` are merged into the stored configuration; a `null` removes its key. */
 export type AgentChange = {
   "title"?: string | null;
   "config"?: Record<string, unknown>;
@@ -580,13 +580,13 @@ export type AgentChange = {
 
 export type ApprovalState = "pending" | "approved" | "denied" | "expired" | "cancelled" | "answered";
 
-/** A part of a list, in a stable order. */
-export type Page_of_Approval = {
+/** A page of a list with a stable order. */
+export type ApprovalPage = {
   "items": Array<Approval>;
   "next"?: string | null;
 };
 
-/** A question as it stands. */
+/** A request to a person to decide about one action of a run. */
 export type Approval = {
   "id": ApprovalId;
   "task": TaskId;
@@ -598,11 +598,11 @@ export type Approval = {
   "plan": unknown;
   "decision"?: unknown;
   "decided_by"?: string | null;
-  "decided"?: Time | null;
-  "expires": Time;
+  "decided"?: DateTime | null;
+  "expires": DateTime;
   "fallback": Fallback;
-  "created": Time;
-  "tally"?: Tally | null;
+  "created": DateTime;
+  "tally"?: VoteCount | null;
 };
 
 export type ApprovalKind = "start" | "tool" | "effect_unknown" | "question" | "budget_raise" | "plan";
@@ -617,7 +617,7 @@ export type ApprovalRequest = {
   "approvers"?: Approvers | null;
 };
 
-/** Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody. */
+/** Required approvers: `required` of those in `of`. */
 export type Approvers = {
   "required"?: number;
   "of"?: Array<string>;
@@ -626,8 +626,8 @@ export type Approvers = {
 
 export type Fallback = "deny" | "allowlist" | "full";
 
-/** How far several people, or certain ones, are with a question. */
-export type Tally = {
+/** Votes on an approval that needs several approvers or certain ones. */
+export type VoteCount = {
   "needed": number;
   "have": number;
   "of"?: Array<string>;
@@ -636,18 +636,18 @@ export type Tally = {
   "votes"?: Array<Vote>;
 };
 
-/** What one person said to a question that several decide. */
+/** The vote of one approver. */
 export type Vote = {
   "by": string;
   "decision": Decision;
-  "at": Time;
+  "at": DateTime;
 };
 
-/** Yes or no. */
+/** Decision about an approval. */
 export type Decision = "approve" | "deny" | "answer";
 
-/** An answer to a question. The first one counts; where several people decide, the first one of each. */
-export type Answer = {
+/** A decision about an approval. The first decision counts. If several approvers decide, the first decision of each counts. */
+export type DecisionRequest = {
   "decision": Decision;
   "text"?: string | null;
   "grant"?: Grant | null;
@@ -655,34 +655,34 @@ export type Answer = {
 
 export type Grant = "once" | "run" | "session" | "always";
 
-/** What an answer did. */
-export type Answered = {
+/** Result of a decision. */
+export type ApprovalReceipt = {
   "counts": boolean;
   "approval": Approval;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Grant = {
-  "items": Array<Grant2>;
+/** A page of a list with a stable order. */
+export type StandingApprovalPage = {
+  "items": Array<StandingApproval>;
   "next"?: string | null;
 };
 
-/** A yes that reaches further than one call. */
-export type Grant2 = {
+/** An approval that also covers later calls. */
+export type StandingApproval = {
   "scope": string;
   "call_key": string;
   "plan": unknown;
   "granted_by": string;
-  "created": Time;
+  "created": DateTime;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Session = {
+/** A page of a list with a stable order. */
+export type SessionPage = {
   "items": Array<Session>;
   "next"?: string | null;
 };
 
-/** A conversation as it stands. */
+/** A conversation that outlives a run. */
 export type Session = {
   "id": string;
   "key"?: string | null;
@@ -690,8 +690,8 @@ export type Session = {
   "queue"?: QueueOverride | null;
   "revision": number;
   "holder"?: RunId | null;
-  "created": Time;
-  "updated": Time;
+  "created": DateTime;
+  "updated": DateTime;
 };
 
 /** A session to create. */
@@ -700,13 +700,13 @@ export type NewSession = {
   "fresh"?: boolean;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_SessionMessage = {
+/** A page of a list with a stable order. */
+export type SessionMessagePage = {
   "items": Array<SessionMessage>;
   "next"?: string | null;
 };
 
-/** A message of a conversation. */
+/** A message of a session. */
 export type SessionMessage = {
   "entry": number;
   "id": MessageId;
@@ -716,14 +716,14 @@ export type SessionMessage = {
 
 export type MessageId = string;
 
-/** A part of a list, in a stable order. */
-export type Page_of_Class = {
-  "items": Array<Class>;
+/** A page of a list with a stable order. */
+export type ExecutionClassPage = {
+  "items": Array<ExecutionClass>;
   "next"?: string | null;
 };
 
-/** A scheduling class: runs that share a budget of concurrency. */
-export type Class = {
+/** A group of runs that share a concurrency limit and a circuit breaker. */
+export type ExecutionClass = {
   "key": string;
   "agent"?: string | null;
   "lane"?: string | null;
@@ -731,92 +731,92 @@ export type Class = {
   "desired": number;
   "running": number;
   "health": Health;
-  "probe_at"?: Time | null;
-  "updated": Time;
+  "probe_at"?: DateTime | null;
+  "updated": DateTime;
 };
 
 export type Health = "healthy" | "warning" | "degraded";
 
-/** How many runs of a class may work at once. */
-export type ClassTarget = {
+/** Concurrency limit of an execution class. */
+export type ConcurrencyLimit = {
   "desired": number;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Budget = {
+/** A page of a list with a stable order. */
+export type BudgetPage = {
   "items": Array<Budget>;
   "next"?: string | null;
 };
 
-/** A budget as it stands. */
+/** A spending limit and its current use. */
 export type Budget = {
   "scope": string;
   "cap": Money;
   "spent": Money;
   "reserved": Money;
-  "period"?: Period | null;
+  "period"?: BudgetPeriod | null;
 };
 
-/** After which time a budget starts anew, at midnight in UTC. */
-export type Period = "day" | "month";
+/** Period after which the spending of a budget is reset to zero. A period ends at midnight UTC. */
+export type BudgetPeriod = "day" | "month";
 
-/** A bound to set. */
+/** A spending limit to set. */
 export type BudgetChange = {
   "scope": string;
   "cap": Money;
-  "period"?: Period | null;
+  "period"?: BudgetPeriod | null;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Schedule = {
+/** A page of a list with a stable order. */
+export type SchedulePage = {
   "items": Array<Schedule>;
   "next"?: string | null;
 };
 
-/** A schedule as it stands. */
+/** A recurring task. */
 export type Schedule = {
   "id": string;
-  "timing": Timing;
+  "timing": ScheduleTiming;
   "zone": string;
   "task": NewTask;
   "catch_up": string;
-  "overlap": Overlap;
+  "overlap": OverlapPolicy;
   "jitter_ms": number;
   "active": boolean;
-  "next_at"?: Time | null;
-  "last_at"?: Time | null;
+  "next_at"?: DateTime | null;
+  "last_at"?: DateTime | null;
   "last_task"?: TaskId | null;
   "last_error"?: string | null;
 };
 
-/** When something is asked for. */
-export type Timing = {
+/** Times at which a schedule submits its task. */
+export type ScheduleTiming = {
   "cron": string;
 } | {
-  "at": Time;
+  "at": DateTime;
 } | {
   "every_ms": number;
 };
 
-/** What happens if the task of the time before has not ended. */
-export type Overlap = "allow" | "skip" | "queue" | "cancel_previous";
+/** Behaviour of a schedule whose previous task has not ended when the next one is due. */
+export type OverlapPolicy = "allow" | "skip" | "queue" | "cancel_previous";
 
-/** A schedule to make or to change. */
+/** A schedule to create or to replace. */
 export type ScheduleChange = {
-  "timing": Timing;
+  "timing": ScheduleTiming;
   "zone"?: string | null;
   "task": NewTask;
   "catch_up"?: string | null;
-  "overlap"?: Overlap;
+  "overlap"?: OverlapPolicy;
   "jitter_ms"?: number;
 };
 
-/** Whether a schedule is paused. */
-export type PauseSchedule = {
+/** Pauses or continues a schedule. */
+export type SchedulePause = {
   "paused": boolean;
 };
 
-/** The cause, the evidence and what to do. */
+/** The cause of a state, its evidence and the possible next steps. */
 export type Explanation = {
   "subject": string;
   "state": string;
@@ -827,63 +827,63 @@ export type Explanation = {
   "related": Array<string>;
 };
 
-/** Something that was seen. */
+/** An observed value. */
 export type Evidence = {
   "what": string;
   "value": string;
 };
 
-/** Something that can be done. */
+/** A step that can resolve the cause. */
 export type NextStep = {
   "command": string;
   "why": string;
 };
 
-/** A token to make. */
+/** An API token to create. */
 export type NewToken = {
   "name": string;
   "scopes": Array<Scope>;
   "namespaces": Array<string>;
-  "expires"?: Time | null;
+  "expires"?: DateTime | null;
 };
 
-/** One thing that a token may do. */
+/** Permission of an API token. */
 export type Scope = "read" | "write" | "approve" | "admin";
 
-/** A token that was made; its secret is shown this once. */
-export type TokenCreated = {
+/** A created API token and its secret. */
+export type CreatedToken = {
   "token": Token;
   "secret": string;
 };
 
-/** A token as it stands, without its secret. */
+/** An API token without its secret. */
 export type Token = {
   "id": string;
   "name": string;
   "scopes": Array<Scope>;
   "namespaces": Array<string>;
-  "created": Time;
-  "expires"?: Time | null;
-  "revoked"?: Time | null;
-  "last_used"?: Time | null;
+  "created": DateTime;
+  "expires"?: DateTime | null;
+  "revoked"?: DateTime | null;
+  "last_used"?: DateTime | null;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Token = {
+/** A page of a list with a stable order. */
+export type TokenPage = {
   "items": Array<Token>;
   "next"?: string | null;
 };
 
 export type TokenId = string;
 
-/** A part of a list, in a stable order. */
-export type Page_of_DeclaredTool = {
-  "items": Array<DeclaredTool>;
+/** A page of a list with a stable order. */
+export type ToolInfoPage = {
+  "items": Array<ToolInfo>;
   "next"?: string | null;
 };
 
-/** A declared tool. */
-export type DeclaredTool = {
+/** A tool that a manifest declares. */
+export type ToolInfo = {
   "name": string;
   "type": string;
   "description": string;
@@ -895,16 +895,16 @@ export type DeclaredTool = {
   "input_schema": unknown;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_AuditRecord = {
+/** A page of a list with a stable order. */
+export type AuditRecordPage = {
   "items": Array<AuditRecord>;
   "next"?: string | null;
 };
 
-/** A record of who did what. */
+/** An audit record. */
 export type AuditRecord = {
   "id": AuditId;
-  "at": Time;
+  "at": DateTime;
   "action": string;
   "outcome": string;
   "resource": string;
@@ -914,16 +914,16 @@ export type AuditRecord = {
 
 export type AuditId = string;
 
-/** A part of a list, in a stable order. */
-export type Page_of_UsageRecord = {
+/** A page of a list with a stable order. */
+export type UsageRecordPage = {
   "items": Array<UsageRecord>;
   "next"?: string | null;
 };
 
-/** A record of what was used. */
+/** A usage record. */
 export type UsageRecord = {
   "id": MeterId;
-  "at": Time;
+  "at": DateTime;
   "kind": string;
   "agent": string;
   "run"?: RunId | null;
@@ -932,13 +932,13 @@ export type UsageRecord = {
 
 export type MeterId = string;
 
-/** What the server can do now. */
+/** The capabilities of the server. */
 export type Capabilities = {
-  "generated_at": Time;
+  "generated_at": DateTime;
   "capabilities": Array<Capability>;
 };
 
-/** One thing that the server can do, or knows and cannot do. */
+/** A capability of the server. */
 export type Capability = {
   "id": string;
   "enabled": boolean;
@@ -946,7 +946,7 @@ export type Capability = {
   "source": string;
 };
 
-/** What came of one call. */
+/** The response to a call. */
 export type ToolResponse = {
   "tool_contract_version"?: string;
   "request_id"?: string;
@@ -959,24 +959,24 @@ export type ToolResponse = {
 
 export type ToolStatus = "ok" | "error" | "denied";
 
-/** What a call gave. */
+/** Output of a call. */
 export type ResponseOutput = {
   "result"?: string;
 };
 
-/** What a call took. */
+/** Usage of a call. */
 export type ResponseUsage = {
   "duration_ms"?: number;
   "attempt"?: number;
 };
 
-/** The trace that a call belongs to. */
+/** Trace ids of a call. */
 export type TraceIds = {
   "trace_id"?: string;
   "span_id"?: string;
 };
 
-/** Why a call did not work, in the words of the wire. */
+/** Error of a call, as sent. */
 export type ResponseError = {
   "code"?: string;
   "reason"?: string;
@@ -985,33 +985,33 @@ export type ResponseError = {
   "details"?: Record<string, unknown>;
 };
 
-/** Whose token it is. */
-export type Who = {
+/** Identity of the caller. */
+export type Identity = {
   "token"?: string | null;
   "name": string;
   "scopes": Array<Scope>;
   "namespaces": Array<string>;
 };
 
-/** What runs here. */
+/** Versions of a server. */
 export type Version = {
   "version": string;
   "api": string;
 };
 
-/** What waiting brought. Waiting out never stops a run. */
-export type Waited = {
+/** Result of waiting for a run. A timeout does not affect the run. */
+export type WaitResult = {
   "timed_out": boolean;
   "run": Run;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_RunEvent = {
+/** A page of a list with a stable order. */
+export type RunEventPage = {
   "items": Array<RunEvent>;
   "next"?: string | null;
 };
 
-/** A durable event of a run: numbered without a gap, never changed. */
+/** A durable event of a run. The events of a run are numbered without gaps and never change. */
 export type RunEvent = {
   "run": RunId;
   "seq": number;
@@ -1020,19 +1020,19 @@ export type RunEvent = {
   "agent"?: string | null;
   "call_id"?: string | null;
   "kind": string;
-  "at": Time;
+  "at": DateTime;
   "data"?: unknown;
   "message"?: Message | null;
   "result"?: ToolResult | null;
 };
 
-/** What is new about a task, for those who poll. */
+/** The state of a task and its new events, for clients that poll. */
 export type EventBatch = {
   "task_id": TaskId;
   "run_id"?: RunId | null;
   "task": Task;
   "run"?: Run | null;
-  "interaction"?: Interaction | null;
+  "interaction"?: RunInteraction | null;
   "logs": Array<LogEntry>;
   "run_events": Array<RunEvent>;
   "pending_inputs": Array<PendingInput>;
@@ -1041,502 +1041,502 @@ export type EventBatch = {
   "reset": boolean;
 };
 
-/** One line of a task's log. */
+/** A line of a task's log. */
 export type LogEntry = {
   "run": RunId;
-  "at": Time;
+  "at": DateTime;
   "stream": LogStream;
   "text": string;
 };
 
-/** Who speaks in a log. */
+/** Origin of a log entry. */
 export type LogStream = "user" | "assistant" | "tool" | "system";
 
-/** A part of a list, in a stable order. */
-export type Page_of_LogEntry = {
+/** A page of a list with a stable order. */
+export type LogEntryPage = {
   "items": Array<LogEntry>;
   "next"?: string | null;
 };
 
-/** A webhook to make. */
+/** A webhook to create. */
 export type NewWebhook = {
   "url": string;
   "kinds"?: Array<string>;
 };
 
-/** A webhook that was made; its secret is shown this once. */
-export type WebhookCreated = {
+/** A created webhook and its signing key. */
+export type CreatedWebhook = {
   "webhook": Webhook;
   "secret": string;
 };
 
-/** A webhook as it stands. */
+/** A webhook without its signing key. */
 export type Webhook = {
   "id": string;
   "url": string;
   "kinds": Array<string>;
-  "created": Time;
-  "disabled"?: Time | null;
+  "created": DateTime;
+  "disabled"?: DateTime | null;
 };
 
-/** A part of a list, in a stable order. */
-export type Page_of_Webhook = {
+/** A page of a list with a stable order. */
+export type WebhookPage = {
   "items": Array<Webhook>;
   "next"?: string | null;
 };
 
 export type WebhookId = string;
 
-/** A part of a list, in a stable order. */
-export type Page_of_WebhookPost = {
-  "items": Array<WebhookPost>;
+/** A page of a list with a stable order. */
+export type WebhookDeliveryPage = {
+  "items": Array<WebhookDelivery>;
   "next"?: string | null;
 };
 
-/** One message to a webhook. */
-export type WebhookPost = {
+/** One event that a webhook receives. */
+export type WebhookDelivery = {
   "id": string;
   "event": string;
   "state": string;
   "tries": number;
-  "next_at": Time;
+  "next_at": DateTime;
   "last_status"?: number | null;
   "last_error"?: string | null;
-  "created": Time;
+  "created": DateTime;
 };
 
 export type WebhookPostId = string;
 
-/** Whether a server is well. */
-export type Health2 = {
+/** Health of a server. */
+export type HealthReport = {
   "ok": boolean;
-  "checks"?: Array<Check>;
+  "checks"?: Array<HealthCheck>;
 };
 
-/** One thing that was looked at. */
-export type Check = {
+/** Result of one health check. */
+export type HealthCheck = {
   "name": string;
   "ok": boolean;
   "detail": string;
 };
 
-/** A word in a query: there or not. */
-export type Flag = "" | "true" | "1" | "false" | "0";
+/** Boolean query parameter. A parameter without a value is true. */
+export type VerboseFlag = "" | "true" | "1" | "false" | "0";
 
 /** Every operation of the API as a method. */
 export class Operations extends Connection {
-  /** Hand in a piece of work. */
-  submitTask(body: NewTask, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<Accepted> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<Accepted>;
+  /** Submit a task. */
+  submitTask(body: NewTask, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<TaskReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<TaskReceipt>;
   }
 
-  /** Tasks, newest first. */
-  listTasks(options: { "state"?: TaskState; "agent"?: string; "session"?: string; "label"?: string; "parent"?: TaskId; "archived"?: boolean; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Task> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks`, query: { "state": options["state"], "agent": options["agent"], "session": options["session"], "label": options["label"], "parent": options["parent"], "archived": options["archived"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Task>;
+  /** List tasks, newest first. */
+  listTasks(options: { "state"?: TaskState; "agent"?: string; "session"?: string; "label"?: string; "parent"?: TaskId; "archived"?: boolean; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<TaskPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks`, query: { "state": options["state"], "agent": options["agent"], "session": options["session"], "label": options["label"], "parent": options["parent"], "archived": options["archived"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<TaskPage>;
   }
 
-  /** A task as it stands. */
+  /** Get a task. */
   getTask(task: string, options: { signal?: AbortSignal } = {}): Promise<Task> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}`, signal: options.signal }) as Promise<Task>;
   }
 
-  /** Cancel a task and everything below it. */
-  cancelTask(task: string, options: { signal?: AbortSignal } = {}): Promise<Cancelled> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/cancel`, signal: options.signal }) as Promise<Cancelled>;
+  /** Cancel a task and its children. */
+  cancelTask(task: string, options: { signal?: AbortSignal } = {}): Promise<CancelReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/cancel`, signal: options.signal }) as Promise<CancelReceipt>;
   }
 
-  /** Put a task away that has ended or waits for a person. */
+  /** Archive a task that has ended or waits for a decision. */
   archiveTask(task: string, options: { signal?: AbortSignal } = {}): Promise<Task> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/archive`, signal: options.signal }) as Promise<Task>;
   }
 
-  /** Tell a new run once more what the last one was told. */
-  retryTask(task: string, options: { signal?: AbortSignal } = {}): Promise<Started> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/retry`, signal: options.signal }) as Promise<Started>;
+  /** Retry a task with a new run and the same messages. */
+  retryTask(task: string, options: { signal?: AbortSignal } = {}): Promise<RetryReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/retry`, signal: options.signal }) as Promise<RetryReceipt>;
   }
 
-  /** The runs of a task, newest first. */
-  listTaskRuns(task: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Run> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/runs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Run>;
+  /** List the runs of a task, newest first. */
+  listTaskRuns(task: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<RunPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/runs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<RunPage>;
   }
 
-  /** Say something to a task. */
-  sayToTask(task: string, body: NewInput, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<InputReceipt> {
+  /** Send a message to a task. */
+  sendTaskInput(task: string, body: NewInput, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<InputReceipt> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/inputs`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<InputReceipt>;
   }
 
-  /** What was said to a task and nobody has read yet. */
-  listTaskInputs(task: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_PendingInput> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/inputs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_PendingInput>;
+  /** List the messages of a task that no run has read yet. */
+  listTaskInputs(task: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<PendingInputPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/inputs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<PendingInputPage>;
   }
 
-  /** Runs, newest first. */
-  listRuns(options: { "status"?: RunStatus; "phase"?: RunPhase; "task"?: TaskId; "session"?: string; "agent"?: string; "parent"?: RunId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Run> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs`, query: { "status": options["status"], "phase": options["phase"], "task": options["task"], "session": options["session"], "agent": options["agent"], "parent": options["parent"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Run>;
+  /** List runs, newest first. */
+  listRuns(options: { "status"?: RunStatus; "phase"?: RunPhase; "task"?: TaskId; "session"?: string; "agent"?: string; "parent"?: RunId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<RunPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs`, query: { "status": options["status"], "phase": options["phase"], "task": options["task"], "session": options["session"], "agent": options["agent"], "parent": options["parent"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<RunPage>;
   }
 
-  /** A run as it stands. */
+  /** Get a run. */
   getRun(run: string, options: { signal?: AbortSignal } = {}): Promise<Run> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}`, signal: options.signal }) as Promise<Run>;
   }
 
-  /** The steps of a run, in order. */
-  listSteps(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Step> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/steps`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Step>;
+  /** List the journal steps of a run, oldest first. */
+  listRunSteps(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<StepPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/steps`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<StepPage>;
   }
 
-  /** The changes of a run's life, in order. */
-  listSnapshots(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Snapshot> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/snapshots`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Snapshot>;
+  /** List the state changes of a run, oldest first. */
+  listRunTransitions(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<RunTransitionPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/snapshots`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<RunTransitionPage>;
   }
 
-  /** The tries of a run, in order. */
-  listAttempts(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Attempt> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/attempts`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Attempt>;
+  /** List the attempts of a run, oldest first. */
+  listRunAttempts(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<AttemptPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/attempts`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<AttemptPage>;
   }
 
-  /** Fold a run again from what is stored and compare; nothing is changed. */
-  replayRun(run: string, options: { signal?: AbortSignal } = {}): Promise<Replay> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/replay`, signal: options.signal }) as Promise<Replay>;
+  /** Replay a run from its journal and compare the results, without effects. */
+  replayRun(run: string, options: { signal?: AbortSignal } = {}): Promise<ReplayReport> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/replay`, signal: options.signal }) as Promise<ReplayReport>;
   }
 
-  /** What became of sending a run's answer out. */
-  listRunDeliveries(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Delivery> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/deliveries`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Delivery>;
+  /** List the deliveries of a run's answer. */
+  listRunDeliveries(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<DeliveryPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/deliveries`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<DeliveryPage>;
   }
 
-  /** Cancel a run and every run below it. */
-  cancelRun(run: string, options: { signal?: AbortSignal } = {}): Promise<Cancelled> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/cancel`, signal: options.signal }) as Promise<Cancelled>;
+  /** Cancel a run and its children. */
+  cancelRun(run: string, options: { signal?: AbortSignal } = {}): Promise<CancelReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/cancel`, signal: options.signal }) as Promise<CancelReceipt>;
   }
 
-  /** Let a run go on that waits for an operator. */
+  /** Resume a run that waits for an operator. */
   resumeRun(run: string, options: { signal?: AbortSignal } = {}): Promise<Run> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/resume`, signal: options.signal }) as Promise<Run>;
   }
 
-  /** Make a new run that shares the first steps of this one. */
-  forkRun(run: string, body: Fork, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<Forked> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/fork`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<Forked>;
+  /** Fork a run: create a run that shares its first steps. */
+  forkRun(run: string, body: ForkRequest, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<ForkReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/fork`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<ForkReceipt>;
   }
 
-  /** Say something to a run; if it has ended, to its task. */
-  sayToRun(run: string, body: NewInput, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<InputReceipt> {
+  /** Send a message to a run, or to its task if the run has ended. */
+  sendRunInput(run: string, body: NewInput, options: { idempotencyKey?: string; signal?: AbortSignal } = {}): Promise<InputReceipt> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/inputs`, headers: { "Idempotency-Key": options.idempotencyKey }, body, signal: options.signal }) as Promise<InputReceipt>;
   }
 
-  /** What was said to a run and it has not read yet. */
-  listRunInputs(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_PendingInput> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/inputs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_PendingInput>;
+  /** List the messages that a run has not read yet. */
+  listRunInputs(run: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<PendingInputPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/inputs`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<PendingInputPage>;
   }
 
-  /** Take a message back that nobody has read yet. */
-  async withdrawInput(run: string, input: string, options: { signal?: AbortSignal } = {}): Promise<void> {
+  /** Delete a message that the run has not read yet. */
+  async deleteRunInput(run: string, input: string, options: { signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/inputs/${part(input)}`, signal: options.signal });
   }
 
-  /** What can be said to a run now. */
-  getInteraction(run: string, options: { signal?: AbortSignal } = {}): Promise<Interaction> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/interaction`, signal: options.signal }) as Promise<Interaction>;
+  /** Get the input state of a run. */
+  getRunInteraction(run: string, options: { signal?: AbortSignal } = {}): Promise<RunInteraction> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/interaction`, signal: options.signal }) as Promise<RunInteraction>;
   }
 
-  /** Make an agent. */
+  /** Create an agent. */
   createAgent(body: NewAgent, options: { signal?: AbortSignal } = {}): Promise<Agent> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/agents`, body, signal: options.signal }) as Promise<Agent>;
   }
 
-  /** Agents, by name. */
-  listAgents(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Agent> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Agent>;
+  /** List agents by name. */
+  listAgents(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<AgentPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<AgentPage>;
   }
 
-  /** An agent as it stands; its ETag is its revision. */
+  /** Get an agent. The ETag of the response is its revision. */
   getAgent(agent: string, options: { signal?: AbortSignal } = {}): Promise<Agent> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}`, signal: options.signal }) as Promise<Agent>;
   }
 
-  /** Change an agent; runs that were accepted before keep what they had. */
+  /** Update an agent. Runs that were accepted before are not affected. */
   updateAgent(agent: string, body: AgentChange, options: { ifMatch?: string; signal?: AbortSignal } = {}): Promise<Agent> {
     return this.call({ method: "PATCH", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}`, headers: { "If-Match": options.ifMatch }, body, signal: options.signal }) as Promise<Agent>;
   }
 
-  /** Remove an agent; its tasks stay. */
+  /** Delete an agent. Its tasks are not affected. */
   async deleteAgent(agent: string, options: { signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}`, signal: options.signal });
   }
 
-  /** What a new agent of this name is configured with. */
-  getDefaultConfig(agent: string, options: { signal?: AbortSignal } = {}): Promise<AgentConfig> {
+  /** Get the default configuration of an agent with this name. */
+  getAgentDefaultConfig(agent: string, options: { signal?: AbortSignal } = {}): Promise<AgentConfig> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/agents/${part(agent)}/default-config`, signal: options.signal }) as Promise<AgentConfig>;
   }
 
-  /** Questions that wait for a person, newest first. */
-  listApprovals(options: { "state"?: ApprovalState; "all"?: boolean; "run"?: RunId; "task"?: TaskId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Approval> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/approvals`, query: { "state": options["state"], "all": options["all"], "run": options["run"], "task": options["task"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Approval>;
+  /** List approvals, newest first. Without a filter, only pending ones. */
+  listApprovals(options: { "state"?: ApprovalState; "all"?: boolean; "run"?: RunId; "task"?: TaskId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<ApprovalPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/approvals`, query: { "state": options["state"], "all": options["all"], "run": options["run"], "task": options["task"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<ApprovalPage>;
   }
 
-  /** A question as it stands. */
+  /** Get an approval. */
   getApproval(approval: string, options: { signal?: AbortSignal } = {}): Promise<Approval> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/approvals/${part(approval)}`, signal: options.signal }) as Promise<Approval>;
   }
 
-  /** Answer a question; the first answer counts. */
-  answerApproval(approval: string, body: Answer, options: { signal?: AbortSignal } = {}): Promise<Answered> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/approvals/${part(approval)}/answer`, body, signal: options.signal }) as Promise<Answered>;
+  /** Decide about an approval. The first decision counts. */
+  decideApproval(approval: string, body: DecisionRequest, options: { signal?: AbortSignal } = {}): Promise<ApprovalReceipt> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/approvals/${part(approval)}/answer`, body, signal: options.signal }) as Promise<ApprovalReceipt>;
   }
 
-  /** What was approved beyond single calls. */
-  listGrants(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Grant> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/grants`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Grant>;
+  /** List standing approvals. */
+  listStandingApprovals(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<StandingApprovalPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/grants`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<StandingApprovalPage>;
   }
 
-  /** Take a grant back: the next such call asks again. */
-  async revokeGrant(options: { "scope"?: string; "call_key"?: string; signal?: AbortSignal } = {}): Promise<void> {
+  /** Revoke a standing approval. The next such call needs an approval again. */
+  async revokeStandingApproval(options: { "scope"?: string; "call_key"?: string; signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/grants`, query: { "scope": options["scope"], "call_key": options["call_key"] }, signal: options.signal });
   }
 
-  /** Answers on their way out, newest first. */
-  listDeliveries(options: { "state"?: DeliveryState; "run"?: RunId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Delivery> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/deliveries`, query: { "state": options["state"], "run": options["run"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Delivery>;
+  /** List deliveries, newest first. */
+  listDeliveries(options: { "state"?: DeliveryState; "run"?: RunId; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<DeliveryPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/deliveries`, query: { "state": options["state"], "run": options["run"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<DeliveryPage>;
   }
 
-  /** An answer on its way out, as it stands. */
+  /** Get a delivery. */
   getDelivery(delivery: string, options: { signal?: AbortSignal } = {}): Promise<Delivery> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/deliveries/${part(delivery)}`, signal: options.signal }) as Promise<Delivery>;
   }
 
-  /** Send an answer again; if it had arrived after all, it arrives twice. */
+  /** Send a delivery again. If the channel had received it, it receives it twice. */
   retryDelivery(delivery: string, options: { signal?: AbortSignal } = {}): Promise<Delivery> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/deliveries/${part(delivery)}/retry`, signal: options.signal }) as Promise<Delivery>;
   }
 
-  /** Put an answer away that has not arrived. */
+  /** Dismiss a delivery, so that it is not sent. */
   dismissDelivery(delivery: string, options: { signal?: AbortSignal } = {}): Promise<Delivery> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/deliveries/${part(delivery)}/dismiss`, signal: options.signal }) as Promise<Delivery>;
   }
 
-  /** Sessions by id, the last first. */
-  listSessions(options: { "agent"?: string; "key"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Session> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions`, query: { "agent": options["agent"], "key": options["key"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Session>;
+  /** List sessions by id, in descending order. */
+  listSessions(options: { "agent"?: string; "key"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<SessionPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions`, query: { "agent": options["agent"], "key": options["key"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<SessionPage>;
   }
 
-  /** Create a session, or find the one that has the key. */
+  /** Create a session, or return the session that has the key. */
   createSession(body: NewSession, options: { signal?: AbortSignal } = {}): Promise<Session> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/sessions`, body, signal: options.signal }) as Promise<Session>;
   }
 
-  /** A session as it stands. */
+  /** Get a session. */
   getSession(session: string, options: { signal?: AbortSignal } = {}): Promise<Session> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions/${part(session)}`, signal: options.signal }) as Promise<Session>;
   }
 
-  /** What was said in a session, in order. */
-  listMessages(session: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_SessionMessage> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions/${part(session)}/messages`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_SessionMessage>;
+  /** List the messages of a session, oldest first. */
+  listSessionMessages(session: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<SessionMessagePage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions/${part(session)}/messages`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<SessionMessagePage>;
   }
 
-  /** Set how messages wait in a session, as far as it differs from its agent. */
+  /** Set the differences of a session's input queue from that of its agent. */
   setSessionQueue(session: string, body: QueueOverride, options: { signal?: AbortSignal } = {}): Promise<Session> {
     return this.call({ method: "PUT", path: `/v1/namespaces/${part(this.namespace)}/sessions/${part(session)}/queue`, body, signal: options.signal }) as Promise<Session>;
   }
 
-  /** Scheduling classes, by key. */
-  listClasses(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Class> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/classes`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Class>;
+  /** List execution classes by key. */
+  listExecutionClasses(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<ExecutionClassPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/classes`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<ExecutionClassPage>;
   }
 
-  /** Set how many runs of a class may work at once; zero pauses it. */
-  setClassTarget(class_: string, body: ClassTarget, options: { signal?: AbortSignal } = {}): Promise<Class> {
-    return this.call({ method: "PUT", path: `/v1/namespaces/${part(this.namespace)}/classes/${part(class_)}/target`, body, signal: options.signal }) as Promise<Class>;
+  /** Set the concurrency limit of an execution class. Zero pauses the class. */
+  setConcurrencyLimit(class_: string, body: ConcurrencyLimit, options: { signal?: AbortSignal } = {}): Promise<ExecutionClass> {
+    return this.call({ method: "PUT", path: `/v1/namespaces/${part(this.namespace)}/classes/${part(class_)}/target`, body, signal: options.signal }) as Promise<ExecutionClass>;
   }
 
-  /** Budgets, by scope. */
-  listBudgets(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Budget> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/budgets`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Budget>;
+  /** List budgets by scope. */
+  listBudgets(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<BudgetPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/budgets`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<BudgetPage>;
   }
 
-  /** Bound what may be spent; what was spent before stays counted. */
+  /** Set a spending limit. Amounts that were spent before still count. */
   setBudget(body: BudgetChange, options: { signal?: AbortSignal } = {}): Promise<Budget> {
     return this.call({ method: "PUT", path: `/v1/namespaces/${part(this.namespace)}/budgets`, body, signal: options.signal }) as Promise<Budget>;
   }
 
-  /** Take a bound away. */
+  /** Remove a spending limit. */
   async removeBudget(options: { "scope"?: string; signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/budgets`, query: { "scope": options["scope"] }, signal: options.signal });
   }
 
-  /** Schedules, by id. */
-  listSchedules(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Schedule> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/schedules`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Schedule>;
+  /** List schedules by id. */
+  listSchedules(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<SchedulePage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/schedules`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<SchedulePage>;
   }
 
-  /** A schedule as it stands. */
+  /** Get a schedule. */
   getSchedule(schedule: string, options: { signal?: AbortSignal } = {}): Promise<Schedule> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/schedules/${part(schedule)}`, signal: options.signal }) as Promise<Schedule>;
   }
 
-  /** Make a schedule, or change one. */
+  /** Create or replace a schedule. */
   putSchedule(schedule: string, body: ScheduleChange, options: { signal?: AbortSignal } = {}): Promise<Schedule> {
     return this.call({ method: "PUT", path: `/v1/namespaces/${part(this.namespace)}/schedules/${part(schedule)}`, body, signal: options.signal }) as Promise<Schedule>;
   }
 
-  /** Remove a schedule; tasks that it asked for go on. */
+  /** Delete a schedule. Tasks that it submitted continue. */
   async deleteSchedule(schedule: string, options: { signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/schedules/${part(schedule)}`, signal: options.signal });
   }
 
-  /** Pause a schedule, or let it go on. */
-  pauseSchedule(schedule: string, body: PauseSchedule, options: { signal?: AbortSignal } = {}): Promise<Schedule> {
+  /** Pause or continue a schedule. */
+  pauseSchedule(schedule: string, body: SchedulePause, options: { signal?: AbortSignal } = {}): Promise<Schedule> {
     return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/schedules/${part(schedule)}/pause`, body, signal: options.signal }) as Promise<Schedule>;
   }
 
-  /** Why a run, a task, a question, a session or a delivery stands where it stands. */
+  /** Explain why a run, task, approval, session or delivery waits or failed. */
   explain(id: string, options: { signal?: AbortSignal } = {}): Promise<Explanation> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/explain/${part(id)}`, signal: options.signal }) as Promise<Explanation>;
   }
 
-  /** Make a token; its secret is shown this once. */
-  createToken(body: NewToken, options: { signal?: AbortSignal } = {}): Promise<TokenCreated> {
-    return this.call({ method: "POST", path: `/v1/tokens`, body, signal: options.signal }) as Promise<TokenCreated>;
+  /** Create an API token. Only this response contains its secret. */
+  createToken(body: NewToken, options: { signal?: AbortSignal } = {}): Promise<CreatedToken> {
+    return this.call({ method: "POST", path: `/v1/tokens`, body, signal: options.signal }) as Promise<CreatedToken>;
   }
 
-  /** Tokens, oldest first. */
-  listTokens(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Token> {
-    return this.call({ method: "GET", path: `/v1/tokens`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Token>;
+  /** List API tokens, oldest first. */
+  listTokens(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<TokenPage> {
+    return this.call({ method: "GET", path: `/v1/tokens`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<TokenPage>;
   }
 
-  /** Take a token back. */
+  /** Revoke an API token. */
   revokeToken(token: string, options: { signal?: AbortSignal } = {}): Promise<Token> {
     return this.call({ method: "DELETE", path: `/v1/tokens/${part(token)}`, signal: options.signal }) as Promise<Token>;
   }
 
-  /** Declared tools. */
-  listTools(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_DeclaredTool> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tools`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_DeclaredTool>;
+  /** List declared tools by name. */
+  listTools(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<ToolInfoPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tools`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<ToolInfoPage>;
   }
 
-  /** Who did what, newest first. */
-  listAudit(options: { "run"?: RunId; "resource"?: string; "outcome"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_AuditRecord> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/audit`, query: { "run": options["run"], "resource": options["resource"], "outcome": options["outcome"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_AuditRecord>;
+  /** List audit records, newest first. */
+  listAuditRecords(options: { "run"?: RunId; "resource"?: string; "outcome"?: string; "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<AuditRecordPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/audit`, query: { "run": options["run"], "resource": options["resource"], "outcome": options["outcome"], "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<AuditRecordPage>;
   }
 
-  /** What was used, newest first. */
-  listUsage(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_UsageRecord> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/usage`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_UsageRecord>;
+  /** List usage records, newest first. */
+  listUsageRecords(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<UsageRecordPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/usage`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<UsageRecordPage>;
   }
 
-  /** What the server can do. */
+  /** Get the capabilities of the server. */
   getCapabilities(options: { signal?: AbortSignal } = {}): Promise<Capabilities> {
     return this.call({ method: "GET", path: `/v1/capabilities`, signal: options.signal }) as Promise<Capabilities>;
   }
 
-  /** Hand in the answer of a tool that comes later; the header X-Tool-Callback-Token is that of the request. */
-  async deliverToolAnswer(request: string, body: ToolResponse, options: { signal?: AbortSignal } = {}): Promise<void> {
+  /** Submit the result of an asynchronous tool call. The header X-Tool-Callback-Token must contain the callback token of the request. */
+  async completeToolCall(request: string, body: ToolResponse, options: { signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "POST", path: `/v1/tool-callbacks/${part(request)}`, body, signal: options.signal });
   }
 
-  /** Whose token this is. */
-  whoami(options: { signal?: AbortSignal } = {}): Promise<Who> {
-    return this.call({ method: "GET", path: `/v1/whoami`, signal: options.signal }) as Promise<Who>;
+  /** Get the identity of the caller. */
+  getIdentity(options: { signal?: AbortSignal } = {}): Promise<Identity> {
+    return this.call({ method: "GET", path: `/v1/whoami`, signal: options.signal }) as Promise<Identity>;
   }
 
-  /** What runs here. */
+  /** Get the versions of the server. */
   getVersion(options: { signal?: AbortSignal } = {}): Promise<Version> {
     return this.call({ method: "GET", path: `/v1/version`, signal: options.signal }) as Promise<Version>;
   }
 
-  /** What happens in a run, until it ends. */
+  /** Stream the events of a run until it ends. */
   streamRun(run: string, options: { "after"?: string; "deltas"?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<StreamItem> {
     return this.stream({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/stream`, query: { "after": options["after"], "deltas": options["deltas"] }, signal: options.signal });
   }
 
-  /** What happens in all runs of a task. */
+  /** Stream the events of all runs of a task. */
   streamTask(task: string, options: { "after"?: string; "deltas"?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<StreamItem> {
     return this.stream({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/stream`, query: { "after": options["after"], "deltas": options["deltas"] }, signal: options.signal });
   }
 
-  /** What happens in all runs of a session. */
+  /** Stream the events of all runs of a session. */
   streamSession(session: string, options: { "after"?: string; "deltas"?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<StreamItem> {
     return this.stream({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/sessions/${part(session)}/stream`, query: { "after": options["after"], "deltas": options["deltas"] }, signal: options.signal });
   }
 
-  /** What happens in the whole namespace. */
+  /** Stream the events of all runs of the namespace. */
   streamNamespace(options: { "after"?: string; "deltas"?: boolean; signal?: AbortSignal } = {}): AsyncGenerator<StreamItem> {
     return this.stream({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/stream`, query: { "after": options["after"], "deltas": options["deltas"] }, signal: options.signal });
   }
 
-  /** Wait until a run has ended, for a while. */
-  waitForRun(run: string, options: { "timeout_ms"?: number; signal?: AbortSignal } = {}): Promise<Waited> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/wait`, query: { "timeout_ms": options["timeout_ms"] }, signal: options.signal }) as Promise<Waited>;
+  /** Wait until a run ends or the timeout elapses. */
+  waitForRun(run: string, options: { "timeout_ms"?: number; signal?: AbortSignal } = {}): Promise<WaitResult> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/wait`, query: { "timeout_ms": options["timeout_ms"] }, signal: options.signal }) as Promise<WaitResult>;
   }
 
-  /** Wait until the run that answers for a task has ended, for a while. */
-  waitForTask(task: string, options: { "timeout_ms"?: number; signal?: AbortSignal } = {}): Promise<Waited> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/wait`, query: { "timeout_ms": options["timeout_ms"] }, signal: options.signal }) as Promise<Waited>;
+  /** Wait until the current run of a task ends or the timeout elapses. */
+  waitForTask(task: string, options: { "timeout_ms"?: number; signal?: AbortSignal } = {}): Promise<WaitResult> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/wait`, query: { "timeout_ms": options["timeout_ms"] }, signal: options.signal }) as Promise<WaitResult>;
   }
 
-  /** The durable events of a run, oldest first. */
-  listRunEvents(run: string, options: { "after"?: string; "limit"?: number; signal?: AbortSignal } = {}): Promise<Page_of_RunEvent> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/events`, query: { "after": options["after"], "limit": options["limit"] }, signal: options.signal }) as Promise<Page_of_RunEvent>;
+  /** List the durable events of a run, oldest first. */
+  listRunEvents(run: string, options: { "after"?: string; "limit"?: number; signal?: AbortSignal } = {}): Promise<RunEventPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/runs/${part(run)}/events`, query: { "after": options["after"], "limit": options["limit"] }, signal: options.signal }) as Promise<RunEventPage>;
   }
 
-  /** What is new about a task, for those who poll. */
+  /** Get the state and the new events of a task, for clients that poll. */
   getTaskEvents(task: string, options: { "after"?: string; "limit"?: number; signal?: AbortSignal } = {}): Promise<EventBatch> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/events`, query: { "after": options["after"], "limit": options["limit"] }, signal: options.signal }) as Promise<EventBatch>;
   }
 
-  /** What was said in a task, oldest first. */
-  listTaskLogs(task: string, options: { "after"?: string; "limit"?: number; signal?: AbortSignal } = {}): Promise<Page_of_LogEntry> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/logs`, query: { "after": options["after"], "limit": options["limit"] }, signal: options.signal }) as Promise<Page_of_LogEntry>;
+  /** List the log entries of a task, oldest first. */
+  listTaskLogs(task: string, options: { "after"?: string; "limit"?: number; signal?: AbortSignal } = {}): Promise<LogEntryPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/tasks/${part(task)}/logs`, query: { "after": options["after"], "limit": options["limit"] }, signal: options.signal }) as Promise<LogEntryPage>;
   }
 
-  /** Have an address told of what happens; its secret is shown this once. */
-  createWebhook(body: NewWebhook, options: { signal?: AbortSignal } = {}): Promise<WebhookCreated> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/webhooks`, body, signal: options.signal }) as Promise<WebhookCreated>;
+  /** Create a webhook. Only this response contains its signing key. */
+  createWebhook(body: NewWebhook, options: { signal?: AbortSignal } = {}): Promise<CreatedWebhook> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/webhooks`, body, signal: options.signal }) as Promise<CreatedWebhook>;
   }
 
-  /** Webhooks, oldest first. */
-  listWebhooks(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_Webhook> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/webhooks`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_Webhook>;
+  /** List webhooks, oldest first. */
+  listWebhooks(options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<WebhookPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/webhooks`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<WebhookPage>;
   }
 
-  /** A webhook. */
+  /** Get a webhook. */
   getWebhook(webhook: string, options: { signal?: AbortSignal } = {}): Promise<Webhook> {
     return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}`, signal: options.signal }) as Promise<Webhook>;
   }
 
-  /** Remove a webhook and what it was to be told. */
+  /** Delete a webhook and its pending deliveries. */
   async deleteWebhook(webhook: string, options: { signal?: AbortSignal } = {}): Promise<void> {
     await this.call({ method: "DELETE", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}`, signal: options.signal });
   }
 
-  /** What a webhook was told, newest first. */
-  listWebhookPosts(webhook: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<Page_of_WebhookPost> {
-    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}/posts`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<Page_of_WebhookPost>;
+  /** List the deliveries of a webhook, newest first. */
+  listWebhookDeliveries(webhook: string, options: { "limit"?: number; "cursor"?: string; signal?: AbortSignal } = {}): Promise<WebhookDeliveryPage> {
+    return this.call({ method: "GET", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}/posts`, query: { "limit": options["limit"], "cursor": options["cursor"] }, signal: options.signal }) as Promise<WebhookDeliveryPage>;
   }
 
-  /** Tell a webhook once more. */
-  resendWebhookPost(webhook: string, post: string, options: { signal?: AbortSignal } = {}): Promise<WebhookPost> {
-    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}/posts/${part(post)}/resend`, signal: options.signal }) as Promise<WebhookPost>;
+  /** Send a delivery of a webhook again. */
+  resendWebhookDelivery(webhook: string, post: string, options: { signal?: AbortSignal } = {}): Promise<WebhookDelivery> {
+    return this.call({ method: "POST", path: `/v1/namespaces/${part(this.namespace)}/webhooks/${part(webhook)}/posts/${part(post)}/resend`, signal: options.signal }) as Promise<WebhookDelivery>;
   }
 
-  /** Whether the process is alive. */
-  getHealth(options: { signal?: AbortSignal } = {}): Promise<Health2> {
-    return this.call({ method: "GET", path: `/healthz`, signal: options.signal }) as Promise<Health2>;
+  /** Check whether the server process responds. */
+  getHealth(options: { signal?: AbortSignal } = {}): Promise<HealthReport> {
+    return this.call({ method: "GET", path: `/healthz`, signal: options.signal }) as Promise<HealthReport>;
   }
 
-  /** Whether work can be taken in. */
-  getReadiness(options: { "verbose"?: Flag; signal?: AbortSignal } = {}): Promise<Health2> {
-    return this.call({ method: "GET", path: `/readyz`, query: { "verbose": options["verbose"] }, signal: options.signal }) as Promise<Health2>;
+  /** Check whether the server can accept work. */
+  getReadiness(options: { "verbose"?: VerboseFlag; signal?: AbortSignal } = {}): Promise<HealthReport> {
+    return this.call({ method: "GET", path: `/readyz`, query: { "verbose": options["verbose"] }, signal: options.signal }) as Promise<HealthReport>;
   }
 
-  /** Numbers for Prometheus. */
+  /** Get the metrics in the text format of Prometheus. */
   getMetrics(options: { signal?: AbortSignal } = {}): Promise<string> {
     return this.text({ method: "GET", path: `/metrics`, signal: options.signal });
   }
 
-  /** This document. */
-  getOpenApi(options: { signal?: AbortSignal } = {}): Promise<{
+  /** Get the OpenAPI document. */
+  getOpenApiDocument(options: { signal?: AbortSignal } = {}): Promise<{
   "openapi": string;
   "paths": Record<string, unknown>;
 }> {
@@ -1546,8 +1546,8 @@ export class Operations extends Connection {
 }>;
   }
 
-  /** A page to read and try this. */
-  getDocs(options: { signal?: AbortSignal } = {}): Promise<string> {
+  /** Get the HTML page with this documentation. */
+  getDocumentation(options: { signal?: AbortSignal } = {}): Promise<string> {
     return this.text({ method: "GET", path: `/docs`, signal: options.signal });
   }
 }

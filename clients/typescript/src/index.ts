@@ -1,9 +1,9 @@
 /**
- * The run API of Provost: hand in work, watch it, steer it, answer its questions.
+ * Client for the HTTP API of Provost: submit tasks, stream events, steer runs and decide about approvals.
  *
- *     const client = new Client();           // PROVOST_SERVER and PROVOST_TOKEN say where and who
- *     const accepted = await client.submitTask({ message: "What is 6 * 7?" });
- *     for await (const item of client.streamRun(accepted.run)) {
+ *     const client = new Client();           // reads PROVOST_SERVER and PROVOST_TOKEN
+ *     const receipt = await client.submitTask({ message: "What is 6 * 7?" });
+ *     for await (const item of client.streamRun(receipt.run)) {
  *       if (item.kind === "delta" && item.data.type === "text_delta") process.stdout.write(item.data.text);
  *     }
  */

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use provost_core::{Env, Limits, ToolResult};
-use provost_model::{ChatModel, Settings};
+use provost_model::{ChatModel, ModelSettings};
 use provost_session::SessionStore;
 use provost_session::shared_state::StateStore;
 use provost_tool::{Guard, Tool, Toolset};
@@ -16,15 +16,14 @@ use provost_tool::{Guard, Tool, Toolset};
 use crate::agent::builder::AgentBuilder;
 use crate::agent::output::OutputSpec;
 use crate::approval::ApprovalMode;
-use crate::context::ContextStrategy;
+use crate::context::ContextConfig;
 use crate::control::UserInput;
 use crate::hook::Hook;
 use crate::instructions::Instructions;
+use crate::on_limit::OnLimit;
 use crate::outcome::SuspendedRun;
-use crate::run::OnLimit;
 use crate::run::{Run, RunInput};
-use crate::run_builder::limit::AskLimit;
-use crate::run_builder::{Restored, RunBuilder, RunSource};
+use crate::run_builder::{RestoredRun, RunBuilder, RunSource};
 use crate::subagent::{AgentPathSegment, Collaborators};
 use crate::team::TeamState;
 
@@ -47,10 +46,9 @@ pub(crate) struct AgentDefinition {
     pub(crate) toolsets: Vec<Arc<dyn Toolset>>,
     pub(crate) guard: Guard,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ModelSettings,
     pub(crate) limits: Limits,
-    pub(crate) at_limit: OnLimit,
-    pub(crate) ask_limit: Option<AskLimit>,
+    pub(crate) on_limit: OnLimit,
     pub(crate) parallel_tools: usize,
     pub(crate) execute_tools: bool,
     /// The approval mode. `None` means the mode of the parent run.
@@ -64,16 +62,6 @@ pub(crate) struct AgentDefinition {
     pub(crate) session_store: Option<Arc<dyn SessionStore>>,
     pub(crate) state_store: Option<Arc<dyn StateStore>>,
     pub(crate) env: Env,
-}
-
-/// How an agent fits its conversations into the context window of the model.
-#[derive(Clone)]
-pub(crate) struct ContextConfig {
-    pub(crate) strategy: Arc<dyn ContextStrategy>,
-    /// Maximum tokens of a request. `None` means the model's context window minus `reserve`.
-    pub(crate) tokens_max: Option<u64>,
-    /// Tokens reserved for the response.
-    pub(crate) reserve: u64,
 }
 
 impl Agent {
@@ -129,7 +117,10 @@ impl<O: Send + 'static> Agent<O> {
 
     /// Prepares a run that continues with the results of tool calls that were left to the caller. It needs the
     /// session that contains the calls.
-    pub fn continue_with(&self, results: impl IntoIterator<Item = ToolResult>) -> RunBuilder<O> {
+    pub fn submit_tool_results(
+        &self,
+        results: impl IntoIterator<Item = ToolResult>,
+    ) -> RunBuilder<O> {
         RunBuilder::new(
             self,
             RunSource::New(RunInput::ToolResults { results: results.into_iter().collect() }),
@@ -138,7 +129,7 @@ impl<O: Send + 'static> Agent<O> {
 
     /// Prepares a run that continues a conversation without a new message, for example after a failure in a later
     /// turn or after a limit. It needs a session or a history.
-    pub fn proceed(&self) -> RunBuilder<O> {
+    pub fn continue_conversation(&self) -> RunBuilder<O> {
         RunBuilder::new(self, RunSource::New(RunInput::Continue))
     }
 
@@ -150,7 +141,7 @@ impl<O: Send + 'static> Agent<O> {
     /// Prepares a run that continues one restored from its journal. `revision` is the current revision of its
     /// session.
     pub fn restore(&self, run: Run, revision: u64) -> RunBuilder<O> {
-        RunBuilder::new(self, RunSource::Restore(Box::new(Restored { run, revision })))
+        RunBuilder::new(self, RunSource::Restore(Box::new(RestoredRun { run, revision })))
     }
 }
 

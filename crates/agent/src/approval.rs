@@ -21,7 +21,7 @@ pub enum ApprovalMode {
     Callback(Arc<Provider>),
     /// Emits an event and waits for a decision through the [`RunHandle`](crate::RunHandle).
     Interactive,
-    /// Ends the run as [`Suspended`](crate::Outcome::Suspended). It can be resumed later, in any process.
+    /// Ends the run as [`Suspended`](crate::RunOutcome::Suspended). It can be resumed later, in any process.
     Suspend,
 }
 
@@ -40,9 +40,9 @@ impl fmt::Debug for ApprovalMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Deny => "Deny",
-            Self::AutoApprove => "Approve",
-            Self::Callback(_) => "Ask(..)",
-            Self::Interactive => "Events",
+            Self::AutoApprove => "AutoApprove",
+            Self::Callback(_) => "Callback(..)",
+            Self::Interactive => "Interactive",
             Self::Suspend => "Suspend",
         })
     }

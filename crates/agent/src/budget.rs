@@ -68,21 +68,21 @@ impl UsageBudget {
     }
 
     fn add_all(&self, more: &UsageTotals) {
-        let mut pot = Some(self);
-        while let Some(this) = pot {
+        let mut budget = Some(self);
+        while let Some(this) = budget {
             this.lock().all.add(more);
-            pot = this.parent.as_deref();
+            budget = this.parent.as_deref();
         }
     }
 
     /// Returns the first exceeded limit of an ancestor.
     pub(crate) fn exhausted_parent(&self) -> Option<LimitReached> {
-        let mut pot = self.parent.as_deref();
-        while let Some(this) = pot {
+        let mut budget = self.parent.as_deref();
+        while let Some(this) = budget {
             if let Some(reached) = this.exceeded_token_cap().or_else(|| this.exceeded_limit()) {
                 return Some(reached);
             }
-            pot = this.parent.as_deref();
+            budget = this.parent.as_deref();
         }
         None
     }

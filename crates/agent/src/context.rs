@@ -13,6 +13,7 @@ mod summarize;
 mod tool_results;
 mod truncate;
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -21,8 +22,8 @@ use provost_model::{ModelError, ModelInfo};
 use provost_session::SessionChange;
 
 pub use provost_model::tokens::{
-    Calibration, Estimate, TokenCount, TokenCounter, count_message, count_request, count_system,
-    count_tools,
+    HeuristicCounter, TokenCalibration, TokenCount, TokenCounter, count_message, count_request,
+    count_system, count_tools,
 };
 
 pub use self::chain::StrategyChain;
@@ -31,6 +32,63 @@ pub use self::sliding::SlidingWindow;
 pub use self::summarize::Summarize;
 pub use self::tool_results::ClearToolResults;
 pub use self::truncate::Truncate;
+
+/// Default number of tokens reserved for the response.
+const RESERVE_DEFAULT: u64 = 4096;
+
+/// How an agent fits its conversations into the context window of the model: a strategy and its token limits.
+///
+/// ```
+/// use provost_agent::context::{ContextConfig, Truncate};
+///
+/// let context = ContextConfig::new(Truncate::new()).max_tokens(20_000);
+/// # drop(context);
+/// ```
+#[derive(Clone)]
+pub struct ContextConfig {
+    pub(crate) strategy: Arc<dyn ContextStrategy>,
+    /// Maximum tokens of a request. `None` means the model's context window minus `reserve`.
+    pub(crate) max_tokens: Option<u64>,
+    /// Tokens reserved for the response.
+    pub(crate) reserve: u64,
+}
+
+impl ContextConfig {
+    /// Uses this strategy with the model's context window as the limit.
+    pub fn new(strategy: impl ContextStrategy) -> Self {
+        Self { strategy: Arc::new(strategy), max_tokens: None, reserve: RESERVE_DEFAULT }
+    }
+
+    /// Sets the maximum tokens of a request, which replaces the model's context window.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u64) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets the tokens of the model's context window that are reserved for the response.
+    #[must_use]
+    pub fn reserve(mut self, tokens: u64) -> Self {
+        self.reserve = tokens;
+        self
+    }
+}
+
+impl<S: ContextStrategy> From<S> for ContextConfig {
+    fn from(strategy: S) -> Self {
+        Self::new(strategy)
+    }
+}
+
+impl fmt::Debug for ContextConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextConfig")
+            .field("strategy", &self.strategy.name())
+            .field("max_tokens", &self.max_tokens)
+            .field("reserve", &self.reserve)
+            .finish()
+    }
+}
 
 /// Returns the initial context of a run: the stored conversation from its last summary on, repaired, and the number
 /// of repairs. With `brings_results`, calls at the very end are valid without results, because the run's input

@@ -164,8 +164,7 @@ impl RunControl {
     }
 
     /// Takes the next message for after the run's own end: late steering messages first, then follow-ups, one at a
-    /// time.
-    /// If there is none, the queue closes, so that no message is accepted and then lost.
+    /// time. If there is none, the queue closes, so that no message is accepted and then lost.
     pub(crate) fn take_follow_up_or_close(&self) -> Option<UserInput> {
         let mut inbox = self.inbox.lock();
         let next = inbox.steer.pop_front().or_else(|| inbox.follow_up.pop_front());
@@ -198,7 +197,7 @@ impl RunControl {
 
     /// Waits for the decision about an approval. If the run ends first, the result is a denial.
     pub(crate) async fn decision(&self, id: ApprovalId) -> ApprovalDecision {
-        let unasked = || ApprovalDecision::Deny { reason: "nobody was left to ask".to_owned() };
+        let unasked = || ApprovalDecision::Deny { reason: "no approver was left".to_owned() };
         let answer = |inbox: &mut InputQueues| {
             let answer = inbox.questions.get(&id).cloned().flatten();
             answer.or_else(|| inbox.over.then(unasked))

@@ -33,7 +33,7 @@ use provost_core::{
     EventKind, LimitKind, LimitReached, Message, Role, RunId, RunSummary, StopReason, Timestamp,
     Usage,
 };
-use provost_model::Fold;
+use provost_model::ResponseAccumulator;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -46,39 +46,39 @@ use crate::driver::cancel::run_until;
 use crate::driver::compaction::ContextTokens;
 use crate::driver::finish::{empty_summary, summary_of, terminal_event};
 use crate::driver::offered_tools::OfferedTools;
-use crate::driver::start::{Entered, enter};
+use crate::driver::start::{Started, start};
 use crate::error::Error;
 use crate::hook::RunEnd;
 use crate::outcome::{RunOutcome, RunResult, SuspendedRun};
 use crate::run::{ApplyResult, JournalEntry, Run, Step};
 use crate::run_builder::{ContextPreview, RunOptions, RunSource};
-use crate::stream::{EventQueue, EventReader};
+use crate::stream::{EventBuffer, EventReader};
 
 /// The inputs of a run before it starts.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRun {
     pub(crate) core: Arc<AgentDefinition>,
     pub(crate) run_id: RunId,
     pub(crate) source: RunSource,
     pub(crate) options: RunOptions,
-    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) queue: Arc<EventBuffer>,
     /// `None` if the events are discarded or sent to the parent run.
     pub(crate) reader: Option<EventReader>,
     pub(crate) control: Arc<RunControl>,
-    pub(crate) pot: Arc<UsageBudget>,
+    pub(crate) budget: Arc<UsageBudget>,
 }
 
 /// Drives a run until it ends. Emits exactly one terminal event and, if the run started, calls `after_run` exactly
 /// once.
-pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<RunOutcome, Error> {
+pub(crate) async fn drive(prepared: Box<PreparedRun>) -> Result<RunOutcome, Error> {
     let span = crate::driver::telemetry::invoke_agent(&prepared);
     async move {
         let (source, cx) = setup::split(prepared);
         let input = source.input_text();
-        let outcome = AssertUnwindSafe(live(&cx, source, &input)).catch_unwind().await;
+        let outcome = AssertUnwindSafe(run_to_outcome(&cx, source, &input)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(Error::Bug(panic_text(&*panic))));
         let mut outcome = outcome.and_then(|outcome| cx.check_answer(outcome));
         // Releases everything that the run started, whatever its outcome.
-        cx.close_below().await;
+        cx.close_descendants().await;
         cx.close_team(&outcome).await;
         let unanswered = cx.control.close();
         if unanswered > 0 {
@@ -88,9 +88,13 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<RunOutcome, Error> 
             cx.queue.emit(EventKind::Warning { message });
         }
         let error = outcome.as_ref().err().map(Error::info);
-        let summary = outcome.as_ref().ok().and_then(summary_of);
+        let summary = match &outcome {
+            Ok(outcome) if !cx.hooks.is_empty() => summary_of(outcome),
+            _ => None,
+        };
         let duration = cx.env.now().since(cx.started_at);
-        let end = RunEnd { input: &input, summary, error: error.as_ref(), duration };
+        let end =
+            RunEnd { input: &input, summary: summary.as_ref(), error: error.as_ref(), duration };
         if AssertUnwindSafe(cx.hooks.after_run(&end)).catch_unwind().await.is_err() {
             let message = "a hook panicked after the run".to_owned();
             cx.queue.emit(EventKind::Warning { message });
@@ -109,7 +113,7 @@ pub(crate) async fn drive(prepared: Box<Prepared>) -> Result<RunOutcome, Error> 
 
 /// Returns the context of the first model call. Commits the user's message to the session only if `commit` is true.
 pub(crate) async fn preview(
-    prepared: Box<Prepared>,
+    prepared: Box<PreparedRun>,
     commit: bool,
 ) -> Result<ContextPreview, Error> {
     let (source, cx) = setup::split(prepared);
@@ -121,7 +125,7 @@ pub(crate) async fn preview(
     Ok(ContextPreview { system: driver.system.clone(), messages: driver.run.context().to_vec() })
 }
 
-async fn live(
+async fn run_to_outcome(
     cx: &Arc<DriverContext>,
     source: RunSource,
     input: &str,
@@ -133,21 +137,21 @@ async fn live(
     let deadline = wall.and_then(|wall| Instant::now().checked_add(wall));
     let entering = Box::pin(async {
         cx.hooks.before_run(input).await;
-        enter(cx, source, input).await
+        start(cx, source, input).await
     });
     // If a hook, store or instruction provider hangs, stopping here loses nothing: no step has run yet.
     match run_until(&cx.control.cancel, deadline, entering).await {
         Ok(entered) => match entered? {
-            Entered::Ready(mut driver) => {
+            Started::Running(mut driver) => {
                 let outcome = driver.run().await;
                 // After a handoff, the active agent may lead a team of its own, which also ends with the run.
-                if !Arc::ptr_eq(cx, &driver.cx) && cx.relations.seat.is_none() {
-                    driver.cx.close_below().await;
+                if !Arc::ptr_eq(cx, &driver.cx) && cx.relations.membership.is_none() {
+                    driver.cx.close_descendants().await;
                     driver.cx.close_team(&outcome).await;
                 }
                 outcome
             }
-            Entered::Over(outcome) => Ok(*outcome),
+            Started::Finished(outcome) => Ok(*outcome),
         },
         Err(StopReason::Limit) => Err(no_time(wall, "all of it before the first step")),
         Err(_) => Ok(RunOutcome::Cancelled(RunSummary {
@@ -184,20 +188,20 @@ struct Driver {
     toolbox: OfferedTools,
     ledger: ContextTokens,
     /// Accumulates the response that is streaming in, so that an interruption can keep the part that arrived.
-    fold: Option<Fold>,
+    accumulator: Option<ResponseAccumulator>,
     /// Usage of a complete response that hooks have not accepted yet. The inner `None` means that the provider did
     /// not report usage.
-    unseen: Option<Option<Usage>>,
+    unreviewed_usage: Option<Option<Usage>>,
     /// True while hooks check a message to the run.
-    hears: bool,
-    limit_told: bool,
+    is_reviewing_input: bool,
+    limit_emitted: bool,
     /// The last known stored values of the shared state.
     shared_base: crate::driver::shared_state::SharedStateSnapshot,
 }
 
 /// Result of one step.
-enum Next {
-    GoOn,
+enum StepResult {
+    Continue,
     Suspend,
     Finish,
 }
@@ -212,15 +216,15 @@ impl Driver {
             }
             // A finished run needs no deadline; without this check the timeout could end it a second time.
             let deadline = if self.run.is_done() { None } else { self.deadline() };
-            match run_until(&cancel, deadline, self.perform()).await {
+            match run_until(&cancel, deadline, self.execute_step()).await {
                 Ok(next) => match next? {
-                    Next::GoOn => {}
-                    Next::Suspend if Box::pin(self.keep_team()).await? => {
+                    StepResult::Continue => {}
+                    StepResult::Suspend if Box::pin(self.keep_team()).await? => {
                         self.keep_children().await?;
                         return self.suspend().await;
                     }
-                    Next::Suspend => {}
-                    Next::Finish => return Box::pin(self.finish()).await,
+                    StepResult::Suspend => {}
+                    StepResult::Finish => return Box::pin(self.finish()).await,
                 },
                 Err(reason) => self.interrupt(reason)?,
             }
@@ -231,37 +235,37 @@ impl Driver {
     }
 
     /// Executes the next step. The future may be dropped at any await: completed work is already recorded in the run.
-    async fn perform(&mut self) -> Result<Next, Error> {
-        self.safe_point().await?;
+    async fn execute_step(&mut self) -> Result<StepResult, Error> {
+        self.between_steps().await?;
         match self.next_step()? {
             Step::CallModel { turn, without_tools } => {
-                let mut spent = self.cx.pot.exhausted_parent();
-                if spent.is_none() && self.cx.shared_guard.is_governed() {
-                    spent = Box::pin(self.spent_by_policy()).await?;
+                let mut spent = self.cx.budget.exhausted_parent();
+                if spent.is_none() && self.cx.shared_guard.has_policy() {
+                    spent = Box::pin(self.check_policy_budget()).await?;
                 }
                 match spent {
                     None => self.call_model(turn, without_tools).await?,
-                    Some(reached) => self.stop_at(reached)?,
+                    Some(reached) => self.stop_at_limit(reached)?,
                 }
             }
             Step::CallTools(tickets) => {
                 self.call_tools(tickets).await?;
-                self.keep_shared().await?;
+                self.save_shared_state().await?;
             }
             Step::Handoff { to } => Box::pin(self.handoff(&to)).await?,
             Step::AskLimit(question) => Box::pin(self.ask_limit(question)).await?,
             Step::CheckOutput(raw) => self.check_output(&raw)?,
-            Step::AwaitApprovals(_) => return Ok(Next::Suspend),
+            Step::AwaitApprovals(_) => return Ok(StepResult::Suspend),
             Step::Done => match self.follow_up() {
                 Some(input) => Box::pin(self.hear(input)).await?,
-                None => return Ok(Next::Finish),
+                None => return Ok(StepResult::Finish),
             },
         }
-        Ok(Next::GoOn)
+        Ok(StepResult::Continue)
     }
 
     /// Handles pause and steering. Runs between steps only, never between a call and its result.
-    async fn safe_point(&mut self) -> Result<(), Error> {
+    async fn between_steps(&mut self) -> Result<(), Error> {
         self.cx.queue.taken().await;
         if self.cx.control.is_paused() && !self.run.is_done() {
             self.cx.queue.emit(EventKind::Paused);
@@ -286,9 +290,9 @@ impl Driver {
     /// Adds a user message to an active run. Hooks check it like any message; a rejected message is dropped with a
     /// warning.
     async fn hear(&mut self, mut input: UserInput) -> Result<(), Error> {
-        self.hears = true;
+        self.is_reviewing_input = true;
         let checked = self.cx.check_message(&mut input).await;
-        self.hears = false;
+        self.is_reviewing_input = false;
         if let Err(error) = checked {
             let message = format!("a message was refused: {error}");
             self.cx.queue.emit(EventKind::Warning { message });
@@ -326,7 +330,7 @@ impl Driver {
         self.close_children().await?;
         let mut summary = self.run.summary(self.now());
         if let Some(reached) = &summary.limit {
-            self.tell_limit(reached.clone());
+            self.emit_limit_reached(reached.clone());
         }
         // After the deadline, hooks still see the run, without a time limit. Before it, hooks share the remaining
         // time.
@@ -340,30 +344,26 @@ impl Driver {
             }
             Err(_) => return self.cancel().await,
         }
-        let outcome = self.cx.check_answer(RunOutcome::Completed(RunResult {
-            output: summary.text.clone(),
-            run_id: self.cx.run_id,
-            summary,
-            messages: self.run.new_messages().to_vec(),
-            state: self.cx.state.snapshot(),
-        }))?;
-        self.note_state()?;
-        self.keep_shared().await?;
+        let mut result = RunResult::new(self.cx.run_id, summary, self.run.new_messages().to_vec());
+        result.state = self.cx.state.snapshot();
+        let outcome = self.cx.check_answer(RunOutcome::Completed(result))?;
+        self.record_state()?;
+        self.save_shared_state().await?;
         // Saved last, so that a run whose last step fails leaves the session unchanged.
         self.save().await?;
         Ok(outcome)
     }
 
     /// Emits the limit event, once.
-    fn tell_limit(&mut self, reached: LimitReached) {
-        if !std::mem::replace(&mut self.limit_told, true) {
+    fn emit_limit_reached(&mut self, reached: LimitReached) {
+        if !std::mem::replace(&mut self.limit_emitted, true) {
             self.cx.queue.emit(EventKind::LimitReached(Box::new(reached)));
         }
     }
 
     async fn suspend(&mut self) -> Result<RunOutcome, Error> {
-        self.note_state()?;
-        self.keep_shared().await?;
+        self.record_state()?;
+        self.save_shared_state().await?;
         self.feed(JournalEntry::Suspended { state: self.cx.state.snapshot(), at: self.now() })?;
         let session = self.session.as_ref().map(RunSession::point);
         let next_seq = self.cx.queue.next_seq();

@@ -7,7 +7,7 @@ use provost_core::{ErrorInfo, ErrorKind, LimitReached, RunSummary};
 use provost_model::ModelError;
 use provost_session::SessionError;
 use provost_session::shared_state::StateError;
-use provost_tool::SpecError;
+use provost_tool::ToolSpecError;
 
 use crate::context::ContextError;
 use crate::hook::HookError;
@@ -27,7 +27,7 @@ pub enum BuildError {
     DuplicateTool(String),
     /// A tool has an invalid specification.
     #[error(transparent)]
-    Tool(#[from] SpecError),
+    Tool(#[from] ToolSpecError),
     /// The instructions are not a valid template.
     #[error("the instructions are not a valid template: {0}")]
     Template(String),

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use provost_core::recovery::EffectClass;
 use provost_core::{AgentHandoff, Message, Timestamp};
 use provost_model::{ChatModel, ModelInfo};
-use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
+use provost_tool::{Tool, ToolContext, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::context::{
-    CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate, SlidingWindow,
-    Summarize, count_message,
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, HeuristicCounter,
+    SlidingWindow, Summarize, count_message,
 };
 use crate::error::BuildError;
 use crate::hook::HookDecision;
@@ -87,7 +87,7 @@ async fn shortened(
     now: Timestamp,
 ) -> Result<CompactionResult, ContextError> {
     let tokens: Vec<u64> =
-        messages.iter().map(|message| count_message(&Estimate, message)).collect();
+        messages.iter().map(|message| count_message(&HeuristicCounter, message)).collect();
     let budget = tokens.iter().sum::<u64>().saturating_sub(1);
     let input = CompactionInput { messages, tokens: &tokens, fixed_tokens: 0, budget, now };
     match strategy.compact(input).await {
@@ -111,6 +111,7 @@ impl fmt::Debug for HistoryPolicy {
 /// A possible handoff to another agent.
 #[derive(Clone)]
 pub struct Handoff {
+    pub(crate) agent: AgentRef,
     pub(crate) description: String,
     pub(crate) history: HistoryPolicy,
     pub(crate) hooks: HookInheritance,
@@ -118,9 +119,10 @@ pub struct Handoff {
 }
 
 impl Handoff {
-    /// Creates a handoff. The description tells the model when to hand off to the agent.
-    pub fn new(description: impl Into<String>) -> Self {
+    /// Creates a handoff to this agent. The description tells the model when to hand off.
+    pub fn to(agent: impl Into<AgentRef>, description: impl Into<String>) -> Self {
         Self {
+            agent: agent.into(),
             description: description.into(),
             history: HistoryPolicy::Full,
             hooks: HookInheritance::Inherit,
@@ -153,12 +155,13 @@ impl Handoff {
     }
 
     /// Creates the tool that requests the handoff. The state machine performs it.
-    pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
-        let name = format!("{TRANSFER_PREFIX}{}", tool_name_part(agent.name()));
-        let said = format!("{} goes on with the conversation.", agent.name());
-        let tool = tool_fn(name, &self.description, move |_cx: ToolCx, _args: HandoffArgs| {
-            let said = said.clone();
-            async move { Ok::<_, ToolError>(said) }
+    pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
+        let agent = self.agent.name();
+        let name = format!("{TRANSFER_PREFIX}{}", tool_name_part(agent));
+        let result = format!("{agent} continues the conversation.");
+        let tool = tool_fn(name, &self.description, move |_cx: ToolContext, _args: HandoffArgs| {
+            let result = result.clone();
+            async move { Ok::<_, ToolError>(result) }
         });
         erase_tool(tool.map(|tool| tool.with_spec(|spec| spec.effect(EffectClass::Pure))))
     }
@@ -166,7 +169,10 @@ impl Handoff {
 
 impl fmt::Debug for Handoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandOffTo").field("history", &self.history).finish_non_exhaustive()
+        f.debug_struct("Handoff")
+            .field("agent", &self.agent)
+            .field("history", &self.history)
+            .finish_non_exhaustive()
     }
 }
 

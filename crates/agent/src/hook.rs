@@ -1,4 +1,4 @@
-//! Hooks: code of the program that observes, changes or stops what a run does, or recovers from its failures.
+//! Hooks: code of the program that observes, changes or denies steps of a run, or recovers from failures.
 //!
 //! Every method has a default that changes nothing, so a hook implements only the points that it needs.
 //! Hooks run in the order in which they were added. A hook may change a value that it receives as `&mut`; later hooks
@@ -166,8 +166,7 @@ pub trait Hook: Send + Sync + 'static {
     }
 
     /// Called before each model call. Changes to the messages also apply to later calls; other changes apply to this
-    /// call only.
-    /// An error ends the run with an error.
+    /// call only. An error ends the run with an error.
     async fn before_model_call(
         &self,
         _cx: &RunContext,
@@ -240,7 +239,7 @@ pub trait Hook: Send + Sync + 'static {
     async fn on_handoff(
         &self,
         _cx: &RunContext,
-        _hand_off: &AgentHandoff,
+        _handoff: &AgentHandoff,
     ) -> Result<HookDecision, HookError> {
         Ok(HookDecision::Allow)
     }

@@ -1,9 +1,12 @@
 //! Results of a run.
 
-use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
-use provost_core::{ApprovalDecision, ApprovalId, ApprovalRequest, Message, RunId, RunSummary};
+use provost_core::{
+    AgentUsage, ApprovalDecision, ApprovalId, ApprovalRequest, LimitReached, Message, Money, RunId,
+    RunSummary, StopReason, ToolCall, ToolResult, Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,26 +14,119 @@ use crate::error::Error;
 use crate::run::{JournalEntry, Run, TransitionError};
 
 /// The result of a run that completed, either normally or at a limit.
-///
-/// Dereferences to its [`RunSummary`]: `result.turns`, `result.usage`, `result.stop`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunResult<O = String> {
-    /// The final response of the model.
+    /// The final response of the model, decoded into the output type.
     pub output: O,
     /// Id of the run.
     pub run_id: RunId,
-    /// Usage, limits and other details.
-    pub summary: RunSummary,
+    /// Text of the final response, as the model sent it.
+    pub text: String,
+    /// The model's reasoning in the final turn. Empty if the provider reports none.
+    pub reasoning: String,
+    /// Reason why the run stopped.
+    pub stop: StopReason,
+    /// Limit that stopped the run. `None` if no limit did.
+    pub limit: Option<LimitReached>,
+    /// Tool calls that the model requested and that did not run.
+    pub pending_calls: Vec<ToolCall>,
+    /// All tool results of the run, in call order.
+    pub tool_results: Vec<ToolResult>,
+    /// Tokens of all model calls, including descendants.
+    pub usage: Usage,
+    /// Cost of all model calls with a known price.
+    pub cost: Option<Money>,
+    /// Number of model calls without a known price. `cost` does not include them.
+    pub unpriced_calls: u32,
+    /// Number of model calls.
+    pub turns: u32,
+    /// Number of tool calls, including denied calls and calls of unknown tools.
+    pub tool_calls: u32,
+    /// Time from start to end.
+    pub duration: Duration,
+    /// Agent that gave the final response.
+    pub agent: String,
+    /// The provider's id of the last response.
+    pub response_id: Option<String>,
+    /// Usage per agent. Empty if the run had only one agent.
+    pub agents: Vec<AgentUsage>,
     /// Every message that the run added to the conversation.
     pub messages: Vec<Arc<Message>>,
     /// The run's state at its end.
     pub state: Map<String, Value>,
 }
 
-impl<O> Deref for RunResult<O> {
-    type Target = RunSummary;
-    fn deref(&self) -> &RunSummary {
-        &self.summary
+impl RunResult {
+    /// Combines the summary of a run with its messages and state. The output is the text of the final response.
+    pub(crate) fn new(run_id: RunId, summary: RunSummary, messages: Vec<Arc<Message>>) -> Self {
+        Self {
+            output: summary.text.clone(),
+            run_id,
+            text: summary.text,
+            reasoning: summary.reasoning,
+            stop: summary.stop,
+            limit: summary.limit,
+            pending_calls: summary.pending_calls,
+            tool_results: summary.tool_results,
+            usage: summary.usage,
+            cost: summary.cost,
+            unpriced_calls: summary.unpriced_calls,
+            turns: summary.turns,
+            tool_calls: summary.tool_calls,
+            duration: summary.duration,
+            agent: summary.agent,
+            response_id: summary.response_id,
+            agents: summary.agents,
+            messages,
+            state: Map::new(),
+        }
+    }
+}
+
+impl<O> RunResult<O> {
+    /// Returns the totals of the run, as in the event [`Finished`](provost_core::EventKind::Finished).
+    pub fn summary(&self) -> RunSummary {
+        RunSummary {
+            text: self.text.clone(),
+            reasoning: self.reasoning.clone(),
+            stop: self.stop,
+            limit: self.limit.clone(),
+            pending_calls: self.pending_calls.clone(),
+            tool_results: self.tool_results.clone(),
+            usage: self.usage,
+            cost: self.cost,
+            unpriced_calls: self.unpriced_calls,
+            turns: self.turns,
+            tool_calls: self.tool_calls,
+            duration: self.duration,
+            agent: self.agent.clone(),
+            response_id: self.response_id.clone(),
+            agents: self.agents.clone(),
+        }
+    }
+
+    fn with_output<T>(self, output: T) -> RunResult<T> {
+        RunResult {
+            output,
+            run_id: self.run_id,
+            text: self.text,
+            reasoning: self.reasoning,
+            stop: self.stop,
+            limit: self.limit,
+            pending_calls: self.pending_calls,
+            tool_results: self.tool_results,
+            usage: self.usage,
+            cost: self.cost,
+            unpriced_calls: self.unpriced_calls,
+            turns: self.turns,
+            tool_calls: self.tool_calls,
+            duration: self.duration,
+            agent: self.agent,
+            response_id: self.response_id,
+            agents: self.agents,
+            messages: self.messages,
+            state: self.state,
+        }
     }
 }
 
@@ -72,8 +168,7 @@ impl RunOutcome<String> {
             Self::Completed(result) => {
                 let output = decode(&result.output)
                     .map_err(|problem| Error::Output { problem, raw: result.output.clone() })?;
-                let RunResult { run_id, summary, messages, state, .. } = result;
-                RunOutcome::Completed(RunResult { output, run_id, summary, messages, state })
+                RunOutcome::Completed(result.with_output(output))
             }
             Self::Suspended(suspended) => RunOutcome::Suspended(suspended),
             Self::Denied { reason } => RunOutcome::Denied { reason },
@@ -123,7 +218,21 @@ impl SuspendedRun {
         self.run.pending_approvals()
     }
 
-    /// Decides one pending approval.
+    /// Approves one pending approval.
+    pub fn approve(self, id: ApprovalId) -> Result<Self, SuspendedRunError> {
+        self.decide(id, ApprovalDecision::Approve)
+    }
+
+    /// Rejects one pending approval. The model receives the reason.
+    pub fn reject(
+        self,
+        id: ApprovalId,
+        reason: impl Into<String>,
+    ) -> Result<Self, SuspendedRunError> {
+        self.decide(id, ApprovalDecision::Deny { reason: reason.into() })
+    }
+
+    /// Decides one pending approval with any [`ApprovalDecision`], such as an approval with other arguments.
     pub fn decide(
         mut self,
         id: ApprovalId,
@@ -139,9 +248,9 @@ impl SuspendedRun {
         self.decide_all(&ApprovalDecision::Approve)
     }
 
-    /// Denies every pending approval.
+    /// Rejects every pending approval.
     #[must_use]
-    pub fn deny_all(self, reason: impl Into<String>) -> Self {
+    pub fn reject_all(self, reason: impl Into<String>) -> Self {
         self.decide_all(&ApprovalDecision::Deny { reason: reason.into() })
     }
 

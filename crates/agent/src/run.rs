@@ -43,7 +43,7 @@ use call::SeenCallIds;
 pub use call::{ApprovalAnswer, CallState};
 pub use data::{ApplyResult, ContextEdit, JournalEntry, RunInput, RunStarted};
 pub use feed::TransitionError;
-pub use limit::{LimitContext, LimitDecision, OnLimit};
+pub use limit::{LimitAction, LimitContext, LimitDecision};
 pub use start::ContinueError;
 pub(crate) use usage::UsageTotals;
 
@@ -57,7 +57,7 @@ pub struct RunConfig {
     pub limits: Limits,
     /// The action at a limit.
     #[serde(rename = "at_limit")]
-    pub on_limit: OnLimit,
+    pub on_limit: LimitAction,
     /// False returns tool calls to the caller instead of executing them.
     pub execute_tools: bool,
     /// The method that makes the model return the output type.

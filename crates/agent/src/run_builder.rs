@@ -1,7 +1,7 @@
 //! Configures and starts one run.
 
 mod child;
-pub(crate) mod limit;
+mod host;
 mod shared;
 
 use std::future::IntoFuture;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use provost_core::{Limits, Message, Role, RunId, StateScope, Timestamp};
-use provost_model::{ChatModel, Settings};
+use provost_model::{ChatModel, ModelSettings};
 use provost_session::SessionStore;
-use provost_tool::{Deps, Origin, Tool, ToolCx};
+use provost_tool::{CallOrigin, Deps, Tool, ToolContext};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -20,15 +20,16 @@ use crate::agent::Agent;
 use crate::approval::ApprovalMode;
 use crate::budget::UsageBudget;
 use crate::control::{RunControl, UserInput};
-use crate::driver::{self, Prepared};
+use crate::driver::{self, PreparedRun};
 use crate::error::Error;
 use crate::hook::Hook;
 use crate::journal::Journal;
 use crate::outcome::{RunOutcome, RunResult, SuspendedRun};
 use crate::run::{Run, RunInput};
 pub(crate) use crate::run_builder::child::{ChildRunOptions, InheritedContext};
+pub use crate::run_builder::host::{HostContext, ParentAgent};
 use crate::shared_state::SharedStateOptions;
-use crate::stream::{EventQueue, EventSource, LiveRun, ParentEvents, RunStream};
+use crate::stream::{EventBuffer, EventSource, LiveRun, ParentEvents, RunStream};
 use crate::subagent::ChildSpawner;
 use crate::team::TeamMembership;
 
@@ -37,7 +38,7 @@ use crate::team::TeamMembership;
 pub(crate) enum RunSource {
     New(RunInput),
     Resume(Box<SuspendedRun>),
-    Restore(Box<Restored>),
+    Restore(Box<RestoredRun>),
 }
 
 impl RunSource {
@@ -67,7 +68,7 @@ impl RunSource {
 
 /// A run that was rebuilt from its journal.
 #[derive(Debug, Clone)]
-pub(crate) struct Restored {
+pub(crate) struct RestoredRun {
     pub(crate) run: Run,
     /// The session revision that the run has seen.
     pub(crate) revision: u64,
@@ -83,7 +84,7 @@ pub(crate) struct RunOptions {
     pub(crate) state: Map<String, Value>,
     pub(crate) limits: Option<Limits>,
     pub(crate) model: Option<Arc<dyn ChatModel>>,
-    pub(crate) settings: Option<Settings>,
+    pub(crate) settings: Option<ModelSettings>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
     pub(crate) on_approval: Option<ApprovalMode>,
@@ -92,14 +93,14 @@ pub(crate) struct RunOptions {
     pub(crate) problem: Option<String>,
     pub(crate) run_id: Option<RunId>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
-    pub(crate) said_at: Option<Timestamp>,
-    pub(crate) children: Option<Arc<dyn ChildSpawner>>,
+    pub(crate) received_at: Option<Timestamp>,
+    pub(crate) spawner: Option<Arc<dyn ChildSpawner>>,
     pub(crate) inherited: Option<Arc<InheritedContext>>,
     /// The id that the model of the parent run uses for this child.
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) pot: Option<Arc<UsageBudget>>,
-    pub(crate) seat: Option<TeamMembership>,
-    pub(crate) origin: Origin,
+    pub(crate) task_id: Option<Arc<str>>,
+    pub(crate) budget: Option<Arc<UsageBudget>>,
+    pub(crate) membership: Option<TeamMembership>,
+    pub(crate) origin: CallOrigin,
     pub(crate) shared: SharedStateOptions,
 }
 
@@ -112,7 +113,7 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    pub(crate) fn of_call(cx: &ToolCx) -> Self {
+    pub(crate) fn of_call(cx: &ToolContext) -> Self {
         Self { agent: cx.agent().into(), depth: cx.depth(), depth_max: cx.depth_max() }
     }
 }
@@ -141,29 +142,15 @@ impl<O: Send + 'static> RunBuilder<O> {
         Self { agent: agent.clone(), source, options: RunOptions::default() }
     }
 
-    /// Sets the spawner of the run's children, which replaces tasks of this process. For host programs that execute
-    /// runs themselves.
-    pub fn children(mut self, children: Arc<dyn ChildSpawner>) -> Self {
-        self.options.children = Some(children);
-        self
-    }
-
-    /// Sets the run's membership in a team whose state is stored elsewhere. For host programs that execute runs
-    /// themselves.
-    pub fn seat(mut self, seat: TeamMembership) -> Self {
-        self.options.seat = Some(seat);
+    /// Continues the conversation with this id in the agent's session store. Creates it if it does not exist.
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.options.session_id = Some(id.into());
         self
     }
 
     /// Continues the conversation with this id in `store`. Creates it if it does not exist.
-    pub fn session(mut self, store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
+    pub fn session_in(mut self, store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
         self.options.session = Some((store, id.into()));
-        self
-    }
-
-    /// Continues the conversation with this id in the agent's session store. Creates it if it does not exist.
-    pub fn session_id(mut self, id: impl Into<String>) -> Self {
-        self.options.session_id = Some(id.into());
         self
     }
 
@@ -215,15 +202,6 @@ impl<O: Send + 'static> RunBuilder<O> {
         self
     }
 
-    /// Lowers the maximum number of tool rounds. Never raises the agent's limit.
-    pub fn at_most_turns(mut self, turns: u32) -> Self {
-        let mut limits =
-            self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
-        limits.turns = crate::run_builder::child::fewer(Some(turns), limits.turns);
-        self.options.limits = Some(limits);
-        self
-    }
-
     /// Replaces the model for this run.
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.options.model = Some(Arc::new(model));
@@ -231,7 +209,7 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 
     /// Replaces the model settings for this run.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
         self.options.settings = Some(settings);
         self
     }
@@ -249,20 +227,20 @@ impl<O: Send + 'static> RunBuilder<O> {
     }
 
     /// Sets the handling of approval requests in this run.
-    pub fn on_approval(mut self, on_approval: ApprovalMode) -> Self {
+    pub fn approvals(mut self, on_approval: ApprovalMode) -> Self {
         self.options.on_approval = Some(on_approval);
         self
     }
 
     /// Cancels the run when this token is cancelled.
-    pub fn cancelled_by(mut self, token: CancellationToken) -> Self {
+    pub fn cancel_token(mut self, token: CancellationToken) -> Self {
         self.options.cancel = Some(token);
         self
     }
 
     /// Makes the run a child of the current tool call: it is cancelled with the call, its events carry the path of
     /// both agents, and it counts towards the depth limit.
-    pub fn within(mut self, cx: &ToolCx) -> Self {
+    pub fn as_child_of(mut self, cx: &ToolContext) -> Self {
         self.options.cancel = Some(cx.cancelled().clone());
         self.options.parent = Some(Parent::of_call(cx));
         self
@@ -270,35 +248,36 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Sets the origin of the run, which policies check and the audit log records. The agent and run id are filled
     /// in.
-    pub fn origin(mut self, origin: Origin) -> Self {
+    pub fn origin(mut self, origin: CallOrigin) -> Self {
         self.options.origin = origin;
         self
     }
 
-    /// Makes the run a child of the agent with this path. `depth` is the number of ancestors. For host programs that
-    /// execute runs themselves.
-    pub fn under(mut self, agent: impl Into<String>, depth: u32, depth_max: Option<u32>) -> Self {
-        let depth = depth.saturating_sub(1);
-        let agent = agent.into().into();
-        self.options.parent = Some(Parent { agent, depth, depth_max });
-        self
-    }
-
-    /// Sets the run id, for programs that assigned it before.
-    pub fn run_id(mut self, id: RunId) -> Self {
-        self.options.run_id = Some(id);
-        self
-    }
-
-    /// Sets the time of the message, for programs that received it before the run started.
-    pub fn said_at(mut self, at: Timestamp) -> Self {
-        self.options.said_at = Some(at);
-        self
-    }
-
-    /// Sets the journal that records every step, so that the run can continue after a crash.
-    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.options.journal = Some(journal);
+    /// Sets the services and the identity that an engine provides to a run that it stores itself.
+    #[doc(hidden)]
+    pub fn host(mut self, host: HostContext) -> Self {
+        let HostContext { run_id, received_at, journal, shared_values, spawner, .. } = host;
+        self.options.run_id = run_id;
+        self.options.received_at = received_at;
+        self.options.journal = journal;
+        self.options.spawner = spawner;
+        self.options.membership = host.membership;
+        if let Some(parent) = host.parent {
+            self.options.parent = Some(Parent {
+                agent: parent.agent.into(),
+                depth: parent.depth.saturating_sub(1),
+                depth_max: parent.depth_max,
+            });
+        }
+        if let Some((owners, values)) = shared_values {
+            self.options.shared.bind_journal(owners, values);
+        }
+        if let Some(turns) = host.max_turns {
+            let mut limits =
+                self.options.limits.take().unwrap_or_else(|| self.agent.core.limits.clone());
+            limits.turns = child::lower_limit(Some(turns), limits.turns);
+            self.options.limits = Some(limits);
+        }
         self
     }
 
@@ -310,11 +289,11 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Drives the run to its end. Suspension, denial and cancellation are outcomes, not errors.
     pub async fn outcome(self) -> Result<RunOutcome<O>, Error> {
-        self.unwatched().outcome().await
+        self.without_events().outcome().await
     }
 
     /// Starts a run whose events are discarded.
-    fn unwatched(mut self) -> RunStream<O> {
+    fn without_events(mut self) -> RunStream<O> {
         let own = self.agent.core.on_approval.as_ref();
         // Interactive approvals need a reader of the events; without one they are denied.
         if matches!(self.options.on_approval.as_ref().or(own), Some(ApprovalMode::Interactive)) {
@@ -337,17 +316,17 @@ impl<O: Send + 'static> RunBuilder<O> {
 
     /// Returns the conversation and instructions that the run would start with. Changes no session and calls neither
     /// hooks nor a model. The context is not compacted, because that may need a model.
-    pub async fn peek(self) -> Result<ContextPreview, Error> {
+    pub async fn preview(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ false).await
     }
 
-    /// Does the same as [`peek`](Self::peek) and commits the user's message to the session.
+    /// Does the same as [`preview`](Self::preview) and commits the user's message to the session.
     pub async fn build_context(self) -> Result<ContextPreview, Error> {
         driver::preview(self.prepare(EventMode::Discard), /*commit*/ true).await
     }
 
     /// Boxed, because the value is large and is moved several times.
-    fn prepare(mut self, mode: EventMode) -> Box<Prepared> {
+    fn prepare(mut self, mode: EventMode) -> Box<PreparedRun> {
         let env = self.agent.core.env.clone();
         let (run_id, next_seq): (RunId, u64) = match &self.source {
             RunSource::Resume(suspended) => (suspended.run_id(), suspended.next_seq),
@@ -365,25 +344,25 @@ impl<O: Send + 'static> RunBuilder<O> {
         let source = EventSource { run_id, agent, env, next_seq };
         let (queue, reader) = match (&self.options.inherited, mode) {
             // If the parent's events are discarded, so are those of its children.
-            (Some(inherited), _) if inherited.queue.is_unread() => {
-                (EventQueue::discard(source), None)
+            (Some(inherited), _) if inherited.queue.discards_events() => {
+                (EventBuffer::discard(source), None)
             }
             (Some(inherited), _) => {
                 let queue = Arc::clone(&inherited.queue);
                 let call_id = Arc::clone(&inherited.call_id);
-                (EventQueue::below(source, ParentEvents { queue, call_id }), None)
+                (EventBuffer::for_child(source, ParentEvents { queue, call_id }), None)
             }
             (None, EventMode::Stream) => {
-                let (queue, reader) = EventQueue::channel(source);
+                let (queue, reader) = EventBuffer::channel(source);
                 (queue, Some(reader))
             }
-            (None, EventMode::Discard) => (EventQueue::discard(source), None),
+            (None, EventMode::Discard) => (EventBuffer::discard(source), None),
         };
-        let pot = self.options.pot.clone().unwrap_or_else(|| {
+        let budget = self.options.budget.clone().unwrap_or_else(|| {
             let limits = self.options.limits.as_ref().unwrap_or(&self.agent.core.limits);
             Arc::new(UsageBudget::new(limits.clone(), None))
         });
-        Box::new(Prepared {
+        Box::new(PreparedRun {
             core: self.agent.core,
             run_id,
             source: self.source,
@@ -391,7 +370,7 @@ impl<O: Send + 'static> RunBuilder<O> {
             queue: Arc::new(queue),
             reader,
             control,
-            pot,
+            budget,
         })
     }
 }
@@ -417,7 +396,7 @@ impl<O: Send + 'static> IntoFuture for RunBuilder<O> {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let mut run = self.unwatched();
+        let mut run = self.without_events();
         Box::pin(std::future::poll_fn(move |cx| {
             run.poll_outcome(cx).map(|outcome| outcome.and_then(RunOutcome::into_result))
         }))

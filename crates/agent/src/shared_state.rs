@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use provost_session::shared_state::{StateOwners, StateStore};
-use provost_tool::Scopes;
+use provost_tool::StateScopes;
 use serde_json::{Map, Value};
 
 /// The shared state of one run.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct BoundSharedState {
     pub(crate) owners: StateOwners,
     pub(crate) keeper: SharedStateBackend,
 }
@@ -33,7 +33,7 @@ pub(crate) struct SharedStateOptions {
     /// Names of the shared values that the caller set for the run: they override stored values.
     pub(crate) given: Vec<String>,
     /// The resolved shared state. `None` until the run is prepared, and if it has no store.
-    pub(crate) bound: Option<Box<Shared>>,
+    pub(crate) bound: Option<Box<BoundSharedState>>,
 }
 
 impl SharedStateOptions {
@@ -44,14 +44,20 @@ impl SharedStateOptions {
             let (session, user) = (session.map(ToOwned::to_owned), self.user.clone());
             let owners = StateOwners { session, user };
             let keeper = SharedStateBackend::Store(Arc::clone(store));
-            self.bound = Some(Box::new(Shared { owners, keeper }));
+            self.bound = Some(Box::new(BoundSharedState { owners, keeper }));
         }
+    }
+
+    /// Uses values that an engine loaded. Its journal stores the changes.
+    pub(crate) fn bind_journal(&mut self, owners: StateOwners, values: Map<String, Value>) {
+        let keeper = SharedStateBackend::Journal(Arc::new(values));
+        self.bound = Some(Box::new(BoundSharedState { owners, keeper }));
     }
 
     /// The options of a child run: the same user and store, without a session.
     pub(crate) fn for_child(&self) -> Self {
         let store = match self.bound.as_deref() {
-            Some(Shared { keeper: SharedStateBackend::Store(store), .. }) => {
+            Some(BoundSharedState { keeper: SharedStateBackend::Store(store), .. }) => {
                 Some(Arc::clone(store))
             }
             _ => None,
@@ -60,8 +66,10 @@ impl SharedStateOptions {
     }
 
     /// The scopes that the run can write to.
-    pub(crate) fn scopes(&self) -> Scopes {
-        let Some(Shared { owners, .. }) = self.bound.as_deref() else { return Scopes::default() };
-        Scopes { session: owners.session.is_some(), user: owners.user.is_some(), app: true }
+    pub(crate) fn scopes(&self) -> StateScopes {
+        let Some(BoundSharedState { owners, .. }) = self.bound.as_deref() else {
+            return StateScopes::default();
+        };
+        StateScopes { session: owners.session.is_some(), user: owners.user.is_some(), app: true }
     }
 }

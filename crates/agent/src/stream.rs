@@ -21,7 +21,7 @@ const PROGRESS_WAITING_MAX: usize = 1024;
 const DELTAS_WAITING_MAX: usize = 64;
 
 /// Numbers the events of a run and sends them to their reader.
-pub(crate) struct EventQueue {
+pub(crate) struct EventBuffer {
     run_id: RunId,
     env: Env,
     numbering: Mutex<Numbering>,
@@ -44,7 +44,7 @@ enum EventSink {
 
 /// The events of a parent run.
 pub(crate) struct ParentEvents {
-    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) queue: Arc<EventBuffer>,
     pub(crate) call_id: Arc<str>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct EventSource {
     pub(crate) next_seq: u64,
 }
 
-impl EventQueue {
+impl EventBuffer {
     fn new(source: EventSource, sink: EventSink) -> Self {
         let EventSource { run_id, agent, env, next_seq } = source;
         Self { run_id, env, numbering: Mutex::new(Numbering { next_seq, agent }), sink }
@@ -91,7 +91,7 @@ impl EventQueue {
     }
 
     /// Creates the queue of a child run, which sends its events to the parent's queue.
-    pub(crate) fn below(source: EventSource, parent: ParentEvents) -> Self {
+    pub(crate) fn for_child(source: EventSource, parent: ParentEvents) -> Self {
         Self::new(source, EventSink::Parent(parent))
     }
 
@@ -101,7 +101,7 @@ impl EventQueue {
     }
 
     /// True if every event is discarded.
-    pub(crate) fn is_unread(&self) -> bool {
+    pub(crate) fn discards_events(&self) -> bool {
         matches!(self.sink, EventSink::Discard)
     }
 
@@ -116,7 +116,7 @@ impl EventQueue {
 
     /// Emits an event. Does not build it if it would be discarded.
     pub(crate) fn emit_with(&self, make: impl FnOnce() -> EventKind) {
-        if !self.is_unread() {
+        if !self.discards_events() {
             self.put(make(), /*child*/ None);
         }
     }
@@ -163,7 +163,7 @@ impl EventQueue {
     }
 
     /// True if the reader has too many unread events.
-    pub(crate) fn is_backed_up(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         match &self.sink {
             EventSink::Reader(reader) => *reader.waiting.borrow() >= DELTAS_WAITING_MAX,
             EventSink::Parent(_) | EventSink::Discard => false,

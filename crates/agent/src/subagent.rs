@@ -1,9 +1,9 @@
-//! Runs below a run: agents that an agent uses.
+//! Child runs: agents that another agent starts.
 //!
-//! A tool asks its run's [`Children`] to start other agents and waits for what comes of them. In memory they are tasks of this
-//! process; under an engine they are runs of their own that survive a crash. The tools are the same for both: they
-//! name a child by the call that asks for it and its place in that call, so a call that is made again after a crash finds the
-//! children it had started.
+//! A tool asks the [`ChildSpawner`] of its run to start other agents and waits for their reports. In memory, children
+//! are tasks of this process. An engine runs them as durable runs that survive a crash. The tools are the same for
+//! both: they identify a child by the call that requests it and its index in that call, so a call that is repeated
+//! after a crash finds its existing children.
 
 mod fan_out;
 pub(crate) mod local;
@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use provost_core::{AgentUsage, LimitReached, RunId};
-use provost_tool::{Tool, ToolCx, ToolError};
+use provost_tool::{Tool, ToolContext, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use crate::agent::reference::undefined_agent;
 pub use crate::agent::reference::{AgentRef, DeferredAgent, DeferredAgentError};
 pub(crate) use crate::subagent::path::Collaborators;
 pub use crate::subagent::path::{AgentPath, AgentPathSegment};
@@ -30,120 +31,120 @@ pub use fan_out::FanOut;
 
 use crate::error::BuildError;
 
-/// How a child that may outlive its call is told from others: `task-1`.
+/// Prefix of the ids of children that may outlive their call, such as `task-1`.
 pub(crate) const TASK_ID_PREFIX: &str = "task-";
 
-/// The text of the request with which a call waits for children.
+/// The text of an approval request that makes a call wait for children.
 pub(crate) const WAITING_FOR_CHILDREN: &str = "waits for tasks that it started";
 
-/// Whose hooks see what a child does.
+/// The hooks that observe a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HookInheritance {
-    /// Those of the run above, then the child's own.
+    /// The hooks of the parent run, then the child's own hooks.
     #[default]
     Inherit,
-    /// Only the child's own.
+    /// Only the child's own hooks.
     OwnOnly,
-    /// None.
+    /// No hooks.
     None,
 }
 
-/// What is asked of one child.
+/// A request to start one child.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpawnRequest {
-    /// Where its definition is.
+    /// Path of the child's definition.
     pub path: AgentPath,
-    /// Which of the children of its call it is, from 0.
+    /// Index of the child among the children of its call, from 0.
     pub index: u32,
-    /// What it is to do.
+    /// Task of the child.
     pub task: String,
-    /// Rounds of tool calls it may take, in place of its own limit.
+    /// Maximum tool rounds. `None` uses the limit of the child's agent.
     pub max_turns: Option<u32>,
-    /// The time it may take.
+    /// Timeout of the child. `None` means no timeout.
     pub timeout: Option<Duration>,
-    /// How long it lives.
+    /// Lifetime of the child.
     pub lifetime: ChildLifetime,
 }
 
-/// How long a child lives at most.
+/// The maximum lifetime of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildLifetime {
-    /// As long as the call that started it.
+    /// The child ends with the call that started it.
     #[default]
     Call,
-    /// As long as the run that started it; it has a label and can be asked for.
+    /// The child ends with the run that started it. It has a task id for the model.
     Run,
-    /// As long as it takes.
+    /// The child continues after the run that started it.
     Detached,
 }
 
-/// Where a child stands.
+/// Status of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildStatus {
-    /// It works, or waits for its turn.
+    /// The child runs or waits for a free slot.
     Running,
-    /// It has given its answer.
+    /// The child has responded.
     Completed,
-    /// It ended with an error.
+    /// The child failed.
     Failed,
-    /// It was stopped.
+    /// The child was cancelled.
     Cancelled,
 }
 
 impl ChildStatus {
-    /// True if nothing more comes of it.
+    /// True if the child has ended.
     pub fn is_finished(self) -> bool {
         self != Self::Running
     }
 }
 
-/// A child as the call that started it knows it.
+/// A child, as returned to the call that started it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpawnedChild {
-    /// Its run.
+    /// Run of the child.
     pub run: RunId,
-    /// What the model calls it, if it may outlive its call: `task-1`.
+    /// Id for the model, such as `task-1`. `None` if the child ends with its call.
     pub task_id: Option<String>,
-    /// The agent.
+    /// Name of the agent.
     pub agent: Arc<str>,
 }
 
-/// A child as its parent sees it.
+/// The status and result of a child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChildReport {
-    /// Its run.
+    /// Run of the child.
     pub run: RunId,
-    /// What the model calls it, if it may outlive its call: `task-1`.
+    /// Id for the model, such as `task-1`. `None` if the child ends with its call.
     #[serde(rename = "label")]
     pub task_id: Option<String>,
-    /// The agent.
+    /// Name of the agent.
     pub agent: Arc<str>,
-    /// Where it stands.
+    /// Status of the child.
     pub status: ChildStatus,
-    /// Its answer, or what it had of one.
+    /// Response of the child, possibly partial.
     pub text: String,
-    /// What went wrong.
+    /// Error of the child.
     pub error: Option<String>,
-    /// The limit it stopped at.
+    /// The limit that stopped the child.
     pub limit: Option<LimitReached>,
-    /// What it and those below it used, once it is over; nothing, where the run above has counted it already.
+    /// Usage of the child and its descendants after its end. Empty if the parent run has already counted it.
     pub used: Vec<AgentUsage>,
 }
 
 impl ChildReport {
-    /// The same as the call that started it knows it.
+    /// Returns the child as it was returned to the call that started it.
     pub fn started(&self) -> SpawnedChild {
-        let Self { run, task_id: label, agent, .. } = self;
-        SpawnedChild { run: *run, task_id: label.clone(), agent: Arc::clone(agent) }
+        let Self { run, task_id, agent, .. } = self;
+        SpawnedChild { run: *run, task_id: task_id.clone(), agent: Arc::clone(agent) }
     }
 
-    /// What the parent's model is told: the answer and, if it is not whole, why.
+    /// Returns the text for the parent's model: the response and, if it is partial, the reason.
     pub fn to_model_text(&self) -> String {
         match &self.limit {
             Some(reached) => format!(
-                "[{} stopped at its limit of {} {}; what follows is unfinished]\n{}",
+                "[{} stopped at its limit of {} {}; the following response is incomplete]\n{}",
                 self.agent,
                 reached.allowed,
                 reached.limit.as_str(),
@@ -153,7 +154,7 @@ impl ChildReport {
         }
     }
 
-    /// What the parent's model is told of a child that gave no answer.
+    /// Returns the text for the parent's model about a child without a response.
     pub fn failure_text(&self) -> String {
         match (self.status, &self.error) {
             (ChildStatus::Cancelled, None) => format!("{} was stopped", self.agent),
@@ -161,67 +162,67 @@ impl ChildReport {
                 format!("{} was stopped: {error}", self.agent)
             }
             (_, Some(error)) => format!("{} failed: {error}", self.agent),
-            (_, None) => format!("{} gave no answer", self.agent),
+            (_, None) => format!("{} did not respond", self.agent),
         }
     }
 }
 
-/// Until when children are waited for.
+/// The condition of a wait for children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitOptions {
-    /// One of them is enough.
+    /// True to wait for one child, false to wait for all.
     pub any: bool,
-    /// At most so long; what has not ended by then goes on.
+    /// Maximum wait. Children that have not ended continue. `None` waits without a limit.
     pub timeout: Option<Duration>,
 }
 
-/// What a call of [`Children`] gives.
+/// The future of a [`ChildSpawner`] method.
 pub type ChildFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 
-/// Starts and ends the children of one run.
+/// Starts, awaits and stops the children of one run.
 ///
-/// Implementations may end a call that waits with [`ToolError::WaitsForRuns`]: the tool is then started again once the wait
-/// is over, and everything it asks for again is what it had before.
+/// An implementation may end a waiting call with [`ToolError::WaitsForRuns`]. The tool is then called again after the
+/// wait, and repeated requests return the existing children.
 pub trait ChildSpawner: Send + Sync + 'static {
-    /// Starts children of this call, at most `at_once` of them at work at the same time. One that was started before is not
-    /// started again.
+    /// Starts the children of this call, of which at most `max_parallel` run at the same time. Existing children of the
+    /// call are not started again.
     fn start<'a>(
         &'a self,
-        cx: &'a ToolCx,
-        asks: Vec<SpawnRequest>,
-        at_once: Option<usize>,
+        cx: &'a ToolContext,
+        requests: Vec<SpawnRequest>,
+        max_parallel: Option<usize>,
     ) -> ChildFuture<'a, Vec<SpawnedChild>>;
 
-    /// Waits for children of this run, and gives what came of them, in this order.
+    /// Waits for children of this run and returns their reports in the same order.
     fn wait<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         runs: Vec<RunId>,
         until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>>;
 
-    /// The children of this run that have a label, in the order they were started.
-    fn background_tasks<'a>(&'a self, cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>>;
+    /// Returns the children of this run that have a task id, in the order in which they were started.
+    fn background_tasks<'a>(&'a self, cx: &'a ToolContext) -> ChildFuture<'a, Vec<ChildReport>>;
 
-    /// Stops a child of this run; gives it as it stands then.
-    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport>;
+    /// Stops a child of this run and returns its report.
+    fn stop<'a>(&'a self, cx: &'a ToolContext, run: RunId) -> ChildFuture<'a, ChildReport>;
 }
 
-/// What the tools of this module ask of the run they are called in.
-pub(crate) fn host(cx: &ToolCx) -> Result<ChildSpawnerHandle, ToolError> {
+/// Returns the spawner of the calling run.
+pub(crate) fn host(cx: &ToolContext) -> Result<ChildSpawnerHandle, ToolError> {
     let not_driven = |_none| {
-        ToolError::failed("this run cannot start other agents: it was not started by a driver")
+        ToolError::failed("this run cannot start other agents, because no driver executes it")
     };
     cx.dep::<ChildSpawnerHandle>().map(|host| ChildSpawnerHandle::clone(&host)).map_err(not_driven)
 }
 
-/// The arguments of a tool without arguments.
+/// The arguments of a tool without parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct NoArgs {}
 
-/// A tool of ours whose specification is known to be good, or why it is not.
+/// Erases the type of a built-in tool.
 pub(crate) fn erase_tool<T: Tool>(
-    tool: Result<T, provost_tool::SpecError>,
+    tool: Result<T, provost_tool::ToolSpecError>,
 ) -> Result<Arc<dyn Tool>, BuildError> {
     match tool {
         Ok(tool) => Ok(Arc::new(tool)),

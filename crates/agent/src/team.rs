@@ -1,8 +1,8 @@
-//! Teams: an agent that leads others, which work at the same time, write to each other and share a board.
+//! Teams: an agent that leads other agents, which run in parallel, exchange messages and share a task board.
 //!
 //! - [`Team`] is the definition, given to the lead with [`AgentBuilder::team`](crate::AgentBuilder::team).
-//! - [`TeamState`] is everything a team knows in one run of its lead, a pure value; [`TeamStore`] keeps it.
-//! - [`Seat`] says who a run is in its team. Members are runs below the lead's run.
+//! - [`TeamState`] is the complete state of a team in one run of its lead, as a value. [`TeamStore`] stores it.
+//! - [`TeamMembership`] identifies a run in its team. Members are child runs of the lead's run.
 
 mod board;
 mod board_tools;
@@ -41,26 +41,26 @@ pub(crate) use message_tools::injected;
 use crate::error::BuildError;
 use crate::subagent::{AgentRef, HookInheritance};
 
-/// Members that may be active at once unless the team says otherwise.
+/// Default limit on active members.
 pub const SIZE_DEFAULT: usize = 16;
-/// Where a suspended run keeps its team's book.
-const BOOK_NOTE: &str = "provost.team";
-/// Bytes of one list that a model is shown.
+/// Name of the state value that holds the team of a suspended run.
+const STATE_NAME: &str = "provost.team";
+/// Maximum size of a list that a model receives, in bytes.
 const LIST_BYTES_MAX: usize = 40 * 1024;
 
 /// A team that an agent leads.
 ///
 /// ```
 /// # use provost_agent::{Agent, Team};
-/// # use provost_model::{ScriptedModel, call, text};
+/// # use provost_model::ScriptedModel;
 /// # use serde_json::json;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// # let (writer_model, lead_model) = (
-/// #     ScriptedModel::new().turn(text("A page.")),
+/// #     ScriptedModel::new().text("A page."),
 /// #     ScriptedModel::new()
-/// #         .turn(call("spawn_teammate", json!({"name": "writer", "task": "Write a page."})))
-/// #         .turn(call("wait_for_messages", json!({})))
-/// #         .turn(text("It is written.")),
+/// #         .tool_call("spawn_teammate", json!({"name": "writer", "task": "Write a page."}))
+/// #         .tool_call("wait_for_messages", json!({}))
+/// #         .text("It is written."),
 /// # );
 /// let writer = Agent::builder("writer", writer_model).instructions("You write.").build()?;
 /// let lead = Agent::builder("lead", lead_model)
@@ -82,7 +82,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team of this name, of which nobody is a member yet.
+    /// Creates a team without members.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -95,42 +95,42 @@ impl Team {
         }
     }
 
-    /// Lets the lead make members after this agent, by its name; the model is told what it is good for.
+    /// Lets the lead start members from this agent, by its name. The description tells the model what the agent is for.
     #[must_use]
     pub fn template(mut self, agent: impl Into<AgentRef>, description: impl Into<String>) -> Self {
         self.templates.push((agent.into(), description.into()));
         self
     }
 
-    /// Sets how many members may be active at once; 0 for any number.
+    /// Sets how many members may be active at the same time. 0 means no limit.
     #[must_use]
     pub fn max_size(mut self, members: usize) -> Self {
         self.max_size = members;
         self
     }
 
-    /// Sets the time of a member for which the lead sets none; then it is stopped.
+    /// Sets the timeout of members for which the lead sets none. A member that exceeds it is stopped.
     #[must_use]
     pub fn default_timeout(mut self, timeout: Duration) -> Self {
         self.default_timeout = Some(timeout);
         self
     }
 
-    /// Lets the lead do nothing but lead: of all its tools only those of the team are offered and can run.
+    /// Restricts the lead to coordination: only the tools of the team are offered and can run.
     #[must_use]
     pub fn coordinator_only(mut self) -> Self {
         self.coordinator_only = true;
         self
     }
 
-    /// Shows unread messages to the lead and the members before their next model call, without being asked.
+    /// Adds unread messages to the next model call of the lead and of the members.
     #[must_use]
     pub fn push_messages(mut self) -> Self {
         self.push_messages = true;
         self
     }
 
-    /// Sets whose hooks see what the members do.
+    /// Sets which hooks observe the members.
     #[must_use]
     pub fn hooks(mut self, hooks: HookInheritance) -> Self {
         self.hooks = hooks;
@@ -141,19 +141,19 @@ impl Team {
         self.templates.iter().map(|(agent, _)| agent).find(|agent| &**agent.name() == name)
     }
 
-    /// The tools of the lead.
+    /// Builds the tools of the lead.
     pub(crate) fn lead_tools(&self) -> Result<Vec<Arc<dyn Tool>>, BuildError> {
         let mut tools = member_tools::tools(self)?;
         tools.extend(shared_tools()?);
         Ok(tools)
     }
 
-    /// What can be wrong with it before any run.
+    /// Checks the definition.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         for (place, (agent, _)) in self.templates.iter().enumerate() {
             let name = agent.name();
             if self.templates[..place].iter().any(|(earlier, _)| earlier.name() == name) {
-                let problem = format!("team `{}` has two templates called `{name}`", self.name);
+                let problem = format!("team `{}` has two templates named `{name}`", self.name);
                 return Err(BuildError::Setting(problem));
             }
             let Some(core) = agent.core() else { continue };
@@ -168,7 +168,7 @@ impl Team {
         Ok(())
     }
 
-    /// The lead's place in a run of its own, with what a suspended run had kept.
+    /// Creates the lead's membership for one run, from the state of a suspended run if there is one.
     pub(crate) fn open(
         &self,
         run: RunId,
@@ -176,22 +176,22 @@ impl Team {
         state: &State,
         env: &Env,
     ) -> TeamMembership {
-        let kept = state.get::<TeamState>(BOOK_NOTE);
-        let book = kept.unwrap_or_else(|| TeamState::new(self.name.as_str(), self.max_size));
-        let desk = InMemoryTeamStore::new(run, book, env.clone());
-        let desk = match mailbox {
-            Some(mailbox) => desk.with_mailbox(Arc::clone(mailbox)),
-            None => desk,
+        let stored = state.get::<TeamState>(STATE_NAME);
+        let team = stored.unwrap_or_else(|| TeamState::new(self.name.as_str(), self.max_size));
+        let store = InMemoryTeamStore::new(run, team, env.clone());
+        let store = match mailbox {
+            Some(mailbox) => store.with_mailbox(Arc::clone(mailbox)),
+            None => store,
         };
-        TeamMembership::lead(self.name.as_str(), Arc::new(desk))
+        TeamMembership::lead(self.name.as_str(), Arc::new(store))
     }
 }
 
 impl TeamMembership {
-    /// Keeps the book with a run that is suspended, where it would end with it.
+    /// Stores the team with a suspended run, if the team's store ends with the run.
     pub(crate) fn save(&self, state: &State) -> Result<(), serde_json::Error> {
         match self.store().snapshot() {
-            Some(book) => state.set(BOOK_NOTE, book),
+            Some(team) => state.set(STATE_NAME, team),
             None => Ok(()),
         }
     }
@@ -206,14 +206,14 @@ impl fmt::Debug for Team {
     }
 }
 
-/// Why an agent cannot be a member.
+/// The error text for a member that leads a team itself.
 pub(crate) fn nested_team_message(agent: &str) -> String {
     format!(
-        "agent `{agent}` leads a team, so it cannot be a member of one: make it a sub-agent of a member"
+        "agent `{agent}` leads a team, so it cannot be a member of one: make it a subagent of a member"
     )
 }
 
-/// The tools of everybody in a team.
+/// Builds the tools that all participants of a team have.
 pub(crate) fn shared_tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     let mut tools = message_tools::tools()?;
     tools.extend(member_tools::shared()?);
@@ -221,7 +221,7 @@ pub(crate) fn shared_tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(tools)
 }
 
-/// True for the name of a team's tool.
+/// True for the names of team tools.
 pub(crate) fn is_team_tool(name: &str) -> bool {
     member_tools::NAMES.contains(&name)
         || message_tools::NAMES.contains(&name)

@@ -1,12 +1,15 @@
-//! The typed client: one for a server far away and for the one in the same process.
+//! Typed client of the API, for remote servers and for a server in the same process.
 
 mod agents;
 mod approvals;
+mod budgets;
+mod deliveries;
+mod execution_classes;
 #[cfg(feature = "http")]
 mod http_transport;
-mod operations;
 mod path;
 mod runs;
+mod schedules;
 mod server;
 mod sessions;
 mod sse;
@@ -33,53 +36,53 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "http")]
 pub use self::http_transport::{HttpOptions, HttpTransport};
 use self::path::{query, segment};
-pub use self::stream::{EventStream, Watch};
+pub use self::stream::{EventStream, WatchOptions};
 use crate::Problem;
 
-/// The largest answer that is read as a whole.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Maximum size of a response body.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The body of an answer as it arrives.
-pub type Answers = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
+/// Body of a response as a stream of chunks.
+pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// Why no answer came.
+/// Error of a request that received no response.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct TransportError {
-    /// What sort of failure.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// What happened.
+    /// Description of the error.
     pub message: String,
 }
 
-/// Carries requests to a server and brings answers back.
+/// Connection that sends requests to a server and returns its responses.
 #[async_trait::async_trait]
 pub trait Transport: Send + Sync {
-    /// Sends a request, whose target is a path; returns when the head of the answer is there.
-    async fn send(&self, request: Request<Bytes>) -> Result<Response<Answers>, TransportError>;
+    /// Sends a request whose URI is a path. Returns when the headers of the response have arrived.
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<BodyStream>, TransportError>;
 }
 
-/// Why a call failed.
+/// Error of an API request.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ApiError {
-    /// The server refused or failed, and says why.
+    /// The server returned an error response.
     #[error(transparent)]
     Problem(Box<Problem>),
-    /// No answer came.
+    /// The request received no response.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// What came is not what this version expects.
-    #[error("the server answered something that this version does not understand: {0}")]
+    /// The response has an unexpected format.
+    #[error("the server sent a response that this version cannot read: {0}")]
     Unreadable(String),
 }
 
 impl ApiError {
-    /// What the caller gave cannot be sent.
+    /// Creates the error for an argument that cannot be sent.
     pub(crate) fn invalid(detail: String) -> Self {
         Self::Problem(Box::new(Problem::new(ErrorKind::Invalid, "invalid", detail)))
     }
 
-    /// The shared kind: decides retry and exit code.
+    /// Returns the kind of the error. It determines retries and exit codes.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Problem(problem) => problem.kind,
@@ -88,7 +91,7 @@ impl ApiError {
         }
     }
 
-    /// The stable code.
+    /// Returns the stable code of the error.
     pub fn code(&self) -> &str {
         match self {
             Self::Problem(problem) => &problem.code,
@@ -97,21 +100,21 @@ impl ApiError {
         }
     }
 
-    /// The error as data.
+    /// Converts the error to the error type that all crates share.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }
 }
 
-/// Speaks the run API for one namespace. Clones share the transport.
+/// Client of the API for one namespace. Clones share the transport.
 ///
 /// ```
 /// use provost_api::{ApiError, Client, NewTask, Transport};
 ///
 /// async fn ask(transport: impl Transport + 'static) -> Result<Option<String>, ApiError> {
-///     let client = Client::new(transport, "default".parse().unwrap_or_default()).token("prv_…")?;
-///     let accepted = client.submit(&NewTask::text("what is 6 * 7?")).await?;
-///     let run = client.wait_for(accepted.run, None).await?;
+///     let client = Client::new(transport, "default".parse().unwrap_or_default()).with_token("prv_…")?;
+///     let receipt = client.submit(&NewTask::text("What is 6 * 7?")).await?;
+///     let run = client.wait_for_run(receipt.run, None).await?;
 ///     Ok(run.answer)
 /// }
 /// ```
@@ -122,15 +125,15 @@ pub struct Client {
     token: Option<HeaderValue>,
 }
 
-/// One call before it is sent.
-pub(crate) struct Call {
+/// A request before it is sent.
+pub(crate) struct RequestBuilder {
     method: Method,
     path: String,
     body: Option<Bytes>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Call {
+impl RequestBuilder {
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), body: None, headers: Vec::new() }
     }
@@ -147,19 +150,19 @@ impl Call {
         Self::new(Method::DELETE, path)
     }
 
-    /// What stands behind the question mark: the fields of a struct.
+    /// Adds the fields of a struct as the query.
     pub(crate) fn query(mut self, fields: &impl Serialize) -> Result<Self, ApiError> {
         self.path.push_str(&query(fields)?);
         Ok(self)
     }
 
-    /// The key that makes a repeat harmless, also as the header that proxies know.
-    pub(crate) fn key(self, key: Option<&str>) -> Result<Self, ApiError> {
+    /// Sends the idempotency key of the body also as a header, so that proxies can read it.
+    pub(crate) fn idempotency_key(self, key: Option<&str>) -> Result<Self, ApiError> {
         match key {
             Some(key) if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) => {
                 self.header(HeaderName::from_static("idempotency-key"), key)
             }
-            // A key that no header can carry is in the body all the same.
+            // The body contains the key even if it is not valid in a header.
             _ => Ok(self),
         }
     }
@@ -173,7 +176,7 @@ impl Call {
 
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, ApiError> {
         let value = HeaderValue::from_str(value).map_err(|_error| {
-            ApiError::invalid(format!("the header `{name}` cannot have this value"))
+            ApiError::invalid(format!("the value is not valid in the header `{name}`"))
         })?;
         self.headers.push((name, value));
         Ok(self)
@@ -181,108 +184,122 @@ impl Call {
 }
 
 impl Client {
-    /// A client over a transport.
+    /// Creates a client without a token.
     pub fn new(transport: impl Transport + 'static, namespace: Namespace) -> Self {
         Self { transport: Arc::new(transport), namespace, token: None }
     }
 
-    /// The same with a token.
-    pub fn token(mut self, token: &str) -> Result<Self, ApiError> {
-        let call = Call::new(Method::GET, "").header(AUTHORIZATION, &format!("Bearer {token}"))?;
-        self.token = call.headers.into_iter().next().map(|(_, mut value)| {
+    /// Sets the API token.
+    pub fn with_token(mut self, token: &str) -> Result<Self, ApiError> {
+        let request = RequestBuilder::new(Method::GET, "")
+            .header(AUTHORIZATION, &format!("Bearer {token}"))?;
+        self.token = request.headers.into_iter().next().map(|(_, mut value)| {
             value.set_sensitive(true);
             value
         });
         Ok(self)
     }
 
-    /// The namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// The same in another namespace.
+    /// Sets the namespace.
     #[must_use]
-    pub fn within(mut self, namespace: Namespace) -> Self {
+    pub fn with_namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// A path inside the namespace.
+    /// Returns a path within the namespace.
     pub(crate) fn path(&self, rest: &str) -> String {
         format!("/v1/namespaces/{}/{rest}", self.namespace)
     }
 
-    /// A path inside the namespace with a name that somebody chose: `agents/{name}`.
-    pub(crate) fn named(&self, what: &str, name: &str, rest: &str) -> Result<String, ApiError> {
-        Ok(self.path(&format!("{what}/{}{rest}", segment(name)?)))
+    /// Returns a path within the namespace that contains an encoded name, such as `agents/{name}`.
+    pub(crate) fn named_path(
+        &self,
+        noun: &str,
+        name: &str,
+        rest: &str,
+    ) -> Result<String, ApiError> {
+        Ok(self.path(&format!("{noun}/{}{rest}", segment(name)?)))
     }
 
-    /// Sends a call; an answer that is no success becomes its problem.
-    pub(crate) async fn send(&self, call: Call) -> Result<Response<Answers>, ApiError> {
-        let has_body = call.body.is_some();
-        let mut request = Request::new(call.body.unwrap_or_default());
-        *request.method_mut() = call.method;
+    /// Sends a request. A response without success becomes an error.
+    pub(crate) async fn send(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Response<BodyStream>, ApiError> {
+        let RequestBuilder { method, path, body, headers: extra_headers } = request;
+        let has_body = body.is_some();
+        let mut request = Request::new(body.unwrap_or_default());
+        *request.method_mut() = method;
         *request.uri_mut() =
-            call.path.parse().map_err(|error| ApiError::Unreadable(format!("{error}")))?;
+            path.parse().map_err(|error| ApiError::Unreadable(format!("{error}")))?;
         let headers = request.headers_mut();
-        let accepted = HeaderValue::from_static("application/json, application/problem+json");
-        headers.insert(ACCEPT, accepted);
+        let media_types = HeaderValue::from_static("application/json, application/problem+json");
+        headers.insert(ACCEPT, media_types);
         if has_body {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(token) = &self.token {
             headers.insert(AUTHORIZATION, token.clone());
         }
-        for (name, value) in call.headers {
+        for (name, value) in extra_headers {
             headers.insert(name, value);
         }
-        let answer = self.transport.send(request).await?;
-        if answer.status().is_success() {
-            return Ok(answer);
+        let response = self.transport.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
         }
-        let status = answer.status();
-        let body = read(answer.into_body()).await?;
+        let body = read(response.into_body()).await?;
         match serde_json::from_slice(&body) {
             Ok(problem) => Err(ApiError::Problem(Box::new(problem))),
-            Err(_) => Err(foreign(status)),
+            Err(_) => Err(not_a_problem(status)),
         }
     }
 
-    /// Sends a call and reads the answer.
-    pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
-        let body = read(self.send(call).await?.into_body()).await?;
-        // An operation without an answer has an empty body.
+    /// Sends a request and parses the response.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ApiError> {
+        let body = read(self.send(request).await?.into_body()).await?;
+        // The response of an operation without a result is empty.
         let body: &[u8] = if body.is_empty() { b"null" } else { &body };
         serde_json::from_slice(body).map_err(|error| ApiError::Unreadable(error.to_string()))
     }
-}
 
-impl Client {
-    /// Sends a call whose answer says nothing more than that it is done.
-    pub(crate) async fn done(&self, call: Call) -> Result<(), ApiError> {
-        read(self.send(call).await?.into_body()).await.map(drop)
+    /// Sends a request whose response has no content.
+    pub(crate) async fn call_without_result(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<(), ApiError> {
+        read(self.send(request).await?.into_body()).await.map(drop)
     }
 }
 
-/// An answer that is not ours: something else listens there, or stands between.
-fn foreign(status: http::StatusCode) -> ApiError {
+/// Returns the error for an error response that is not a problem document, such as that of a proxy.
+fn not_a_problem(status: http::StatusCode) -> ApiError {
     let kind = match status.as_u16() {
         429 => ErrorKind::RateLimited,
         502..=504 => ErrorKind::Unavailable,
         _ => return ApiError::Unreadable(format!("HTTP {status} without a problem document")),
     };
-    let message = format!("HTTP {status} from something between here and the server");
+    let message = format!("HTTP {status} from a proxy or another server");
     ApiError::Transport(TransportError { kind, message })
 }
 
-async fn read(mut body: Answers) -> Result<Bytes, ApiError> {
-    let mut whole = BytesMut::new();
-    while let Some(piece) = body.try_next().await? {
-        if whole.len() + piece.len() > ANSWER_BYTES_MAX {
-            return Err(ApiError::Unreadable("the answer is too long".to_owned()));
+async fn read(mut body: BodyStream) -> Result<Bytes, ApiError> {
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = body.try_next().await? {
+        if bytes.len() + chunk.len() > RESPONSE_BYTES_MAX {
+            return Err(ApiError::Unreadable("the response is too large".to_owned()));
         }
-        whole.extend_from_slice(&piece);
+        bytes.extend_from_slice(&chunk);
     }
-    Ok(whole.freeze())
+    Ok(bytes.freeze())
 }

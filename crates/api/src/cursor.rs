@@ -1,36 +1,37 @@
-//! Where a reader stands in a log.
+//! Positions of readers in the event log.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in a log.
+/// Position in the events of a run or in the whole event log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
-    /// After the event of a run with this number.
-    Seq(u64),
-    /// After this position of the whole log.
-    Pos(u64),
+pub enum CursorPosition {
+    /// After the event of a run with this sequence number.
+    Sequence(u64),
+    /// After this position of the whole event log.
+    Offset(u64),
 }
 
-/// Where a reader stands: opaque to clients, and tied to one life of the log. A restored database has another one.
+/// Position of a reader. Its text is opaque to clients. It is valid for one generation of the log only; a restored database
+/// has a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Which life of the log.
+    /// Generation of the log.
     pub generation: u64,
-    /// Where in it.
-    pub place: Place,
+    /// Position in the log.
+    pub position: CursorPosition,
 }
 
-/// Why a text is no cursor.
+/// Error for a text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this is not a cursor: use one that the server gave, or leave it out")]
+#[error("this is not a cursor: send a cursor that the server returned, or omit it")]
 pub struct CursorError;
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Place::Seq(seq) => write!(f, "{}-{seq}", self.generation),
-            Place::Pos(pos) => write!(f, "{}-p{pos}", self.generation),
+        match self.position {
+            CursorPosition::Sequence(seq) => write!(f, "{}-{seq}", self.generation),
+            CursorPosition::Offset(offset) => write!(f, "{}-p{offset}", self.generation),
         }
     }
 }
@@ -42,12 +43,12 @@ impl FromStr for Cursor {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse::<u64>().ok().filter(|_| digits).ok_or(CursorError)
         };
-        let (generation, place) = text.split_once('-').ok_or(CursorError)?;
-        let place = match place.strip_prefix('p') {
-            Some(pos) => Place::Pos(number(pos)?),
-            None => Place::Seq(number(place)?),
+        let (generation, position) = text.split_once('-').ok_or(CursorError)?;
+        let position = match position.strip_prefix('p') {
+            Some(offset) => CursorPosition::Offset(number(offset)?),
+            None => CursorPosition::Sequence(number(position)?),
         };
-        Ok(Self { generation: number(generation)?, place })
+        Ok(Self { generation: number(generation)?, position })
     }
 }
 

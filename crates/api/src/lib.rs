@@ -1,49 +1,50 @@
-//! The run API: the words of the wire and the typed client.
+//! Types of the HTTP API and its typed client.
 //!
-//! Every request and every answer is a type of this crate with a JSON Schema, so the server, the OpenAPI document, the command
-//! line and the clients in other languages cannot disagree. [`Client`] speaks over a [`Transport`]: a connection to a server, or
-//! the server's own router in the same process.
+//! Every request and every response is a type of this crate with a JSON Schema. The server, the OpenAPI document, the command
+//! line and the generated clients share these types, so they cannot disagree. A [`Client`] uses a [`Transport`]: an HTTP
+//! connection to a server, or the router of a server in the same process.
 //!
-//! Invariant: nothing here knows a database or an HTTP server.
+//! Invariant: this crate depends on neither a database nor an HTTP server.
 
 mod client;
 mod cursor;
+mod date_time;
+mod message_input;
 mod page;
 mod problem;
-mod said;
 mod scope;
-mod time;
 mod types;
 
-pub use client::{Answers, ApiError, Client, EventStream, Transport, TransportError, Watch};
+pub use client::{
+    ApiError, BodyStream, Client, EventStream, Transport, TransportError, WatchOptions,
+};
 #[cfg(feature = "http")]
 pub use client::{HttpOptions, HttpTransport};
-pub use cursor::{Cursor, CursorError, Place};
-pub use page::{LIMIT_DEFAULT, LIMIT_MAX, Page, Paging};
+pub use cursor::{Cursor, CursorError, CursorPosition};
+pub use date_time::DateTime;
+pub use message_input::MessageInput;
+pub use page::{LIMIT_DEFAULT, LIMIT_MAX, Page, PageQuery};
 pub use problem::{FieldProblem, Problem};
-pub use said::Said;
 pub use scope::Scope;
-pub use time::Time;
 pub use types::agent::{Agent, AgentChange, AgentConfig, NewAgent};
 pub use types::approval::{
-    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Tally, Vote,
+    Approval, ApprovalQuery, ApprovalReceipt, Decision, DecisionRequest, StandingApproval,
+    StandingApprovalKey, Vote, VoteCount,
 };
-pub use types::delivery::{Delivery, DeliveryList};
+pub use types::budget::{Budget, BudgetChange, BudgetKey, BudgetPeriod};
+pub use types::delivery::{Delivery, DeliveryQuery};
 pub use types::event::{Delta, EventBatch, LogEntry, LogStream, RunEvent, StreamItem};
+pub use types::execution_class::{ConcurrencyLimit, ExecutionClass};
 pub use types::explanation::{Evidence, Explanation, NextStep};
-pub use types::health::{Check, Health, Version, Who};
-pub use types::input::{InputReceipt, Interaction, NewInput, PendingInput};
-pub use types::operation::{
-    Budget, BudgetChange, BudgetKey, Class, ClassTarget, Overlap, PauseSchedule, Period, Schedule,
-    ScheduleChange, Timing,
-};
+pub use types::input::{InputReceipt, NewInput, PendingInput, RunInteraction};
 pub use types::run::{
-    Attempt, CancelOutcome, Cancelled, Fork, Forked, Replay, Run, RunList, Snapshot, Step, Waited,
+    Attempt, CancelOutcome, CancelReceipt, ForkReceipt, ForkRequest, ReplayReport, Run, RunQuery,
+    RunTransition, Step, WaitResult,
 };
-pub use types::session::{NewSession, Session, SessionList, SessionMessage};
-pub use types::task::{Accepted, NewTask, Started, Task, TaskList};
-pub use types::token::{NewToken, Token, TokenCreated};
-pub use types::tool::{
-    AuditList, AuditRecord, Capabilities, Capability, DeclaredTool, UsageRecord,
-};
-pub use types::webhook::{NewWebhook, Webhook, WebhookCreated, WebhookPost};
+pub use types::schedule::{OverlapPolicy, Schedule, ScheduleChange, SchedulePause, ScheduleTiming};
+pub use types::server::{HealthCheck, HealthReport, Identity, Version};
+pub use types::session::{NewSession, Session, SessionMessage, SessionQuery};
+pub use types::task::{NewTask, RetryReceipt, Task, TaskQuery, TaskReceipt};
+pub use types::token::{CreatedToken, NewToken, Token};
+pub use types::tool::{AuditQuery, AuditRecord, Capabilities, Capability, ToolInfo, UsageRecord};
+pub use types::webhook::{CreatedWebhook, NewWebhook, Webhook, WebhookDelivery};

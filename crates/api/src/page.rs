@@ -1,33 +1,33 @@
-//! Parts of lists.
+//! Pages of lists.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Items of a page if nothing is said.
+/// Default number of items in a page.
 pub const LIMIT_DEFAULT: u64 = 50;
-/// Items of a page at most.
+/// Maximum number of items in a page.
 pub const LIMIT_MAX: u64 = 500;
 
-/// Which part of a list.
+/// Selects a page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Paging {
-    /// Items of a page: 1 to 500.
+pub struct PageQuery {
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// A part of a list, in a stable order.
+/// A page of a list with a stable order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Page_of_{T}")]
+#[schemars(rename = "{T}Page")]
 pub struct Page<T> {
-    /// What it holds.
+    /// Items of the page.
     pub items: Vec<T>,
-    /// Where the next page begins: give it as `cursor`. Nothing if this is the last page.
+    /// Cursor of the next page: send it as `cursor`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

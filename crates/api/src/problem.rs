@@ -1,4 +1,4 @@
-//! What went wrong, as `application/problem+json`.
+//! Error responses in the format of RFC 9457 (`application/problem+json`).
 
 use std::borrow::Cow;
 
@@ -6,54 +6,54 @@ use provost_core::{ErrorInfo, ErrorKind};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A refusal or a failure. Programs branch on `code`; people read `detail`. What follows from the code and the kind is not
-/// kept, only written: see [`type_uri`](Self::type_uri) and [`title`](Self::title).
+/// An error response. Programs branch on `code`; `detail` is for users. The members `type` and `title` follow from the code
+/// and the kind, so they are only serialized: see [`type_uri`](Self::type_uri) and [`title`](Self::title).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{detail}")]
 pub struct Problem {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// What happened and, where known, what to do.
+    /// Description of the error and, if known, of its solution.
     pub detail: String,
-    /// The stable code.
+    /// Stable code of the error.
     pub code: String,
-    /// The sort of failure: decides whether to try again.
+    /// Kind of the error. It determines whether a retry can succeed.
     pub kind: ErrorKind,
-    /// The id of the request, for whoever looks into it.
+    /// Id of the request, as in the header `X-Request-Id`.
     #[serde(default)]
     pub request_id: Option<String>,
-    /// Which parts of the request are wrong.
+    /// Invalid parts of the request.
     #[serde(default)]
     pub fields: Vec<FieldProblem>,
-    /// Milliseconds after which it may work.
+    /// Milliseconds after which a retry can succeed.
     #[serde(default)]
     pub retry_after_ms: Option<u64>,
 }
 
-/// A refusal or a failure. Programs branch on `code`; people read `detail`.
+/// An error response in the format of RFC 9457. Programs branch on `code`; `detail` is for users.
 #[derive(Serialize, JsonSchema)]
 struct Document<'a> {
-    /// A URI that stands for the code.
+    /// URI of the error code.
     #[serde(rename = "type")]
     type_uri: String,
-    /// What sort of problem, in a few words.
+    /// Short name of the kind.
     title: &'a str,
-    /// The HTTP status.
+    /// HTTP status.
     status: u16,
-    /// What happened and, where known, what to do.
+    /// Description of the error and, if known, of its solution.
     detail: &'a str,
-    /// The stable code.
+    /// Stable code of the error.
     code: &'a str,
-    /// The sort of failure: decides whether to try again.
+    /// Kind of the error. It determines whether a retry can succeed.
     kind: ErrorKind,
-    /// The id of the request, for whoever looks into it.
+    /// Id of the request, as in the header `X-Request-Id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
-    /// Which parts of the request are wrong.
+    /// Invalid parts of the request.
     #[serde(skip_serializing_if = "<[FieldProblem]>::is_empty")]
     #[schemars(default)]
     fields: &'a [FieldProblem],
-    /// Milliseconds after which it may work.
+    /// Milliseconds after which a retry can succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
 }
@@ -85,20 +85,20 @@ impl JsonSchema for Problem {
     }
 }
 
-/// What is wrong with one part of a request.
+/// An invalid part of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldProblem {
-    /// Which part, as a path: `policy.retry.max_attempts`.
+    /// Path of the part, such as `policy.retry.max_attempts`.
     pub field: String,
-    /// What is wrong.
+    /// Description of the error.
     pub problem: String,
 }
 
 impl Problem {
-    /// The media type.
+    /// Media type of the response.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
-    /// A problem of a kind; its status follows from that.
+    /// Creates a problem. Its HTTP status follows from the kind.
     pub fn new(kind: ErrorKind, code: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {
             status: kind.http_status(),
@@ -111,31 +111,31 @@ impl Problem {
         }
     }
 
-    /// The same under another status: HTTP has finer words than the taxonomy for what is wrong with a request itself.
+    /// Sets the HTTP status. HTTP distinguishes invalid requests more finely than the error kinds do.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// The same, with a field that is wrong.
+    /// Adds an invalid field.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>, problem: impl Into<String>) -> Self {
         self.fields.push(FieldProblem { field: field.into(), problem: problem.into() });
         self
     }
 
-    /// A URI that stands for the code.
+    /// Returns the URI of the error code.
     pub fn type_uri(&self) -> String {
         format!("urn:provost:problem:{}", self.code)
     }
 
-    /// What sort of problem, in a few words.
+    /// Returns the short name of the kind.
     pub fn title(&self) -> &'static str {
         title(self.kind)
     }
 
-    /// As an error of the shared taxonomy.
+    /// Converts the problem to the error type that all crates share.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind, self.code.clone(), self.detail.clone())
     }
@@ -149,18 +149,18 @@ impl From<ErrorInfo> for Problem {
 
 fn title(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::Invalid => "The request is wrong",
-        ErrorKind::Unauthenticated => "A valid token is needed",
+        ErrorKind::Invalid => "The request is invalid",
+        ErrorKind::Unauthenticated => "A valid token is required",
         ErrorKind::Denied => "This is not allowed",
-        ErrorKind::NotFound => "There is no such thing",
-        ErrorKind::Conflict => "The state does not allow it",
-        ErrorKind::Exhausted => "A limit is reached",
+        ErrorKind::NotFound => "Not found",
+        ErrorKind::Conflict => "Conflict with the current state",
+        ErrorKind::Exhausted => "A limit is exhausted",
         ErrorKind::RateLimited => "Too many requests",
-        ErrorKind::Unavailable => "Not available now",
-        ErrorKind::Timeout => "It took too long",
-        ErrorKind::Malformed => "The other side made no sense",
-        ErrorKind::Cancelled => "It was cancelled",
-        ErrorKind::Bug => "A defect of Provost",
+        ErrorKind::Unavailable => "Service unavailable",
+        ErrorKind::Timeout => "Timeout",
+        ErrorKind::Malformed => "Malformed response of another system",
+        ErrorKind::Cancelled => "Cancelled",
+        ErrorKind::Bug => "Internal error",
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
         let problem = Problem::new(ErrorKind::Invalid, "invalid", "no").status(415).field("a", "b");
         let text = serde_json::to_value(&problem).unwrap();
         assert_eq!(text["type"], "urn:provost:problem:invalid");
-        assert_eq!(text["title"], "The request is wrong");
+        assert_eq!(text["title"], "The request is invalid");
         assert_eq!(serde_json::from_value::<Problem>(text).unwrap(), problem);
     }
 

@@ -1,4 +1,4 @@
-//! What a token may do.
+//! Permissions of API tokens.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,27 +6,27 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One thing that a token may do.
+/// Permission of an API token.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Look at things.
+    /// Reads all objects.
     Read,
-    /// Hand in work, say something, cancel, fork.
+    /// Submits, steers, cancels and forks work.
     Write,
-    /// Answer questions.
+    /// Decides about approvals.
     Approve,
-    /// Everything, also tokens, classes and budgets.
+    /// All permissions, including those for tokens, execution classes and budgets.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Scope; 4] = [Self::Read, Self::Write, Self::Approve, Self::Admin];
 
-    /// The word on the wire.
+    /// Returns the name of the scope in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -47,6 +47,6 @@ impl FromStr for Scope {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        found.ok_or_else(|| format!("`{text}` is no scope: use read, write, approve or admin"))
+        found.ok_or_else(|| format!("`{text}` is not a scope: use read, write, approve or admin"))
     }
 }

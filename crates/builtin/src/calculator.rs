@@ -1,13 +1,13 @@
-//! `calculator`: arithmetic with exact decimals.
+//! The `calculator` tool: arithmetic with exact decimals.
 //!
-//! Invariant: the length and nesting of an expression are bounded before anything is computed, and the size of every number
-//! before it is made, so no input can exhaust the stack, the memory or the time of a call.
+//! Invariant: the length and nesting of an expression are limited before evaluation, and the size of every number
+//! before it is computed, so that no input can exhaust the stack, the memory or the time of a call.
 
+mod format;
 mod number;
 mod parse;
-mod show;
 
-use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, ToolError, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,17 +22,17 @@ struct Arguments {
     expression: String,
 }
 
-/// The tool `calculator`.
-pub fn calculator() -> Result<FnTool, SpecError> {
+/// Creates the `calculator` tool.
+pub fn calculator() -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("calculator", DESCRIPTION, |_cx, arguments: Arguments| async move {
         evaluate(&arguments.expression).map_err(ToolError::Retry)
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// The value of an expression as text, or a sentence about what is wrong with it.
+/// Evaluates an expression. Returns the value as text, or an error message.
 fn evaluate(expression: &str) -> Result<String, String> {
-    parse::evaluate(expression).map(|number| show::show(&number))
+    parse::evaluate(expression).map(|number| format::format_number(&number))
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! `clock`: the time now, in a time zone.
+//! The `clock` tool: the current time in a time zone.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use provost_core::Env;
-use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, ToolError, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use provost_workspace::shortened;
+use provost_workspace::excerpt;
 
-const DESCRIPTION: &str = "Tells the current date, time and day of the week in a time zone.";
+const DESCRIPTION: &str = "Returns the current date, time and day of the week in a time zone.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,26 +23,26 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// The tool `clock`, by the system's time.
-pub fn clock() -> Result<FnTool, SpecError> {
-    clock_of(Env::system())
+/// Creates the `clock` tool with the time of the system.
+pub fn clock() -> Result<FnTool, ToolSpecError> {
+    clock_with_env(Env::system())
 }
 
-/// The tool `clock`, by the time of an environment.
-pub fn clock_of(env: Env) -> Result<FnTool, SpecError> {
+/// Creates the `clock` tool with the time of an environment.
+pub fn clock_with_env(env: Env) -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("clock", DESCRIPTION, move |_cx, arguments: Arguments| {
-        let told = tell(env.now().as_millis(), &arguments.time_zone);
-        async move { told }
+        let text = current_time(env.now().as_millis(), &arguments.time_zone);
+        async move { text }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-fn tell(millis: i64, zone: &str) -> Result<String, ToolError> {
+fn current_time(millis: i64, zone: &str) -> Result<String, ToolError> {
     let now = Timestamp::from_millisecond(millis)?;
     let time_zone = TimeZone::get(zone).map_err(|_unknown| {
         ToolError::Retry(format!(
-            "`{}` is no time zone: use a name such as Europe/Berlin or UTC",
-            shortened(zone)
+            "`{}` is not a time zone: use a name such as Europe/Berlin or UTC",
+            excerpt(zone)
         ))
     })?;
     let now = now.to_zoned(time_zone);
@@ -62,7 +62,7 @@ mod tests {
     fn the_time_is_told_in_the_zone_with_its_summer_time() {
         let winter = 1_767_225_600_000; // 2026-01-01T00:00:00Z
         let summer = 1_782_864_000_000; // 2026-07-01T00:00:00Z
-        for (millis, zone, told) in [
+        for (millis, zone, text) in [
             (winter, "UTC", "2026-01-01T00:00:00+00:00 (UTC, UTC), Thursday"),
             (winter, "Europe/Berlin", "2026-01-01T01:00:00+01:00 (Europe/Berlin, CET), Thursday"),
             (summer, "Europe/Berlin", "2026-07-01T02:00:00+02:00 (Europe/Berlin, CEST), Wednesday"),
@@ -73,7 +73,7 @@ mod tests {
                 "2025-12-31T19:00:00-05:00 (America/New_York, EST), Wednesday",
             ),
         ] {
-            assert_eq!(tell(millis, zone).unwrap(), told);
+            assert_eq!(current_time(millis, zone).unwrap(), text);
         }
     }
 
@@ -82,7 +82,7 @@ mod tests {
         for zone in
             ["", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "a\0b", &"x".repeat(10_000)]
         {
-            let error = tell(0, zone).unwrap_err();
+            let error = current_time(0, zone).unwrap_err();
             assert!(
                 matches!(&error, ToolError::Retry(text) if text.contains("Europe/Berlin")),
                 "{zone}: {error}"

@@ -1,18 +1,18 @@
-//! Built-in tools: the files of a workspace, pages of the web, the time, arithmetic.
+//! Built-in tools for files of a workspace, web pages, the time, arithmetic and shell commands.
 //!
-//! A [`Workspace`] is a directory that no path leaves: not by `..`, not by a link, not by a directory that becomes a link while a
-//! call is under way. [`workspace_tools`] are the tools for it: `read`, `list` and `search`, and where the workspace may be
-//! changed also `write` and `edit`, which ask a person unless told otherwise. [`fetch`] reads pages through a
-//! client that checks every address; [`clock`] and [`calculator`] need nothing. [`shell_tools`] run command lines in a sandbox, as
-//! far as an [`ExecPolicy`] lets them.
+//! A [`WorkspaceRoot`] confines paths to a directory: neither `..`, nor a link, nor a directory that is replaced by a
+//! link during a call can leave it. [`workspace_tools`] returns its tools: `read`, `list` and `search`, and for a
+//! writable workspace also `write` and `edit`, which require approval by default. [`fetch`] reads pages through a
+//! client that checks every address; [`clock`] and [`calculator`] have no prerequisites. [`shell_tools`] runs command
+//! lines in a sandbox if an [`ExecPolicy`] permits them.
 //!
 //! ```
 //! use provost_builtin::workspace_tools;
-//! use provost_workspace::{Access, Workspace};
+//! use provost_workspace::{Access, WorkspaceRoot};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let project = dir.path();
-//! let workspace = Workspace::open(project, Access::ReadOnly)?;
+//! let workspace = WorkspaceRoot::open(project, Access::ReadOnly)?;
 //! let tools = workspace_tools(&workspace)?;
 //! let names: Vec<_> = tools.iter().map(|tool| tool.spec().name()).collect();
 //! assert_eq!(names, ["read", "list", "search"]);
@@ -20,8 +20,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Invariants: whatever a model sends, nothing outside of the workspace is read or written; every input, output and amount of
-//! work has a bound with a name ([`limits`]); a tool does one thing and its schema is sealed.
+//! Invariants: no input of a model reads or writes anything outside of the workspace. Every input, output and amount of
+//! work has a named limit ([`limits`]). Each tool has one purpose, and its schema permits no additional properties.
 
 mod blocking;
 mod calculator;
@@ -33,23 +33,23 @@ mod web;
 
 use std::sync::Arc;
 
-use provost_tool::{SpecError, Tool};
-use provost_workspace::{Access, Workspace};
+use provost_tool::{Tool, ToolSpecError};
+use provost_workspace::{Access, WorkspaceRoot};
 
 pub use calculator::calculator;
-pub use clock::{clock, clock_of};
+pub use clock::{clock, clock_with_env};
 pub use files::edit::{EditTool, edit};
 pub use files::list::list;
 pub use files::read::{read, read_output};
 pub use files::search::search;
 pub use files::write::write;
 pub use shell::{ExecPolicy, ShellOptions, shell_tools};
-pub use web::{fetch, fetch_keeping};
+pub use web::{fetch, fetch_with_artifacts};
 
-/// The tools that a workspace allows, those that only look first.
+/// Returns the tools that the access mode of a workspace permits, read-only tools first.
 pub fn workspace_tools(
-    workspace: &Workspace,
-) -> std::result::Result<Vec<Arc<dyn Tool>>, SpecError> {
+    workspace: &WorkspaceRoot,
+) -> std::result::Result<Vec<Arc<dyn Tool>>, ToolSpecError> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if workspace.access() != Access::None {
         tools.push(Arc::new(read(workspace)?));

@@ -1,9 +1,9 @@
-//! `shell`: command lines in a sandbox, as far as a policy lets them run.
+//! The `shell` tools: command lines in a sandbox, if a policy permits them.
 //!
-//! A line is read first ([`parse`]), then decided about ([`ExecPolicy`]), then run in the profile of the tool, of which nothing
-//! that the model sends changes anything. What a rule allows is run as it was understood and not as it was written.
+//! A command line is parsed ([`parse`]), then checked ([`ExecPolicy`]), then executed with the isolation profile of the
+//! tool, which the model cannot change. A line that a rule allows is executed in its canonical form and not as written.
 //!
-//! Invariant: whatever a line says, it runs inside of the profile; the policy is a second wall and not the only one.
+//! Invariant: every command line runs inside the profile. The policy is a second barrier and not the only one.
 
 mod command_workspace;
 mod indirect_exec;
@@ -18,39 +18,42 @@ use futures::FutureExt as _;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{IsolationMode, OperationClass, RiskLevel};
 use provost_core::text::first_chars;
-use provost_sandbox::{Backends, Cause, Channel, Ended, Job, Profile};
-use provost_tool::{
-    Approval, EffectClass, Facts, FnTool, OutputCollector, Permit, SpecError, Spill, Tool, ToolCx,
-    ToolError, ToolFuture, ToolOutput, ToolSpec, tool_fn,
+use provost_sandbox::{
+    ExitInfo, ExitReason, IsolationProfile, SandboxCommand, SandboxRegistry, StdStream,
 };
-use provost_workspace::conversation::Workspaces;
+use provost_tool::{
+    ArtifactStore, EffectClass, FnTool, OutputCollector, Permit, PolicyAttributes,
+    RequiresApproval, Tool, ToolContext, ToolError, ToolFuture, ToolOutput, ToolSpec,
+    ToolSpecError, tool_fn,
+};
+use provost_workspace::conversation::ConversationWorkspaces;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use self::command_workspace::Room;
-use self::jobs::{ConversationKey, Jobs};
-pub use self::policy::{Args, Ask, Decision, ExecPolicy, Rule, Security};
+use self::command_workspace::CommandWorkspace;
+use self::jobs::{BackgroundJobs, ConversationKey};
+pub use self::policy::{ArgMatcher, AskPolicy, CommandRule, ExecDecision, ExecMode, ExecPolicy};
 use crate::limits::{SHELL_JOBS_MAX, SHELL_LINE_SHOWN_MAX, SHELL_TIMEOUT_MAX};
 
-const DESCRIPTION: &str = "Runs a command line with sh, in a sandbox, in the workspace. Gives its output and the code with \
-     which it ended. With background=true it gives a job at once; shell_output reads what it wrote, shell_stop ends it.";
+const DESCRIPTION: &str = "Runs a command line with sh, in a sandbox, in the workspace. Returns its output and its \
+     exit code. With background=true, it returns a job immediately; shell_output reads its output, shell_stop ends it.";
 
-/// What the shell tools need.
+/// Options of the shell tools.
 #[derive(Clone)]
 pub struct ShellOptions {
-    /// Where commands run.
-    pub backends: Backends,
-    /// What they may have there.
-    pub profile: Profile,
-    /// Where the files of conversations are. With it the workspace of the profile is that of the conversation, to read and to
-    /// change; without it all conversations have the one that the profile names.
-    pub workspaces: Option<Workspaces>,
-    /// Which of them run.
+    /// Sandboxes that run the commands.
+    pub backends: SandboxRegistry,
+    /// Isolation profile of the commands.
+    pub profile: IsolationProfile,
+    /// Workspaces of conversations. If set, a command gets the writable workspace of its conversation. `None`: all
+    /// conversations share the workspace of the profile.
+    pub workspaces: Option<ConversationWorkspaces>,
+    /// Policy that decides which commands run.
     pub policy: ExecPolicy,
-    /// Where long outputs are kept.
-    pub spill: Option<Arc<dyn Spill>>,
+    /// Store of the complete text of long outputs. `None`: they are only truncated.
+    pub spill: Option<Arc<dyn ArtifactStore>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -58,10 +61,10 @@ pub struct ShellOptions {
 struct Arguments {
     /// The command line.
     command: String,
-    /// Go on without waiting for it.
+    /// Return immediately instead of waiting for the command.
     #[serde(default)]
     background: bool,
-    /// Seconds that it may take, up to what the tool allows.
+    /// Time limit in seconds, up to the limit of the tool.
     #[serde(default)]
     #[schemars(range(min = 1, max = 3600))]
     timeout_seconds: Option<u64>,
@@ -70,26 +73,26 @@ struct Arguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct JobArguments {
-    /// The job, as `shell` named it.
+    /// The name of the job, as returned by `shell`.
     job: String,
 }
 
-/// The tools `shell`, `shell_output` and `shell_stop`. The jobs of one set are known to that set alone, and
-/// there to the conversation that started them; they end with the set.
-pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, SpecError> {
-    let jobs = Jobs::default();
+/// Creates the `shell`, `shell_output` and `shell_stop` tools. A job is visible only to its own set of tools and its
+/// own conversation. The jobs end when the tools are dropped.
+pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, ToolSpecError> {
+    let jobs = BackgroundJobs::default();
     let output = {
         let jobs = jobs.clone();
-        let about = "Reads what a job in the background has written since it was last read.";
-        tool_fn("shell_output", about, move |cx: ToolCx, arguments: JobArguments| {
+        let description = "Reads the output that a background job has written since the last read.";
+        tool_fn("shell_output", description, move |cx: ToolContext, arguments: JobArguments| {
             let jobs = jobs.clone();
             async move { jobs.read(&arguments.job, &cx) }
         })?
     };
     let stop = {
         let jobs = jobs.clone();
-        let about = "Ends a job in the background, with everything that it has started.";
-        tool_fn("shell_stop", about, move |cx: ToolCx, arguments: JobArguments| {
+        let description = "Ends a background job and all processes that it has started.";
+        tool_fn("shell_stop", description, move |cx: ToolContext, arguments: JobArguments| {
             let jobs = jobs.clone();
             async move { jobs.stop(&arguments.job, &cx).await }
         })?
@@ -99,11 +102,11 @@ pub fn shell_tools(options: ShellOptions) -> Result<Vec<Arc<dyn Tool>>, SpecErro
     Ok(vec![Arc::new(shell(options, jobs)?), Arc::new(output), Arc::new(stop)])
 }
 
-fn shell(options: ShellOptions, jobs: Jobs) -> Result<FnTool, SpecError> {
-    let asks = {
+fn shell(options: ShellOptions, jobs: BackgroundJobs) -> Result<FnTool, ToolSpecError> {
+    let approval = {
         let policy = options.policy.clone();
-        Approval::when(move |arguments: &Value| {
-            matches!(policy.decide(line_of(arguments)), Decision::Ask { .. })
+        RequiresApproval::when(move |arguments: &Value| {
+            matches!(policy.decide(line_of(arguments)), ExecDecision::Ask { .. })
         })
     };
     let policy = options.policy.clone();
@@ -113,29 +116,34 @@ fn shell(options: ShellOptions, jobs: Jobs) -> Result<FnTool, SpecError> {
         EffectClass::Pure => OperationClass::Read,
         _ => OperationClass::Write,
     };
-    let facts = Facts {
+    let attributes = PolicyAttributes {
         capabilities: vec!["shell".to_owned()],
         operations: vec![operation],
         risk: RiskLevel::High,
         is_isolated: options.profile.mode != IsolationMode::None,
-        ..Facts::default()
+        ..PolicyAttributes::default()
     };
     let spec = ToolSpec::typed::<Arguments>("shell", DESCRIPTION)?
-        .approval(asks)
+        .approval(approval)
         .effect(effect)
-        .effect_of(effect_of)
+        .effect_by_arguments(effect_of)
         .timeout(options.profile.limits.time.min(SHELL_TIMEOUT_MAX) + Duration::from_secs(5))
-        .facts(facts);
+        .policy_attributes(attributes);
     let options = Arc::new(options);
     Ok(FnTool::new(spec, move |permit, cx| call(&options, &jobs, permit, cx)))
 }
 
-/// The command line of a call.
+/// Returns the command line of a call.
 fn line_of(arguments: &Value) -> &str {
     arguments.get("command").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) -> ToolFuture {
+fn call(
+    options: &Arc<ShellOptions>,
+    jobs: &BackgroundJobs,
+    permit: Permit,
+    cx: ToolContext,
+) -> ToolFuture {
     let (options, jobs) = (Arc::clone(options), jobs.clone());
     let arguments = match permit.parse::<Arguments>() {
         Ok(arguments) => arguments,
@@ -143,13 +151,13 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
     };
     async move {
         let line = match options.policy.decide(&arguments.command) {
-            Decision::Run { line, .. } => line,
-            // The guard has asked: without a yes nobody comes here.
-            Decision::Ask { .. } => arguments.command.clone(),
-            Decision::Deny { why } => {
+            ExecDecision::Run { line, .. } => line,
+            // The guard has already obtained the approval.
+            ExecDecision::Ask { .. } => arguments.command.clone(),
+            ExecDecision::Deny { reason } => {
                 return Err(ToolError::Fault(ToolContractError::new(
                     ToolErrorCode::PermissionDenied,
-                    why,
+                    reason,
                 )));
             }
         };
@@ -157,96 +165,96 @@ fn call(options: &Arc<ShellOptions>, jobs: &Jobs, permit: Permit, cx: ToolCx) ->
         if let Some(seconds) = arguments.timeout_seconds {
             profile.limits.time = profile.limits.time.min(Duration::from_secs(seconds));
         }
-        let room = Room::enter(options.workspaces.as_ref(), &cx).await?;
-        profile.workspace = room.workspace(profile.workspace);
-        let job = Job::new("sh", ["-c", &line], profile);
+        let workspace = CommandWorkspace::acquire(options.workspaces.as_ref(), &cx).await?;
+        profile.workspace = workspace.mount(profile.workspace);
+        let job = SandboxCommand::new("sh", ["-c", &line], profile);
         match arguments.background {
             true => {
                 background(
                     &options,
                     &jobs,
-                    Ready { job, room, owner: ConversationKey::of(&cx) },
+                    PreparedCommand { job, workspace, owner: ConversationKey::of(&cx) },
                     &arguments.command,
                 )
                 .await
             }
             false => {
-                let ran = foreground(&options, job, &cx).await;
-                room.leave(ran).await
+                let result = foreground(&options, job, &cx).await;
+                workspace.save_after(result).await
             }
         }
     }
     .boxed()
 }
 
-/// A job that can be started.
-struct Ready {
-    job: Job,
-    room: Room,
+/// A command that is ready to start.
+struct PreparedCommand {
+    job: SandboxCommand,
+    workspace: CommandWorkspace,
     owner: Option<ConversationKey>,
 }
 
 async fn background(
     options: &ShellOptions,
-    jobs: &Jobs,
-    Ready { job, room, owner }: Ready,
+    jobs: &BackgroundJobs,
+    PreparedCommand { job, workspace, owner }: PreparedCommand,
     command: &str,
 ) -> Result<ToolOutput, ToolError> {
-    let Some(place) = jobs.place() else {
+    let Some(slot) = jobs.reserve_slot() else {
         return Err(ToolError::Failed(format!(
-            "{SHELL_JOBS_MAX} jobs are under way: end one with shell_stop first"
+            "{SHELL_JOBS_MAX} jobs are running: end one with shell_stop first"
         )));
     };
     let input = job.input.clone();
     let running =
         options.backends.start(job).await.map_err(|error| ToolError::Fault(error.fault()))?;
     let shown = first_chars(command, SHELL_LINE_SHOWN_MAX);
-    let note = room.note();
-    let name = place.take(owner, running, input, room);
+    let note = workspace.note();
+    let name = slot.fill(owner, running, input, workspace);
     Ok(ToolOutput::text(format!("{note}Started job {name}: {shown}"))
         .with_metadata(json!({ "job": name })))
 }
 
 async fn foreground(
     options: &ShellOptions,
-    job: Job,
-    cx: &ToolCx,
+    job: SandboxCommand,
+    cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = format!("shell-{}", cx.effect_key().as_str().replace(|c| !legal(c), "_"));
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name = format!("shell-{}", cx.effect_key().as_str().replace(|c| !is_allowed(c), "_"));
     let redact = cx.redactor().map(AsRef::as_ref);
     let mut collector = OutputCollector::new(name, options.spill.clone(), redact);
-    // It holds no more than the profile lets a program write.
-    let (pieces, mut taken) = mpsc::unbounded_channel::<Vec<u8>>();
-    let running = options.backends.run(job, cx.cancelled(), move |_: Channel, bytes| {
-        // Whoever collects lives as long as this does.
-        pieces.send(bytes.to_vec()).unwrap_or_default();
+    // Unbounded, because the profile limits the output of the program.
+    let (chunks, mut received) = mpsc::unbounded_channel::<Vec<u8>>();
+    let running = options.backends.run(job, cx.cancelled(), move |_: StdStream, bytes| {
+        // The receiver lives as long as this closure.
+        chunks.send(bytes.to_vec()).unwrap_or_default();
     });
-    let collecting = async {
-        while let Some(piece) = taken.recv().await {
-            cx.progress(String::from_utf8_lossy(&piece));
-            collector.push(&piece).await;
+    let collected = async {
+        while let Some(chunk) = received.recv().await {
+            cx.progress(String::from_utf8_lossy(&chunk));
+            collector.push(&chunk).await;
         }
         collector.finish().await
     };
-    let (ended, output) = tokio::join!(running, collecting);
+    let (ended, output) = tokio::join!(running, collected);
     let ended = ended.map_err(|error| ToolError::Fault(error.fault()))?;
-    told(&ended, output.to_text())
+    format_result(&ended, output.to_text())
 }
 
-/// What the model hears of a command that has ended.
-fn told(ended: &Ended, mut text: String) -> Result<ToolOutput, ToolError> {
-    let facts = json!({ "exit_code": ended.code, "output_bytes": ended.output_bytes,
-        "took_ms": u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX) });
-    let note = match ended.cause {
-        Cause::Exited if ended.code == 0 => String::new(),
-        Cause::Exited => format!("[it ended with code {}]", ended.code),
-        Cause::TimedOut => "[its time was over and it was ended]".to_owned(),
-        Cause::Flooded => "[it wrote more than it may and was ended]".to_owned(),
-        Cause::Stopped => {
+/// Formats the result of a command for the model.
+fn format_result(ended: &ExitInfo, mut text: String) -> Result<ToolOutput, ToolError> {
+    let metadata = json!({ "exit_code": ended.code, "output_bytes": ended.output_bytes,
+        "took_ms": u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX) });
+    let note = match ended.reason {
+        ExitReason::Exited if ended.code == 0 => String::new(),
+        ExitReason::Exited => format!("[exited with code {}]", ended.code),
+        ExitReason::TimedOut => "[timed out and was killed]".to_owned(),
+        ExitReason::OutputLimit => "[output limit exceeded; killed]".to_owned(),
+        ExitReason::Cancelled => {
             return Err(ToolError::Fault(ToolContractError::new(
                 ToolErrorCode::Canceled,
-                "the call was stopped",
+                "the call was cancelled",
             )));
         }
     };
@@ -257,10 +265,10 @@ fn told(ended: &Ended, mut text: String) -> Result<ToolOutput, ToolError> {
         text.push_str(&note);
     }
     if text.is_empty() {
-        text.push_str("[it wrote nothing and ended with code 0]");
+        text.push_str("[no output; exited with code 0]");
     }
-    let mut output = ToolOutput::text(text).with_metadata(facts);
-    output.is_error = ended.cause != Cause::Exited || ended.code != 0;
+    let mut output = ToolOutput::text(text).with_metadata(metadata);
+    output.is_error = ended.reason != ExitReason::Exited || ended.code != 0;
     Ok(output)
 }
 

@@ -1,4 +1,4 @@
-//! What tests share: a workspace in a directory that goes away, and calls without an agent around them.
+//! Test helpers: a workspace in a temporary directory, and calls without an agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId, ToolCall};
 use provost_tool::{
-    Deps, Guard, Nobody, Oversight, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,
-    Verdict,
+    Deps, Guard, GuardDecision, GuardServices, NoCallbacks, State, Tool, ToolContext,
+    ToolContextParts, ToolError, ToolOutput,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use provost_workspace::{Access, Workspace};
+use provost_workspace::{Access, WorkspaceRoot};
 
 use crate::{edit, list, read, search, write};
 
-/// A workspace `inside`, and beside it what nobody may touch.
+/// A workspace `inside`, next to a directory that no tool may access.
 pub(crate) struct Stage {
     pub(crate) dir: TempDir,
-    pub(crate) workspace: Workspace,
+    pub(crate) workspace: WorkspaceRoot,
 }
 
-/// What the file outside says.
+/// Content of the file outside.
 pub(crate) const SECRET: &str = "the secret outside";
 
 impl Stage {
@@ -33,15 +33,15 @@ impl Stage {
 
     pub(crate) fn with(access: Access) -> Self {
         let dir = outside();
-        let workspace = Workspace::open(dir.path().join("inside"), access).unwrap();
+        let workspace = WorkspaceRoot::open(dir.path().join("inside"), access).unwrap();
         Self { dir, workspace }
     }
 
-    /// One for each way in which names become descriptors.
+    /// Creates a stage for each way of opening paths.
     pub(crate) fn both() -> [Self; 2] {
         let dir = outside();
         let inside = dir.path().join("inside");
-        let workspace = Workspace::open_by_steps(inside, Access::ReadWrite).unwrap();
+        let workspace = WorkspaceRoot::open_by_component(inside, Access::ReadWrite).unwrap();
         [Self::new(), Self { dir, workspace }]
     }
 
@@ -67,7 +67,7 @@ impl Stage {
         self.call_under(&Guard::default(), name, arguments)
     }
 
-    /// The same under a guard.
+    /// Calls a tool with a guard.
     pub(crate) fn call_under(
         &self,
         guard: &Guard,
@@ -87,15 +87,15 @@ impl Stage {
         called.map(|output| output.to_text())
     }
 
-    /// What went wrong, as the model hears it.
-    pub(crate) fn refusal(&self, name: &str, arguments: Value) -> String {
+    /// Calls a tool that must fail. Returns the error text for the model.
+    pub(crate) fn error_text(&self, name: &str, arguments: Value) -> String {
         match self.call(name, arguments.clone()) {
             Ok(output) => panic!("{name} {arguments} should fail: {output}"),
             Err(error) => error.to_string(),
         }
     }
 
-    /// Nothing outside has changed.
+    /// Asserts that nothing outside has changed.
     pub(crate) fn assert_outside_untouched(&self) {
         let outside = self.dir.path().join("outside");
         let names: Vec<_> = std::fs::read_dir(&outside)
@@ -115,23 +115,23 @@ fn outside() -> TempDir {
     dir
 }
 
-/// The key of an effect.
+/// Returns an effect key.
 pub(crate) fn key(turn: u64) -> EffectKey {
     let run: RunId = "run_00000000000000000000000001".parse().unwrap();
     EffectKey::new(run, turn, 0)
 }
 
-/// A guard under which these are secrets.
-pub(crate) fn hiding(secrets: &[&str]) -> Guard {
+/// Returns a guard that redacts these secrets.
+pub(crate) fn guard_with_secrets(secrets: &[&str]) -> Guard {
     let redactor = provost_redact::Redactor::new();
     for secret in secrets {
-        redactor.learn(&provost_core::Secret::from(*secret)).unwrap();
+        redactor.register(&provost_core::Secret::from(*secret)).unwrap();
     }
     let redact = Some(Arc::new(redactor) as _);
-    Guard::default().with_oversight(Oversight { redact, ..Oversight::default() })
+    Guard::default().with_services(GuardServices { redact, ..GuardServices::default() })
 }
 
-/// Calls a tool through the guard, as if a person had approved it.
+/// Calls a tool through the guard, with approval.
 pub(crate) fn call(
     tool: &Arc<dyn Tool>,
     arguments: Value,
@@ -141,7 +141,7 @@ pub(crate) fn call(
     runtime.block_on(call_async(tool, arguments, key))
 }
 
-/// The same in a test that is async itself.
+/// Calls a tool in an async test.
 pub(crate) async fn call_async(
     tool: &Arc<dyn Tool>,
     arguments: Value,
@@ -150,7 +150,7 @@ pub(crate) async fn call_async(
     call_under(&Guard::default(), tool, arguments, key).await
 }
 
-/// The same under a guard.
+/// Calls a tool with a guard in an async test.
 pub(crate) async fn call_under(
     guard: &Guard,
     tool: &Arc<dyn Tool>,
@@ -159,7 +159,7 @@ pub(crate) async fn call_under(
 ) -> Result<ToolOutput, ToolError> {
     let name = tool.spec().name().to_owned();
     let call = ToolCall::new("call_1", &name, &arguments);
-    let cx = ToolCx::new(ToolCxParts {
+    let cx = ToolContext::new(ToolContextParts {
         run_id: Env::system().id(),
         agent: "tester".into(),
         depth: 0,
@@ -171,11 +171,13 @@ pub(crate) async fn call_under(
         cancel: CancellationToken::new(),
         deps: Deps::default(),
         state: State::default(),
-        outside: Arc::new(Nobody),
+        callbacks: Arc::new(NoCallbacks),
     });
     match guard.check(tool, &call, /*approved*/ true) {
-        Verdict::Allow(permit) => guard.run(permit, cx).await,
-        Verdict::Invalid(text) => Err(ToolError::Retry(text)),
-        Verdict::Deny(_) | Verdict::Ask(_) => Err(ToolError::Failed("not allowed".to_owned())),
+        GuardDecision::Allow(permit) => guard.run(permit, cx).await,
+        GuardDecision::Invalid(text) => Err(ToolError::Retry(text)),
+        GuardDecision::Deny(_) | GuardDecision::Ask(_) => {
+            Err(ToolError::Failed("not allowed".to_owned()))
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_net::{NetClient, NetPolicy};
-use provost_tool::{Approval, EffectClass, Tool};
+use provost_tool::{EffectClass, RequiresApproval, Tool};
 use provost_workspace::Access;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn each_tool_has_its_class_and_asks_if_it_changes_something() {
         .iter()
         .map(|tool| {
             let spec = tool.spec();
-            let asks = matches!(spec.approval, Approval::Always);
+            let asks = matches!(spec.approval, RequiresApproval::Always);
             (spec.name().to_owned(), spec.effect, asks)
         })
         .collect();
@@ -99,7 +99,7 @@ fn a_tool_made_for_a_workspace_that_forbids_it_is_refused_by_the_workspace() {
                 stage.call(name, arguments.clone()).unwrap();
                 continue;
             }
-            let refusal = stage.refusal(name, arguments.clone());
+            let refusal = stage.error_text(name, arguments.clone());
             assert!(refusal.starts_with("the workspace "), "{refusal}");
         }
         assert_eq!(stage.text("a"), "a");

@@ -1,12 +1,12 @@
-//! The bus: messages between the parts of Provost and to the outside, behind one trait.
+//! Bus: messages between the parts of Provost and to external receivers, behind one trait.
 //!
-//! The database is the truth. A message only says that there is something new, so every subscriber also polls and a lost message
-//! delays work and never loses it. [`LocalBus`] connects the parts of one process.
+//! The database is authoritative. A message only reports that something has changed, so every subscriber also polls. A
+//! lost message delays work and never loses it. [`LocalBus`] connects the parts of one process.
 //!
 //! Three kinds of messages use the bus:
-//! - a [`Wakeup`] says that a row changed,
+//! - a [`Wakeup`] reports that a row changed,
 //! - a [`LiveEvent`] is an event of a running attempt before the log has it,
-//! - a [`Notice`] tells the outside about a result; the outbox publishes it until the bus has accepted it.
+//! - a [`Notice`] reports a result to external receivers. The outbox publishes it until the bus has accepted it.
 
 #![forbid(unsafe_code)]
 
@@ -30,40 +30,40 @@ pub use self::wakeup::Wakeup;
 /// A message on the bus.
 #[derive(Debug, Clone)]
 pub enum Message {
-    /// A row changed.
+    /// Report of a changed row.
     Wakeup(Wakeup),
-    /// An attempt does something.
+    /// Event of a running attempt.
     Live(Arc<LiveEvent>),
-    /// Something has a result.
+    /// Result for external receivers.
     Notice(Arc<Notice>),
 }
 
-/// What a subscriber receives.
+/// Selection of messages for a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// Every wake-up.
+    /// All wakeups.
     Wakeups,
-    /// The wake-ups on which a worker acts. Wake-ups that only report the progress of a run, which are very many, are left out.
+    /// Wakeups on which a worker acts. The frequent wakeups that only report the progress of a run are excluded.
     Tasks,
-    /// One wake-up.
+    /// One wakeup.
     Wakeup(Wakeup),
-    /// Every live event.
+    /// All live events.
     LiveEvents,
-    /// Every notice.
+    /// All notices.
     Notices,
 }
 
-/// Carries messages to the subscribers of their topics.
+/// Delivers messages to the subscribers of their topics.
 pub trait Bus: Debug + Send + Sync + 'static {
-    /// Sends a message. It never blocks, and the message may be lost.
+    /// Sends a message. Never blocks. The message may be lost.
     fn send(&self, message: Message);
 
     /// Subscribes to a topic. The subscription receives every message that is sent after this call.
     fn subscribe(&self, topic: Topic) -> Subscription;
 
-    /// True if a message of the topic has a subscriber. Senders skip the work for messages without one.
+    /// Returns true if the topic has a subscriber. Senders skip the work for messages without one.
     fn has_subscribers(&self, topic: Topic) -> bool;
 
-    /// Publishes a notice. `Ok` means that the bus has accepted it; after an error the outbox publishes it again.
+    /// Publishes a notice. `Ok` means that the bus has accepted it. After an error, the outbox publishes it again.
     fn publish<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), PublishError>>;
 }

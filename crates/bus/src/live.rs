@@ -4,30 +4,30 @@ use std::sync::Arc;
 
 use provost_core::{Event, RunId, TaskId};
 
-/// An event of an attempt that runs in this process. The durable log has everything that counts, a moment later.
+/// Event of an attempt that runs in this process. The durable log contains every durable event a moment later.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveEvent {
-    /// The run and its ancestors.
-    pub place: Arc<RunAddress>,
-    /// The number of the event in its attempt, from zero.
+    /// Address of the run.
+    pub address: Arc<RunAddress>,
+    /// Number of the event in its attempt, from zero.
     pub number: u64,
     /// The event.
     pub event: Event,
 }
 
-/// The run of a live event, with its task, session and ancestors.
+/// Address of a run: its task, session and ancestors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunAddress {
-    /// The namespace.
+    /// Namespace of the run.
     pub namespace: String,
-    /// The task.
+    /// Task of the run.
     pub task: TaskId,
-    /// The session.
+    /// Session of the run.
     pub session: String,
-    /// The ancestor tasks with their sessions, nearest first.
-    pub above: Vec<(TaskId, String)>,
-    /// The run.
+    /// Ancestor tasks with their sessions, nearest first.
+    pub ancestors: Vec<(TaskId, String)>,
+    /// Id of the run.
     pub run: RunId,
-    /// The epoch of the attempt.
+    /// Epoch of the attempt.
     pub epoch: u64,
 }

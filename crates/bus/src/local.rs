@@ -1,4 +1,4 @@
-//! The bus of one process.
+//! Bus of one process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use tokio::sync::broadcast::Sender;
 
 use crate::{Bus, Message, Notice, PublishError, Subscription, Topic};
 
-/// Messages that a subscriber of everything may be behind by.
+/// Number of messages that a subscriber can lag behind.
 const BACKLOG: usize = 4096;
-/// The same for a subscriber of one wake-up: a second one says nothing new.
+/// The same for a subscriber of one wakeup. A second wakeup contains no new information.
 const BACKLOG_ONE: usize = 1;
 
 /// Connects the parts of one process.
@@ -21,7 +21,7 @@ pub struct LocalBus {
 }
 
 impl LocalBus {
-    /// A bus without subscribers.
+    /// Creates a bus without subscribers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -33,7 +33,7 @@ impl LocalBus {
 }
 
 impl Message {
-    /// The topics whose subscribers receive the message.
+    /// Returns the topics whose subscribers receive the message.
     fn topics(&self) -> impl Iterator<Item = Topic> {
         let topics = match self {
             Self::Wakeup(wakeup) => [
@@ -66,7 +66,7 @@ impl Bus for LocalBus {
             _ => BACKLOG,
         };
         let mut channels = self.channels();
-        // Topics of single runs come and go.
+        // Topics of single runs are short-lived, so unused ones are removed here.
         if channels.len() >= channels.capacity() {
             channels.retain(|_, channel| channel.receiver_count() > 0);
         }

@@ -1,4 +1,4 @@
-//! Notices: results for the outside.
+//! Notices: results for external receivers.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ pub const RUN_ENDED: &str = "run.ended";
 /// Topic of a notice: a delivery has arrived, failed, or needs an operator.
 pub const DELIVERY_SETTLED: &str = "delivery.settled";
 
-/// Tells the outside about a result. The outbox publishes each notice at least once.
+/// Reports a result to external receivers. The outbox publishes each notice at least once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
-    /// The key by which a receiver recognises a repetition.
+    /// Key by which a receiver recognizes a repetition.
     pub key: String,
-    /// The namespace.
+    /// Namespace of the result.
     pub namespace: String,
     /// [`RUN_ENDED`] or [`DELIVERY_SETTLED`].
     pub topic: String,

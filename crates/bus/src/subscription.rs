@@ -1,4 +1,4 @@
-//! The receiving end of a topic.
+//! Receiving end of a topic.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::{Message, Wakeup};
 /// A slow subscriber missed messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lagged {
-    /// How many.
+    /// Number of missed messages.
     pub missed: u64,
 }
 
-/// The receiving end of a topic. Dropping it ends the subscription.
+/// Receiving end of a topic. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription {
     receiver: Receiver<Message>,
 }
 
 impl Subscription {
-    /// A subscription that reads from a channel. A bus creates one per subscriber.
+    /// Creates a subscription that reads from a channel. A bus creates one per subscriber.
     pub fn new(receiver: Receiver<Message>) -> Self {
         Self { receiver }
     }
 
-    /// Waits for the next message. It waits for ever once the bus is gone.
+    /// Waits for the next message. Waits forever after the bus was dropped.
     pub async fn recv(&mut self) -> Result<Message, Lagged> {
         match self.receiver.recv().await {
             Ok(message) => Ok(message),
@@ -35,7 +35,7 @@ impl Subscription {
         }
     }
 
-    /// The next message that is already there.
+    /// Returns the next message that is already available.
     pub fn try_recv(&mut self) -> Option<Result<Message, Lagged>> {
         match self.receiver.try_recv() {
             Ok(message) => Some(Ok(message)),
@@ -44,7 +44,7 @@ impl Subscription {
         }
     }
 
-    /// Waits until a wake-up arrives that passes the filter, or until messages were missed.
+    /// Waits until a wakeup passes the filter, or until messages were missed.
     pub async fn woken(&mut self, wanted: impl Fn(Wakeup) -> bool) {
         loop {
             match self.recv().await {
@@ -55,7 +55,7 @@ impl Subscription {
         }
     }
 
-    /// Like [`woken`](Self::woken), but at most for the time after which the caller polls anyway.
+    /// Like [`woken`](Self::woken), but waits at most for the polling interval of the caller.
     pub async fn woken_or_after(&mut self, poll: Duration, wanted: impl Fn(Wakeup) -> bool) {
         drop(tokio::time::timeout(poll, self.woken(wanted)).await);
     }

@@ -1,8 +1,8 @@
-//! Wake-ups: a row changed, look again.
+//! Wakeups: reports of changed rows.
 
 use provost_core::RunId;
 
-/// Says which row changed. It is sent after the commit.
+/// Reports which row changed. Sent after the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wakeup {
     /// A run can be claimed.
@@ -13,7 +13,7 @@ pub enum Wakeup {
     Ended(RunId),
     /// A run has a new input.
     Input(RunId),
-    /// A caller asked to cancel a run.
+    /// A cancellation of a run was requested.
     Cancel(RunId),
     /// An approval of a run was decided.
     Approval(RunId),
@@ -26,7 +26,7 @@ pub enum Wakeup {
 }
 
 impl Wakeup {
-    /// True if a worker acts on it; the others report the progress of a run.
+    /// Returns true if a worker acts on it. Other wakeups report the progress of a run.
     pub(crate) const fn is_task(self) -> bool {
         !matches!(self, Self::Events(_) | Self::Ended(_))
     }

@@ -1,6 +1,7 @@
-//! The composition root: the only place that names the store, the engine, models, tools and the API together.
+//! The composition root: the only module that uses the store, the engine, the models, the tools and the API.
 //!
-//! Every entry point builds a [`Runtime`] here, from the bottom up: store, tools, agents, engine, API. Nothing is set later.
+//! Every entry point builds a [`Runtime`] here, from the bottom up: store, tools, agents, engine, API. Nothing is set
+//! later.
 
 pub(crate) mod database;
 
@@ -13,74 +14,76 @@ use provost_api::Client;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, RunId};
 pub(crate) use provost_engine::DEFAULT_AGENT;
-use provost_engine::{BootGuard, Engine, EngineDeps, EngineError, EngineOptions, Focus, Worker};
+use provost_engine::{
+    CrashLoopGuard, Engine, EngineDeps, EngineError, EngineOptions, ServedSessions, Worker,
+};
 use provost_host::AgentFactory;
 use provost_host::agent::HostDefaults;
 use provost_host::model::Models;
 use provost_host::tool::{ToolConfig, ToolDeps, ToolProvider};
 use provost_model::Cassette;
 use provost_redact::Redactor;
-use provost_server::{App, AppOptions, LocalTransport, MasterKey};
+use provost_server::{App, AppOptions, LocalTransport, WebhookSigningKey};
 use provost_store::Store;
 
 use crate::catalog::ToolCatalog;
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// Runs that a process works on at once when it serves one person.
+/// Maximum number of concurrent runs in a process that serves a single user.
 const LOCAL_CAPACITY: usize = 4;
 
-/// The file of the key from which the keys of webhooks are derived.
+/// Name of the file with the key from which the signing keys of webhooks are derived.
 const KEY_FILE: &str = "master.key";
 
-/// What a runtime is built from.
+/// Configuration of a runtime.
 pub(crate) struct Config {
-    /// The data directory.
+    /// Data directory.
     pub(crate) dir: PathBuf,
-    /// The values that are never shown.
+    /// Redactor of known secrets.
     pub(crate) redactor: Redactor,
-    /// The models of agents.
+    /// Models of the agents.
     pub(crate) models: Arc<Models>,
-    /// For agents that others have described; without it only the agents of this program are built.
+    /// Defaults of agents that API clients created. `None` if only agents of this program can be built.
     pub(crate) defaults: Option<HostDefaults>,
-    /// Tools, and what surrounds them.
+    /// Configuration of the tools.
     pub(crate) tools: ToolConfig,
-    /// Which runs the worker takes, and how many at once.
+    /// Runs that the worker claims, and its concurrency.
     pub(crate) work: Work,
-    /// True if `/metrics` needs no token.
+    /// True if `/metrics` does not require a token.
     pub(crate) open_metrics: bool,
 }
 
-/// Which runs the worker of a process takes, and how many at once.
+/// Runs that the worker of a process claims, and its concurrency.
 pub(crate) enum Work {
-    /// Those of the sessions that [`LocalRuns::execute`] names, for one person.
+    /// Only runs of the sessions that [`LocalRuns::execute`] adds.
     Focused,
-    /// All. The service is started again by itself if it crashes.
+    /// All runs. The process is restarted by a supervisor after a crash, so the crash-loop guard is active.
     Service {
-        /// Runs at work at once.
+        /// Maximum number of concurrent runs.
         capacity: usize,
     },
 }
 
 impl Work {
-    fn options(&self, focus: &Focus) -> EngineOptions {
-        let usual = EngineOptions::default();
+    fn options(&self, focus: &ServedSessions) -> EngineOptions {
+        let defaults = EngineOptions::default();
         match self {
             Self::Focused => EngineOptions {
                 served_sessions: Some(focus.clone()),
                 capacity: LOCAL_CAPACITY,
-                ..usual
+                ..defaults
             },
             Self::Service { capacity } => EngineOptions {
                 capacity: *capacity,
-                crash_loop_guard: Some(BootGuard::default()),
-                ..usual
+                crash_loop_guard: Some(CrashLoopGuard::default()),
+                ..defaults
             },
         }
     }
 }
 
 impl Config {
-    /// The configuration of a process that serves one person.
+    /// Returns the configuration of a process that serves a single user.
     pub(crate) fn local(dir: &Path, models: Arc<Models>) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -94,23 +97,23 @@ impl Config {
     }
 }
 
-/// Everything that an entry point uses.
+/// Components of a process.
 pub(crate) struct Runtime {
-    /// Durable tasks and runs.
+    /// Engine of the durable tasks and runs.
     engine: Engine,
-    /// The API over them.
+    /// API over the engine.
     pub(crate) app: App,
-    /// Builds the agents of runs.
+    /// Factory of the agents of runs.
     agents: Arc<AgentFactory>,
-    /// Tools, and what surrounds them.
+    /// Configuration of the tools.
     pub(crate) tools: Arc<ToolProvider>,
-    /// The sessions that a focused worker serves.
-    focus: Focus,
+    /// Sessions that a focused worker serves.
+    focus: ServedSessions,
     worker: Option<Worker>,
 }
 
-/// Builds a runtime. It accepts work at once; [`Runtime::start`] starts a worker.
-pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
+/// Builds a runtime. It accepts tasks immediately; [`Runtime::start`] starts a worker.
+pub(crate) async fn build(config: Config) -> Result<Runtime, CliError> {
     let Config { dir, redactor, models, defaults, tools, work, open_metrics } = config;
     let store = database::open(&dir)?;
     let deps = ToolDeps { dir: &dir, store: &store, redactor: &redactor };
@@ -123,13 +126,13 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
         channels: HashMap::new(),
         workspaces: tools.workspaces(),
     };
-    let focus = Focus::default();
+    let focus = ServedSessions::default();
     let engine = Engine::new(deps, work.options(&focus));
-    let key = MasterKey::open(&dir.join(KEY_FILE))
-        .map_err(|error| Problem::io("the key of webhooks", &error))?;
+    let key = WebhookSigningKey::open(&dir.join(KEY_FILE))
+        .map_err(|error| CliError::io("the webhook key", &error))?;
     let options = AppOptions {
         open_metrics,
-        master_key: Some(key),
+        webhook_signing_key: Some(key),
         tools: Some(Arc::new(ToolCatalog(Arc::clone(&tools)))),
         ..AppOptions::default()
     };
@@ -138,12 +141,12 @@ pub(crate) async fn build(config: Config) -> Result<Runtime, Problem> {
 }
 
 impl Runtime {
-    /// A client of the API in this process.
+    /// Returns a client of the API in this process.
     pub(crate) fn client(&self, namespace: Namespace) -> Client {
         Client::new(LocalTransport::new(self.app.clone()), namespace)
     }
 
-    /// Executes runs of single sessions in this process.
+    /// Returns a handle that lets the worker of this process execute single sessions.
     pub(crate) fn local_runs(&self) -> LocalRuns {
         LocalRuns {
             engine: self.engine.clone(),
@@ -152,22 +155,22 @@ impl Runtime {
         }
     }
 
-    /// The model calls of a run, to be played back in a test.
+    /// Exports the model calls of a run as a cassette.
     pub(crate) async fn cassette(
         &self,
         namespace: &Namespace,
         run: RunId,
-    ) -> Result<Cassette, Problem> {
+    ) -> Result<Cassette, CliError> {
         self.engine.runs().export(namespace, run).await.map_err(|error| engine_problem(&error))
     }
 
-    /// The database.
+    /// Returns the database.
     pub(crate) fn store(&self) -> &Store {
         self.engine.store()
     }
 
-    /// Starts a worker, unless there is one.
-    pub(crate) async fn start(&mut self) -> Result<(), Problem> {
+    /// Starts a worker. Does nothing if the worker is already started.
+    pub(crate) async fn start(&mut self) -> Result<(), CliError> {
         if self.worker.is_none() {
             let started = self.engine.start().await.map_err(|error| engine_problem(&error))?;
             self.worker = Some(started);
@@ -175,7 +178,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Ends everything. Runs get this time to finish; unfinished ones are given back, and another process resumes them.
+    /// Stops the worker and closes the database. Runs get this time to finish; unfinished runs are requeued, and
+    /// another process resumes them.
     pub(crate) async fn close(self, timeout: Duration) {
         if let Some(worker) = self.worker {
             worker.stop(timeout).await;
@@ -185,36 +189,37 @@ impl Runtime {
     }
 }
 
-/// Executes the runs of single sessions in this process.
+/// Lets the worker of this process execute the runs of single sessions.
 #[derive(Clone)]
 pub(crate) struct LocalRuns {
     engine: Engine,
     agents: Arc<AgentFactory>,
-    focus: Focus,
+    focus: ServedSessions,
 }
 
 impl LocalRuns {
-    /// Lets the worker of this process execute a session, too.
+    /// Adds a session to those that the worker of this process executes.
     pub(crate) fn execute(&self, namespace: &Namespace, session: &str) {
         self.focus.add(namespace, session);
     }
 
-    /// Fails if this process cannot execute an unfinished run of an agent: the key may be missing.
-    pub(crate) async fn check(&self, namespace: &Namespace, agent: &str) -> Result<(), Problem> {
+    /// Returns an error if this process cannot execute an unfinished run of an agent, for example because the key is
+    /// missing.
+    pub(crate) async fn check(&self, namespace: &Namespace, agent: &str) -> Result<(), CliError> {
         let agent = self.engine.agent(namespace, agent).await;
         let agent = agent.map_err(|error| engine_problem(&error))?;
         self.agents.prepare(&agent).await.map_err(|error| {
-            let what = format!(
-                "a turn of this session is not finished, and its agent cannot be used here: {}",
+            let message = format!(
+                "the session has an unfinished run, and this process cannot build its agent: {}",
                 error.message
             );
-            let help = error.hint.unwrap_or_else(|| "use another --session".to_owned());
-            Problem::new(error.kind, what).help(help)
+            let hint = error.hint.unwrap_or_else(|| "use another --session".to_owned());
+            CliError::new(error.kind, message).hint(hint)
         })
     }
 }
 
-/// A failure of the engine as a problem. Its sentence says what to do.
-fn engine_problem(error: &EngineError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
+/// Converts an engine error.
+fn engine_problem(error: &EngineError) -> CliError {
+    CliError::new(error.kind(), error.to_string())
 }

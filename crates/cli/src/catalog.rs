@@ -1,58 +1,59 @@
-//! What callers of the API see of the tools, and the agents that were declared.
+//! The tools as the API shows them, and the reconciliation of declared agents.
 
 use std::sync::Arc;
 
 use provost_api::{
-    AgentChange, AgentConfig, Capabilities, Capability, Client, DeclaredTool, NewAgent, Time,
+    AgentChange, AgentConfig, Capabilities, Capability, Client, DateTime, NewAgent, ToolInfo,
 };
 use provost_core::contract::ToolResponse;
 use provost_core::id::name::Namespace;
 use provost_core::resource::{AgentResource, IsolationMode, ToolType};
 use provost_core::{Env, ErrorKind};
-use provost_host::agent::DECLARED;
+use provost_host::agent::MANAGED_BY_MANIFEST;
 use provost_host::tool::ToolProvider;
-use provost_resource::Declared;
-use provost_server::{App, LocalTransport, ToolHouse, Undelivered};
-use provost_tool::{GovernedTool, Runtimes};
+use provost_resource::ResourceSet;
+use provost_server::{App, CallbackRejection, LocalTransport, ToolService};
+use provost_tool::{DeclaredTool, RuntimeRegistry};
 use provost_tool_runtime::CallbackError;
 use serde_json::{Map, Value, json};
 
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// The tools of this process, as the API shows them.
+/// Tools of this process as the API shows them.
 pub(crate) struct ToolCatalog(pub(crate) Arc<ToolProvider>);
 
-impl ToolHouse for ToolCatalog {
-    fn tools(&self, namespace: &str) -> Vec<DeclaredTool> {
+impl ToolService for ToolCatalog {
+    fn tools(&self, namespace: &str) -> Vec<ToolInfo> {
         let Some(declared) = &self.0.declared else { return Vec::new() };
-        declared.workshop().tools(namespace).iter().map(|tool| told(tool)).collect()
+        declared.current().tools(namespace).iter().map(|tool| declared_tool(tool)).collect()
     }
 
     fn capabilities(&self) -> Capabilities {
         let capabilities =
-            self.0.declared.as_ref().map(|set| capabilities(set.workshop().runtimes()));
+            self.0.declared.as_ref().map(|set| capabilities(set.current().runtimes()));
         let capabilities = capabilities.unwrap_or_default();
-        Capabilities { generated_at: Time(Env::system().now()), capabilities }
+        Capabilities { generated_at: DateTime(Env::system().now()), capabilities }
     }
 
-    fn deliver(
+    fn complete_call(
         &self,
         request: &str,
         token: &str,
         response: ToolResponse,
-    ) -> Result<(), Undelivered> {
-        let desk = self.0.declared.as_ref().and_then(|declared| declared.desk.as_ref());
-        let desk = desk.ok_or(Undelivered::Unknown)?;
-        desk.deliver(request, token, response).map_err(|error| match error {
-            CallbackError::Unknown => Undelivered::Unknown,
-            CallbackError::Token => Undelivered::Token,
-            CallbackError::Mismatch => Undelivered::Mismatch,
+    ) -> Result<(), CallbackRejection> {
+        let callbacks = self.0.declared.as_ref();
+        let callbacks = callbacks.and_then(|declared| declared.callbacks.as_ref());
+        let callbacks = callbacks.ok_or(CallbackRejection::UnknownRequest)?;
+        callbacks.deliver(request, token, response).map_err(|error| match error {
+            CallbackError::Unknown => CallbackRejection::UnknownRequest,
+            CallbackError::Token => CallbackRejection::InvalidToken,
+            CallbackError::Mismatch => CallbackRejection::RequestMismatch,
         })
     }
 }
 
-/// Which tool types and isolation modes work here, sorted by id.
-fn capabilities(runtimes: &Runtimes) -> Vec<Capability> {
+/// Returns the tool types and isolation modes with their availability, sorted by id.
+fn capabilities(runtimes: &RuntimeRegistry) -> Vec<Capability> {
     let capability = |id: String, enabled, description| Capability {
         id,
         enabled,
@@ -72,10 +73,10 @@ fn capabilities(runtimes: &Runtimes) -> Vec<Capability> {
     capabilities
 }
 
-/// A declared tool as people and programs see it.
-pub(crate) fn told(tool: &GovernedTool) -> DeclaredTool {
+/// Converts a declared tool to its API type.
+pub(crate) fn declared_tool(tool: &DeclaredTool) -> ToolInfo {
     let resource = tool.resource();
-    DeclaredTool {
+    ToolInfo {
         name: resource.name.clone(),
         kind: resource.kind.to_string(),
         description: resource.description.clone(),
@@ -88,70 +89,75 @@ pub(crate) fn told(tool: &GovernedTool) -> DeclaredTool {
     }
 }
 
-/// Makes the agents that were declared, and changes those that were declared otherwise before.
-pub(crate) async fn reconcile_agents(tools: &ToolProvider, app: &App) -> Result<(), Problem> {
+/// Creates the declared agents, and updates those whose declaration changed.
+pub(crate) async fn reconcile_agents(tools: &ToolProvider, app: &App) -> Result<(), CliError> {
     match &tools.declared {
-        Some(declared) => ensure_agents(declared.workshop().declared(), app).await,
+        Some(declared) => upsert_agents(declared.current().declared(), app).await,
         None => Ok(()),
     }
 }
 
-/// Reads the declarations again, where there are any; says in one line what came of it.
-pub(crate) async fn reload(tools: &ToolProvider, app: &App) -> Result<String, Problem> {
+/// Reads the manifests again and returns the changes as one line of text. The old manifests stay active after an error.
+pub(crate) async fn reload(tools: &ToolProvider, app: &App) -> Result<String, CliError> {
     let Some(declared) = &tools.declared else {
-        return Ok("nothing is declared in files".to_owned());
+        return Ok("no manifests are configured".to_owned());
     };
     let path = declared.path.display();
-    let changed = declared.reload(async |fresh| ensure_agents(fresh, app).await).await;
-    let changes = changed.map_err(|problem: Problem| Problem {
-        what: format!("{path} is not used, what was declared before stays: {}", problem.what),
+    let changed = declared.reload(async |new| upsert_agents(new, app).await).await;
+    let changes = changed.map_err(|problem: CliError| CliError {
+        message: format!(
+            "cannot load {path}, the previous manifests stay active: {}",
+            problem.message
+        ),
         ..problem
     })?;
-    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
-    Ok(match told.is_empty() {
-        true => format!("{path} was read again: nothing changed"),
-        false => format!("{path} was read again: {}", told.join(", ")),
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    Ok(match changes.is_empty() {
+        true => format!("reloaded {path}: no changes"),
+        false => format!("reloaded {path}: {}", changes.join(", ")),
     })
 }
 
-/// Makes or changes the agents of a set.
-async fn ensure_agents(declared: &Declared, app: &App) -> Result<(), Problem> {
+/// Creates or updates the agents of a manifest set.
+async fn upsert_agents(declared: &ResourceSet, app: &App) -> Result<(), CliError> {
     for agent in declared.agents() {
         let namespace: Namespace = agent
             .namespace
             .parse()
-            .map_err(|error| Problem::invalid(format!("agent `{}`: {error}", agent.name)))?;
-        ensure(&Client::new(LocalTransport::new(app.clone()), namespace), agent).await?;
+            .map_err(|error| CliError::invalid(format!("agent `{}`: {error}", agent.name)))?;
+        upsert_agent(&Client::new(LocalTransport::new(app.clone()), namespace), agent).await?;
     }
     Ok(())
 }
 
-async fn ensure(client: &Client, agent: &AgentResource) -> Result<(), Problem> {
-    let wanted = config(agent);
+async fn upsert_agent(client: &Client, agent: &AgentResource) -> Result<(), CliError> {
+    let declared = config(agent);
     let title = Some(agent.title.clone()).filter(|title| !title.is_empty());
     match client.agent(&agent.name).await {
         Ok(found) => {
-            let now = json!(found.config);
-            let change: Map<String, Value> =
-                wanted.into_iter().filter(|(key, value)| now[key.as_str()] != *value).collect();
+            let current = json!(found.config);
+            let change: Map<String, Value> = declared
+                .into_iter()
+                .filter(|(key, value)| current[key.as_str()] != *value)
+                .collect();
             if change.is_empty() && found.title == title {
                 return Ok(());
             }
             let change = AgentChange { title: Some(agent.title.clone()), config: change };
-            client.update_agent(&agent.name, &change, None).await.map(drop).map_err(Problem::from)
+            client.update_agent(&agent.name, &change, None).await.map(drop).map_err(CliError::from)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let said = wanted.into_iter().filter(|(_, value)| !value.is_null()).collect();
-            let config: AgentConfig = serde_json::from_value(Value::Object(said))
-                .map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?;
+            let fields = declared.into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let config: AgentConfig = serde_json::from_value(Value::Object(fields))
+                .map_err(|error| CliError::new(ErrorKind::Bug, error.to_string()))?;
             let new = NewAgent { name: agent.name.clone(), title, config };
-            client.create_agent(&new).await.map(drop).map_err(Problem::from)
+            client.create_agent(&new).await.map(drop).map_err(CliError::from)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// What a declaration says about how an agent is configured. `null` takes away what another one said before.
+/// Returns the configuration of a declared agent. `null` removes the value of an earlier declaration.
 fn config(agent: &AgentResource) -> Map<String, Value> {
     let timeout = agent.timeout.map(|timeout| timeout.0.as_millis().min(u128::from(u64::MAX)));
     let timeout = timeout.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX));
@@ -161,7 +167,7 @@ fn config(agent: &AgentResource) -> Map<String, Value> {
         ("policy", json!({ "interactive": agent.interactive })),
         ("max_turns", json!(agent.max_turns)),
         ("timeout_ms", json!(timeout)),
-        (DECLARED, json!(true)),
+        (MANAGED_BY_MANIFEST, json!(true)),
     ]
     .into_iter()
     .map(|(key, value)| (key.to_owned(), value))

@@ -1,138 +1,197 @@
-//! The commands: what they are called, what they take, and running one.
+//! The command tree: names, arguments and dispatch.
 
 mod api;
+mod groups;
 mod local;
 
+use std::ffi::OsString;
 use std::future::Future;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ParseErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use provost_core::ErrorKind;
 use provost_core::resource::HumanDuration;
 use serde::de::DeserializeOwned;
 
 use self::api::{
-    agent, approve, audit, budget, class, connected, delivery, explain, grant, runs, schedule,
-    server, session, task, token, top, webhook,
+    agent, approval, audit, budget, class, connected, delivery, explain, grant, run as run_command,
+    schedule, server, session, task, token, top, webhook,
 };
-use self::local::{
-    chat, completions, db, doctor, models, openapi, run as ask, secret, serve, tool,
-};
-use crate::problem::Problem;
+use self::local::{chat, completions, db, doctor, exec, model, openapi, secret, serve, tool};
+use crate::error::CliError;
 use crate::render::output::{Color, Output};
 
-const EXAMPLES: &str = "\
-Examples:
-  provost chat                                    talk to an agent; without a key it is a demo
-  provost run \"what is (2 + 3) * 4?\"              one question, one answer
-  provost run --json \"what time is it?\"           the same as JSON events, one per line
-  provost db backup backup.db                     a copy of everything that is kept
-  provost doctor                                  what is set up, and what to do next
-  provost tool list                               what agents can use; `provost tool call` uses it
-  provost serve                                   durable runs over HTTP, on this machine
-  provost task submit \"what is 6 * 7?\" --wait    hand in work that nothing can lose
-  provost explain run_01…                         why something waits or failed
+/// Time that runs of this process get to finish before the process exits. Another process can resume unfinished runs.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const EXIT_CODES: &str = "\
+Use `provost COMMAND --help` for the arguments and examples of a command.
 
 Exit codes:
-  0 success, 1 a run failed, 2 bad input, 3 no or wrong key, 4 denied, 5 not found, 6 conflict, 7 limit reached,
-  8 rate limited, 9 unavailable, 10 timeout, 11 malformed answer, 70 defect, 130 stopped";
+  0 success, 1 run failed, 2 invalid input, 3 missing or invalid key, 4 denied, 5 not found, 6 conflict,
+  7 limit reached, 8 rate limited, 9 unavailable, 10 timeout, 11 malformed response, 70 internal error, 130 cancelled";
 
-/// An agent in your terminal, and durable runs behind an API.
+/// A runtime for AI agents: chat in the terminal, and durable runs behind an API.
 #[derive(Debug, Parser)]
-#[command(name = "provost", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "provost", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// When to use colours
+    /// When to use colors
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Where conversations are kept; PROVOST_DATA says it for all commands
-    #[arg(long, global = true, value_name = "DIR")]
-    data: Option<PathBuf>,
+    /// Directory of the database, the keys and the modules [env: PROVOST_DATA]
+    #[arg(long, global = true, alias = "data", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
+/// The commands. The hidden ones are names of earlier versions.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Talk to an agent
+    /// Chat with an agent
     Chat(chat::Args),
-    /// Ask once and print the answer
-    Run(ask::Args),
-    /// Serve the run API over HTTP and work on what is handed in
+    /// Send one prompt and print the answer
+    Exec(exec::Args),
+    /// Run the API server and a worker
     Serve(Box<serve::Args>),
-    /// Hand in work, look at it, wait for it, end it
+    /// Submit and manage tasks
     Task(task::Args),
-    /// Look at runs, steer them, fork them, end them
-    Runs(runs::Args),
-    /// Say why something waits or failed, and what to do
+    /// Inspect and control runs
+    #[command(alias = "runs")]
+    Run(run_command::Args),
+    /// Show why a run, task or approval is waiting or failed
     Explain(explain::Args),
-    /// List the questions that wait for a person
-    Approvals(approve::ListApprovals),
-    /// Say yes to a question
-    Approve(approve::ApproveArgs),
-    /// Say no to a question
-    Deny(approve::DenyArgs),
-    /// Answer a question in words
-    Answer(approve::AnswerArgs),
-    /// Look at conversations
+    /// List and decide approval requests
+    Approval(approval::Args),
+    /// Inspect conversations
     Session(session::Args),
-    /// Make and change agents
+    /// Manage agents
     Agent(agent::Args),
-    /// Say how many runs may work at once
+    /// Manage concurrency limits of execution classes
     Class(class::Args),
-    /// Say how much may be spent
+    /// Manage spending limits
     Budget(budget::Args),
-    /// Look at models: what they can do and what they cost
-    Models(models::Args),
-    /// Hand in work by the clock
+    /// List models, their capabilities and prices
+    #[command(alias = "models")]
+    Model(model::Args),
+    /// Manage recurring tasks
     Schedule(schedule::Args),
-    /// Look at each yes that reaches further than one call, and take it back
+    /// List and revoke standing approvals
     Grant(grant::Args),
-    /// Look after answers on their way out
+    /// Inspect and retry channel deliveries
     Delivery(delivery::Args),
-    /// Tell addresses what happens
+    /// Manage outgoing webhooks
     Webhook(webhook::Args),
-    /// Make and take back tokens
+    /// Manage API tokens
     Token(token::Args),
-    /// Keep values that tools need, sealed
+    /// Manage encrypted secrets
     Secret(secret::Args),
-    /// List, describe, call and test tools
+    /// List, call and test tools
     Tool(Box<tool::Args>),
-    /// See who did what with which tool
+    /// List audit records of tool calls
     Audit(audit::Args),
-    /// Look how a server is
+    /// Show server status
     Server(server::Args),
-    /// Watch everything live
+    /// Live dashboard of runs and queues
     Top(top::Args),
-    /// Print the OpenAPI document
+    /// Print the OpenAPI document of the API
     Openapi(openapi::Args),
-    /// Check, back up, restore and measure the database
+    /// Check, back up and restore the database
     Db(db::Args),
-    /// Check what is set up, what is reachable, and what to do next
+    /// Check configuration and connectivity
     Doctor(doctor::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Alias of `approval list`
+    #[command(hide = true)]
+    Approvals(approval::Alias<approval::ListApprovals>),
+    /// Alias of `approval approve`
+    #[command(hide = true)]
+    Approve(approval::Alias<approval::Approve>),
+    /// Alias of `approval deny`
+    #[command(hide = true)]
+    Deny(approval::Alias<approval::Deny>),
+    /// Alias of `approval reply`
+    #[command(hide = true)]
+    Answer(approval::Alias<approval::Reply>),
 }
 
-/// Runs the command; the number is the exit code.
-pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
-    let data = cli.data.as_deref();
+impl Cli {
+    /// Parses the arguments of this process. Exits with a message if they are invalid.
+    pub(crate) fn from_env() -> Self {
+        let args: Vec<OsString> = std::env::args_os().collect();
+        Self::from_args(&args, !io::stdin().is_terminal()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Parses arguments. `provost run PROMPT`, the earlier name of `provost exec PROMPT`, is still accepted.
+    fn from_args(args: &[OsString], is_piped: bool) -> Result<Self, clap::Error> {
+        Self::parse_args(args).or_else(|error| {
+            let place = args.iter().position(|arg| arg == "run");
+            let place = place.filter(|place| is_prompt(&error, &args[place + 1..], is_piped));
+            let Some(place) = place else { return Err(error) };
+            let mut args = args.to_vec();
+            args[place] = "exec".into();
+            match Self::parse_args(&args) {
+                Ok(cli) if matches!(cli.command, Command::Exec(_)) => Ok(cli),
+                _ => Err(error),
+            }
+        })
+    }
+
+    fn parse_args(args: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::grouped_command();
+        let matches = command.try_get_matches_from_mut(args)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// The command tree, with a help text that groups the commands.
+    pub(crate) fn grouped_command() -> clap::Command {
+        let command = Self::command();
+        let template = groups::help_template(&command);
+        command.help_template(template)
+    }
+}
+
+/// Returns true if the arguments after `run` can be those of `exec`. An argument that resembles a subcommand of `run` is a
+/// typing error and not a prompt.
+fn is_prompt(error: &clap::Error, args: &[OsString], is_piped: bool) -> bool {
+    let root = Cli::command();
+    let subcommands = root.find_subcommand("run").into_iter().flat_map(|run| run.get_subcommands());
+    let mut names = subcommands.flat_map(|command| command.get_name_and_visible_aliases());
+    if names.any(|name| args.iter().any(|arg| arg == name)) {
+        return false;
+    }
+    match error.kind() {
+        ParseErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => is_piped,
+        ParseErrorKind::UnknownArgument => true,
+        ParseErrorKind::InvalidSubcommand => match error.get(ContextKind::SuggestedSubcommand) {
+            Some(ContextValue::Strings(similar)) => similar.iter().all(|name| name == "help"),
+            Some(ContextValue::String(similar)) => similar == "help",
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
+/// Runs the command and returns the exit code.
+pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, CliError> {
+    let data = cli.data_dir.as_deref();
     match cli.command {
         Command::Chat(args) => chat::run(&args, data, output),
-        Command::Run(args) => ask::run(&args, data, output),
+        Command::Exec(args) => exec::run(&args, data, output),
         Command::Serve(args) => serve::run(&args, data, output),
         Command::Task(args) => connected(args, data, output),
-        Command::Runs(args) => connected(args, data, output),
+        Command::Run(args) => connected(args, data, output),
         Command::Explain(args) => connected(args, data, output),
-        Command::Approvals(args) => connected(args, data, output),
-        Command::Approve(args) => connected(args, data, output),
-        Command::Deny(args) => connected(args, data, output),
-        Command::Answer(args) => connected(args, data, output),
+        Command::Approval(args) => connected(args, data, output),
         Command::Session(args) => connected(args, data, output),
         Command::Agent(args) => connected(args, data, output),
         Command::Class(args) => connected(args, data, output),
         Command::Budget(args) => connected(args, data, output),
-        Command::Models(args) => models::run(&args, output),
+        Command::Model(args) => model::run(&args, output),
         Command::Schedule(args) => connected(args, data, output),
         Command::Grant(args) => connected(args, data, output),
         Command::Delivery(args) => connected(args, data, output),
@@ -147,102 +206,42 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<u8, Problem> {
         Command::Db(args) => db::run(&args, data, output),
         Command::Doctor(args) => doctor::run(&args, data, output),
         Command::Completions(args) => completions::run(&args),
+        Command::Approvals(alias) => connected(approval::Args::from(alias), data, output),
+        Command::Approve(alias) => connected(approval::Args::from(alias), data, output),
+        Command::Deny(alias) => connected(approval::Args::from(alias), data, output),
+        Command::Answer(alias) => connected(approval::Args::from(alias), data, output),
     }
 }
 
-/// How long a turn may take to come to an end when the program was told to end. What is not finished then is kept.
-pub(crate) const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Runs async work on a runtime that is built only now. Threads that still wait for input do not hold the program up.
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+/// Runs a future on a new single-threaded runtime. Does not wait for threads that still read input.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
+        .map_err(|error| CliError::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     Ok(result)
 }
 
+/// Parses a duration such as `30s` or `1m30s`. A number without a unit is in seconds. Zero is an error.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number alone is in seconds.
     let time = if is_number {
         HumanDuration::parse_duration(&format!("{text}s"))
     } else {
         HumanDuration::parse_duration(text)
     }?;
     if time.is_zero() {
-        return Err("it must be more than nothing".to_owned());
+        return Err("the duration must be greater than zero".to_owned());
     }
     Ok(time)
 }
 
-/// One of the words that the API knows.
-fn parse_word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+/// Parses the name of an enum variant of the API.
+fn parse_variant<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn no_command_has_an_argument_by_the_name_of_a_global_flag() {
-        fn check(command: &clap::Command, above: &[String]) {
-            let own: Vec<_> = command.get_arguments().collect();
-            for arg in own.iter().filter(|arg| !arg.is_global_set()) {
-                let id = arg.get_id().to_string();
-                assert!(!above.contains(&id), "`{id}` of `{}`", command.get_name());
-            }
-            let global = own.iter().filter(|arg| arg.is_global_set());
-            let global = global.map(|arg| arg.get_id().to_string());
-            let above: Vec<String> = above.iter().cloned().chain(global).collect();
-            command.get_subcommands().for_each(|command| check(command, &above));
-        }
-        check(&Cli::command(), &[]);
-    }
-
-    #[test]
-    fn what_explanations_tell_people_to_type_can_be_typed() {
-        let id = |prefix: &str| format!("{prefix}_01jd0000000000000000000000");
-        let (run, asked) = (id("run"), id("appr"));
-        for line in [
-            format!("provost explain {run}"),
-            "provost serve".to_owned(),
-            format!("provost approve {asked}"),
-            format!("provost deny {asked}"),
-            format!("provost runs cancel {run}"),
-            format!("provost runs input {run} …"),
-            format!("provost runs resume {run}"),
-            format!("provost runs steps {run}"),
-            "provost runs list --status running".to_owned(),
-            format!("provost task retry {}", id("task")),
-            "provost class set execclass_x 8".to_owned(),
-            "provost session show chat".to_owned(),
-            format!("provost delivery retry {}", id("dlv")),
-        ] {
-            let parsed = Cli::try_parse_from(line.split(' '));
-            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
-        }
-    }
-
-    #[test]
-    fn durations_have_units() {
-        for (text, millis) in
-            [("500ms", 500), ("2", 2000), ("30s", 30_000), ("5m", 300_000), ("1m30s", 90_000)]
-        {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)));
-        }
-        for text in ["", "s", "-1s", "1w", "0s", "99999999999999999999", "18446744073709551615h"] {
-            assert!(parse_duration(text).is_err(), "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
-//! The binary `provost`: talk to an agent in the terminal, serve runs and drive them.
+//! The binary `provost`: a chat with agents in the terminal, the API server, and a client of the API.
 //!
-//! Parsing comes first and needs no runtime, so that `--version` and `--help` cost nothing.
+//! The arguments are parsed before the async runtime starts, so that `--version` and `--help` are fast.
 
 mod args;
 mod boot;
@@ -8,12 +8,12 @@ mod catalog;
 mod chat;
 mod command;
 mod data;
+mod error;
 mod follow;
-mod interrupt;
 mod model_catalog;
-mod problem;
 mod remote;
 mod render;
+mod signal;
 mod stdin;
 #[cfg(feature = "otel")]
 mod telemetry;
@@ -21,26 +21,24 @@ mod tui;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::command::Cli;
 use crate::render::output::Output;
 
-/// What a run needs is made on one thread and freed on another; with this that takes half the time.
+/// Runs allocate on one thread and free on another. This allocator halves the time of that pattern.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // A sandbox starts this program again, to give up rights before it becomes another one.
-    if let Some(code) = provost_sandbox::launcher::run_if_asked() {
+    // A sandbox starts this program as its launcher, which drops privileges and then executes another program.
+    if let Some(code) = provost_sandbox::launcher::run_if_launcher() {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = Cli::from_env();
     let output = Output::detect(cli.color);
     match command::run(cli, &output) {
         Ok(code) => ExitCode::from(code),
         Err(problem) => {
-            output.problem(&problem);
+            output.error(&problem);
             ExitCode::from(problem.kind.exit_code())
         }
     }

@@ -1,4 +1,4 @@
-//! How to reach runs: a server, or the database of this machine by the same calls.
+//! Connection to the API of a server, or to the API of this process over the local database.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,51 +14,51 @@ use provost_host::agent::HostDefaults;
 use provost_host::model::{ModelRequest, Models};
 
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
-use crate::command::LEAVE_PATIENCE;
+use crate::command::SHUTDOWN_TIMEOUT;
 use crate::data;
+use crate::error::CliError;
 use crate::model_catalog::user_catalog;
-use crate::problem::Problem;
 use crate::render::output::Output;
-use crate::render::show::{Format, Show};
+use crate::render::printer::{Format, Printer};
 
-/// The variable that names the server.
+/// Environment variable with the URL of the server.
 const SERVER_VARIABLE: &str = "PROVOST_SERVER";
-/// The variable that holds the token.
+/// Environment variable with the token.
 const TOKEN_VARIABLE: &str = "PROVOST_TOKEN";
-/// The variable that names a file with the token.
+/// Environment variable with the path of a file that contains the token.
 const TOKEN_FILE_VARIABLE: &str = "PROVOST_TOKEN_FILE";
-/// The variable that names the namespace.
+/// Environment variable with the namespace.
 const NAMESPACE_VARIABLE: &str = "PROVOST_NAMESPACE";
-/// The variable that names a file of further root certificates, as other tools know it.
+/// Environment variable with the path of additional root certificates. Other programs use the same name.
 const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
-/// Bytes of a token file that are looked at.
+/// Maximum size of a token file in bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
 
-/// Where the runs are.
+/// Arguments that select a server.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// The server [env: PROVOST_SERVER]; without one, the database of this machine
+    /// URL of the server [env: PROVOST_SERVER]; default: the local database
     #[arg(long, global = true, value_name = "URL")]
     server: Option<String>,
-    /// The token [env: PROVOST_TOKEN, or a file: PROVOST_TOKEN_FILE]
+    /// API token [env: PROVOST_TOKEN, or the file PROVOST_TOKEN_FILE]
     #[arg(long, global = true, value_name = "TOKEN")]
     token: Option<String>,
-    /// The namespace [env: PROVOST_NAMESPACE]; `default` if nothing is said
+    /// Namespace [env: PROVOST_NAMESPACE]; default: `default`
     #[arg(long, short, global = true, value_name = "NAME")]
     namespace: Option<Namespace>,
-    /// Allow http to other machines, where everybody on the way can read the token
-    #[arg(long, global = true)]
-    insecure: bool,
+    /// Allow http to other machines; the token is then sent unencrypted
+    #[arg(long, global = true, alias = "insecure")]
+    allow_http: bool,
 }
 
-/// Where the runs are and how to show them.
+/// Arguments that select a server and an output format.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ConnectionArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// In which form: table, json, jsonl, yaml, name
+    /// Output format: table, json, jsonl, yaml, name
     #[arg(
         long,
         short,
@@ -67,79 +67,79 @@ pub(crate) struct ConnectionArgs {
         default_value_t,
         hide_default_value = true,
         hide_possible_values = true,
-        value_name = "FORM"
+        value_name = "FORMAT"
     )]
     output: Format,
 }
 
-/// What to do where there is no database yet.
+/// Handling of a missing local database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMissing {
-    /// Create one.
+    /// Creates the database.
     Create,
-    /// Fail: there is nothing to look at.
+    /// Returns an error.
     Fail,
 }
 
-/// An open connection to runs.
+/// Open connection to the API.
 pub(crate) struct Connection {
-    /// Calls the API.
+    /// Client of the API.
     pub(crate) client: Client,
-    /// Shows results.
-    pub(crate) show: Show,
+    /// Prints results.
+    pub(crate) printer: Printer,
     local: Option<Runtime>,
 }
 
 impl ConnectionArgs {
-    /// Opens the way to runs.
+    /// Connects to the selected server. Without a server, opens the local database.
     pub(crate) async fn open(
         &self,
         data: Option<&Path>,
         output: &Output,
         missing: IfMissing,
-    ) -> Result<Connection, Problem> {
-        let show = Show { output: *output, format: self.output };
+    ) -> Result<Connection, CliError> {
+        let printer = Printer { output: *output, format: self.output };
         if let Some(client) = self.server.connect()? {
-            return Ok(Connection { client, show, local: None });
+            return Ok(Connection { client, printer, local: None });
         }
         let namespace = self.server.namespace()?;
         let local = open_local(data, missing).await?;
         let client = local.client(namespace);
-        Ok(Connection { client, show, local: Some(local) })
+        Ok(Connection { client, printer, local: Some(local) })
     }
 }
 
-/// A variable of the environment, unless it is blank.
+/// Returns an environment variable. `None` if it is not set or blank.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
 impl ServerArgs {
-    /// The namespace.
-    pub(crate) fn namespace(&self) -> Result<Namespace, Problem> {
+    /// Returns the namespace of the arguments or of the environment.
+    pub(crate) fn namespace(&self) -> Result<Namespace, CliError> {
         match (&self.namespace, variable(NAMESPACE_VARIABLE)) {
             (Some(namespace), _) => Ok(namespace.clone()),
             (None, Some(name)) => name
                 .parse()
-                .map_err(|error| Problem::invalid(format!("{NAMESPACE_VARIABLE}: {error}"))),
+                .map_err(|error| CliError::invalid(format!("{NAMESPACE_VARIABLE}: {error}"))),
             (None, None) => Ok(Namespace::default()),
         }
     }
 
-    /// A client of the server, if one is named.
-    pub(crate) fn connect(&self) -> Result<Option<Client>, Problem> {
+    /// Returns a client of the server. `None` if no server is selected.
+    pub(crate) fn connect(&self) -> Result<Option<Client>, CliError> {
         let Some(url) = self.server.clone().or_else(|| variable(SERVER_VARIABLE)) else {
             return Ok(None);
         };
         let namespace = self.namespace()?;
         let options = HttpOptions {
-            insecure: self.insecure,
+            insecure: self.allow_http,
             cert_file: variable(CERT_FILE_VARIABLE).map(PathBuf::from),
             ..HttpOptions::default()
         };
         let transport = HttpTransport::new(&url, &options).map_err(|error| {
-            let help = "write --server http://127.0.0.1:7077; --insecure allows http elsewhere";
-            Problem::new(error.kind, error.message).help(help)
+            let hint = "use a URL such as --server http://127.0.0.1:7077; --allow-http allows http to other machines";
+            CliError::new(error.kind, error.message).hint(hint)
         })?;
         let mut client = Client::new(transport, namespace);
         let token = match (&self.token, variable(TOKEN_VARIABLE), variable(TOKEN_FILE_VARIABLE)) {
@@ -149,37 +149,38 @@ impl ServerArgs {
             (None, None, None) => None,
         };
         if let Some(token) = token {
-            client = client.token(token.trim()).map_err(|_error| {
-                Problem::invalid("the token has characters that no token has")
-                    .help("copy it once more; it begins with prv_")
+            client = client.with_token(token.trim()).map_err(|_error| {
+                CliError::invalid("the token contains invalid characters")
+                    .hint("copy the token again; it starts with prv_")
             })?;
         }
         Ok(Some(client))
     }
 }
 
-fn read_token(path: &Path) -> Result<String, Problem> {
+fn read_token(path: &Path) -> Result<String, CliError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Problem::io(format!("the token file {}", path.display()), &error))?;
+        .map_err(|error| CliError::io(format!("the token file {}", path.display()), &error))?;
     if text.len() > TOKEN_BYTES_MAX {
-        return Err(Problem::invalid(format!("{} holds no token", path.display())));
+        return Err(CliError::invalid(format!("{} does not contain a token", path.display())));
     }
     Ok(text)
 }
 
-/// A runtime on the database of this machine.
-async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, Problem> {
-    let dir = data::real_dir(data)?;
+/// Builds a runtime over the local database.
+async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, CliError> {
+    let dir = data::dir_from_env(data)?;
     let file = boot::database::path(&dir);
     if missing == IfMissing::Fail && !file.exists() {
-        let what = format!("there is no server named and no database at {}", file.display());
-        return Err(Problem::new(ErrorKind::NotFound, what).help(format!(
-            "name a server with --server or {SERVER_VARIABLE}, a database with --data, or begin with `provost task submit`"
+        let message =
+            format!("no server is selected, and there is no database at {}", file.display());
+        return Err(CliError::new(ErrorKind::NotFound, message).hint(format!(
+            "select a server with --server or {SERVER_VARIABLE}, or a database with --data-dir, or start with `provost task submit`"
         )));
     }
     let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
     let defaults = HostDefaults {
-        wanted: ModelRequest::default(),
+        model: ModelRequest::default(),
         notes_dir: dir.join("notes"),
         files: None,
         shell: None,
@@ -189,31 +190,31 @@ async fn open_local(data: Option<&Path>, missing: IfMissing) -> Result<Runtime, 
 }
 
 impl Connection {
-    /// True if there is no server.
+    /// Returns true if the API runs in this process.
     pub(crate) fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
-    /// The runtime of this process, unless a server has it.
+    /// Returns the runtime of this process. `None` if a server is used.
     pub(crate) fn runtime(&self) -> Option<&Runtime> {
         self.local.as_ref()
     }
 
-    /// Works on a session in this process, unless a server does.
-    pub(crate) async fn work_on(&mut self, session: &str) -> Result<(), Problem> {
+    /// Executes the runs of a session in this process. Does nothing if a server is used.
+    pub(crate) async fn process_session(&mut self, session: &str) -> Result<(), CliError> {
         let Some(local) = &mut self.local else { return Ok(()) };
         local.local_runs().execute(self.client.namespace(), session);
         local.start().await
     }
 
-    /// Ends what works here. What is not finished is given back.
+    /// Closes the connection. Unfinished runs of this process are requeued.
     pub(crate) async fn close(self) {
         if let Some(local) = self.local {
-            local.close(LEAVE_PATIENCE).await;
+            local.close(SHUTDOWN_TIMEOUT).await;
         }
     }
 
-    /// How to name the server in a command that a person types next.
+    /// Returns the flags that the next command needs to use the same namespace.
     pub(crate) fn flags(&self) -> String {
         match self.client.namespace().as_str() {
             "default" => String::new(),
@@ -222,54 +223,54 @@ impl Connection {
     }
 }
 
-/// Makes the agent of those who name none, if there is none.
-pub(crate) async fn ensure_agent(client: &Client) -> Result<(), Problem> {
+/// Creates the default agent of the namespace if it does not exist.
+pub(crate) async fn ensure_agent(client: &Client) -> Result<(), CliError> {
     match client.agent(DEFAULT_AGENT).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        found => return found.map(drop).map_err(Problem::from),
+        found => return found.map(drop).map_err(CliError::from),
     }
     let policy =
         ExecutionPolicyPatch { interactive: Some(true), ..ExecutionPolicyPatch::default() };
     let config = AgentConfig { policy: Some(policy), ..AgentConfig::default() };
     let agent = NewAgent { name: DEFAULT_AGENT.to_owned(), title: None, config };
     match client.create_agent(&agent).await {
-        // Another process was faster.
+        // Another process created the agent.
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
-        made => made.map(drop).map_err(Problem::from),
+        created => created.map(drop).map_err(CliError::from),
     }
 }
 
-impl From<ApiError> for Problem {
+impl From<ApiError> for CliError {
     fn from(error: ApiError) -> Self {
-        let help = match &error {
+        let hint = match &error {
             ApiError::Transport(TransportError { kind: ErrorKind::Unavailable, .. }) => {
-                Some("is it running? `provost serve` starts it, --server names another one")
+                Some("`provost serve` starts a server; --server selects another server")
             }
             ApiError::Transport(_) => Some("try again, or check --server"),
             ApiError::Unreadable(_) => {
-                Some("is it a Provost server of this version? check --server")
+                Some("check that --server is a Provost server of this version")
             }
             ApiError::Problem(problem) => match (problem.kind, problem.code.as_str()) {
                 (ErrorKind::Unauthenticated, _) => Some(
-                    "set PROVOST_TOKEN or PROVOST_TOKEN_FILE; `provost serve` shows the first token when it first \
-                     starts, and `provost token create` on its machine makes another",
+                    "set PROVOST_TOKEN or PROVOST_TOKEN_FILE; `provost serve` prints the admin token at its first start, \
+                     and `provost token create` on the server's machine creates another token",
                 ),
                 (ErrorKind::Denied, _) => Some(
-                    "use a token that may do this; `provost token list` shows what each may do",
+                    "use a token with the required scope; `provost token list` shows the scopes",
                 ),
                 (ErrorKind::NotFound, _) => Some(
-                    "look for it with `provost task list`, `provost runs list` or `provost approvals`; is it in \
-                     another --namespace?",
+                    "find the id with `provost task list`, `provost run list` or `provost approval list`, or select \
+                     another --namespace",
                 ),
-                (ErrorKind::Conflict, _) => Some("`provost explain ID` says how it stands"),
-                (ErrorKind::RateLimited, _) => Some("wait a little and try again"),
-                (ErrorKind::Bug, _) => Some("the log of the server says more"),
+                (ErrorKind::Conflict, _) => Some("`provost explain ID` shows the state"),
+                (ErrorKind::RateLimited, _) => Some("try again later"),
+                (ErrorKind::Bug, _) => Some("the log of the server has more details"),
                 _ => None,
             },
         };
         let problem = Self::new(error.kind(), error.to_string());
-        match help {
-            Some(help) => problem.help(help),
+        match hint {
+            Some(hint) => problem.hint(hint),
             None => problem,
         }
     }

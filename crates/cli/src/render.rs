@@ -1,10 +1,10 @@
-//! What the program prints: tables, data, colours and the log.
+//! Output of the program: tables, data, colors and the log.
 
 pub(crate) mod event;
-pub(crate) mod log;
 pub(crate) mod output;
-pub(crate) mod show;
+pub(crate) mod printer;
+pub(crate) mod redacting_log;
+mod rows;
 pub(crate) mod table;
-mod view;
 
-pub(crate) use self::view::speaker;
+pub(crate) use self::rows::speaker;

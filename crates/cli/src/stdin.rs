@@ -1,32 +1,33 @@
-//! Standard input: bounded, and text.
+//! Standard input as text of limited size.
 //!
-//! Invariant: whatever is piped in, no more than [`INPUT_BYTES_MAX`] of it is ever held at once.
+//! Invariant: at most [`INPUT_BYTES_MAX`] bytes of the input are in memory, apart from a line end.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 
 use tokio::sync::mpsc;
 
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// Bytes of a question, or of one line of a conversation.
+/// Maximum size in bytes of a prompt, or of one line of a conversation.
 pub(crate) const INPUT_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
-/// Everything there is.
-pub(crate) fn read_all(stdin: impl Read) -> Result<String, Problem> {
+/// Reads standard input to its end. Returns an error if it is too large or not UTF-8.
+pub(crate) fn read_all(stdin: impl Read) -> Result<String, CliError> {
     let mut bytes = Vec::new();
     stdin
         .take(INPUT_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| Problem::io("standard input", &error))?;
+        .map_err(|error| CliError::io("standard input", &error))?;
     if bytes.len() as u64 > INPUT_BYTES_MAX {
         let what = format!("standard input has more than {INPUT_BYTES_MAX} bytes");
-        return Err(Problem::invalid(what).help("send less"));
+        return Err(CliError::invalid(what).hint("send less"));
     }
     text(bytes)
 }
 
-/// What is piped in besides a question: a pipe or a file, and nothing else. A terminal, a device or a socket may never end.
-pub(crate) fn read_piped() -> Result<Option<String>, Problem> {
+/// Reads a pipe or a file on standard input. `None` if the input is blank, or if it is a terminal, a device or a
+/// socket, which may never end.
+pub(crate) fn read_piped() -> Result<Option<String>, CliError> {
     if !is_piped() {
         return Ok(None);
     }
@@ -37,7 +38,7 @@ pub(crate) fn read_piped() -> Result<Option<String>, Problem> {
 fn is_piped() -> bool {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileTypeExt;
-    // A second descriptor of the same file, only to ask what it is.
+    // A file owns its descriptor, so the metadata is read from a duplicate.
     let stdin = io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from);
     let kind = stdin.and_then(|stdin| stdin.metadata()).map(|found| found.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file()) && !io::stdin().is_terminal()
@@ -48,14 +49,14 @@ fn is_piped() -> bool {
     !io::stdin().is_terminal()
 }
 
-/// The next line without its end; `None` at the end.
-fn read_line(stdin: &mut impl BufRead) -> Option<Result<String, Problem>> {
+/// Reads the next line without its line end. `None` at the end of the input.
+fn read_line(stdin: &mut impl BufRead) -> Option<Result<String, CliError>> {
     let mut bytes = Vec::new();
-    // One more than may be, and the end of the line.
+    // One byte more than allowed, to detect a line that is too long, and the line end.
     match stdin.take(INPUT_BYTES_MAX + 2).read_until(b'\n', &mut bytes) {
         Ok(0) => return None,
         Ok(_) => {}
-        Err(error) => return Some(Err(Problem::io("standard input", &error))),
+        Err(error) => return Some(Err(CliError::io("standard input", &error))),
     }
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
@@ -65,28 +66,28 @@ fn read_line(stdin: &mut impl BufRead) -> Option<Result<String, Problem>> {
     }
     if bytes.len() as u64 > INPUT_BYTES_MAX {
         let what = format!("a line of standard input has more than {INPUT_BYTES_MAX} bytes");
-        return Some(Err(Problem::invalid(what).help("send less in one line")));
+        return Some(Err(CliError::invalid(what).hint("send less in one line")));
     }
     Some(text(bytes))
 }
 
-fn text(bytes: Vec<u8>) -> Result<String, Problem> {
+fn text(bytes: Vec<u8>) -> Result<String, CliError> {
     String::from_utf8(bytes).map_err(|error| {
         let what = format!("standard input is not text: {}", error.utf8_error());
-        Problem::invalid(what).help("convert it to UTF-8 first")
+        CliError::invalid(what).hint("convert it to UTF-8 first")
     })
 }
 
-/// Lines from standard input, read by a thread of their own so that a waiting read stops nothing.
+/// Lines from standard input. A separate thread reads them, so that a blocked read does not block the runtime.
 #[derive(Default)]
 pub(crate) struct Lines {
-    reading: Option<mpsc::Receiver<Result<String, Problem>>>,
+    receiver: Option<mpsc::Receiver<Result<String, CliError>>>,
 }
 
 impl Lines {
-    /// The next line; `None` at the end, and after an error.
-    pub(crate) async fn next(&mut self) -> Option<Result<String, Problem>> {
-        let reading = self.reading.get_or_insert_with(|| {
+    /// Returns the next line. `None` at the end of the input and after an error.
+    pub(crate) async fn next(&mut self) -> Option<Result<String, CliError>> {
+        let lines = self.receiver.get_or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(1);
             std::thread::spawn(move || {
                 let mut stdin = io::stdin().lock();
@@ -99,7 +100,7 @@ impl Lines {
             });
             receiver
         });
-        reading.recv().await
+        lines.recv().await
     }
 }
 
@@ -112,9 +113,9 @@ mod tests {
     #[test]
     fn standard_input_must_be_bounded_text() {
         assert_eq!(read_all(&b"hi\n"[..]).unwrap(), "hi\n");
-        assert!(read_all(&b"\xff"[..]).unwrap_err().what.contains("not text"));
+        assert!(read_all(&b"\xff"[..]).unwrap_err().message.contains("not text"));
         let large = io::repeat(b'a');
-        assert!(read_all(large).unwrap_err().what.contains("more than"));
+        assert!(read_all(large).unwrap_err().message.contains("more than"));
     }
 
     #[test]
@@ -133,7 +134,7 @@ mod tests {
         let mut endless = io::BufReader::new(io::repeat(b'a'));
         let problem = read_line(&mut endless).unwrap().unwrap_err();
         assert_eq!(problem.kind, ErrorKind::Invalid);
-        assert!(problem.what.contains("more than"), "{problem}");
+        assert!(problem.message.contains("more than"), "{problem}");
 
         let longest = "a".repeat(usize::try_from(INPUT_BYTES_MAX).unwrap());
         for (line, is_ok) in [(longest.clone(), true), (longest + "a", false)] {

@@ -1,4 +1,4 @@
-//! OpenTelemetry for the server: what the environment asks for, beside the log.
+//! OpenTelemetry export of the server, configured by environment variables, and the log.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::problem::Problem;
-use crate::render::log::Log;
+use crate::error::CliError;
 use crate::render::output::Output;
+use crate::render::redacting_log::RedactingStderr;
 
-/// How long the last spans may take.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time to export the last spans at shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts the log and, where `OTEL_EXPORTER_OTLP_ENDPOINT` says where to, the export.
+/// Starts the log and, if `OTEL_EXPORTER_OTLP_ENDPOINT` is set, the export.
 pub(crate) fn install(
     log: LevelFilter,
     output: &Output,
     redactor: &Redactor,
-) -> Result<Telemetry, Problem> {
-    let own = redactor.clone();
+) -> Result<Telemetry, CliError> {
+    let span_redactor = redactor.clone();
     let telemetry = Telemetry::builder()
         .attribute("service.version", env!("CARGO_PKG_VERSION"))
-        .redact(move |text| own.redact(text).into_owned())
+        .redact(move |text| span_redactor.redact(text).into_owned())
         .build()
-        .map_err(|error| Problem::new(error.kind(), error.to_string()))?;
-    // The level is the log's own: the export takes the spans of runs whatever is logged.
+        .map_err(|error| CliError::new(error.kind(), error.to_string()))?;
+    // The level filters only the log. The export receives the spans of runs at every level.
     let log = tracing_subscriber::fmt::layer()
-        .with_writer(Log(redactor.clone()))
+        .with_writer(RedactingStderr(redactor.clone()))
         .with_ansi(output.stderr_color)
         .with_filter(log);
     tracing_subscriber::registry().with(log).with(telemetry.layer()).try_init().ok();
     Ok(telemetry)
 }
 
-/// Sends what is left. What cannot be sent was already logged and changes nothing about how the server ends.
+/// Exports the remaining spans. Errors are already logged and do not change the exit code.
 pub(crate) async fn close(telemetry: &Telemetry) {
-    telemetry.shutdown(CLOSE_PATIENCE).await.ok();
+    telemetry.shutdown(FLUSH_TIMEOUT).await.ok();
 }

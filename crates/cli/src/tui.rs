@@ -1,6 +1,6 @@
-//! The chat on a terminal: a pure state machine, a view, and a thin loop that acts.
+//! The terminal interface of the chat: a pure state machine, a view, and a loop that performs effects.
 //!
-//! [`app`] decides, [`view`] draws, [`event_loop`] is the only part that touches the terminal, the agent and files.
+//! [`app`] holds the state, [`view`] draws it, and only [`event_loop`] accesses the terminal, the agent and files.
 
 mod app;
 mod entry_view;
@@ -16,6 +16,6 @@ mod view;
 mod wrap;
 
 pub(crate) use self::event_loop::{ChatOptions, run};
-pub(crate) use self::slash::{Slash, parse as parse_slash};
+pub(crate) use self::slash::{SlashCommand, parse as parse_slash};
 pub(crate) use self::terminal::Screen;
 pub(crate) use self::theme::Theme;

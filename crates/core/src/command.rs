@@ -1,4 +1,4 @@
-//! What a caller hands in: the message, for whom, where from, where to, and within which bounds.
+//! Task requests of callers: message, recipient, routing and limits.
 
 use std::time::Duration;
 
@@ -19,100 +19,100 @@ mod check;
 pub use self::check::check_session_key;
 
 string_enum! {
-    /// Who speaks in a message that came in.
+    /// Sender of an incoming message.
     #[derive(Default)]
     ProvenanceKind, "a kind of provenance" {
-        /// A person outside.
+        /// A person outside of Provost.
         #[default]
         ExternalUser = "external_user",
-        /// Another session: evidence, not instruction.
+        /// Another session. The message is evidence, not an instruction.
         InterSession = "inter_session",
         /// Provost itself.
         InternalSystem = "internal_system",
     }
 }
 
-/// Where a message came from. It says who spoke; it grants nothing.
+/// Origin of a message. It identifies the sender and grants no rights.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InputProvenance {
-    /// Who speaks.
+    /// Kind of sender.
     pub kind: ProvenanceKind,
-    /// The program or session that sent it.
+    /// Program or session that sent the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The sender's own id of the message.
+    /// The sender's id of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// The channel it came over.
+    /// Channel of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The tool call that sent it.
+    /// Tool call that sent the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// What ties it to others.
+    /// Id that correlates the message with others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
 }
 
 impl InputProvenance {
-    /// May two waiting messages become one turn? Only if the same one speaks over the same channel.
+    /// True if two waiting messages may become one turn: both have the same sender and channel.
     pub fn can_merge(&self, other: &Self) -> bool {
         (self.kind, &self.source, &self.channel) == (other.kind, &other.source, &other.channel)
     }
 }
 
-/// Where a message came in and where its answer goes.
+/// Incoming route of a message and route of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoutingContext {
-    /// Who it was addressed to.
+    /// Address of the recipient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Who is answered, if not the same.
+    /// Address for the response. `None` uses the sender's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    /// The channel it came over.
+    /// Channel of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// The channel of the answer, if not the same.
+    /// Channel for the response. `None` uses the channel of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_channel: Option<String>,
-    /// The account it came in at.
+    /// Account that received the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
-    /// The account that answers, if not the same.
+    /// Account that sends the response. `None` uses the account that received the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_account_id: Option<String>,
-    /// The thread it belongs to.
+    /// Thread of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// The group it was said in.
+    /// Group of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_id: Option<String>,
-    /// The channel inside the group.
+    /// Channel within the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_channel: Option<String>,
-    /// The space the group belongs to.
+    /// Space of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_space: Option<String>,
 }
 
-/// Where an answer goes.
+/// Destination of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyTarget<'a> {
     /// The channel.
     pub channel: &'a str,
-    /// The account that answers.
+    /// The account that sends the response.
     pub account_id: Option<&'a str>,
-    /// Who is answered.
+    /// The recipient.
     pub to: Option<&'a str>,
-    /// In which thread.
+    /// The thread.
     pub thread_id: Option<&'a str>,
 }
 
 impl RoutingContext {
-    /// Where the answer goes, or `None` if no channel is known.
+    /// Returns the destination of the response. `None` if no channel is known.
     pub fn reply_target(&self) -> Option<ReplyTarget<'_>> {
         Some(ReplyTarget {
             channel: self.reply_channel.as_deref().or(self.channel.as_deref())?,
@@ -122,93 +122,93 @@ impl RoutingContext {
         })
     }
 
-    /// May two waiting messages become one turn? Only if they came the same way and are answered the same way.
+    /// True if two waiting messages may become one turn: both have the same route and response route.
     pub fn can_merge(&self, other: &Self) -> bool {
         self == other
     }
 }
 
-/// A piece of work that is handed in.
+/// A request for a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TaskRequest {
-    /// What is said: text, pictures, documents.
+    /// Content of the message: text, images and documents.
     pub message: Vec<ContentPart>,
-    /// Which agent; the namespace's own if none is named.
+    /// Name of the agent. `None` uses the default agent of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The hook that sent it, if one did.
+    /// Id of the webhook that sent the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hook_id: Option<String>,
-    /// Which conversation; a new one if none is named.
+    /// Session of the task. `None` creates a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionName>,
-    /// The routing bucket whose present conversation is meant.
+    /// Key of a routing bucket, which selects its current session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// True if the answer is sent out by the routing.
+    /// True to deliver the response along the route.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deliver: bool,
-    /// True if it is accepted also where nobody knows how to send the answer out; the answer is then only kept.
+    /// True to accept the request even if the response cannot be delivered. The response is then only stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub best_effort_deliver: bool,
-    /// Milliseconds a run may take in all; zero is no limit.
+    /// Timeout of each run in milliseconds. 0 means no timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How commands may run, as far as it is tighter than what the agent may do.
+    /// Restrictions of command execution, in addition to those of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ExecutionPolicyPatch>,
-    /// A label that splits or joins budgets of concurrency.
+    /// Label that separates concurrency limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
-    /// What is added to the agent's instructions.
+    /// Additional instructions for the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_system_prompt: Option<String>,
-    /// Where the message came from.
+    /// Origin of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_provenance: Option<InputProvenance>,
-    /// Where it came in and where the answer goes.
+    /// Route of the message and of the response.
     pub routing: RoutingContext,
-    /// Pictures and documents that come with it.
+    /// Images and documents that belong to the message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<ContentPart>,
-    /// Makes a repeat of this command harmless.
+    /// Idempotency key: a repeated request with the same key creates no second task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The id of the run that answers, chosen by the caller; it makes a repeat harmless, too.
+    /// Run id that the caller chooses. A repeated request with the same id creates no second run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// A name for people.
+    /// Display name of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Who spawned it.
+    /// Name of the agent or service that spawned the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<String>,
-    /// Who hands it in, as far as that was proven: over the API the name of the token, never a word of the caller.
+    /// Authenticated caller. Over the API the name of the token; the caller cannot set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_by: Option<String>,
-    /// For whom it is: whose `user:` values the run sees and sets. The one who hands it in, if nobody is named.
+    /// User of the task, whose `user:` values the run reads and writes. `None` uses the authenticated caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What to do if the session is busy.
+    /// Handling of the message if the session is busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<InputMode>,
-    /// Who goes first: one step counts like one minute of waiting.
+    /// Priority in the queue. One step equals one minute of waiting.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Money the task may spend.
+    /// Spending limit of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Money>,
-    /// When the task must be done.
+    /// Deadline of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// True if it is never a follow-up of what the session already has.
+    /// True to create a task even if the session has an open one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub new_task: bool,
-    /// Milliseconds to wait before it begins.
+    /// Delay before the start in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// Milliseconds it may wait for a worker once it is due; without it, as long as it takes.
+    /// Maximum wait for a worker in milliseconds, after the task is due. `None` means no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_timeout_ms: Option<u64>,
 }
@@ -218,12 +218,12 @@ fn is_zero(number: &i32) -> bool {
 }
 
 impl TaskRequest {
-    /// A command that says some text.
+    /// Creates a request with a text message.
     pub fn text(text: impl Into<String>) -> Self {
         Self { message: vec![ContentPart::text(text)], ..Self::default() }
     }
 
-    /// How long a run of it may take; `None` is without a limit.
+    /// Timeout of each run. `None` means no timeout.
     pub fn timeout(&self) -> Option<Duration> {
         match self.timeout_ms {
             None => Some(RUN_TIMEOUT_DEFAULT),
@@ -232,24 +232,25 @@ impl TaskRequest {
         }
     }
 
-    /// How long to wait before it begins.
+    /// Delay before the start.
     pub fn delay(&self) -> Duration {
         Duration::from_millis(self.delay_ms.unwrap_or(0))
     }
 
-    /// How long it may wait for a worker once it is due; `None` is as long as it takes.
+    /// Maximum wait for a worker after the task is due. `None` means no limit.
     pub fn queue_timeout(&self) -> Option<Duration> {
         self.queue_timeout_ms.map(Duration::from_millis)
     }
 
-    /// Is it a follow-up of a task of its session? Only of one of the same agent that was not put away, and never if it came
-    /// from a hook or asks for a task of its own.
+    /// True if the request continues a task of its session: the task has the same agent and is not archived, and the
+    /// request is not from a webhook and does not require a new task.
     pub fn is_follow_up_of(&self, task_agent: &str, archived: bool) -> bool {
         let same_agent = self.agent.as_deref().is_none_or(|agent| agent == task_agent);
         same_agent && !archived && !self.new_task && self.hook_id.is_none()
     }
 
-    /// What a repeat under the same idempotency key must have in common with this: everything but the key and who sends it.
+    /// Returns the hash that repeated requests with the same idempotency key must share. It covers every field except
+    /// the key and the caller.
     pub fn body_hash(&self) -> Result<String, RequestError> {
         let body = Self { idempotency_key: None, requested_by: None, ..self.clone() };
         body_hash(&body).map_err(|error| {
@@ -258,12 +259,12 @@ impl TaskRequest {
     }
 }
 
-/// The task or run that a message is for.
+/// Target of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputTarget {
-    /// A task, whatever its run is at the moment.
+    /// A task: its current run.
     Task(TaskId),
-    /// A run; if it has ended, its task.
+    /// A run, or its task if the run has ended.
     Run(RunId),
 }
 

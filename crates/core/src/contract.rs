@@ -1,7 +1,7 @@
-//! Tool contract v1: what is said to a tool that lives elsewhere, and what it may answer.
+//! Tool contract v1: the request and response envelopes of remote tools.
 //!
-//! The envelopes are plain data with one normal form. Codes, reasons and whether a repeat may help are types: nothing is ever
-//! read out of a text.
+//! The envelopes are plain data with one normal form. Codes, reasons and retryability are typed and never derived from
+//! texts. read out of a text.
 
 mod fault;
 mod request;
@@ -12,14 +12,14 @@ pub use fault::{ToolContractError, ToolErrorCode, ToolErrorReason};
 pub use request::{RequestAuth, RequestRuntime, RequestTool, ToolRequest, TraceIds};
 pub use response::{ResponseError, ResponseOutput, ResponseUsage, ToolResponse, ToolStatus};
 
-/// The one version there is.
+/// The only version.
 pub const CONTRACT_VERSION: &str = "v1";
-/// The operation of a request that names none.
+/// The operation of a request without an operation.
 pub const OPERATION_INVOKE: &str = "invoke";
-/// The header that tells the version to a server before it reads the body.
+/// The header with the version, so that a server can check it before it reads the body.
 pub const CONTRACT_HEADER: &str = "X-Tool-Contract-Version";
 
-/// Trims a version and lowers its case; empty means the one there is.
+/// Trims a version and converts it to lower case. An empty version means the only one.
 fn check_version(text: &str) -> Result<(), ToolContractError> {
     let version = text.trim();
     if version.is_empty() || version.eq_ignore_ascii_case(CONTRACT_VERSION) {

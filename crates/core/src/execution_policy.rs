@@ -1,7 +1,7 @@
-//! Where and how an agent's commands may run.
+//! Execution policies: where and how the commands of an agent may run.
 //!
-//! A policy is checked, brought into normal form and copied onto the run, so that a later change of the agent does not touch
-//! a run in flight. Layers only tighten: nothing below a ceiling, and no child of a run, can do more than what is above it.
+//! A policy is validated, normalized and copied to the run, so that a later change of the agent does not affect active
+//! runs. Layers only restrict: neither a layer below a ceiling nor a child run can do more than its parent.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ mod parse;
 pub use layer::{ExecutionPolicyPatch, SandboxCapabilities};
 
 string_enum! {
-    /// Where commands run, from the strictest to the widest.
+    /// Location where commands run, from the strictest to the most permissive.
     #[derive(Default, PartialOrd, Ord)]
     ExecutionHost as "Host", "a host" {
         /// In a sandbox.
         #[default]
         Sandbox = "sandbox",
-        /// On another machine that was set up for it.
+        /// On a remote machine that the operator set up.
         Node = "node",
         /// On the machine of the engine.
         Local = "local",
@@ -35,90 +35,90 @@ string_enum! {
 }
 
 string_enum! {
-    /// Which commands may run at all, from the strictest to the widest.
+    /// Commands that may run, from the strictest to the most permissive.
     #[derive(Default, PartialOrd, Ord)]
     CommandPolicy as "Security", "a security" {
-        /// None.
+        /// No command.
         Deny = "deny",
-        /// Those on the agent's list; of a chain every part must be on it.
+        /// Commands on the agent's allowlist. Every part of a command chain must be on it.
         #[default]
         Allowlist = "allowlist",
-        /// Whatever the place permits.
+        /// Every command that the host permits.
         Full = "full",
     }
 }
 
 string_enum! {
-    /// When a person is asked, from the least often to the most often.
+    /// Condition for asking an approver, from the least to the most frequent.
     #[derive(Default, PartialOrd, Ord)]
     CommandApproval as "Ask", "an ask" {
-        /// Never: what is not on the list is denied at once.
+        /// Never. A command that is not on the allowlist is denied.
         #[default]
         Off = "off",
-        /// When the list does not match.
+        /// For commands that are not on the allowlist.
         OnMiss = "on-miss",
-        /// For every command, whatever was granted before.
+        /// For every command, even with a standing approval.
         Always = "always",
     }
 }
 
 string_enum! {
-    /// How a sandbox is isolated, from the strictest to the widest.
+    /// Isolation of a sandbox, from the strictest to the most permissive.
     #[derive(Default, PartialOrd, Ord)]
     RuntimeType, "a runtime type" {
-        /// A kernel of its own in user space.
+        /// gVisor: a separate kernel in user space.
         #[default]
         Gvisor = "gvisor",
-        /// A container on the machine's kernel; only if the operator enabled it.
+        /// A container on the host's kernel. Requires that the operator enables it.
         Runc = "runc",
     }
 }
 
 string_enum! {
-    /// What commands see of the workspace, from the strictest to the widest.
+    /// Access of commands to the workspace, from the strictest to the most permissive.
     #[derive(Default, PartialOrd, Ord)]
     WorkspaceAccess, "a workspace access" {
-        /// Nothing.
+        /// No access.
         None = "none",
-        /// They read it.
+        /// Read-only access.
         Ro = "ro",
-        /// They read and write it.
+        /// Read and write access.
         #[default]
         Rw = "rw",
     }
 }
 
 string_enum! {
-    /// What is done with a command, from the strictest to the widest.
+    /// Decision about a command, from the strictest to the most permissive.
     #[derive(PartialOrd, Ord)]
     CommandDecision, "a decision" {
-        /// It does not run.
+        /// Deny the command.
         Deny = "deny",
-        /// A person decides.
+        /// Ask an approver.
         Ask = "ask",
-        /// It runs.
+        /// Run the command.
         Run = "run",
     }
 }
 
-/// What a sandbox may use. What is not said is the default.
+/// Resource limits of a sandbox. Unset values use the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Resources")]
 pub struct SandboxResources {
-    /// Thousandths of a processor core.
+    /// CPU limit in thousandths of a core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
-    /// Bytes of memory.
+    /// Memory limit in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Graphics processors.
+    /// Number of GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<u32>,
 }
 
 impl SandboxResources {
-    /// The same with every default filled in.
+    /// Returns the limits with all defaults filled in.
     #[must_use]
     pub fn resolved(self) -> Self {
         Self {
@@ -147,31 +147,32 @@ impl SandboxResources {
     }
 }
 
-/// How the commands of one run may be executed.
+/// The execution policy of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ExecPolicy")]
 pub struct ExecutionPolicy {
-    /// Where.
+    /// Location where commands run.
     pub host: ExecutionHost,
-    /// Which commands.
+    /// Commands that may run.
     pub security: CommandPolicy,
-    /// When a person is asked, per command.
+    /// Condition for asking an approver.
     pub ask: CommandApproval,
-    /// True if a miss is denied though `ask` is always: some layer never asks about a miss.
+    /// True if commands that are not on the allowlist are denied even if `ask` is `always`, because a layer never asks
+    /// about them.
     #[serde(rename = "deny_misses", skip_serializing_if = "std::ops::Not::not")]
     pub deny_unlisted: bool,
-    /// How a sandbox is isolated.
+    /// Isolation of the sandbox.
     pub runtime_type: RuntimeType,
-    /// What commands see of the workspace.
+    /// Access to the workspace.
     pub workspace_access: WorkspaceAccess,
-    /// False: no network but loopback.
+    /// True if commands have network access. False permits only the loopback interface.
     pub network_enabled: bool,
-    /// True if a person is there who can answer.
+    /// True if an approver can respond.
     pub interactive: bool,
-    /// What a sandbox may use.
+    /// Resource limits of the sandbox.
     pub resources: SandboxResources,
-    /// How a run is tried again.
+    /// Retry policy of the run.
     pub retry: RetryPolicy,
 }
 
@@ -193,7 +194,7 @@ impl Default for ExecutionPolicy {
 }
 
 impl ExecutionPolicy {
-    /// The ceiling that takes nothing away.
+    /// Returns the policy without restrictions.
     pub fn unrestricted() -> Self {
         Self {
             host: ExecutionHost::Local,
@@ -211,21 +212,21 @@ impl ExecutionPolicy {
         }
     }
 
-    /// Checks every bound.
+    /// Checks all values.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.validate()?;
         self.retry.validate()
     }
 
-    /// The normal form: what can have no meaning is as it is by default.
+    /// Returns the normal form: values without an effect are set to their defaults.
     #[must_use]
     pub fn normalized(mut self) -> Self {
         match (self.security, self.ask) {
-            // Where no command runs, nothing is asked.
+            // Without commands, there is nothing to approve.
             (CommandPolicy::Deny, _) => {
                 (self.ask, self.deny_unlisted) = (CommandApproval::Off, false)
             }
-            // Without a list nothing is missed; and to deny every miss is what `off` means.
+            // Without an allowlist every command matches; and denying every other command is what `off` means.
             (CommandPolicy::Full, _) | (_, CommandApproval::Off) => self.deny_unlisted = false,
             (_, CommandApproval::OnMiss) if self.deny_unlisted => {
                 (self.ask, self.deny_unlisted) = (CommandApproval::Off, false);
@@ -236,7 +237,7 @@ impl ExecutionPolicy {
         self
     }
 
-    /// What is done with a command. One that cannot be parsed is a miss.
+    /// Decides about a command. A command that cannot be parsed counts as not on the allowlist.
     pub fn decide(&self, on_list: bool) -> CommandDecision {
         let decision = decide(self.security, self.ask, on_list);
         let denies = self.security == CommandPolicy::Allowlist && !on_list && self.deny_unlisted;
@@ -244,7 +245,7 @@ impl ExecutionPolicy {
     }
 }
 
-/// The table of `security`, `ask` and whether the command is on the agent's list.
+/// Decides by `security`, `ask` and whether the command is on the agent's allowlist.
 pub const fn decide(
     security: CommandPolicy,
     ask: CommandApproval,
@@ -263,16 +264,16 @@ pub const fn decide(
     }
 }
 
-/// Why a policy is refused.
+/// An invalid or unsupported policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyError {
-    /// Where, such as `policy.security`.
+    /// Path of the value, such as `policy.security`.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The suggested fix.
     pub fix: String,
-    /// True if the policy is sound and nothing here can honour it.
+    /// True if the policy is valid but this installation cannot enforce it.
     pub unsupported: bool,
 }
 
@@ -282,7 +283,7 @@ impl PolicyError {
         Self { path, problem: problem.into(), fix: fix.into(), unsupported: false }
     }
 
-    /// The stable code.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         if self.unsupported { "policy_unsupported" } else { "policy_invalid" }
     }

@@ -96,9 +96,8 @@ impl PolicySources {
 pub struct ToolAttributes<'a> {
     /// Name by which the tool is called.
     pub name: &'a str,
-    /// Another name of the same tool. Rules about the alias can deny or require approval but never allow, so renaming
-    /// a tool does
-    /// not bypass a rule.
+    /// Another name of the same tool. Rules about the alias can deny or require approval but never allow, so renaming a
+    /// tool does not bypass a rule.
     pub alias: Option<&'a str>,
     /// Runtime of the tool. `None` for a function of the program.
     pub kind: Option<ToolType>,

@@ -1,4 +1,4 @@
-//! Rules of recovery: effect classes, outcome codes, keys of effects and of child runs.
+//! Recovery rules: effect classes, outcome codes, and the ids of effects and child runs.
 
 mod effect;
 mod key;

@@ -1,6 +1,6 @@
-//! Resources: what an operator declares, as data with one normal form.
+//! Resources: agents, tools, policies, roles, rules and MCP servers that an operator declares, in one normal form.
 //!
-//! A manifest is read strictly: an unknown field is an error with its place, and what is not said gets its default here.
+//! Manifests are read strictly: an unknown field is an error with its path, and this module sets all defaults.
 
 mod agent;
 mod agent_policy;

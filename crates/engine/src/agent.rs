@@ -1,9 +1,8 @@
-//! Agent profiles: name, configuration and execution policy. Each change creates a revision, and a run keeps the
-//! revision it was
-//! submitted with.
+//! Agents: name, configuration and execution policy. Each change creates a revision, and a run keeps the revision with
+//! which it was submitted.
 
+mod cache;
 mod config;
-mod known;
 
 use provost_core::execution_policy::{
     CommandPolicy, ExecutionPolicy, ExecutionPolicyPatch, SandboxCapabilities,
@@ -14,53 +13,54 @@ use provost_store::Tx;
 use provost_store::table::governance::agent::{self, AgentRow};
 use serde_json::{Map, Value};
 
-pub use self::config::{AgentConfig, RUNNER};
-pub(crate) use self::known::{ProfileKey, Profiles};
+pub(crate) use self::cache::{AgentRevisionCache, AgentRevisionKey};
+pub use self::config::{AgentConfig, DEFAULT_RUNNER};
 use crate::attempt::timeouts::AgentTimeouts;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use provost_store::query::page::{PAGE_MAX, Page};
 
-/// The agent of commands that name none.
+/// Name of the agent for requests that name none.
 pub const DEFAULT_AGENT: &str = "default";
 
 /// One revision of an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentProfile {
-    /// Its name, unique in its namespace.
+pub struct AgentRevision {
+    /// Name, unique in the namespace.
     pub name: String,
-    /// Which revision.
+    /// Number of the revision.
     pub revision: u64,
-    /// A name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// How it is configured.
+    /// Configuration.
     pub config: AgentConfig,
 }
 
-/// What changes about an agent.
+/// Change of an agent. Empty fields leave the agent unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct AgentChange {
-    /// Another name for people, or none.
+pub struct AgentUpdate {
+    /// New display name. `Some(None)` removes it.
     pub title: Option<Option<String>>,
-    /// What changes in its configuration: maps are merged, `null` takes a key away, the rest stays.
+    /// Changes of the configuration. Maps are merged, `null` removes a key, and other keys stay.
     pub config: Map<String, Value>,
-    /// The revision that the caller has seen; refused if it is another one by now.
+    /// Revision that the caller has read. The update fails if a newer revision exists.
     pub revision: Option<u64>,
 }
 
-impl From<Map<String, Value>> for AgentChange {
+impl From<Map<String, Value>> for AgentUpdate {
     fn from(config: Map<String, Value>) -> Self {
         Self { config, ..Self::default() }
     }
 }
 
-impl AgentProfile {
+impl AgentRevision {
     pub(crate) fn read(row: AgentRow) -> Result<Self, EngineError> {
         let AgentRow { name, revision, title, config, .. } = row;
         Ok(Self { name, revision, title, config: serde_json::from_str(&config)? })
     }
 
-    /// The policy of a run: the agent's, then only ever tighter, by each layer of calls and by the run above it.
+    /// Returns the policy of a run: the policy of the agent, restricted by each layer of requests and by the parent
+    /// run.
     pub(crate) fn policy(
         &self,
         calls: &[Option<&ExecutionPolicyPatch>],
@@ -69,7 +69,7 @@ impl AgentProfile {
         self.config.policy.validate()?;
         let nothing = ExecutionPolicyPatch::default();
         let ceiling = ExecutionPolicy::unrestricted();
-        // An agent that does not speak of commands runs none: there is no sandbox that it could have meant.
+        // An agent without a command policy may run no commands, because it has no sandbox for them.
         let security = self.config.policy.security.or(Some(CommandPolicy::Deny));
         let agent = ExecutionPolicyPatch { security, ..self.config.policy.clone() };
         let mut policy = ExecutionPolicy::effective(&ceiling, &agent, &nothing, &nothing);
@@ -87,14 +87,14 @@ impl AgentProfile {
 }
 
 impl Engine {
-    /// Makes an agent; refused if there is one of that name.
+    /// Creates an agent. Fails if an agent with this name exists.
     pub async fn create_agent(
         &self,
         namespace: &Namespace,
         name: &str,
         title: Option<&str>,
         config: AgentConfig,
-    ) -> Result<AgentProfile, EngineError> {
+    ) -> Result<AgentRevision, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);
         let write = self.inner.store.write(move |tx| {
@@ -107,39 +107,39 @@ impl Engine {
         write.await
     }
 
-    /// An agent as it is now.
+    /// Returns the newest revision of an agent.
     pub async fn agent(
         &self,
         namespace: &Namespace,
         name: &str,
-    ) -> Result<AgentProfile, EngineError> {
+    ) -> Result<AgentRevision, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         self.inner.store.read(move |tx| resolve(tx, &namespace, Some(&name))).await
     }
 
-    /// The agents of a namespace by name, after the name `after`.
+    /// Lists the agents of a namespace by name, after the name `after`.
     pub async fn agents(
         &self,
         namespace: &Namespace,
         after: Option<&str>,
         limit: u64,
-    ) -> Result<Page<AgentProfile, String>, EngineError> {
+    ) -> Result<Page<AgentRevision, String>, EngineError> {
         let (namespace, after) = (namespace.clone(), after.unwrap_or_default().to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
         let rows = self.inner.store.read(move |tx| {
             Ok::<_, EngineError>(agent::list(tx, namespace.as_str(), &after, limit)?)
         });
-        let items: Result<Vec<_>, _> = rows.await?.into_iter().map(AgentProfile::read).collect();
+        let items: Result<Vec<_>, _> = rows.await?.into_iter().map(AgentRevision::read).collect();
         Ok(Page::new(items?, limit, |profile| profile.name.clone()))
     }
 
-    /// Changes an agent. Runs that were accepted before keep what they were accepted with.
+    /// Updates an agent. Runs that were submitted before keep their revision.
     pub async fn update_agent(
         &self,
         namespace: &Namespace,
         name: &str,
-        change: impl Into<AgentChange>,
-    ) -> Result<AgentProfile, EngineError> {
+        change: impl Into<AgentUpdate>,
+    ) -> Result<AgentRevision, EngineError> {
         let (namespace, name, change) = (namespace.clone(), name.to_owned(), change.into());
         let write = self.inner.store.write(move |tx| {
             let known = resolve(tx, &namespace, Some(&name))?;
@@ -154,7 +154,7 @@ impl Engine {
         write.await
     }
 
-    /// Deletes an agent. Its tasks stay, and runs that were accepted go on with what they were accepted with.
+    /// Deletes an agent. Its tasks stay, and submitted runs continue with their revision.
     pub async fn delete_agent(&self, namespace: &Namespace, name: &str) -> Result<(), EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let write =
@@ -166,25 +166,25 @@ impl Engine {
     }
 }
 
-/// The newest revision of an agent that is not deleted.
+/// Returns the newest revision of an agent that is not deleted.
 pub(crate) fn resolve(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     name: Option<&str>,
-) -> Result<AgentProfile, EngineError> {
+) -> Result<AgentRevision, EngineError> {
     let name = name.unwrap_or(DEFAULT_AGENT);
     let row = agent::latest(tx, namespace.as_str(), name)?.filter(|row| row.deleted.is_none());
-    AgentProfile::read(row.ok_or_else(|| RequestError::not_found("agent", name))?)
+    AgentRevision::read(row.ok_or_else(|| RequestError::not_found("agent", name))?)
 }
 
-/// Stores a new revision; one that says the same as the newest is not stored again.
+/// Stores a new revision, unless it equals the newest one.
 pub(crate) fn put(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     name: &str,
     title: Option<&str>,
     config: &AgentConfig,
-) -> Result<AgentProfile, EngineError> {
+) -> Result<AgentRevision, EngineError> {
     config::check_name(name)?;
     config.validate()?;
     AgentTimeouts::of(config)?;
@@ -195,7 +195,7 @@ pub(crate) fn put(
         && row.title.as_deref() == title
         && row.deleted.is_none()
     {
-        return AgentProfile::read(row.clone());
+        return AgentRevision::read(row.clone());
     }
     let row = AgentRow {
         namespace: namespace.to_string(),
@@ -208,5 +208,5 @@ pub(crate) fn put(
         deleted: None,
     };
     row.insert(tx)?;
-    AgentProfile::read(row)
+    AgentRevision::read(row)
 }

@@ -1,14 +1,12 @@
-//! Approvals: each request is a row and is answered by its id; the first answer wins, and every request is settled in
-//! the end.
+//! Approvals: each request is a row with an id. The first answer decides it, and every request is settled.
 //!
 //! Invariant: an answer applies to the exact plan that was shown. A parked run holds no worker and no slot. The
-//! transaction that
-//! records the answer also appends the entry that resumes the run.
+//! transaction that records the answer also appends the entry that resumes the run.
 
 pub(crate) mod ask_user;
 mod decide;
 mod grant;
-mod parked_answer;
+mod parked_journal;
 mod plan;
 mod request;
 mod vote;
@@ -20,10 +18,13 @@ use provost_core::lifecycle::{ApprovalState, ApprovalTimeoutAction, GrantScope};
 use provost_core::{ApprovalDecision, ApprovalId};
 use provost_store::table::governance::approval_grant::{self};
 
-pub(crate) use self::decide::{answer, answer_in_words, expire, wake};
-pub(crate) use self::plan::{Standing, standing};
-pub(crate) use crate::approval::parked_answer::feed_parked;
-pub(crate) use crate::approval::request::{ask_for_money, ask_start, asks_start, close_open, park};
+pub(crate) use self::decide::{answer_decision, answer_text, expire, resume_run};
+pub(crate) use self::plan::{ApprovalStatus, approval_status};
+pub(crate) use crate::approval::parked_journal::append_while_parked;
+pub(crate) use crate::approval::request::{
+    cancel_pending, park_for_approval, request_budget_increase, request_start_approval,
+    requires_start_approval,
+};
 use crate::engine::Engine;
 use crate::error::EngineError;
 
@@ -32,20 +33,20 @@ pub(crate) const EXPIRY: &str = "approval_expiry";
 
 /// The result of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct ApprovalReceipt {
     /// The approval.
     pub id: ApprovalId,
-    /// The state after the answer: still pending if further approvers must vote.
+    /// State after the answer. Still pending if further approvers must vote.
     pub state: ApprovalState,
     /// False if the approval was settled before. The other fields then describe the recorded decision.
-    pub counted: bool,
+    pub is_recorded: bool,
     /// The principal that settled the approval.
     pub by: Option<String>,
 }
 
 /// Settings of the approvals that an engine creates.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking {
+pub(crate) struct ApprovalSettings {
     /// The id of an approval that the engine itself may have to request.
     pub(crate) id: ApprovalId,
     /// Time to wait for a decision; `None` for the default of its kind.
@@ -54,34 +55,34 @@ pub(crate) struct Asking {
     pub(crate) fallback: ApprovalTimeoutAction,
 }
 
-impl Asking {
+impl ApprovalSettings {
     /// Returns the default settings.
-    pub(crate) fn plain(id: ApprovalId) -> Self {
+    pub(crate) fn new(id: ApprovalId) -> Self {
         Self { id, expiry: None, fallback: ApprovalTimeoutAction::default() }
     }
 }
 
-/// An answer to an approval.
+/// Answer to an approval.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ApprovalAnswer {
     /// Approval, and the calls that it covers.
-    Yes(GrantScope),
+    Approve(GrantScope),
     /// Denial with its reason.
-    No(String),
+    Deny(String),
     /// A text that answers a question.
-    Words(String),
+    Text(String),
     /// No answer before the expiry.
-    Nothing,
+    Expired,
 }
 
-impl From<&ApprovalDecision> for Said {
+impl From<&ApprovalDecision> for ApprovalAnswer {
     fn from(decision: &ApprovalDecision) -> Self {
         match decision {
             // The authenticated caller is the approver, not a name in the decision.
             ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
-                Self::Yes(GrantScope::Once)
+                Self::Approve(GrantScope::Once)
             }
-            ApprovalDecision::Deny { reason } => Self::No(reason.clone()),
+            ApprovalDecision::Deny { reason } => Self::Deny(reason.clone()),
         }
     }
 }
@@ -100,30 +101,30 @@ impl Approvals<'_> {
         id: ApprovalId,
         grant: GrantScope,
         by: &str,
-    ) -> Result<Answered, EngineError> {
-        self.say(namespace, id, Said::Yes(grant), by).await
+    ) -> Result<ApprovalReceipt, EngineError> {
+        self.record(namespace, id, ApprovalAnswer::Approve(grant), by).await
     }
 
-    /// Answers with a text: a question of the agent, or the outcome of a call that is not known.
+    /// Answers a question of the agent with a text, or states the outcome of a call whose outcome is unknown.
     pub async fn answer_text(
         self,
         namespace: &Namespace,
         id: ApprovalId,
         text: &str,
         by: &str,
-    ) -> Result<Answered, EngineError> {
-        self.say(namespace, id, Said::Words(text.to_owned()), by).await
+    ) -> Result<ApprovalReceipt, EngineError> {
+        self.record(namespace, id, ApprovalAnswer::Text(text.to_owned()), by).await
     }
 
-    async fn say(
+    async fn record(
         self,
         namespace: &Namespace,
         id: ApprovalId,
-        said: Said,
+        answer: ApprovalAnswer,
         by: &str,
-    ) -> Result<Answered, EngineError> {
+    ) -> Result<ApprovalReceipt, EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
-        self.engine.store().write(move |tx| decide::say(tx, &namespace, id, &said, &by)).await
+        self.engine.store().write(move |tx| decide::answer(tx, &namespace, id, &answer, &by)).await
     }
 
     /// Revokes a standing approval: the next such call requests approval again.

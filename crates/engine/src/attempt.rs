@@ -21,7 +21,7 @@ use provost_failpoint::failpoint;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::Asking;
+use crate::approval::ApprovalSettings;
 use crate::attempt::executor::{ExecutionResult, JournalPosition};
 use crate::attempt::follow::AttemptEventBuffer;
 use crate::attempt::live_events::{LiveEventPublisher, run_address};
@@ -29,7 +29,7 @@ use crate::attempt::outcome::AttemptOutcome;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::RunJournal;
-use crate::run::settle::{self, Settled, Terms};
+use crate::run::settle::{self, SettleParams, SettleResult};
 use crate::worker::lease::Lease;
 
 /// First delay before a failed settlement is retried.
@@ -114,7 +114,7 @@ impl RunningAttempt {
 /// Executes an attempt and settles its outcome.
 pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
     let executed = AssertUnwindSafe(execute(shared, live)).catch_unwind().await;
-    let ExecutionResult { outcome: verdict, position: written } = match executed {
+    let ExecutionResult { outcome, position } = match executed {
         Ok(Ok(Some(executed))) => executed,
         Ok(Ok(None)) => return,
         Ok(Err(error)) if error.is_fenced() => return live.events.fenced(),
@@ -126,7 +126,7 @@ pub(crate) async fn run_attempt(shared: &EngineInner, live: &RunningAttempt) {
         }
     };
     failpoint!("attempt.before_settle");
-    settle(shared, live, verdict, written).await;
+    settle(shared, live, outcome, position).await;
     failpoint!("attempt.settled");
 }
 
@@ -141,30 +141,31 @@ async fn execute(
 async fn settle(
     shared: &EngineInner,
     live: &RunningAttempt,
-    mut verdict: AttemptOutcome,
-    mut written: JournalPosition,
+    mut outcome: AttemptOutcome,
+    mut position: JournalPosition,
 ) {
     let options = &shared.options;
     let (expiry, fallback) = (options.approval_expiry, options.fallback);
-    let asking = Asking { id: shared.env.id(), expiry, fallback };
+    let approval_settings = ApprovalSettings { id: shared.env.id(), expiry, fallback };
     let chance = shared.env.random_unit();
     let mut signal = live.signal.subscribe();
-    let mut wait = SETTLE_RETRY;
+    let mut delay = SETTLE_RETRY;
     let journal = live.journal().clone();
     loop {
-        let (lease, settled) = (Arc::clone(&live.lease), verdict.clone());
-        let JournalPosition { last_step: after, first_in_flight_step: open_from } = written;
-        let terms = Terms { chance, asking, after, open_from };
-        let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, terms));
+        let (lease, settled) = (Arc::clone(&live.lease), outcome.clone());
+        let JournalPosition { last_step: after, first_in_flight_step } = position;
+        let params = SettleParams { chance, approval_settings, after, first_in_flight_step };
+        let settled = shared.store.write(move |tx| settle::settle(tx, &lease, &settled, params));
         let error = match (settled.await, &journal) {
-            (Ok(Settled::WriteLost), Some(journal)) => {
-                written = JournalPosition::default();
+            (Ok(SettleResult::WriteLost), Some(journal)) => {
+                position = JournalPosition::default();
                 match journal.flush().await {
                     Err(error) if error.is_fenced() => return live.events.fenced(),
-                    Err(error) => verdict = AttemptOutcome::from_engine_error(&error),
-                    Ok(()) if matches!(verdict, AttemptOutcome::Completed(_)) => {
-                        verdict =
-                            AttemptOutcome::NotPersisted("what it wrote last was lost".to_owned());
+                    Err(error) => outcome = AttemptOutcome::from_engine_error(&error),
+                    Ok(()) if matches!(outcome, AttemptOutcome::Completed(_)) => {
+                        outcome = AttemptOutcome::NotPersisted(
+                            "the last write of the attempt was lost".to_owned(),
+                        );
                     }
                     Ok(()) => {}
                 }
@@ -184,7 +185,7 @@ async fn settle(
         tokio::select! {
             biased;
             _ = signal.wait_for(|signal| *signal == AttemptSignal::Abandon) => return,
-            () = tokio::time::sleep(wait) => wait = (wait * 2).min(SETTLE_RETRY_MAX),
+            () = tokio::time::sleep(delay) => delay = (delay * 2).min(SETTLE_RETRY_MAX),
         }
     }
 }

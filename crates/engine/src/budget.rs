@@ -1,9 +1,8 @@
 //! Budgets: the cost of a model call is reserved before the call and settled after it, so parallel runs cannot
 //! overspend.
 //!
-//! Invariant: no reservation raises the sum of spent and reserved money above a cap. A call of unknown cost counts
-//! with the
-//! reserved amount.
+//! Invariant: no reservation raises the sum of spent and reserved money above a cap. A call of unknown cost counts with
+//! the reserved amount.
 
 mod ledger;
 mod limits;
@@ -15,11 +14,11 @@ use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::{journal, run_step};
 
-pub use self::ledger::DurableLedger;
-pub use crate::budget::limits::{Budget, BudgetPeriod, BudgetScope, BudgetState};
+pub use self::ledger::DurableBudgetLedger;
+pub use crate::budget::limits::{Budget, BudgetPeriod, BudgetScope, BudgetUsage};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use crate::worker::lease::Lease;
 
 /// Maximum cost of a model call.
@@ -35,16 +34,16 @@ pub(crate) struct Reservation<'a> {
 pub(crate) fn reserve(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    wanted: Reservation<'_>,
+    requested: Reservation<'_>,
 ) -> Result<(), EngineError> {
     for scope in &lease.budgets {
         let Some(row) = current(tx, &lease.namespace, scope)? else { continue };
-        if wanted.currency != Some(row.currency.as_str()) {
+        if requested.currency != Some(row.currency.as_str()) {
             return Err(EngineError::Unpriced { scope: format!("{scope} in {}", row.currency) });
         }
-        if !budget::reserve(tx, &lease.namespace, scope, wanted.micros)? {
+        if !budget::reserve(tx, &lease.namespace, scope, requested.micros)? {
             let left = row.cap_micros - row.spent_micros - row.reserved_micros;
-            let (scope, needed) = (scope.clone(), wanted.micros);
+            let (scope, needed) = (scope.clone(), requested.micros);
             return Err(EngineError::Budget { scope, needed, left });
         }
     }
@@ -78,10 +77,9 @@ fn settle_scopes(
 }
 
 /// Settles the reservations of a model call that was in flight when its attempt failed. A call that the provider
-/// rejected cost
-/// nothing; the outcome of any other call is unknown, so the reserved amount counts as spent. The caller stores the
-/// row.
-pub(crate) fn drop_try(
+/// rejected cost nothing. The outcome of any other call is unknown, so the reserved amount counts as spent. The caller
+/// stores the row.
+pub(crate) fn settle_failed_call(
     tx: &mut Tx<'_>,
     run: &mut RunRow,
     code: Option<OutcomeCode>,
@@ -90,16 +88,16 @@ pub(crate) fn drop_try(
     if reserved == 0 {
         return Ok(());
     }
-    let refused = code.is_some_and(|code| {
-        let asked_later =
+    let was_rejected = code.is_some_and(|code| {
+        let is_retryable =
             matches!(code.retry_class(), RetryClass::RetryAfter | RetryClass::Failover);
-        asked_later
+        is_retryable
             || matches!(code, OutcomeCode::ProviderBadRequest | OutcomeCode::ContextOverflow)
     });
-    let spent = if refused { 0 } else { reserved };
+    let spent = if was_rejected { 0 } else { reserved };
     let scopes = budget::scopes_of_run(tx, run)?;
     settle_scopes(tx, &run.namespace, &scopes, reserved, spent)?;
-    run_step::unreserve(tx, run.id)?;
+    run_step::clear_reservation(tx, run.id)?;
     run.cost_micros += spent;
     Ok(())
 }
@@ -112,7 +110,7 @@ fn current(
 ) -> Result<Option<BudgetRow>, EngineError> {
     let Some(mut row) = budget::get(tx, namespace, scope)? else { return Ok(None) };
     let Some(period) = row.period.as_deref() else { return Ok(Some(row)) };
-    let start: Timestamp = word::<BudgetPeriod>(period)?.start(tx.now());
+    let start: Timestamp = parse_column::<BudgetPeriod>(period)?.start(tx.now());
     if row.period_start.is_none_or(|began| began < start) {
         budget::start_period(tx, namespace, scope, start)?;
         row.spent_micros = 0;

@@ -1,8 +1,9 @@
-//! Runs below runs.
+//! Child runs.
 //!
-//! A child is made in the transaction that commits the call that asked for it, under ids that follow from that call, so
-//! there is never a twin. When it ends, its parent learns of it once, in the transaction of that end: as the result of the
-//! call that waits for it, or as a message. What a child says is evidence for its parent, not an instruction.
+//! The transaction that commits a tool call creates the children of the call. Their ids follow from the call, so a
+//! repeated transaction creates no second child. The end of a child reaches its parent once, in the transaction that
+//! ends the child: as the result of the call that waits for it, or as a message. The parent's model is told to treat
+//! the output of a child as evidence, not as an instruction.
 
 pub(crate) mod join;
 mod report;
@@ -26,23 +27,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub(crate) use self::wait::wait_for_team;
-pub(crate) use crate::child::spawner::EngineChildren;
-pub(crate) use crate::child::subagent::Birth;
-use crate::child::subagent::release_next;
+pub(crate) use crate::child::spawner::DurableChildSpawner;
+pub(crate) use crate::child::subagent::ChildOrigin;
+use crate::child::subagent::start_next_deferred_child;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::input;
 use crate::journal::RunJournal;
 use crate::run::cancel;
-use crate::run::lifecycle::{outcome, word};
+use crate::run::lifecycle::{outcome, parse_column};
 use crate::worker::lease::Lease;
 
-/// How many runs may be below others.
+/// Limits on child runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// Children of children: 1 lets only runs that nobody spawned have children.
+    /// Maximum depth of child runs. 1 allows children only to runs without a parent.
     pub depth: u64,
-    /// Tasks of one session that it has started with `spawn_task` and that have not ended.
+    /// Maximum number of tasks that one session has started with `spawn_task` and that have not ended.
     pub active: u64,
 }
 
@@ -52,15 +53,15 @@ impl Default for ChildLimits {
     }
 }
 
-/// The tools by which an agent starts other runs (`spawn_task`) and waits for them (`await_tasks`). They work in runs of this
-/// engine only; give them to the agents that may have children.
+/// Returns the tools `spawn_task` and `await_tasks`, which start other runs and wait for them. They work only in runs
+/// of this engine. Give them to agents that may have children.
 pub fn child_tools() -> Result<Vec<Arc<dyn Tool>>, EngineError> {
-    let unusable = |error: provost_tool::SpecError| EngineError::bug(error.to_string());
+    let unusable = |error: provost_tool::ToolSpecError| EngineError::bug(error.to_string());
     Ok(vec![Arc::new(spawn::tool().map_err(unusable)?), Arc::new(wait::tool().map_err(unusable)?)])
 }
 
-/// What these tools need of the run that calls them.
-pub(crate) struct Family {
+/// Context of the child tools: the run that calls them and its journal.
+pub(crate) struct ChildToolContext {
     store: Store,
     lease: Arc<Lease>,
     journal: Arc<RunJournal>,
@@ -68,7 +69,7 @@ pub(crate) struct Family {
     env: Env,
 }
 
-impl Family {
+impl ChildToolContext {
     pub(crate) fn new(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Self {
         Self {
             store: shared.store.clone(),
@@ -80,50 +81,51 @@ impl Family {
     }
 }
 
-/// What a parent wants of a child, kept with it.
+/// Settings that a parent chooses for a child. Stored in the row of the child.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Terms {
-    notify: Notify,
-    #[serde(skip_serializing_if = "Cleanup::is_keep")]
-    cleanup: Cleanup,
-    /// Where its definition is, if its parent's names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    birth: Option<Birth>,
+struct SpawnOptions {
+    notify: ParentNotification,
+    #[serde(skip_serializing_if = "ChildCleanup::is_keep")]
+    cleanup: ChildCleanup,
+    /// Origin of a child whose definition is part of its parent's agent. `None` if the child has an agent of its own.
+    #[serde(rename = "birth", skip_serializing_if = "Option::is_none")]
+    child_origin: Option<ChildOrigin>,
 }
 
-impl Terms {
+impl SpawnOptions {
     fn of(run: &RunRow) -> Result<Self, EngineError> {
         Self::read(run.spawn.as_deref())
     }
 
-    fn read(kept: Option<&str>) -> Result<Self, EngineError> {
-        Ok(match kept {
+    fn read(stored: Option<&str>) -> Result<Self, EngineError> {
+        Ok(match stored {
             Some(terms) => serde_json::from_str(terms)?,
             None => Self::default(),
         })
     }
 }
 
-/// What counts of [`Terms`] when a child ends. Each end reads it in its transaction, so the way to its definition is left as it is.
+/// Fields of [`SpawnOptions`] that the end of a child needs. Parsed in the transaction of each end, so the path to the
+/// definition is not decoded.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ties<'a> {
-    notify: Notify,
-    cleanup: Cleanup,
-    #[serde(borrow)]
-    birth: Option<BirthTies<'a>>,
+struct EndedChildOptions<'a> {
+    notify: ParentNotification,
+    cleanup: ChildCleanup,
+    #[serde(borrow, rename = "birth")]
+    child_origin: Option<EndedChildOrigin<'a>>,
 }
 
 #[derive(Deserialize)]
-struct BirthTies<'a> {
-    #[serde(default)]
-    queues: bool,
-    #[serde(borrow)]
-    place: &'a RawValue,
+struct EndedChildOrigin<'a> {
+    #[serde(default, rename = "queues")]
+    has_deferred_siblings: bool,
+    #[serde(borrow, rename = "place")]
+    agent_path: &'a RawValue,
 }
 
-impl<'a> Ties<'a> {
+impl<'a> EndedChildOptions<'a> {
     fn of(run: &'a RunRow) -> Result<Self, EngineError> {
         Ok(match &run.spawn {
             Some(terms) => serde_json::from_str(terms)?,
@@ -131,80 +133,88 @@ impl<'a> Ties<'a> {
         })
     }
 
-    /// The last step of the way to its definition, if it may be that to a member of a team.
+    /// Returns the last segment of the path to the definition, if the child may be a member of a team.
     fn member(&self) -> Result<Option<AgentPathSegment>, EngineError> {
-        let place = self.birth.as_ref().map(|birth| birth.place.get());
+        let place = self.child_origin.as_ref().map(|child_origin| child_origin.agent_path.get());
         let Some(place) = place.filter(|place| place.contains("member")) else { return Ok(None) };
         Ok(serde_json::from_str::<Vec<AgentPathSegment>>(place)?.pop())
     }
 }
 
-/// Whether a parent that does not wait for a child is told that it ended.
+/// Whether a parent that does not wait for a child is notified of its end.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-enum Notify {
-    /// It gets a message.
+enum ParentNotification {
+    /// The parent gets a message.
     #[default]
-    Done,
-    /// The result is kept, for whoever asks.
-    Silent,
+    #[serde(rename = "done")]
+    OnEnd,
+    /// The parent gets no message. The result is stored for a later call.
+    #[serde(rename = "silent")]
+    Never,
 }
 
-/// What becomes of a child that has ended.
+/// Treatment of a child after its end.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-enum Cleanup {
-    /// Nothing.
+enum ChildCleanup {
+    /// The task of the child stays listed.
     #[default]
     Keep,
-    /// It is put away.
-    Delete,
+    /// The task of the child is archived.
+    #[serde(rename = "delete")]
+    Archive,
 }
 
-impl Cleanup {
+impl ChildCleanup {
     fn is_keep(&self) -> bool {
         *self == Self::Keep
     }
 }
 
-/// What is kept with a run that goes on as the same agent as a child, without being waited for; nothing, if that was none.
-pub(crate) fn born_like(run: &RunRow) -> Result<Option<String>, EngineError> {
-    let Some(mut birth) = Terms::of(run)?.birth else { return Ok(None) };
-    birth.queues = false;
-    let terms = Terms { notify: Notify::Silent, cleanup: Cleanup::Keep, birth: Some(birth) };
+/// Returns the spawn options of a run that continues the work of a child without a waiting parent. `None` if the given
+/// run is not a subagent.
+pub(crate) fn spawn_options_for_continuation(run: &RunRow) -> Result<Option<String>, EngineError> {
+    let Some(mut child_origin) = SpawnOptions::of(run)?.child_origin else { return Ok(None) };
+    child_origin.has_deferred_siblings = false;
+    let terms = SpawnOptions {
+        notify: ParentNotification::Never,
+        cleanup: ChildCleanup::Keep,
+        child_origin: Some(child_origin),
+    };
     Ok(Some(serde_json::to_string(&terms)?))
 }
 
-/// A run that did not end well takes its children with it; one that did leaves them to finish.
+/// Cancels the children of a run that ends. A successful run cancels only the children whose lifetime is bound to it.
 pub(crate) fn cancel_children(tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
-    // A run that ends its children does not wait for them: their ends must not wake it.
+    // The run does not wait for its children any more, so their ends must not resume it.
     run_join::remove_of_run(tx, parent.id)?;
-    let ended_well = word::<RunStatus>(&parent.status)? == RunStatus::Ok;
+    let succeeded = parse_column::<RunStatus>(&parent.status)? == RunStatus::Ok;
     for child in run::live_children(tx, parent.id)? {
-        let life = Terms::of(&child)?.birth.map(|birth| birth.life);
-        let goes = match life {
+        let life = SpawnOptions::of(&child)?.child_origin.map(|child_origin| child_origin.life);
+        let ends_with_parent = match life {
             Some(ChildLifetime::Detached) => false,
             Some(ChildLifetime::Call | ChildLifetime::Run) => true,
-            None => !ended_well,
+            None => !succeeded,
         };
-        if goes && let Some(child) = run::lock(tx, child.id)? {
+        if ends_with_parent && let Some(child) = run::lock(tx, child.id)? {
             cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
         }
     }
     Ok(())
 }
 
-/// The call that a run is in the middle of is given up: what it started and would have waited for goes with it.
+/// Cancels the children of the call in progress, because the call is abandoned.
 pub(crate) fn cancel_children_of_calls(
     tx: &mut Tx<'_>,
     parent: &RunRow,
 ) -> Result<(), EngineError> {
     for child in run::live_children(tx, parent.id)? {
-        let life = Terms::of(&child)?.birth.map(|birth| birth.life);
+        let life = SpawnOptions::of(&child)?.child_origin.map(|child_origin| child_origin.life);
         if life == Some(ChildLifetime::Call)
             && let Some(child) = run::lock(tx, child.id)?
         {
@@ -214,33 +224,35 @@ pub(crate) fn cancel_children_of_calls(
     Ok(())
 }
 
-/// Everything below the runs of a task goes, also what outlives the run that started it.
-pub(crate) fn cancel_below(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
+/// Cancels all descendants of a task, including children that outlive the run that started them.
+pub(crate) fn cancel_descendants(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
     for parent in run::of_task(tx, task)? {
         for child in run::children(tx, parent.id)? {
-            let below = child.task_id;
-            // Also what waits in the child's task and the runs that began with it, which have no parent of their own.
-            task::lock(tx, below)?;
-            input::withdraw_all(tx, below)?;
-            for run in run::lock_live_of_task(tx, below)? {
+            let child_task = child.task_id;
+            // Pending inputs of the child task and runs that started with them have no parent run.
+            task::lock(tx, child_task)?;
+            input::withdraw_all(tx, child_task)?;
+            for run in run::lock_live_of_task(tx, child_task)? {
                 cancel::cancel(tx, run, OutcomeCode::CancelledByParent)?;
             }
-            cancel_below(tx, below)?;
+            cancel_descendants(tx, child_task)?;
         }
     }
     Ok(())
 }
 
-/// The parent of a run that ended is told: by the call that waits for it, or by a message, or not at all.
-pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
+/// Notifies the parent of a run that has ended: through the call that waits for it, or with a message. Does nothing if
+/// the parent chose [`ParentNotification::Never`].
+pub(crate) fn notify_parent(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), EngineError> {
     let Some(parent_id) = child.parent_run_id else { return Ok(()) };
-    let ties = Ties::of(child)?;
-    let queues = ties.birth.as_ref().is_some_and(|birth| birth.queues);
+    let ties = EndedChildOptions::of(child)?;
+    let queues =
+        ties.child_origin.as_ref().is_some_and(|child_origin| child_origin.has_deferred_siblings);
     if queues {
-        release_next(tx, child)?;
+        start_next_deferred_child(tx, child)?;
     }
     team::member_ended(tx, child, ties.member()?.as_ref())?;
-    if ties.cleanup == Cleanup::Delete
+    if ties.cleanup == ChildCleanup::Archive
         && let Some(mut task) = task::lock(tx, child.task_id)?
     {
         task.archived.get_or_insert(tx.now());
@@ -249,11 +261,11 @@ pub(crate) fn parent_learns(tx: &mut Tx<'_>, child: &RunRow) -> Result<(), Engin
     if join::run_ended(tx, child.id)? {
         return Ok(());
     }
-    // A parent that ended its children knows that they have ended.
+    // A parent that cancelled its children does not need to be notified of their ends.
     let by_parent = outcome(child)? == Some(OutcomeCode::CancelledByParent);
-    if by_parent || ties.notify == Notify::Silent {
+    if by_parent || ties.notify == ParentNotification::Never {
         return Ok(());
     }
     let Some(parent) = run::get(tx, parent_id)? else { return Ok(()) };
-    report::announce(tx, &parent, child)
+    report::send_result_to_parent(tx, &parent, child)
 }

@@ -16,9 +16,9 @@ use provost_store::table::work::run::RunRow;
 use provost_store::{Store, query};
 use tokio::sync::Notify;
 
-use crate::agent::{self, AgentConfig, AgentProfile, Profiles};
+use crate::agent::{self, AgentConfig, AgentRevision, AgentRevisionCache};
 use crate::approval::Approvals;
-use crate::approval::{self, Answered};
+use crate::approval::{self, ApprovalReceipt};
 use crate::attempt::RunningAttempt;
 use crate::attempt::executor::Executors;
 use crate::attempt::live_events::LiveEventPublisher;
@@ -33,27 +33,27 @@ use crate::outbound::delivery::DeliveryAdapter;
 use crate::outbound::webhook::Webhooks;
 use crate::queue::class::ExecutionClasses;
 use crate::run::Runs;
-use crate::run::cancel::{self, Cancelled};
-use crate::run::lifecycle::word;
+use crate::run::cancel::{self, CancelResult};
+use crate::run::lifecycle::parse_column;
 use crate::sessions::Sessions;
 use crate::submit::schedule::Schedules;
-use crate::submit::{self, Accepted, SubmitRequest};
+use crate::submit::{self, SubmitReceipt, SubmitRequest};
 use crate::tasks::Tasks;
 use crate::token::Tokens;
 use crate::worker::lease::Lease;
 
-/// Builds agents from their stored profiles. The embedding program implements it, because it knows the models and
+/// Builds agents from their stored revisions. The embedding program implements it, because it knows the models and
 /// tools.
 pub trait AgentProvider: Send + Sync + 'static {
     /// Builds the agent of one run attempt.
-    fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError>;
+    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError>;
 }
 
 impl<F> AgentProvider for F
 where
-    F: Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static,
+    F: Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static,
 {
-    fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError> {
+    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
         self(profile, lease)
     }
 }
@@ -79,7 +79,7 @@ pub(crate) struct EngineInner {
     /// Executors by the kind of run.
     pub(crate) executors: Executors,
     /// Cached revisions of agents.
-    pub(crate) profiles: Profiles,
+    pub(crate) agent_revisions: AgentRevisionCache,
     attempts: Mutex<BTreeMap<RunId, Arc<RunningAttempt>>>,
 }
 
@@ -110,7 +110,7 @@ impl Engine {
             live_events: tap,
             schedules_changed: Notify::new(),
             executors: Executors::default(),
-            profiles: Profiles::default(),
+            agent_revisions: AgentRevisionCache::default(),
             attempts: Mutex::default(),
         };
         Self { inner: Arc::new(shared) }
@@ -156,7 +156,7 @@ impl Engine {
         Webhooks { engine: self }
     }
 
-    /// Schedules that submit tasks.
+    /// Commands for schedules, which submit tasks at set times.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules { engine: self }
     }
@@ -176,7 +176,7 @@ impl Engine {
         Tokens { engine: self }
     }
 
-    /// Starts the maintenance work of a worker on demand.
+    /// Runs the maintenance work of a worker on demand.
     pub fn maintenance(&self) -> Maintenance<'_> {
         Maintenance { engine: self }
     }
@@ -186,14 +186,14 @@ impl Engine {
         LocalFacts { grace: self.inner.options.grace, channels: self.inner.channel_names() }
     }
 
-    /// Stores an agent's profile as a new revision, unless it equals the newest revision.
+    /// Stores a new revision of an agent, unless it equals the newest revision.
     pub async fn put_agent(
         &self,
         namespace: &Namespace,
         name: &str,
         title: Option<&str>,
         config: AgentConfig,
-    ) -> Result<AgentProfile, EngineError> {
+    ) -> Result<AgentRevision, EngineError> {
         let (namespace, name) = (namespace.clone(), name.to_owned());
         let title = title.map(str::to_owned);
         let write = self
@@ -209,7 +209,7 @@ impl Engine {
         &self,
         namespace: &Namespace,
         command: TaskRequest,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<SubmitReceipt, EngineError> {
         let store = &self.inner.store;
         let request = Arc::new(SubmitRequest::new(namespace, command, self.inner.env.now())?);
         failpoint!("accept.before");
@@ -221,14 +221,14 @@ impl Engine {
         let accepted = match submitted {
             Err(EngineError::Request(refusal)) if refusal.is_cacheable() => {
                 let stored = refusal.clone();
-                store.write(move |tx| submit::store_refusal(tx, &request, &stored)).await?;
+                store.write(move |tx| submit::store_rejection(tx, &request, &stored)).await?;
                 return Err(refusal.into());
             }
             submitted => submitted?,
         };
         // A new run reads its message when it starts; only an active run needs a notification.
         if accepted.outcome != InputOutcome::Queued {
-            self.nudge(accepted.run);
+            self.notify_input(accepted.run);
         }
         Ok(accepted)
     }
@@ -242,19 +242,23 @@ impl Approvals<'_> {
         id: ApprovalId,
         decision: ApprovalDecision,
         by: &str,
-    ) -> Result<Answered, EngineError> {
+    ) -> Result<ApprovalReceipt, EngineError> {
         let (namespace, by) = (namespace.clone(), by.to_owned());
         self.engine
             .inner
             .store
-            .write(move |tx| approval::answer(tx, &namespace, id, &decision, &by))
+            .write(move |tx| approval::answer_decision(tx, &namespace, id, &decision, &by))
             .await
     }
 }
 
 impl Runs<'_> {
     /// Cancels a run and all its descendants.
-    pub async fn cancel(self, namespace: &Namespace, id: RunId) -> Result<Cancelled, EngineError> {
+    pub async fn cancel(
+        self,
+        namespace: &Namespace,
+        id: RunId,
+    ) -> Result<CancelResult, EngineError> {
         failpoint!("cancel.before");
         let namespace = namespace.clone();
         let code = OutcomeCode::CancelledByUser;
@@ -265,13 +269,13 @@ impl Runs<'_> {
         cancelled
     }
 
-    /// Waits until a run has ended, and returns its row.
+    /// Waits until a run has ended. Returns its row.
     pub async fn wait(self, namespace: &Namespace, id: RunId) -> Result<RunRow, EngineError> {
         let ended = Topic::Wakeup(Wakeup::Ended(id));
         let mut ended = self.engine.store().bus().subscribe(ended);
         loop {
             let row = query::run::get(self.engine.store(), namespace, id).await?;
-            if word::<RunStatus>(&row.status)?.is_terminal() {
+            if parse_column::<RunStatus>(&row.status)?.is_terminal() {
                 return Ok(row);
             }
             // A wakeup can be lost, and another process sends none.

@@ -20,7 +20,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// A budget does not cover the next model call.
     #[error(
-        "the budget of {scope} is used up: {needed} more millionths are needed and {left} are left; raise it to go on"
+        "the budget of {scope} is exhausted: the next call needs {needed} millionths and {left} are left; raise the budget"
     )]
     Budget {
         /// Scope of the budget.
@@ -32,7 +32,7 @@ pub enum EngineError {
     },
     /// A budget cannot be enforced, because the price of the model is unknown.
     #[error(
-        "{scope} has a budget and the price of the model in its currency or its longest answer is not known: give both or drop the budget"
+        "{scope} has a budget, and the price of the model in its currency or its maximum output is unknown: set both or remove the budget"
     )]
     Unpriced {
         /// Scope of the budget.
@@ -40,7 +40,7 @@ pub enum EngineError {
     },
     /// The outcome of a tool call is unknown after a crash, and the policy is to fail the run.
     #[error(
-        "the outcome of `{tool}` is unknown after an interruption: find out what happened, then start again"
+        "the outcome of `{tool}` is unknown after an interruption: check what happened, then start a new run"
     )]
     EffectUnknown {
         /// Name of the tool.
@@ -58,7 +58,7 @@ pub enum EngineError {
     #[error("the engine is stopping: try again when it runs")]
     Stopping,
     /// A stored value has an unknown or invalid format.
-    #[error("what is stored cannot be read: {0}")]
+    #[error("stored data is unreadable: {0}")]
     Unreadable(String),
     /// A defect of Provost itself.
     #[error("defect: {0}")]

@@ -1,7 +1,8 @@
-//! What is said to a task: stored first, then delivered once and in order.
+//! Inputs: messages to a task. Each message is stored first, then delivered once and in order.
 //!
-//! A message belongs to a run from the moment it is accepted: to the one it steers, to the one it begins, or to the one it
-//! becomes a part of. Where that run ends first, the message gets a run of its own in the transaction that ends it.
+//! A message belongs to a run from the moment of its acceptance: to the run that it steers, to the run that starts with
+//! it, or to the run that collects it. If that run ends before it has answered, the transaction that ends the run
+//! assigns the message to a new run.
 
 mod collect;
 pub(crate) mod follow_up;
@@ -24,68 +25,68 @@ use provost_failpoint::failpoint;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::task::{self as task_row, TaskRow};
 use provost_store::table::work::{input as input_row, message as message_row, run};
-use provost_store::{Body, Locked, Tx};
+use provost_store::{Locked, StoredText, Tx};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::withdraw::{retract, withdraw_all};
+pub(crate) use self::withdraw::{supersede_input, withdraw_all};
 use crate::engine::Engine;
 use crate::error::EngineError;
-pub(crate) use crate::input::receive::{interrupts, take};
+pub(crate) use crate::input::receive::{interrupts, receive};
 pub(crate) use crate::input::route::deliver;
 pub(crate) use crate::input::run_ended::run_ended;
 use crate::run::lifecycle::run_state;
-use crate::submit::{Memory, lock_task};
+use crate::submit::{IdempotencyRecord, lock_task};
 
-/// An input that is a message.
+/// Kind of an input that is a message.
 const MESSAGE: &str = "message";
-/// An input that stands for messages that were dropped.
+/// Kind of an input that summarizes dropped messages.
 const SUMMARY: &str = "summary";
 
-/// A message for a task.
+/// Message for a task.
 #[derive(Debug, Clone, Default)]
 pub struct InputRequest {
-    /// What is said: text, pictures, documents.
+    /// Content: text, images and documents.
     pub message: Vec<ContentPart>,
-    /// What this call says about how it waits, if it must; stronger than session and agent.
+    /// Queue settings of this request. They override the settings of the session and the agent.
     pub queue: InputQueueOverride,
-    /// What counts where nobody says anything: [`QueueSettings::chat`] for those who chat.
+    /// Queue settings that apply where request, session and agent set none. Use [`InputQueueSettings::chat`] for chats.
     pub defaults: InputQueueSettings,
-    /// Makes a repeat harmless, within the task.
+    /// Idempotency key, unique within the task.
     pub idempotency_key: Option<String>,
-    /// Where it came from.
+    /// Origin of the message.
     pub provenance: InputProvenance,
-    /// Where it came in and where the answer goes.
+    /// Channel of the message, and the route of the answer.
     pub routing: RoutingContext,
-    /// Who says it, as far as that was proven: over the API the name of the token.
+    /// Authenticated sender. Over the API, the name of the token.
     pub by: Option<String>,
 }
 
 impl InputRequest {
-    /// A message of some text.
+    /// Creates a text message.
     pub fn text(text: impl Into<String>) -> Self {
         Self { message: vec![ContentPart::text(text)], ..Self::default() }
     }
 
-    /// The same, with a mode.
+    /// Sets the mode.
     #[must_use]
     pub fn mode(mut self, mode: InputMode) -> Self {
         self.queue.mode = Some(mode);
         self
     }
 
-    /// The same, with a key.
+    /// Sets the idempotency key.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
     }
 
-    /// What a repeat under the same key must have in common with this.
+    /// Returns the hash that a repeated request under the same key must have.
     fn hash(&self) -> Result<String, EngineError> {
         Ok(body_hash(&(&self.message, self.queue, &self.provenance, &self.routing))?)
     }
 
-    /// As a command to the task: the message is the call's, the rest is the task's.
+    /// Converts the message to a task request. The message comes from this request, the other settings from the task.
     fn command(&self, task: &TaskRequest) -> TaskRequest {
         TaskRequest {
             message: self.message.clone(),
@@ -108,52 +109,53 @@ impl InputRequest {
 
     fn validate(&self) -> Result<(), RequestError> {
         self.defaults.with(&[self.queue]).validate()?;
-        let place = |path: String| path.replacen("command", "input", 1);
+        let assignment = |path: String| path.replacen("command", "input", 1);
         match self.command(&TaskRequest::default()).validate() {
             Err(RequestError::Invalid { path, problem, fix }) => {
-                Err(RequestError::Invalid { path: place(path), problem, fix })
+                Err(RequestError::Invalid { path: assignment(path), problem, fix })
             }
             Err(RequestError::TooLarge { path, bytes, max }) => {
-                Err(RequestError::TooLarge { path: place(path), bytes, max })
+                Err(RequestError::TooLarge { path: assignment(path), bytes, max })
             }
             other => other,
         }
     }
 }
 
-/// What became of a message.
+/// Result of sending a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputReceipt {
-    /// The message.
+    /// Id of the message.
     pub input: InputId,
-    /// The task that has it.
+    /// Task of the message.
     pub task: TaskId,
-    /// The run that answers it.
+    /// Run that answers the message.
     pub run: RunId,
-    /// What happens to it.
+    /// Treatment of the message.
     pub outcome: InputOutcome,
-    /// True if it was here before.
+    /// True if an earlier request with the same key sent the message.
     #[serde(default, skip_serializing)]
     pub deduped: bool,
 }
 
 impl Engine {
-    /// Lets a run that is at work in this process look for messages at its next boundary, whether or not a hint gets there.
-    pub(crate) fn nudge(&self, run: RunId) {
+    /// Makes a run that is active in this process check for inputs at its next step boundary. This does not depend on a
+    /// wakeup.
+    pub(crate) fn notify_input(&self, run: RunId) {
         if let Some(live) = self.inner.attempts().get(&run) {
             live.check_inputs_soon();
         }
     }
 }
 
-/// Messages to tasks and runs that exist. See [`Engine::inputs`](crate::Engine::inputs).
+/// Messages to existing tasks and runs. See [`Engine::inputs`](crate::Engine::inputs).
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl Inputs<'_> {
-    /// Says something to a task. When it returns, nothing can lose the message.
+    /// Sends a message to a task. When it returns, the message is committed.
     pub async fn send(
         self,
         namespace: &Namespace,
@@ -163,16 +165,16 @@ impl Inputs<'_> {
         request.validate()?;
         let (namespace, target) = (namespace.clone(), target.into());
         failpoint!("input.before");
-        let write = self.engine.inner.store.write(move |tx| say(tx, &namespace, target, &request));
+        let write = self.engine.inner.store.write(move |tx| send(tx, &namespace, target, &request));
         let receipt = write.await;
         failpoint!("input.committed");
         let receipt = receipt?;
-        self.engine.nudge(receipt.run);
+        self.engine.notify_input(receipt.run);
         Ok(receipt)
     }
 }
 
-fn say(
+fn send(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     target: InputTarget,
@@ -180,8 +182,8 @@ fn say(
 ) -> Result<InputReceipt, EngineError> {
     let (task, run) = find(tx, namespace, target)?;
     let key = request.idempotency_key.as_deref();
-    let memory = Memory::of_input(namespace, task.id, key, request.hash()?);
-    if let Some(known) = memory.recall_or_reserve::<InputReceipt>(tx)? {
+    let memory = IdempotencyRecord::of_input(namespace, task.id, key, request.hash()?);
+    if let Some(known) = memory.lookup_or_reserve::<InputReceipt>(tx)? {
         return Ok(InputReceipt { outcome: InputOutcome::Duplicate, deduped: true, ..known? });
     }
     let key = memory.input_key();
@@ -193,12 +195,12 @@ fn say(
         ..IncomingMessage::new(&command, &encoded, &key)
     };
     let receipt = deliver(tx, task, run, &message)?;
-    memory.keep(tx, receipt.task, &receipt)?;
+    memory.store_response(tx, receipt.task, &receipt)?;
     failpoint!("input.before_commit");
     Ok(receipt)
 }
 
-/// The task a message is for, and the run if one was named that has not ended.
+/// Finds the task of a message, and the run if the target names one that has not ended.
 fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -216,13 +218,13 @@ fn find(
     }
 }
 
-/// A message for a task, with its command.
+/// Message for a task, with its request.
 #[derive(Clone, Copy)]
 pub(crate) struct IncomingMessage<'a> {
-    /// The message, and the settings of the run that may start with it.
+    /// Request that contains the message, and the settings of the run that may start with it.
     pub(crate) command: &'a TaskRequest,
     pub(crate) encoded: &'a EncodedMessage,
-    /// Unique within the task; empty if the caller gave none.
+    /// Key, unique within the task. Empty if the caller gave none.
     pub(crate) key: &'a str,
     /// Queue settings of this call.
     pub(crate) queue: InputQueueOverride,
@@ -231,7 +233,7 @@ pub(crate) struct IncomingMessage<'a> {
 }
 
 impl<'a> IncomingMessage<'a> {
-    /// The message of a command.
+    /// Creates the message of a request.
     pub(crate) fn new(command: &'a TaskRequest, encoded: &'a EncodedMessage, key: &'a str) -> Self {
         let queue =
             InputQueueOverride { mode: command.queue_mode, ..InputQueueOverride::default() };
@@ -239,46 +241,46 @@ impl<'a> IncomingMessage<'a> {
     }
 }
 
-/// A message as it is stored.
+/// Message in its stored form.
 pub(crate) struct EncodedMessage {
-    body: Body,
-    /// Its [`Origin`], as JSON.
+    body: StoredText,
+    /// [`MessageOrigin`] as JSON.
     origin: String,
 }
 
 impl EncodedMessage {
-    /// Encodes the message of a command that was sent at the time `sent`.
+    /// Encodes the message of a request that was sent at the time `sent`.
     pub(crate) fn new(command: &TaskRequest, sent: Timestamp) -> Result<Self, EngineError> {
         let parts = command.message.iter().chain(&command.attachments).cloned().collect();
         let message = Message::new(Role::User, parts, sent);
         Ok(Self {
-            body: Body::new(serde_json::to_string(&message)?)?,
-            origin: serde_json::to_string(&Origin::of_command(command))?,
+            body: StoredText::new(serde_json::to_string(&message)?)?,
+            origin: serde_json::to_string(&MessageOrigin::of_command(command))?,
         })
     }
 }
 
-/// Where a message came from and where its answer goes, as it is stored.
+/// Origin of a message and the route of its answer, in the stored form.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct Origin {
+pub(crate) struct MessageOrigin {
     #[serde(default)]
     pub(crate) provenance: InputProvenance,
     #[serde(default)]
     pub(crate) routing: RoutingContext,
-    /// What its command adds to the agent's instructions.
+    /// Additional instructions of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) extra_system_prompt: Option<String>,
-    /// Who said it, if that is known.
+    /// Authenticated sender, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<String>,
-    /// For whom it was said, if that is somebody else.
+    /// User on whose behalf the message was sent, if that is not the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) user: Option<String>,
 }
 
-/// What a run needs of [`Origin`] to begin; the rest is not read.
+/// Fields of [`MessageOrigin`] that the start of a run needs.
 #[derive(Default, Deserialize)]
-pub(crate) struct Aside {
+pub(crate) struct RunHeaderFields {
     #[serde(default, rename = "extra_system_prompt")]
     pub(crate) extra: Option<Arc<str>>,
     #[serde(default)]
@@ -287,8 +289,8 @@ pub(crate) struct Aside {
     pub(crate) user: Option<String>,
 }
 
-impl Aside {
-    /// For whom it was said: who is named, else who said it.
+impl RunHeaderFields {
+    /// Returns the user that the run works for: the named user, otherwise the sender.
     pub(crate) fn user(self) -> Option<String> {
         self.user.or(self.by)
     }
@@ -298,7 +300,7 @@ impl Aside {
     }
 }
 
-impl Origin {
+impl MessageOrigin {
     pub(crate) fn of_command(command: &TaskRequest) -> Self {
         Self {
             provenance: command.input_provenance.clone().unwrap_or_default(),
@@ -313,7 +315,7 @@ impl Origin {
         Ok(serde_json::from_str(&row.provenance)?)
     }
 
-    /// May two waiting messages become one turn?
+    /// Returns true if two pending messages may become one turn.
     pub(crate) fn can_merge(&self, other: &Self) -> bool {
         self.provenance.can_merge(&other.provenance)
             && self.routing.can_merge(&other.routing)
@@ -322,12 +324,12 @@ impl Origin {
     }
 }
 
-/// How a message waits, and for whom.
+/// Queue mode and run of a new input.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct InputAssignment {
     pub(crate) mode: InputMode,
     pub(crate) outcome: InputOutcome,
-    /// The run that gets it, if it is known.
+    /// Run that receives the input, if known.
     pub(crate) run: Option<RunId>,
 }
 
@@ -336,7 +338,7 @@ pub(crate) fn insert(
     tx: &mut Tx<'_>,
     task: &TaskRow,
     message: &IncomingMessage<'_>,
-    place: Place,
+    assignment: InputAssignment,
 ) -> Result<InputRow, EngineError> {
     let encoded = message.encoded;
     let now = tx.now();
@@ -347,17 +349,17 @@ pub(crate) fn insert(
         id: tx.id(),
         namespace: task.namespace.clone(),
         task_id: task.id,
-        run_id: place.run,
+        run_id: assignment.run,
         seq,
-        mode: place.mode.as_str().to_owned(),
+        mode: assignment.mode.as_str().to_owned(),
         kind: MESSAGE.to_owned(),
         message_id,
         provenance: encoded.origin.clone(),
-        // What a repeat is compared with is kept with its key.
+        // The idempotency record contains the hash of the request.
         request_hash: String::new(),
         idem_key: message.key.to_owned(),
         state: InputState::Pending.as_str().to_owned(),
-        outcome: place.outcome.as_str().to_owned(),
+        outcome: assignment.outcome.as_str().to_owned(),
         claimed_epoch: None,
         due: now,
         created: now,
@@ -367,25 +369,26 @@ pub(crate) fn insert(
     Ok(row)
 }
 
-/// Takes the number of the next input of a task.
+/// Allocates the number of the next input of a task.
 pub(crate) fn next_number(tx: &mut Tx<'_>, task: &TaskRow) -> Result<u64, EngineError> {
     task_row::take_input_number(tx, task.id)?
         .ok_or_else(|| EngineError::bug(format!("{} is not stored", task.id)))
 }
 
-/// Gives an input to a run: to read it, or to begin with it.
+/// Assigns an input to a run, which reads it or starts with it.
 pub(crate) fn assign(tx: &mut Tx<'_>, input: InputId, run: RunId) -> Result<(), EngineError> {
     Ok(input_row::assign(tx, input, run)?)
 }
 
-/// Has a run begun? Until then what is said to it is what it begins with; a fork has begun before its first attempt.
+/// Returns true if a run has begun. An input of an earlier time is part of its first message. A fork has begun before
+/// its first attempt.
 pub(crate) fn has_begun(run: &run::RunRow) -> bool {
     run.attempt_no > 0 || run.forked_from.is_some()
 }
 
-/// The routing of what a run answers: where its answer goes.
+/// Returns the routing of the message that a run answers.
 pub(crate) fn routing_of_run(tx: &mut Tx<'_>, run: RunId) -> Result<RoutingContext, EngineError> {
     let first = provost_store::table::work::input::first_of_run(tx, run)?;
     let message = first.iter().find(|row| row.kind != SUMMARY);
-    Ok(message.map(Origin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())
+    Ok(message.map(MessageOrigin::of).transpose()?.map(|origin| origin.routing).unwrap_or_default())
 }

@@ -138,12 +138,12 @@ impl RunJournal {
     }
 
     /// Takes the database effects of a finished call; empty if the call failed.
-    fn take_tx_actions(&self, feed: &JournalEntry) -> TxActions {
-        let JournalEntry::ToolFinished { result, .. } = feed else { return TxActions::default() };
+    fn take_tx_actions(&self, entry: &JournalEntry) -> TxActions {
+        let JournalEntry::ToolFinished { result, .. } = entry else { return TxActions::default() };
         let of_call = |open: &&StartedStep| open.call_id.as_ref() == Some(&result.call_id);
         let key = self.lock().open.iter().find(of_call).and_then(|open| open.key.clone());
-        let works = key.map(|key| self.transactional.take(&key)).unwrap_or_default();
-        if result.is_error { TxActions::default() } else { TxActions(works) }
+        let tx_actions = key.map(|key| self.transactional.take(&key)).unwrap_or_default();
+        if result.is_error { TxActions::default() } else { TxActions(tx_actions) }
     }
 
     /// User that the run works for, if known.
@@ -159,7 +159,7 @@ impl RunJournal {
         lock(&self.state)
     }
 
-    fn enqueue(&self, mut write: StepWrite, haste: Urgency) -> Result<(), EngineError> {
+    fn enqueue(&self, mut write: StepWrite, urgency: Urgency) -> Result<(), EngineError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(EngineError::Stopping);
         }
@@ -167,10 +167,10 @@ impl RunJournal {
         if write.fed.is_some() {
             self.last_step.store(write.step, Ordering::Release);
         }
-        let mut outgoing = lock(&self.writer);
-        match haste {
-            Urgency::WithNext => outgoing.stage(&self.store, &self.lease, write),
-            _ => outgoing.send(&self.store, &self.lease, write, haste),
+        let mut writer = lock(&self.writer);
+        match urgency {
+            Urgency::WithNext => writer.stage(&self.store, &self.lease, write),
+            _ => writer.send(&self.store, &self.lease, write, urgency),
         }
         Ok(())
     }
@@ -202,20 +202,20 @@ impl Drop for JournalCloseGuard<'_> {
 }
 
 impl Journal for RunJournal {
-    fn run_started<'a>(&'a self, beginning: &'a RunStarted) -> JournalFuture<'a, ()> {
+    fn run_started<'a>(&'a self, run_started: &'a RunStarted) -> JournalFuture<'a, ()> {
         async move {
-            let record = entry::encode_run_started(beginning).map_err(EngineError::from)?;
-            let mut write = self.lock().commit(record, /*feed*/ None)?;
-            if !beginning.shared.is_empty() {
-                write.shared = self.shared_state_actions(&beginning.shared);
-                let changes = beginning.shared.clone();
+            let record = entry::encode_run_started(run_started).map_err(EngineError::from)?;
+            let mut write = self.lock().commit(record, /*entry*/ None)?;
+            if !run_started.shared.is_empty() {
+                write.shared = self.shared_state_actions(&run_started.shared);
+                let changes = run_started.shared.clone();
                 write.events.push(DurableEvent::StateChanged(StateChanged { changes }));
             }
             // The claim has stored the revision in the run row already, unless it did not know it.
             let revision = Some(self.lock().revision);
             write.base_revision = revision.filter(|_| revision != self.lease.base_revision);
             // An input may have arrived before any process knew that the run is active here.
-            write.looks_for_inputs = Some(Arc::clone(&self.may_have_inputs));
+            write.pending_inputs_flag = Some(Arc::clone(&self.may_have_inputs));
             // Persisted together with the first effect, before that effect happens.
             self.enqueue(write, Urgency::Deferred)?;
             Ok(())
@@ -227,26 +227,26 @@ impl Journal for RunJournal {
         async move { Ok(self.begin_effect(effect).await?) }.boxed()
     }
 
-    fn record(&self, feed: &JournalEntry) -> Result<(), JournalError> {
+    fn record(&self, entry: &JournalEntry) -> Result<(), JournalError> {
         // The transcript commits this entry together with the session change.
-        if matches!(feed, JournalEntry::Saved) {
+        if matches!(entry, JournalEntry::Saved) {
             return Ok(());
         }
-        let record = entry::encode_entry(feed).map_err(EngineError::from)?;
-        let works = self.take_tx_actions(feed);
-        let mut write = self.lock().commit(record, Some(feed))?;
-        write.works = works;
-        if let JournalEntry::StateChanged { shared, .. } = feed {
+        let record = entry::encode_entry(entry).map_err(EngineError::from)?;
+        let tx_actions = self.take_tx_actions(entry);
+        let mut write = self.lock().commit(record, Some(entry))?;
+        write.tx_actions = tx_actions;
+        if let JournalEntry::StateChanged { shared, .. } = entry {
             write.shared = self.shared_state_actions(shared);
         }
-        outcome_failpoint(feed);
-        let haste = match feed {
+        outcome_failpoint(entry);
+        let urgency = match entry {
             // If the outcome of the call is lost, the call may run again and repeat these changes. So they are
             // persisted only together with the outcome.
             JournalEntry::StateChanged { .. } => Urgency::WithNext,
             _ => Urgency::Deferred,
         };
-        self.enqueue(write, haste)?;
+        self.enqueue(write, urgency)?;
         Ok(())
     }
 
@@ -257,11 +257,11 @@ impl Journal for RunJournal {
     fn checkpoint(&self, run: &Run) {
         let fed = {
             let mut state = self.lock();
-            let fed = state.next_fed.saturating_sub(1);
-            if !snapshot::is_due(fed, state.snapshot_fed) {
+            let fed = state.next_entry_no.saturating_sub(1);
+            if !snapshot::is_due(fed, state.snapshot_entry_no) {
                 return;
             }
-            state.snapshot_fed = fed;
+            state.snapshot_entry_no = fed;
             fed
         };
         let lease = Arc::clone(&self.lease);
@@ -296,7 +296,7 @@ impl Journal for RunJournal {
             // Inputs that the run has received before must be marked as received.
             self.flush().await?;
             let lease = Arc::clone(&self.lease);
-            let waiting = input::take(&self.store, lease).await?;
+            let waiting = input::receive(&self.store, lease).await?;
             let mut state = self.lock();
             let mut messages = Vec::with_capacity(waiting.len());
             for (input, message_id, message) in waiting {
@@ -316,8 +316,8 @@ impl From<EngineError> for JournalError {
 }
 
 /// Failpoints between an effect and its journal entry.
-fn outcome_failpoint(feed: &JournalEntry) {
-    match feed {
+fn outcome_failpoint(entry: &JournalEntry) {
+    match entry {
         JournalEntry::ModelResponded { .. } => failpoint!("model.answered"),
         JournalEntry::ToolFinished { .. } => failpoint!("tool.finished"),
         JournalEntry::ContextCompacted { .. } => failpoint!("compaction.fitted"),

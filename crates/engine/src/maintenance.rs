@@ -23,9 +23,11 @@ pub(crate) use self::reconcile::reconcile;
 pub(crate) use self::timers::fire_due;
 use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
-pub use crate::maintenance::crash_loop::BootGuard;
-pub(crate) use crate::maintenance::crash_loop::guard_boot;
-pub(crate) use crate::maintenance::lost_workers::{give_back, lose_run, sweep, take_over_the_dead};
+pub use crate::maintenance::crash_loop::CrashLoopGuard;
+pub(crate) use crate::maintenance::crash_loop::check_crash_loop;
+pub(crate) use crate::maintenance::lost_workers::{
+    handle_lost_run, reclaim_dead_workers, reclaim_expired_leases, requeue_all,
+};
 
 /// Interval of checks for expired leases.
 const LEASES: Duration = Duration::from_secs(5);
@@ -54,11 +56,11 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     let poll = shared.options.poll;
     let leases = LEASES.min(shared.options.heartbeat / 2);
     tokio::join!(
-        timers::keep(&shared),
-        every(poll, "looking for dead workers", || take_over_the_dead(&shared)),
-        every(leases, "looking for lost leases", || sweep(&shared)),
-        every(COUNTERS, "counting again", || reconcile(&shared)),
-        every(OLD_ROWS, "removing what is old", || retention::keep_up(&shared)),
+        timers::run_timers(&shared),
+        every(poll, "reclaiming runs of dead workers", || reclaim_dead_workers(&shared)),
+        every(leases, "reclaiming expired leases", || reclaim_expired_leases(&shared)),
+        every(COUNTERS, "recounting active runs", || reconcile(&shared)),
+        every(OLD_ROWS, "enforcing retention", || retention::run_retention(&shared)),
     );
 }
 
@@ -70,7 +72,7 @@ where
     loop {
         tokio::time::sleep(period).await;
         if let Err(error) = work().await {
-            tracing::warn!(%error, "{what} has to wait");
+            tracing::warn!(%error, "{what} failed and will be retried");
         }
     }
 }
@@ -82,8 +84,8 @@ pub(crate) fn renew(
     id: WorkerId,
     ttl: Duration,
 ) -> Result<Vec<(RunId, u64, bool)>, EngineError> {
-    worker::seen(tx, id)?;
+    worker::heartbeat(tx, id)?;
     let until = tx.now().after(ttl);
     run::renew(tx, id, until)?;
-    Ok(run::held(tx, id)?)
+    Ok(run::still_leased(tx, id)?)
 }

@@ -21,7 +21,7 @@ pub struct LatencyHistogram {
 impl LatencyHistogram {
     /// Records one duration.
     pub fn add(&mut self, took: Duration) {
-        self.counts[place(took)] += 1;
+        self.counts[bucket(took)] += 1;
         self.seconds += took.as_secs_f64();
     }
 }
@@ -51,7 +51,7 @@ impl MetricsCounters {
 
     /// Records the time to the first part of a response.
     pub(crate) fn first_token(&self, took: Duration) {
-        self.counts[place(took)].fetch_add(1, Ordering::Relaxed);
+        self.counts[bucket(took)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -65,7 +65,7 @@ impl MetricsCounters {
     }
 }
 
-fn place(took: Duration) -> usize {
+fn bucket(took: Duration) -> usize {
     let seconds = took.as_secs_f64();
     LATENCY_BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(LATENCY_BOUNDS.len())
 }

@@ -13,10 +13,10 @@ use provost_store::Store;
 use crate::attempt::workspace::WorkspaceProbe;
 use crate::child::ChildLimits;
 use crate::engine::AgentProvider;
-use crate::maintenance::BootGuard;
-use crate::maintenance::retention::Retention;
+use crate::maintenance::CrashLoopGuard;
+use crate::maintenance::retention::RetentionPolicy;
 use crate::outbound::delivery::DeliveryAdapter;
-use crate::worker::session_filter::Focus;
+use crate::worker::served_sessions::ServedSessions;
 
 /// Dependencies of an engine. [`EngineDeps::new`] takes the required ones; the others start empty.
 pub struct EngineDeps {
@@ -45,7 +45,7 @@ pub struct EngineOptions {
     /// Worker pool whose runs the workers claim. Default: `default`.
     pub pool: String,
     /// Sessions that the workers serve. `None`: all sessions.
-    pub served_sessions: Option<Focus>,
+    pub served_sessions: Option<ServedSessions>,
     /// Number of runs that one worker executes concurrently. Default: 64.
     pub capacity: usize,
     /// Duration of a lease after its last renewal.
@@ -71,9 +71,9 @@ pub struct EngineOptions {
     pub fallback: ApprovalTimeoutAction,
     /// Detects a crash loop: after too many crashes, a new worker waits before it claims runs. For services that a
     /// supervisor restarts. `None`: no detection.
-    pub crash_loop_guard: Option<BootGuard>,
+    pub crash_loop_guard: Option<CrashLoopGuard>,
     /// Retention periods of ended work.
-    pub retention: Retention,
+    pub retention: RetentionPolicy,
 }
 
 impl Default for EngineOptions {
@@ -94,7 +94,7 @@ impl Default for EngineOptions {
             approval_expiry: None,
             fallback: ApprovalTimeoutAction::default(),
             crash_loop_guard: None,
-            retention: Retention::default(),
+            retention: RetentionPolicy::default(),
         }
     }
 }

@@ -11,14 +11,14 @@ use provost_core::{RunId, Timestamp};
 use provost_store::table::governance::agent;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Tx};
+use provost_store::{Tx, Wakeup};
 
-use crate::agent::AgentProfile;
+use crate::agent::AgentRevision;
 use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
 
 /// Timer that makes a run due.
-pub(crate) const DUE: &str = "run_due";
+pub(crate) const RUN_DUE: &str = "run_due";
 /// Timer that ends a run that was not started in time.
 pub(crate) const QUEUE_DEADLINE: &str = "run_queue_deadline";
 
@@ -29,7 +29,7 @@ pub(crate) fn rank(queued: Timestamp, priority: i64) -> i64 {
 
 /// Marks the next run of a session as ready, and no other.
 pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result<(), EngineError> {
-    let next = match run::holder(tx, namespace, session)? {
+    let next = match run::session_owner(tx, namespace, session)? {
         Some(holder) => {
             (holder.phase == "queued" && holder.not_before <= tx.now()).then_some(holder)
         }
@@ -37,7 +37,7 @@ pub(crate) fn refresh(tx: &mut Tx<'_>, namespace: &str, session: &str) -> Result
     };
     let next = next.map(|run| run.id);
     if run::set_ready(tx, namespace, session, next)? {
-        tx.hint(Hint::RunReady);
+        tx.wake(Wakeup::RunReady);
     }
     Ok(())
 }
@@ -51,22 +51,26 @@ pub(crate) fn schedule(
     run.not_before = not_before;
     run.ready = false;
     if not_before > tx.now() {
-        timer::set(tx, DUE, &run.id.to_string(), not_before)?;
-        tx.hint(Hint::Timer);
+        timer::set(tx, RUN_DUE, &run.id.to_string(), not_before)?;
+        tx.wake(Wakeup::Timer);
     } else {
-        timer::clear(tx, DUE, &run.id.to_string())?;
+        timer::clear(tx, RUN_DUE, &run.id.to_string())?;
     }
     Ok(())
 }
 
 /// Makes a deferred run due and starts its queue timeout. `before` is a run of the same call, so it has the same
 /// agent.
-pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: RunId) -> Result<(), EngineError> {
+pub(crate) fn release_deferred(
+    tx: &mut Tx<'_>,
+    before: &RunRow,
+    next: RunId,
+) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, next)? else { return Ok(()) };
     let deadline = deadline_after(tx, before)?;
     if let Some(deadline) = deadline {
         timer::set(tx, QUEUE_DEADLINE, &next.to_string(), deadline)?;
-        tx.hint(Hint::Timer);
+        tx.wake(Wakeup::Timer);
     }
     run.not_before = tx.now();
     run.queue_deadline = deadline;
@@ -78,17 +82,17 @@ pub(crate) fn release(tx: &mut Tx<'_>, before: &RunRow, next: RunId) -> Result<(
 /// the same agent.
 fn deadline_after(tx: &mut Tx<'_>, before: &RunRow) -> Result<Option<Timestamp>, EngineError> {
     // No queue timeout if the earlier run had none.
-    let patience = match before.queue_deadline {
-        Some(_) => patience(tx, before)?,
+    let queue_timeout = match before.queue_deadline {
+        Some(_) => queue_timeout(tx, before)?,
         None => None,
     };
-    Ok(patience.map(|patience| tx.now().after(patience)))
+    Ok(queue_timeout.map(|queue_timeout| tx.now().after(queue_timeout)))
 }
 
-/// Returns the queue timeout from the profile of a run's agent.
-fn patience(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
+/// Returns the queue timeout that the agent of a run sets.
+fn queue_timeout(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<Duration>, EngineError> {
     let profile = agent::get(tx, &run.namespace, &run.agent, run.agent_revision)?;
-    let profile = profile.map(AgentProfile::read).transpose()?;
+    let profile = profile.map(AgentRevision::read).transpose()?;
     let clocks = profile.map(|profile| AgentTimeouts::of(&profile.config)).transpose()?;
     Ok(clocks.and_then(AgentTimeouts::queue))
 }

@@ -1,4 +1,4 @@
-//! Commands to sessions.
+//! Commands for sessions.
 
 use provost_core::RunId;
 use provost_core::command::check_session_key;
@@ -10,7 +10,7 @@ use provost_store::table::work::session::{self, SessionRow};
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// Commands to sessions. See [`Engine::sessions`](crate::Engine::sessions).
+/// Commands for sessions. See [`Engine::sessions`](crate::Engine::sessions).
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
     pub(crate) engine: &'a Engine,
@@ -21,7 +21,7 @@ pub struct Sessions<'a> {
 pub struct NewSession {
     /// Key of the session.
     pub key: Option<String>,
-    /// True if a session that has the key loses it. False returns that session.
+    /// True to take the key from an existing session. False to return that session.
     pub fresh: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct CreatedSession {
 }
 
 impl Sessions<'_> {
-    /// Creates a session, or finds the one that has the key.
+    /// Creates a session, or returns the session that has the key.
     pub async fn create(
         self,
         namespace: &Namespace,
@@ -50,7 +50,7 @@ impl Sessions<'_> {
         create.await
     }
 
-    /// Sets how messages wait in a session, as far as it differs from what its agent says.
+    /// Sets the queue settings of a session. They override the settings of its agent.
     pub async fn set_queue(
         self,
         namespace: &Namespace,

@@ -1,6 +1,6 @@
-//! Submits work: a command becomes a session, a task, its first input and its first run, in one transaction.
+//! Submission: one transaction turns a task request into a session, a task, its first input and its first run.
 //!
-//! Invariant: every check that can refuse a command runs before the first row is written, so a refusal leaves nothing behind.
+//! Invariant: every check that can reject a request runs before the first write, so a rejected request leaves no rows.
 
 mod class_assignment;
 mod idempotency;
@@ -25,29 +25,29 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::class_assignment::ClassAssignment;
 pub(crate) use self::request::{NewIds, SubmitRequest};
-pub(crate) use self::run::{NewRun, create_run, free_rank};
-use crate::agent::AgentProfile;
-use crate::approval::{self, Asking};
+pub(crate) use self::run::{NewRun, create_run, unique_rank};
+use crate::agent::AgentRevision;
+use crate::approval::{self, ApprovalSettings};
 use crate::error::EngineError;
 use crate::input::{self, IncomingMessage};
-pub(crate) use crate::submit::idempotency::Memory;
+pub(crate) use crate::submit::idempotency::IdempotencyRecord;
 use crate::{agent, queue};
 use provost_store::query::task::find_task;
 
-/// What the engine answers to a command.
+/// Result of a submission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Accepted {
-    /// The task.
+pub struct SubmitReceipt {
+    /// Id of the task.
     pub task: TaskId,
-    /// The run that answers.
+    /// Run that answers the message.
     pub run: RunId,
-    /// The message that was taken in.
+    /// Id of the message.
     pub input: InputId,
-    /// The session.
+    /// Id of the session.
     pub session: String,
-    /// What becomes of the message.
+    /// Treatment of the message.
     pub outcome: InputOutcome,
-    /// True if this very command had been accepted before.
+    /// True if an equal request with the same key was submitted before.
     #[serde(default, skip_serializing)]
     pub deduped: bool,
 }
@@ -56,32 +56,32 @@ pub struct Accepted {
 pub(crate) fn submit_in_tx(
     tx: &mut Tx<'_>,
     request: &SubmitRequest,
-) -> Result<Accepted, EngineError> {
-    if let Some(known) = request.memory.recall_or_reserve::<Accepted>(tx)? {
-        return Ok(Accepted { outcome: InputOutcome::Duplicate, deduped: true, ..known? });
+) -> Result<SubmitReceipt, EngineError> {
+    if let Some(receipt) = request.memory.lookup_or_reserve::<SubmitReceipt>(tx)? {
+        return Ok(SubmitReceipt { outcome: InputOutcome::Duplicate, deduped: true, ..receipt? });
     }
     check_run_id(tx, &request.command)?;
     let accepted = route(tx, request)?;
-    request.memory.keep(tx, accepted.task, &accepted)?;
+    request.memory.store_response(tx, accepted.task, &accepted)?;
     failpoint!("accept.before_commit");
     Ok(accepted)
 }
 
-/// Stores a refusal that applies to every repeat of the request.
-pub(crate) fn store_refusal(
+/// Stores a rejection that applies to every repetition of the request.
+pub(crate) fn store_rejection(
     tx: &mut Tx<'_>,
     request: &SubmitRequest,
     refusal: &RequestError,
 ) -> Result<(), EngineError> {
-    request.memory.refuse::<Accepted>(tx, refusal)
+    request.memory.store_rejection::<SubmitReceipt>(tx, refusal)
 }
 
 /// Continues the task of the session, or creates one.
-fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineError> {
+fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<SubmitReceipt, EngineError> {
     let SubmitRequest { namespace, command, .. } = request;
     let session = session::find(tx, namespace, command)?;
     let message = request.incoming();
-    let Some(task) = continued_task(tx, namespace, command, session.as_ref())? else {
+    let Some(task) = task_to_continue(tx, namespace, command, session.as_ref())? else {
         let new =
             NewTask { namespace, ids: NewIds::draw(tx, command), message: &message, parent: None };
         return create_in_session(tx, &new, session);
@@ -89,7 +89,7 @@ fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineErr
     let task = lock_task(tx, namespace, task.id)?;
     let delivered = input::deliver(tx, task, None, &message)?;
     let task = find_task(tx, namespace, delivered.task)?;
-    Ok(Accepted {
+    Ok(SubmitReceipt {
         task: delivered.task,
         run: delivered.run,
         input: delivered.input,
@@ -99,7 +99,7 @@ fn route(tx: &mut Tx<'_>, request: &SubmitRequest) -> Result<Accepted, EngineErr
     })
 }
 
-/// A run id that a caller chose must be free.
+/// Checks that a run id that the caller chose is free.
 fn check_run_id(tx: &mut Tx<'_>, command: &TaskRequest) -> Result<(), EngineError> {
     let Some(id) = command.run_id else { return Ok(()) };
     if run_row::get(tx, id)?.is_some() {
@@ -109,8 +109,8 @@ fn check_run_id(tx: &mut Tx<'_>, command: &TaskRequest) -> Result<(), EngineErro
     Ok(())
 }
 
-/// The task that a command goes on with, if its session has one.
-fn continued_task(
+/// Returns the task of the session that a request continues, if there is one.
+fn task_to_continue(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     command: &TaskRequest,
@@ -118,7 +118,7 @@ fn continued_task(
 ) -> Result<Option<TaskRow>, EngineError> {
     let Some(session) = session else { return Ok(None) };
     let agent = command.agent.as_deref();
-    let newest = task::newest_asked(tx, namespace.as_str(), &session.id, agent)?;
+    let newest = task::latest_for_agent(tx, namespace.as_str(), &session.id, agent)?;
     Ok(newest.filter(|task| command.is_follow_up_of(&task.agent, task.archived.is_some())))
 }
 
@@ -126,41 +126,44 @@ fn continued_task(
 pub(crate) struct NewTask<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) ids: NewIds,
-    /// The message that it begins with.
+    /// First message of the task.
     pub(crate) message: &'a IncomingMessage<'a>,
-    pub(crate) parent: Option<Parent>,
+    pub(crate) parent: Option<ParentRun>,
 }
 
-/// The agent revision that a new task runs, and the class of its first run.
+/// Agent revision of a new task, and the class of its first run.
 pub(crate) struct TaskAgent<'a> {
-    pub(crate) profile: &'a AgentProfile,
+    pub(crate) profile: &'a AgentRevision,
     pub(crate) class: &'a ClassAssignment,
 }
 
-/// The run and step that a task is made for.
-pub(crate) struct Parent {
+/// Parent run and step of a new task.
+pub(crate) struct ParentRun {
     pub(crate) task: TaskId,
     pub(crate) run: RunId,
     pub(crate) step: u64,
     pub(crate) depth: u64,
     pub(crate) policy: ExecutionPolicy,
-    /// What it wants of it, as JSON.
+    /// Spawn options as JSON.
     pub(crate) spawn: String,
-    /// Its position among the children of one call, if its definition is part of its parent's.
-    pub(crate) sibling: Option<Sibling>,
+    /// Position among the children of one call. `None` if the child was started with `spawn_task`.
+    pub(crate) sibling: Option<SiblingPosition>,
 }
 
 /// Position of a child among the children of one call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sibling {
-    /// Children start in this order.
+pub(crate) struct SiblingPosition {
+    /// Index of the child. Children start in this order.
     pub(crate) index: u32,
-    /// True if another child has to end before it may start.
-    pub(crate) held: bool,
+    /// True if another child must end before this one may start.
+    pub(crate) is_deferred: bool,
 }
 
-/// Creates a task with its first run, in the session that its command names.
-pub(crate) fn create_task(tx: &mut Tx<'_>, new: &NewTask<'_>) -> Result<Accepted, EngineError> {
+/// Creates a task with its first run, in the session that its request names.
+pub(crate) fn create_task(
+    tx: &mut Tx<'_>,
+    new: &NewTask<'_>,
+) -> Result<SubmitReceipt, EngineError> {
     let session = session::find(tx, new.namespace, new.message.command)?;
     create_in_session(tx, new, session)
 }
@@ -169,13 +172,13 @@ fn create_in_session(
     tx: &mut Tx<'_>,
     new: &NewTask<'_>,
     session: Option<SessionRow>,
-) -> Result<Accepted, EngineError> {
+) -> Result<SubmitReceipt, EngineError> {
     let NewTask { namespace, message, parent, .. } = new;
     let command = message.command;
     let agent = command.agent.as_deref().or(session.as_ref().and_then(|row| row.agent.as_deref()));
     let profile = agent::resolve(tx, namespace, agent)?;
-    let ceiling = parent.as_ref().map(|parent| &parent.policy);
-    let policy = profile.policy(&[command.policy.as_ref()], ceiling)?;
+    let parent_policy = parent.as_ref().map(|parent| &parent.policy);
+    let policy = profile.policy(&[command.policy.as_ref()], parent_policy)?;
     let class = ClassAssignment::new(tx, namespace, &profile, command.lane.as_deref(), &policy)?;
     insert_task(tx, new, &TaskAgent { profile: &profile, class: &class }, session)
 }
@@ -186,24 +189,24 @@ pub(crate) fn insert_task(
     new: &NewTask<'_>,
     agent: &TaskAgent<'_>,
     session: Option<SessionRow>,
-) -> Result<Accepted, EngineError> {
+) -> Result<SubmitReceipt, EngineError> {
     let (now, command, parent) = (tx.now(), new.message.command, new.parent.as_ref());
     let TaskAgent { profile, class } = *agent;
     let session = session::open(tx, new, session, &profile.name)?;
     let mut task = task_row(tx, new, profile, session)?.insert_locked(tx)?;
     set_budget(tx, &task, command)?;
-    let placement = input::Place {
+    let assignment = input::InputAssignment {
         mode: command.queue_mode.unwrap_or_default(),
         outcome: InputOutcome::Queued,
         run: Some(new.ids.run),
     };
-    let input = input::insert(tx, &task, new.message, placement)?;
+    let input = input::insert(tx, &task, new.message, assignment)?;
     let sibling = parent.and_then(|parent| parent.sibling);
     let start = NewRun {
         id: new.ids.run,
         class,
         not_before: match sibling {
-            Some(Sibling { held: true, .. }) => DEFERRED,
+            Some(SiblingPosition { is_deferred: true, .. }) => DEFERRED,
             _ => now.after(command.delay()),
         },
         parent,
@@ -215,10 +218,10 @@ pub(crate) fn insert_task(
     };
     let run = create_run(tx, &mut task, &start, std::slice::from_ref(&input))?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
-    if sibling.is_none() && approval::asks_start(&profile.config) {
-        approval::ask_start(tx, run.id, Asking::plain(new.ids.approval))?;
+    if sibling.is_none() && approval::requires_start_approval(&profile.config) {
+        approval::request_start_approval(tx, run.id, ApprovalSettings::new(new.ids.approval))?;
     }
-    Ok(Accepted {
+    Ok(SubmitReceipt {
         task: task.id,
         run: run.id,
         input: input.id,
@@ -228,11 +231,11 @@ pub(crate) fn insert_task(
     })
 }
 
-/// The row of a new task.
+/// Returns the row of a new task.
 fn task_row(
     tx: &Tx<'_>,
     new: &NewTask<'_>,
-    profile: &AgentProfile,
+    profile: &AgentRevision,
     session: String,
 ) -> Result<TaskRow, EngineError> {
     let (now, command) = (tx.now(), new.message.command);
@@ -266,7 +269,7 @@ fn task_row(
     })
 }
 
-/// Sets how much a task may spend, if the command says so.
+/// Sets the budget of a task, if the request has one.
 pub(crate) fn set_budget(
     tx: &mut Tx<'_>,
     task: &TaskRow,
@@ -287,7 +290,7 @@ pub(crate) fn set_budget(
     Ok(())
 }
 
-/// The task with the id, locked, if it belongs to the namespace.
+/// Locks a task. Fails if it does not belong to the namespace.
 pub(crate) fn lock_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

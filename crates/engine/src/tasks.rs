@@ -1,4 +1,4 @@
-//! Tasks as people see them: one, many, put away, tried again.
+//! Commands for tasks.
 
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
@@ -12,26 +12,26 @@ use provost_store::table::work::task::TaskRow;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::input::follow_up::{self, Start};
+use crate::input::follow_up::{self, FollowUpRun};
 use crate::input::{has_begun, next_number};
-use crate::run::lifecycle::{set_task_state, word};
+use crate::run::lifecycle::{parse_column, set_task_state};
 use crate::submit::lock_task;
 
-/// Commands to tasks. See [`Engine::tasks`](crate::Engine::tasks).
+/// Commands for tasks. See [`Engine::tasks`](crate::Engine::tasks).
 #[derive(Clone, Copy)]
 pub struct Tasks<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl Tasks<'_> {
-    /// Puts a task away: it is not listed any more, and commands to its session begin a new one. Only what has ended or waits
-    /// for a person can be put away.
+    /// Archives a task: it is not listed any more, and requests to its session create a new task. Only a task that has
+    /// ended or waits for input can be archived.
     pub async fn archive(self, namespace: &Namespace, id: TaskId) -> Result<TaskRow, EngineError> {
         let namespace = namespace.clone();
         self.engine.inner.store.write(move |tx| archive(tx, &namespace, id)).await
     }
 
-    /// Tries a task again that failed or was dropped: a new run is told once more what the last one was told.
+    /// Retries a task that failed or was dropped: a new run gets the messages of the last run again.
     pub async fn retry(self, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
         let namespace = namespace.clone();
         self.engine.inner.store.write(move |tx| retry(tx, &namespace, id)).await
@@ -43,7 +43,7 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
     if task.archived.is_some() {
         return Ok(task.into_row());
     }
-    let state: TaskState = word(&task.state)?;
+    let state: TaskState = parse_column(&task.state)?;
     if !state.can_archive() {
         let from = state.as_str();
         let illegal =
@@ -59,25 +59,25 @@ fn archive(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<TaskRow
 
 fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, EngineError> {
     let mut task = lock_task(tx, namespace, id)?;
-    let next = word::<TaskState>(&task.state)?.apply(TaskTransition::Retried)?;
-    let footing = follow_up::footing(tx, &task, None)?;
+    let next = parse_column::<TaskState>(&task.state)?.apply(TaskTransition::Retried)?;
+    let follow_up_context = follow_up::follow_up_context(tx, &task, None)?;
     let last = run::last_of_task(tx, task.id)?;
-    let told = match &last {
-        Some(run) => told(tx, run)?,
+    let messages_of_run = match &last {
+        Some(run) => messages_of_run(tx, run)?,
         None => Vec::new(),
     };
-    if told.is_empty() {
-        let what = "nothing was said to it";
+    if messages_of_run.is_empty() {
+        let what = "the task has no message";
         return Err(RequestError::invalid("task", what, "send it a message").into());
     }
-    let mut inputs = Vec::with_capacity(told.len());
-    for row in told {
-        let (again, seq): (InputId, _) = (tx.id(), next_number(tx, &task)?);
+    let mut inputs = Vec::with_capacity(messages_of_run.len());
+    for row in messages_of_run {
+        let (id, seq): (InputId, _) = (tx.id(), next_number(tx, &task)?);
         let row = InputRow {
-            id: again,
+            id: id,
             run_id: None,
             seq,
-            idem_key: again.to_string(),
+            idem_key: id.to_string(),
             state: InputState::Pending.as_str().to_owned(),
             outcome: InputOutcome::Restarted.as_str().to_owned(),
             claimed_epoch: None,
@@ -92,12 +92,12 @@ fn retry(tx: &mut Tx<'_>, namespace: &Namespace, id: TaskId) -> Result<RunId, En
     task.drop_reason = None;
     set_task_state(tx, &mut task, next)?;
     let command = serde_json::from_str(&task.command)?;
-    let start = Start { id: tx.id(), not_before: tx.now(), command: &command, rank: None };
-    follow_up::start(tx, &mut task, &footing, &start, &inputs)
+    let start = FollowUpRun { id: tx.id(), not_before: tx.now(), command: &command, rank: None };
+    follow_up::start(tx, &mut task, &follow_up_context, &start, &inputs)
 }
 
-/// What was said to a run and counted: also what it would have begun with, if it never began.
-fn told(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
+/// Returns the messages that a run received or would have started with, without superseded ones.
+fn messages_of_run(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<InputRow>, EngineError> {
     let counts = |row: &InputRow| match row.state.as_str() {
         state if state == InputState::Cancelled.as_str() => !has_begun(run),
         state => state != InputState::Superseded.as_str(),

@@ -4,7 +4,7 @@ pub(crate) mod claim;
 mod claim_loop;
 mod heartbeat;
 pub(crate) mod lease;
-pub(crate) mod session_filter;
+pub(crate) mod served_sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use provost_core::{Timestamp, WorkerId};
 use provost_store::table::scheduling::process_start;
 use provost_store::table::scheduling::worker::{self, WorkerRow};
-use provost_store::{NodeLock, lock_dir};
+use provost_store::{WorkerLock, lock_dir};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
 use crate::maintenance::{self, housekeeping};
 use crate::options::EngineOptions;
-use crate::worker::claim::BUILD;
+use crate::worker::claim::JOURNAL_FORMAT_VERSION;
 
 /// A running worker. Dropping it abandons its attempts; [`stop`](Self::stop) first lets them reach a step boundary.
 pub struct Worker {
@@ -33,7 +33,7 @@ pub struct Worker {
     tasks: JoinSet<()>,
     is_guarded: bool,
     /// File lock that proves that this worker is alive. Attempts that are still unwinding hold it too.
-    _lock: Arc<NodeLock>,
+    _lock: Arc<WorkerLock>,
 }
 
 impl Engine {
@@ -41,10 +41,10 @@ impl Engine {
     pub async fn start(&self) -> Result<Worker, EngineError> {
         let shared = Arc::clone(&self.inner);
         let id: WorkerId = shared.env.id();
-        let lock = Arc::new(NodeLock::acquire(&lock_dir(shared.store.path()), id)?);
-        let guarded_until = maintenance::guard_boot(&shared).await?;
+        let lock = Arc::new(WorkerLock::acquire(&lock_dir(shared.store.path()), id)?);
+        let guarded_until = maintenance::check_crash_loop(&shared).await?;
         register(&shared, id, &lock, guarded_until).await?;
-        maintenance::take_over_the_dead(&shared).await?;
+        maintenance::reclaim_dead_workers(&shared).await?;
         // Fires due timers before the first claim, so that no run starts whose deadline has passed.
         maintenance::fire_due(&shared).await?;
         let stopping = CancellationToken::new();
@@ -52,11 +52,15 @@ impl Engine {
         let claiming = tokio::spawn(claim_loop.run(stopping.clone()));
         let mut tasks = JoinSet::new();
         tasks.spawn(crate::worker::heartbeat::renew_leases(Arc::clone(&shared), id));
-        tasks.spawn(crate::worker::heartbeat::heed_rows(Arc::clone(&shared), id));
-        if let Some(focus) = shared.options.served_sessions.clone() {
-            tasks.spawn(crate::worker::heartbeat::tell_focus(Arc::clone(&shared), id, focus));
+        tasks.spawn(crate::worker::heartbeat::poll_rows(Arc::clone(&shared), id));
+        if let Some(sessions) = shared.options.served_sessions.clone() {
+            tasks.spawn(crate::worker::heartbeat::publish_served_sessions(
+                Arc::clone(&shared),
+                id,
+                sessions,
+            ));
         }
-        tasks.spawn(crate::worker::heartbeat::heed_hints(Arc::clone(&shared), id));
+        tasks.spawn(crate::worker::heartbeat::forward_wakeups(Arc::clone(&shared), id));
         tasks.spawn(maintenance::run(Arc::clone(&shared)));
         housekeeping::start(&shared, &mut tasks);
         let is_guarded = guarded_until.is_some();
@@ -67,31 +71,33 @@ impl Engine {
 async fn register(
     shared: &EngineInner,
     id: WorkerId,
-    lock: &NodeLock,
+    lock: &WorkerLock,
     idle_until: Option<Timestamp>,
 ) -> Result<(), EngineError> {
     let lock_path = lock.path().display().to_string();
-    let EngineOptions { pool, capacity, served_sessions: focus, .. } = shared.options.clone();
-    let focus = focus.map(|focus| serde_json::to_string(&focus.sessions())).transpose()?;
+    let EngineOptions { pool, capacity, served_sessions: sessions, .. } = shared.options.clone();
+    let sessions =
+        sessions.map(|sessions| serde_json::to_string(&sessions.sessions())).transpose()?;
     let write = shared.store.write(move |tx| {
         let now = tx.now();
         let row = WorkerRow {
             id,
             host: String::new(),
             pid: u64::from(std::process::id()),
-            build: BUILD,
+            build: JOURNAL_FORMAT_VERSION,
             lock_path: lock_path.clone(),
             started: now,
-            seen: now,
+            last_heartbeat: now,
             stopped: None,
             pool: pool.clone(),
             capacity: capacity as u64,
-            focus: focus.clone(),
-            idle_until,
+            session_filter: sessions.clone(),
+            claims_paused_until: idle_until,
             draining: None,
         };
         row.insert(tx)?;
-        process_start::BootRow { id: id.to_string(), started: now, clean_stop: None }.insert(tx)?;
+        process_start::ProcessStartRow { id: id.to_string(), started: now, clean_stop: None }
+            .insert(tx)?;
         Ok::<_, EngineError>(())
     });
     write.await
@@ -108,78 +114,78 @@ impl Worker {
         self.is_guarded
     }
 
-    /// Stops the worker. It claims no more runs, waits up to `patience` for its attempts to reach a step boundary,
+    /// Stops the worker. It claims no more runs, waits up to `drain_timeout` for its attempts to reach a step boundary,
     /// and requeues the rest. Another worker can continue those at once.
-    pub async fn stop(mut self, patience: Duration) {
+    pub async fn stop(mut self, drain_timeout: Duration) {
         self.stopping.cancel();
         // The loop may have committed a claim; its attempt must be started.
         if let Err(error) = (&mut self.claiming).await {
-            tracing::warn!(%error, "claiming had ended before");
+            tracing::warn!(%error, "the claim loop had already ended");
         }
-        self.tell(AttemptSignal::Drain);
+        self.signal_all(AttemptSignal::Drain);
         // Stored concurrently with the drain, because neither depends on the other.
-        tokio::join!(self.say_draining(), async {
-            drop(tokio::time::timeout(patience, self.idle()).await);
+        tokio::join!(self.store_draining(), async {
+            drop(tokio::time::timeout(drain_timeout, self.idle()).await);
         });
-        self.tell(AttemptSignal::Abandon);
+        self.signal_all(AttemptSignal::Abandon);
         drop(tokio::time::timeout(self.shared.options.grace, self.idle()).await);
         self.tasks.shutdown().await;
         let id = self.id;
-        let gone = self.shared.store.write(move |tx| {
-            maintenance::give_back(tx, id)?;
+        let stopped = self.shared.store.write(move |tx| {
+            maintenance::requeue_all(tx, id)?;
             worker::stop(tx, id)?;
             process_start::stop(tx, &id.to_string())?;
             Ok::<_, EngineError>(())
         });
-        if let Err(error) = gone.await {
+        if let Err(error) = stopped.await {
             tracing::warn!(%error, "the end of a worker could not be stored");
         }
     }
 
     /// Waits for `shutdown`, such as a signal to the process, then [stops](Self::stop).
-    pub async fn run_until(self, shutdown: impl Future<Output = ()>, patience: Duration) {
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>, drain_timeout: Duration) {
         shutdown.await;
-        self.stop(patience).await;
+        self.stop(drain_timeout).await;
     }
 
     /// Stores that the worker is draining, so that other processes can see it.
-    async fn say_draining(&self) {
+    async fn store_draining(&self) {
         let id = self.id;
-        let said = self.shared.store.write(move |tx| {
+        let stored = self.shared.store.write(move |tx| {
             worker::drain(tx, id)?;
             Ok::<_, EngineError>(())
         });
-        if let Err(error) = said.await {
-            tracing::debug!(%error, "that a worker stops could not be stored");
+        if let Err(error) = stored.await {
+            tracing::debug!(%error, "the draining state of a worker could not be stored");
         }
     }
 
     /// Waits until all attempts of the worker have ended.
     async fn idle(&self) {
-        for live in self.lives() {
+        for live in self.attempts() {
             live.wait_until_finished().await;
         }
     }
 
-    fn tell(&self, signal: AttemptSignal) {
-        for live in self.lives() {
+    fn signal_all(&self, signal: AttemptSignal) {
+        for live in self.attempts() {
             live.signal(signal);
         }
     }
 
-    fn lives(&self) -> Vec<Arc<RunningAttempt>> {
-        lives_of(&self.shared, self.id)
+    fn attempts(&self) -> Vec<Arc<RunningAttempt>> {
+        attempts_of(&self.shared, self.id)
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.claiming.abort();
-        self.tell(AttemptSignal::Abandon);
+        self.signal_all(AttemptSignal::Abandon);
     }
 }
 
 /// Returns the attempts of one worker. A process can have several workers.
-fn lives_of(shared: &EngineInner, id: WorkerId) -> Vec<Arc<RunningAttempt>> {
+fn attempts_of(shared: &EngineInner, id: WorkerId) -> Vec<Arc<RunningAttempt>> {
     shared.attempts().values().filter(|live| live.lease.worker == id).cloned().collect()
 }

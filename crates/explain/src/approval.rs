@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::builder::{ExplanationBuilder, distance, error_detail, timestamp};
 use super::{Cause, next};
-use provost_store::query::explain_facts::{ApprovalFacts, Here};
+use provost_store::query::explain_facts::{ApprovalFacts, SystemFacts};
 
 /// The `decided_by` value of an approval that a standing approval settled.
 const GRANT_ACTOR: &str = "grant";
 
 /// Returns the cause of the state of an approval.
-pub(super) fn cause(here: &Here, facts: &ApprovalFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &ApprovalFacts) -> ExplanationBuilder {
     let approval = &facts.approval;
     let explanation = match approval.state.parse() {
-        Ok(ApprovalState::Pending) | Err(_) => open(here, approval),
+        Ok(ApprovalState::Pending) | Err(_) => open(system, approval),
         Ok(ApprovalState::Cancelled) => no_longer_needed(facts),
         Ok(ApprovalState::Expired) => expired(approval),
         Ok(state @ (ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Answered)) => {
@@ -25,7 +25,7 @@ pub(super) fn cause(here: &Here, facts: &ApprovalFacts) -> ExplanationBuilder {
     };
     explanation
         .with_evidence("kind", &approval.kind)
-        .with_evidence_opt("decided", approval.decided.map(|at| timestamp(here.now, at)))
+        .with_evidence_opt("decided", approval.decided.map(|at| timestamp(system.now, at)))
         .with_related(approval.run_id)
         .with_next_step(next::explain(approval.run_id))
 }
@@ -58,8 +58,8 @@ pub(super) fn expiry_effect(approval: &ApprovalRow) -> &'static str {
     }
 }
 
-fn open(here: &Here, approval: &ApprovalRow) -> ExplanationBuilder {
-    let (now, run, request_text) = (here.now, approval.run_id, request_text(approval));
+fn open(system: &SystemFacts, approval: &ApprovalRow) -> ExplanationBuilder {
+    let (now, run, request_text) = (system.now, approval.run_id, request_text(approval));
     if approval.expires <= now {
         let sentence = format!(
             "The request of {run} ({request_text}) expired {} without an answer; the next check by a worker settles it.",

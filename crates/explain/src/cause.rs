@@ -115,7 +115,7 @@ causes! {
     ParkedEffect = "parked_effect_unclear",
     /// A plan needs approval.
     ParkedPlan = "parked_plan_approval",
-    /// The agent asked the user a question.
+    /// The agent has a question for the user.
     ParkedQuestion = "parked_question",
     /// The budget of the run is spent.
     ParkedBudget = "parked_budget",

@@ -5,14 +5,14 @@ use provost_store::table::outbound::delivery::DeliveryRow;
 
 use super::builder::{ExplanationBuilder, count, distance, error_detail, timestamp};
 use super::{Cause, next};
-use provost_store::query::explain_facts::{DeliveryFacts, Here};
+use provost_store::query::explain_facts::{DeliveryFacts, SystemFacts};
 
 /// Returns the cause of the state of a delivery.
-pub(super) fn cause(here: &Here, facts: &DeliveryFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &DeliveryFacts) -> ExplanationBuilder {
     let row = &facts.delivery;
     let explanation = match row.state.parse() {
-        Ok(DeliveryState::Sending) => sending(here, row),
-        Ok(DeliveryState::Pending) | Err(_) => pending(here, row),
+        Ok(DeliveryState::Sending) => sending(system, row),
+        Ok(DeliveryState::Pending) | Err(_) => pending(system, row),
         Ok(state) => settled(row, state),
     };
     explanation
@@ -27,8 +27,8 @@ pub(super) fn cause(here: &Here, facts: &DeliveryFacts) -> ExplanationBuilder {
 }
 
 /// Explains a delivery that is not being sent.
-fn pending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
-    let (now, id, channel) = (here.now, row.id, &row.channel);
+fn pending(system: &SystemFacts, row: &DeliveryRow) -> ExplanationBuilder {
+    let (now, id, channel) = (system.now, row.id, &row.channel);
     let explanation = if row.give_up_at <= now {
         let sentence = format!(
             "{id} reached its retry deadline {} and is given up at the next check by a worker: {}.",
@@ -37,11 +37,11 @@ fn pending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
         );
         return ExplanationBuilder::new(Cause::DeliveryOverdue, sentence)
             .with_next_step(next::serve());
-    } else if here.alive().is_empty() {
+    } else if system.live_workers().is_empty() {
         let sentence = format!("{id} waits to be sent over `{channel}`, but no worker is alive.");
         ExplanationBuilder::new(Cause::DeliveryNoWorker, sentence).with_next_step(next::serve())
-    } else if !here.channels.contains(channel) {
-        let known = match here.channels.as_slice() {
+    } else if !system.channels.contains(channel) {
+        let known = match system.channels.as_slice() {
             [] => "it has none".to_owned(),
             channels => format!("it has {}", channels.join(", ")),
         };
@@ -67,8 +67,8 @@ fn pending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
 }
 
 /// Explains a delivery that is or was being sent.
-fn sending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
-    let (now, id, channel) = (here.now, row.id, &row.channel);
+fn sending(system: &SystemFacts, row: &DeliveryRow) -> ExplanationBuilder {
+    let (now, id, channel) = (system.now, row.id, &row.channel);
     if let Some(until) = row.claimed_until.filter(|until| *until > now) {
         let sentence = format!(
             "{id} is being sent over `{channel}` (try {}), since {}.",
@@ -84,7 +84,11 @@ fn sending(here: &Here, row: &DeliveryRow) -> ExplanationBuilder {
         distance(now, row.next_at.max(now)),
     );
     let explanation = ExplanationBuilder::new(Cause::DeliverySenderLost, sentence);
-    if here.alive().is_empty() { explanation.with_next_step(next::serve()) } else { explanation }
+    if system.live_workers().is_empty() {
+        explanation.with_next_step(next::serve())
+    } else {
+        explanation
+    }
 }
 
 fn settled(row: &DeliveryRow, state: DeliveryState) -> ExplanationBuilder {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::builder::{ExplanationBuilder, count, error_detail, money, timestamp};
 use super::{Cause, next};
-use provost_store::query::explain_facts::{Here, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
 /// Prefixes of the engine's detail for a call whose outcome is not known after a crash.
 const UNCLEAR_OUTCOME_PREFIXES: [&str; 2] =
@@ -19,13 +19,16 @@ const UNCLEAR_OUTCOME_PREFIXES: [&str; 2] =
 const INVALID_OUTPUT_PREFIX: &str = "the answer is not the wanted type";
 /// Prefix of the engine's detail for a reached limit.
 const LIMIT_PREFIX: &str = "the limit of ";
-/// The engine's detail for a run whose message was withdrawn before it started.
-const WITHDRAWN_DETAIL: &str = "its message was taken back";
-/// The engine's detail for a run whose message was replaced before it started.
-const REPLACED_DETAIL: &str = "its message gave way to a newer one";
+/// The engine's details for a run whose message was withdrawn before it started. The second one is the text of earlier
+/// versions.
+const WITHDRAWN_DETAILS: [&str; 2] = ["its message was withdrawn", "its message was taken back"];
+/// The engine's details for a run whose message was replaced before it started. The second one is the text of earlier
+/// versions.
+const REPLACED_DETAILS: [&str; 2] =
+    ["a newer message superseded its message", "its message gave way to a newer one"];
 
 /// Returns the cause of the end of a run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let code = run.outcome_code.as_deref().and_then(|code| code.parse::<OutcomeCode>().ok());
     let explanation = match (run.status.parse(), code) {
@@ -36,7 +39,7 @@ pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let explanation = explanation
         .with_evidence_opt("code", run.outcome_code.as_deref())
         .with_evidence_opt("detail", run.detail.as_deref().map(|detail| error_detail(Some(detail))))
-        .with_evidence_opt("ended", run.ended.map(|at| timestamp(here.now, at)))
+        .with_evidence_opt("ended", run.ended.map(|at| timestamp(system.now, at)))
         .with_evidence("attempts", run.attempt_no)
         .with_next_step(next::steps(run.id));
     // Only the last run of a task can be continued: a retry after a failure, a new message after a cancellation.
@@ -217,7 +220,7 @@ fn cancelled(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
                 None => explanation,
             }
         }
-        OutcomeCode::CancelledByInterrupt if run_detail == REPLACED_DETAIL => {
+        OutcomeCode::CancelledByInterrupt if REPLACED_DETAILS.contains(&run_detail) => {
             let sentence = format!(
                 "{id} was cancelled before it started: a newer message replaced its message."
             );
@@ -232,7 +235,7 @@ fn cancelled(facts: &RunFacts, code: OutcomeCode) -> ExplanationBuilder {
                 None => explanation,
             }
         }
-        _ if run_detail == WITHDRAWN_DETAIL => {
+        _ if WITHDRAWN_DETAILS.contains(&run_detail) => {
             let sentence =
                 format!("{id} was cancelled before it started: its message was withdrawn.");
             ExplanationBuilder::new(Cause::EndedMessageWithdrawn, sentence)

@@ -7,41 +7,45 @@ use provost_store::table::work::run_step::RunStepRow;
 
 use super::builder::{ExplanationBuilder, count, distance, span, timestamp};
 use super::{Cause, next};
-use provost_store::query::explain_facts::{Here, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
 /// Returns the cause of a leased run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
-    let explanation = lost(here, facts)
-        .or_else(|| stopping(here, facts))
-        .or_else(|| step_in_flight(here, facts))
-        .unwrap_or_else(|| between_steps(here, facts));
-    let seen = facts.owner.as_ref().map(|owner| timestamp(here.now, owner.row.seen));
+    let explanation = lost(system, facts)
+        .or_else(|| stopping(system, facts))
+        .or_else(|| step_in_flight(system, facts))
+        .unwrap_or_else(|| between_steps(system, facts));
+    let seen = facts.owner.as_ref().map(|owner| timestamp(system.now, owner.row.last_heartbeat));
     explanation
         .with_evidence_opt("worker", run.lease_owner)
         .with_evidence_opt("worker last seen", seen)
-        .with_evidence_opt("lease until", run.lease_until.map(|until| timestamp(here.now, until)))
+        .with_evidence_opt("lease until", run.lease_until.map(|until| timestamp(system.now, until)))
         .with_evidence("attempt", run.attempt_no)
         .with_evidence("cancelled", run.cancel_requested.is_some())
-        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(here.now, at)))
+        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(system.now, at)))
 }
 
 /// Explains a run whose worker is dead or lost its lease.
-fn lost(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, now) = (&facts.run, here.now);
+fn lost(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, now) = (&facts.run, system.now);
     let owner = run.lease_owner.map_or_else(|| "none".to_owned(), |id: WorkerId| id.to_string());
-    let others = here.alive().iter().filter(|node| Some(node.row.id) != run.lease_owner).count();
+    let others = system
+        .live_workers()
+        .iter()
+        .filter(|worker| Some(worker.row.id) != run.lease_owner)
+        .count();
     let then = match others {
         0 => "no other worker is alive to take it over",
         _ => "another worker takes it over at its next check",
     };
-    let explanation = if facts.owner.as_ref().is_none_or(|owner| !owner.alive) {
+    let explanation = if facts.owner.as_ref().is_none_or(|owner| !owner.is_alive) {
         let sentence =
             format!("The worker of {}, {owner}, has died or was killed; {then}.", run.id);
         ExplanationBuilder::new(Cause::WorkerGone, sentence)
     } else {
         let until = run.lease_until.filter(|until| *until <= now)?;
-        let silent = facts.owner.as_ref().map(|owner| now.since(owner.row.seen));
+        let silent = facts.owner.as_ref().map(|owner| now.since(owner.row.last_heartbeat));
         let sentence = format!(
             "The worker of {}, {owner}, has sent no heartbeat for {} and its lease expired {}; {then}.",
             run.id,
@@ -56,8 +60,8 @@ fn lost(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains a run that is cancelled or interrupted, or whose worker is draining.
-fn stopping(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, now) = (&facts.run, here.now);
+fn stopping(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, now) = (&facts.run, system.now);
     if let Some(requested) = run.cancel_requested {
         let code = run.cancel_code.as_deref().and_then(|code| code.parse().ok());
         let who = match code {
@@ -66,7 +70,7 @@ fn stopping(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
             Some(OutcomeCode::CancelledByInterrupt) => "a newer message replaces it",
             _ => "a user cancelled it",
         };
-        let by = requested.after(here.grace);
+        let by = requested.after(system.grace);
         let when = match by > now {
             true => format!("it must end {}", distance(now, by)),
             false => format!("it had to end {} and is aborted", distance(now, by)),
@@ -96,7 +100,7 @@ fn stopping(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
     }
     let since = facts.owner.as_ref()?.row.draining?;
     let owner = run.lease_owner.map(|id| id.to_string()).unwrap_or_default();
-    let doing = step_in_flight(here, facts).map(|explanation| explanation.sentence);
+    let doing = step_in_flight(system, facts).map(|explanation| explanation.sentence);
     let sentence = format!(
         "The worker of {}, {owner}, is draining: the run stops at its next boundary and continues on another worker.",
         run.id
@@ -111,31 +115,39 @@ fn stopping(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains the step in flight.
-fn step_in_flight(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
+fn step_in_flight(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let started: Vec<&RunStepRow> =
         facts.open.iter().filter(|step| step.epoch == facts.run.epoch).collect();
     let of = |kind: StepKind| started.iter().filter(move |step| step.kind == kind.as_str());
     let tools = of(StepKind::ToolCall).count() as u64;
     if let Some(step) = of(StepKind::ToolCall).find(|step| step.state == "started") {
-        return Some(tool(here, facts, step, tools));
+        return Some(tool(system, facts, step, tools));
     }
     let run = &facts.run;
     if let Some(step) = of(StepKind::Compact).next() {
         let sentence = format!(
             "{} has been compacting its context for {} so that it fits the model.",
             run.id,
-            since(here, step.started),
+            since(system, step.started),
         );
-        return Some(in_flight(Cause::Compacting, sentence, here, run.id, step));
+        return Some(in_flight(Cause::Compacting, sentence, system, run.id, step));
     }
     let step = of(StepKind::ModelCall).next()?;
     let model = step.name.as_deref().unwrap_or("a model");
-    let sentence =
-        format!("{} waits for {model}, which it called {} ago.", run.id, since(here, step.started));
-    Some(in_flight(Cause::ModelRunning, sentence, here, run.id, step))
+    let sentence = format!(
+        "{} waits for {model}, which it called {} ago.",
+        run.id,
+        since(system, step.started)
+    );
+    Some(in_flight(Cause::ModelRunning, sentence, system, run.id, step))
 }
 
-fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> ExplanationBuilder {
+fn tool(
+    system: &SystemFacts,
+    facts: &RunFacts,
+    step: &RunStepRow,
+    tools: u64,
+) -> ExplanationBuilder {
     let name = step.name.as_deref().unwrap_or("a tool");
     let others = match tools {
         0 | 1 => String::new(),
@@ -144,10 +156,10 @@ fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Explana
     let sentence = format!(
         "The tool `{name}` of {} has been running for {} (try {}){others}.",
         facts.run.id,
-        since(here, step.started),
+        since(system, step.started),
         step.tries,
     );
-    in_flight(Cause::ToolRunning, sentence, here, facts.run.id, step)
+    in_flight(Cause::ToolRunning, sentence, system, facts.run.id, step)
         .with_evidence_opt("effect class", step.effect_class.as_deref())
         .with_next_step(next::cancel(facts.run.id))
 }
@@ -155,42 +167,42 @@ fn tool(here: &Here, facts: &RunFacts, step: &RunStepRow, tools: u64) -> Explana
 fn in_flight(
     cause: Cause,
     sentence: String,
-    here: &Here,
+    system: &SystemFacts,
     run: RunId,
     step: &RunStepRow,
 ) -> ExplanationBuilder {
     ExplanationBuilder::new(cause, sentence)
         .with_evidence("step", step.step)
-        .with_evidence("started", timestamp(here.now, step.started))
+        .with_evidence("started", timestamp(system.now, step.started))
         .with_evidence("tries", step.tries)
         .with_next_step(next::steps(run))
 }
 
 /// Explains a run without a step in flight.
-fn between_steps(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+fn between_steps(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let began = facts.attempt.as_ref().map_or(run.created, |attempt| attempt.started);
     let explanation = if facts.open.is_empty() && run.next_step == 1 {
         let sentence = format!(
             "{} was claimed {} ago and is starting: its agent is being built.",
             run.id,
-            since(here, began)
+            since(system, began)
         );
         ExplanationBuilder::new(Cause::Starting, sentence)
     } else {
         let sentence = format!(
             "{} is between two steps, in an attempt that started {} ago.",
             run.id,
-            since(here, began)
+            since(system, began)
         );
         ExplanationBuilder::new(Cause::BetweenSteps, sentence)
     };
     explanation
-        .with_evidence("claimed", timestamp(here.now, began))
+        .with_evidence("claimed", timestamp(system.now, began))
         .with_evidence("next step", run.next_step)
         .with_next_step(next::steps(run.id))
 }
 
-fn since(here: &Here, at: Timestamp) -> String {
-    span(here.now.since(at))
+fn since(system: &SystemFacts, at: Timestamp) -> String {
+    span(system.now.since(at))
 }

@@ -17,7 +17,7 @@ mod session;
 mod task;
 
 pub use provost_api::{Evidence, Explanation, NextStep};
-use provost_store::query::explain_facts::{About, Facts};
+use provost_store::query::explain_facts::{Facts, SubjectFacts};
 
 use self::builder::ExplanationBuilder;
 pub use self::cause::Cause;
@@ -38,13 +38,13 @@ pub fn explain(facts: &Facts) -> Explanation {
 
 /// Maps the facts of the subject to its cause.
 fn cause(facts: &Facts) -> ExplanationBuilder {
-    let here = &facts.here;
-    match &facts.about {
-        About::Run(run) => run::cause(here, run),
-        About::Task(task) => task::cause(here, task),
-        About::Approval(asked) => approval::cause(here, asked),
-        About::Session(session) => session::cause(here, session),
-        About::Delivery(delivery) => delivery::cause(here, delivery),
+    let system = &facts.system;
+    match &facts.rows {
+        SubjectFacts::Run(run) => run::cause(system, run),
+        SubjectFacts::Task(task) => task::cause(system, task),
+        SubjectFacts::Approval(asked) => approval::cause(system, asked),
+        SubjectFacts::Session(session) => session::cause(system, session),
+        SubjectFacts::Delivery(delivery) => delivery::cause(system, delivery),
     }
 }
 

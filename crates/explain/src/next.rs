@@ -17,35 +17,35 @@ pub(super) fn serve() -> NextStep {
 }
 
 pub(super) fn approve(id: impl Display) -> NextStep {
-    step(format!("provost approve {id}"), "approves it")
+    step(format!("provost approval approve {id}"), "approves it")
 }
 
 pub(super) fn deny(id: impl Display) -> NextStep {
-    step(format!("provost deny {id}"), "denies it")
+    step(format!("provost approval deny {id}"), "denies it")
 }
 
 pub(super) fn cancel(run: impl Display) -> NextStep {
-    step(format!("provost runs cancel {run}"), "cancels the run")
+    step(format!("provost run cancel {run}"), "cancels the run")
 }
 
 pub(super) fn answer_text(run: impl Display) -> NextStep {
-    step(format!("provost runs input {run} \"…\""), "answers with a text")
+    step(format!("provost run send {run} \"…\""), "answers with a text")
 }
 
 pub(super) fn reopen(run: impl Display) -> NextStep {
-    step(format!("provost runs input {run} \"…\""), "continues its task with a new message")
+    step(format!("provost run send {run} \"…\""), "continues its task with a new message")
 }
 
 pub(super) fn resume(run: impl Display) -> NextStep {
-    step(format!("provost runs resume {run}"), "continues it at its first unfinished step")
+    step(format!("provost run resume {run}"), "continues it at its first unfinished step")
 }
 
 pub(super) fn steps(run: impl Display) -> NextStep {
-    step(format!("provost runs steps {run}"), "lists its steps")
+    step(format!("provost run steps {run}"), "lists its steps")
 }
 
 pub(super) fn runs() -> NextStep {
-    step("provost runs list --status running".to_owned(), "lists the running runs")
+    step("provost run list --status running".to_owned(), "lists the running runs")
 }
 
 pub(super) fn retry(task: impl Display) -> NextStep {
@@ -57,7 +57,7 @@ pub(super) fn class(key: &str, target: u64) -> NextStep {
 }
 
 pub(super) fn session(id: &str) -> NextStep {
-    step(format!("provost session show {id}"), "shows the conversation")
+    step(format!("provost session messages {id}"), "shows the conversation")
 }
 
 pub(super) fn retry_delivery(delivery: impl Display) -> NextStep {

@@ -7,24 +7,24 @@ use provost_store::table::governance::approval::ApprovalRow;
 
 use super::builder::{ExplanationBuilder, count, distance, error_detail, money, timestamp};
 use super::{Cause, next};
-use provost_store::query::explain_facts::{Here, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
 /// Children that the sentence lists one by one.
 const CHILDREN_LISTED: usize = 10;
 
 /// Returns the cause of a parked run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
-    let (run, now) = (&facts.run, here.now);
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+    let (run, now) = (&facts.run, system.now);
     if let Some(at) = run.deadline.filter(|at| *at <= now) {
         let sentence = format!(
             "The deadline of {} passed {}; the next check by a worker ends it (live workers: {}).",
             run.id,
             distance(now, at),
-            here.alive().len(),
+            system.live_workers().len(),
         );
         let explanation = ExplanationBuilder::new(Cause::DeadlinePassed, sentence)
             .with_evidence("deadline", timestamp(now, at));
-        return if here.alive().is_empty() {
+        return if system.live_workers().is_empty() {
             explanation.with_next_step(next::serve())
         } else {
             explanation
@@ -33,7 +33,7 @@ pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     let why = run.parked_for.as_deref().and_then(|why| why.parse().ok());
     let explanation = match why {
         Some(WaitReason::Operator) => operator(facts),
-        _ => waits(here, facts),
+        _ => waits(system, facts),
     };
     explanation
         .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(now, at)))
@@ -42,9 +42,9 @@ pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
 }
 
 /// Explains a run that waits for approvals, for its children, or for both.
-fn waits(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+fn waits(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     if let Some(approval) = facts.questions.first() {
-        let explanation = open_approval(here, facts, approval);
+        let explanation = open_approval(system, facts, approval);
         let others = facts.questions.len() - 1;
         let explanation =
             explanation.with_evidence_opt("other open approvals", (others > 0).then_some(others));
@@ -78,7 +78,7 @@ fn waits(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
         count(number as u64, "run", "runs"),
         states.join(", "),
     );
-    let wait_end = facts.wait_over.map(|at| timestamp(here.now, at));
+    let wait_end = facts.wait_over.map(|at| timestamp(system.now, at));
     let explanation = ExplanationBuilder::new(Cause::ParkedChildren, sentence)
         .with_evidence("finished runs", ended)
         .with_evidence_opt("wait ends", wait_end);
@@ -87,8 +87,12 @@ fn waits(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
     })
 }
 
-fn open_approval(here: &Here, facts: &RunFacts, approval: &ApprovalRow) -> ExplanationBuilder {
-    let (run, now) = (&facts.run, here.now);
+fn open_approval(
+    system: &SystemFacts,
+    facts: &RunFacts,
+    approval: &ApprovalRow,
+) -> ExplanationBuilder {
+    let (run, now) = (&facts.run, system.now);
     let (id, kind) = (approval.id, approval.kind.parse().ok());
     let request = serde_json::from_str::<ApprovalRequest>(&approval.request).ok();
     let tool = request.as_ref().map_or("a tool", |request| request.call.name.as_str());

@@ -10,7 +10,7 @@ use provost_core::recovery::OutcomeCode;
 
 use super::builder::{ExplanationBuilder, count, distance, error_detail, span, timestamp};
 use super::{Cause, next, run};
-use provost_store::query::explain_facts::{Here, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
 /// Remaining time before the queue deadline below which the cause is `queue_deadline_near`.
 const QUEUE_DEADLINE_WARNING: Duration = Duration::from_secs(60);
@@ -18,25 +18,25 @@ const QUEUE_DEADLINE_WARNING: Duration = Duration::from_secs(60);
 const READY_TOO_LONG: Duration = Duration::from_secs(10);
 
 /// Returns the cause of a queued run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
-    let explanation = overdue(here, facts)
-        .or_else(|| before_start_time(here, facts))
-        .or_else(|| session_unavailable(here, facts))
-        .or_else(|| admission::cause(here, facts))
-        .unwrap_or_else(|| ready(here, facts));
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+    let explanation = overdue(system, facts)
+        .or_else(|| before_start_time(system, facts))
+        .or_else(|| session_unavailable(system, facts))
+        .or_else(|| admission::cause(system, facts))
+        .unwrap_or_else(|| ready(system, facts));
     let run = &facts.run;
-    let near = run.queue_deadline.filter(|at| *at > here.now && run.started.is_none());
+    let near = run.queue_deadline.filter(|at| *at > system.now && run.started.is_none());
     let explanation = explanation
-        .with_evidence_opt("must start by", near.map(|at| timestamp(here.now, at)))
-        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(here.now, at)))
-        .with_evidence("workers alive", here.alive().len());
+        .with_evidence_opt("must start by", near.map(|at| timestamp(system.now, at)))
+        .with_evidence_opt("must end by", run.deadline.map(|at| timestamp(system.now, at)))
+        .with_evidence("workers alive", system.live_workers().len());
     explanation.with_next_step(next::cancel(run.id))
 }
 
 /// Explains a run whose deadline or queue deadline has passed.
-fn overdue(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, now) = (&facts.run, here.now);
-    let ender = match here.alive().len() {
+fn overdue(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, now) = (&facts.run, system.now);
+    let ender = match system.live_workers().len() {
         0 => "no worker is alive to end it",
         _ => "the next check by a worker ends it",
     };
@@ -51,7 +51,7 @@ fn overdue(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
         ExplanationBuilder::new(Cause::QueueDeadlinePassed, sentence)
             .with_evidence("queue deadline", at.to_rfc3339())
     };
-    Some(if here.alive().is_empty() {
+    Some(if system.live_workers().is_empty() {
         explanation.with_next_step(next::serve())
     } else {
         explanation
@@ -59,8 +59,8 @@ fn overdue(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains a run whose start time is in the future.
-fn before_start_time(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, now) = (&facts.run, here.now);
+fn before_start_time(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, now) = (&facts.run, system.now);
     let at = run.not_before;
     if at <= now {
         return None;
@@ -158,7 +158,7 @@ fn after_failed_attempt(facts: &RunFacts, code: OutcomeCode, now: Timestamp) -> 
 }
 
 /// Explains a run that waits for other runs of its session.
-fn session_unavailable(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
+fn session_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
     let session = &run.session_id;
     if let Some(holder) = &facts.holder {
@@ -183,7 +183,7 @@ fn session_unavailable(here: &Here, facts: &RunFacts) -> Option<ExplanationBuild
             .with_evidence("ahead in the session", facts.ahead_in_session)
             .with_related(other)
             .with_next_step(next::explain(other));
-        return Some(explanation.caused_by("the other run", run::cause(here, holder)));
+        return Some(explanation.caused_by("the other run", run::cause(system, holder)));
     }
     if let Some(first) = facts.first {
         let ahead = count(facts.ahead_in_session, "run", "runs");
@@ -202,10 +202,10 @@ fn session_unavailable(here: &Here, facts: &RunFacts) -> Option<ExplanationBuild
 }
 
 /// Explains a run that is ready to start.
-fn ready(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
-    let (run, now) = (&facts.run, here.now);
-    let takers = here.takers(run);
-    let workers = count(takers.len() as u64, "worker is", "workers are");
+fn ready(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
+    let (run, now) = (&facts.run, system.now);
+    let eligible = system.eligible_workers(run);
+    let workers = count(eligible.len() as u64, "worker is", "workers are");
     let since = facts.last_event.as_ref().map_or(run.created, |(_, at)| *at).max(run.not_before);
     let waited = now.since(since);
     let near = run.queue_deadline.filter(|_| run.started.is_none());
@@ -223,7 +223,7 @@ fn ready(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
             span(waited),
             run.pool,
         );
-        let seen = takers.iter().map(|node| node.row.seen).max();
+        let seen = eligible.iter().map(|worker| worker.row.last_heartbeat).max();
         ExplanationBuilder::new(Cause::ReadyNotClaimed, sentence)
             .with_evidence("pool", &run.pool)
             .with_evidence_opt("a worker was last seen", seen.map(|at| timestamp(now, at)))

@@ -4,17 +4,17 @@ use provost_core::lifecycle::RunPhase;
 
 use super::builder::ExplanationBuilder;
 use super::{Cause, ended, leased, next, parked, queued};
-use provost_store::query::explain_facts::{Here, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts};
 
 /// Returns the cause of the state of a run.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> ExplanationBuilder {
     let run = &facts.run;
     let explanation = match run.state().map(|state| state.phase()) {
         Err(_) => no_state(facts),
-        Ok(RunPhase::Queued) => queued::cause(here, facts),
-        Ok(RunPhase::Leased) => leased::cause(here, facts),
-        Ok(RunPhase::Parked) => parked::cause(here, facts),
-        Ok(RunPhase::Done) => ended::cause(here, facts),
+        Ok(RunPhase::Queued) => queued::cause(system, facts),
+        Ok(RunPhase::Leased) => leased::cause(system, facts),
+        Ok(RunPhase::Parked) => parked::cause(system, facts),
+        Ok(RunPhase::Done) => ended::cause(system, facts),
     };
     let explanation = explanation.with_evidence_opt(
         "last event",

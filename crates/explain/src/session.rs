@@ -2,14 +2,14 @@
 
 use super::builder::{ExplanationBuilder, count, timestamp};
 use super::{Cause, next, run};
-use provost_store::query::explain_facts::{Here, SessionFacts};
+use provost_store::query::explain_facts::{SessionFacts, SystemFacts};
 
 /// Returns the cause of the state of a session.
-pub(super) fn cause(here: &Here, facts: &SessionFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &SessionFacts) -> ExplanationBuilder {
     let id = &facts.session.id;
-    let explanation = held(here, facts)
-        .or_else(|| queued(here, facts))
-        .or_else(|| aside(here, facts))
+    let explanation = held(system, facts)
+        .or_else(|| queued(system, facts))
+        .or_else(|| aside(system, facts))
         .unwrap_or_else(|| {
             let sentence =
                 format!("The session `{id}` is idle: no run of it is active or waiting.");
@@ -17,13 +17,13 @@ pub(super) fn cause(here: &Here, facts: &SessionFacts) -> ExplanationBuilder {
         });
     explanation
         .with_evidence("waiting runs", facts.queued)
-        .with_evidence("last change", timestamp(here.now, facts.session.updated))
+        .with_evidence("last change", timestamp(system.now, facts.session.updated))
         .with_evidence_opt("agent", facts.session.agent.as_deref())
         .with_next_step(next::session(id))
 }
 
 /// Explains a session that a run holds.
-fn held(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
+fn held(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let holder = facts.holder.as_ref()?;
     let (id, other, unread) = (&facts.session.id, holder.run.id, holder.unread.len() as u64);
     let waiting = match facts.queued {
@@ -51,15 +51,15 @@ fn held(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
         .with_related(other);
     Some(
         explanation
-            .caused_by("the run", run::cause(here, holder))
+            .caused_by("the run", run::cause(system, holder))
             .with_next_step(next::explain(other)),
     )
 }
 
 /// Explains a session that no run holds and that has waiting runs.
-fn queued(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
+fn queued(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let first = facts.next.as_ref()?;
-    let why = run::cause(here, first);
+    let why = run::cause(system, first);
     let sentence = format!(
         "{} in the session `{}`, which no run holds; the next one is {}: {}",
         count(facts.queued, "run waits", "runs wait"),
@@ -73,7 +73,7 @@ fn queued(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains a free session with a parked run that does not hold it.
-fn aside(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
+fn aside(system: &SystemFacts, facts: &SessionFacts) -> Option<ExplanationBuilder> {
     let parked = facts.aside.as_ref()?;
     let sentence = format!(
         "The session `{}` is free; its run {} is {} and does not hold it.",
@@ -85,7 +85,7 @@ fn aside(here: &Here, facts: &SessionFacts) -> Option<ExplanationBuilder> {
         ExplanationBuilder::new(Cause::SessionParkedAside, sentence).with_related(parked.run.id);
     Some(
         explanation
-            .caused_by("the run", run::cause(here, parked))
+            .caused_by("the run", run::cause(system, parked))
             .with_next_step(next::explain(parked.run.id)),
     )
 }

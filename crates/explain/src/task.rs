@@ -4,17 +4,21 @@ use provost_core::lifecycle::TaskState;
 
 use super::builder::{ExplanationBuilder, distance, timestamp};
 use super::{Cause, next, run};
-use provost_store::query::explain_facts::{Here, RunFacts, TaskFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts, TaskFacts};
 
 /// Returns the cause of the state of a task.
-pub(super) fn cause(here: &Here, facts: &TaskFacts) -> ExplanationBuilder {
+pub(super) fn cause(system: &SystemFacts, facts: &TaskFacts) -> ExplanationBuilder {
     let task = &facts.task;
     if let Some(at) = task.archived {
-        let sentence =
-            format!("{} was archived {}; it was {}.", task.id, distance(here.now, at), task.state);
+        let sentence = format!(
+            "{} was archived {}; it was {}.",
+            task.id,
+            distance(system.now, at),
+            task.state
+        );
         let explanation = ExplanationBuilder::new(Cause::TaskArchived, sentence)
-            .with_evidence("archived", timestamp(here.now, at));
-        return with_run(here, explanation, facts.run.as_ref());
+            .with_evidence("archived", timestamp(system.now, at));
+        return with_run(system, explanation, facts.run.as_ref());
     }
     let state = task.state.parse();
     if state == Ok(TaskState::Dropped) {
@@ -22,7 +26,7 @@ pub(super) fn cause(here: &Here, facts: &TaskFacts) -> ExplanationBuilder {
         let sentence = format!("{} was dropped before it finished: {why}.", task.id);
         let explanation =
             ExplanationBuilder::new(Cause::TaskDropped, sentence).with_evidence("reason", why);
-        return with_run(here, explanation, facts.run.as_ref())
+        return with_run(system, explanation, facts.run.as_ref())
             .with_next_step(next::retry(task.id));
     }
     let Some(current) = &facts.run else {
@@ -39,21 +43,21 @@ pub(super) fn cause(here: &Here, facts: &TaskFacts) -> ExplanationBuilder {
             "{} is done: {} finished {}.",
             task.id,
             current.run.id,
-            distance(here.now, task.ended.unwrap_or(task.updated)),
+            distance(system.now, task.ended.unwrap_or(task.updated)),
         );
-        return with_run(here, ExplanationBuilder::new(Cause::TaskDone, sentence), Some(current));
+        return with_run(system, ExplanationBuilder::new(Cause::TaskDone, sentence), Some(current));
     }
     let at = current.run.not_before;
-    if state == Ok(TaskState::Sleeping) && at > here.now {
-        let sentence = format!("{} is scheduled to start {}.", task.id, distance(here.now, at));
+    if state == Ok(TaskState::Sleeping) && at > system.now {
+        let sentence = format!("{} is scheduled to start {}.", task.id, distance(system.now, at));
         let explanation = ExplanationBuilder::new(Cause::TaskSleeping, sentence)
-            .with_evidence("start time", timestamp(here.now, at));
+            .with_evidence("start time", timestamp(system.now, at));
         return explanation
             .with_related(current.run.id)
             .with_next_step(next::cancel(current.run.id));
     }
     // The state of the task is the state of its run.
-    let explanation = run::cause(here, current);
+    let explanation = run::cause(system, current);
     let mut related = vec![current.run.id.to_string()];
     related.extend(
         explanation.related.iter().filter(|id| **id != related[0]).cloned().collect::<Vec<_>>(),
@@ -62,14 +66,14 @@ pub(super) fn cause(here: &Here, facts: &TaskFacts) -> ExplanationBuilder {
 }
 
 fn with_run(
-    here: &Here,
+    system: &SystemFacts,
     explanation: ExplanationBuilder,
     current: Option<&RunFacts>,
 ) -> ExplanationBuilder {
     match current {
         Some(current) => {
             let explanation = explanation.with_related(current.run.id);
-            explanation.caused_by("its run", run::cause(here, current))
+            explanation.caused_by("its run", run::cause(system, current))
         }
         None => explanation,
     }

@@ -1,25 +1,25 @@
-//! Places where a test can stop the process.
+//! Failpoints: named places in the code where a test can stop the process.
 //!
-//! A place is one line: `failpoint!("accept.committed")`. Without the feature `enabled` it is an empty constant
-//! function, so a release binary contains nothing of it. With the feature, which only tests turn on, two environment
-//! variables decide; both are read once, at the first place that is reached:
+//! A failpoint is one line: `failpoint!("accept.committed")`. Without the feature `enabled` it is an empty constant
+//! function, so a release binary contains nothing of it. With the feature, which only tests enable, two environment
+//! variables control it. Both are read once, when the first failpoint is reached:
 //!
-//! - `PROVOST_FAILPOINTS` holds rules, `name=action[@n];name=action[@n];…`:
+//! - `PROVOST_FAILPOINTS` contains rules, `name=action[@n];name=action[@n];…`:
 //!
 //!   | action | effect |
 //!   | --- | --- |
-//!   | `kill` | SIGKILL to itself |
-//!   | `freeze` | SIGSTOP to itself; SIGCONT goes on from here |
+//!   | `kill` | SIGKILL to the own process |
+//!   | `freeze` | SIGSTOP to the own process; SIGCONT continues at the failpoint |
 //!   | `exit` | ends with exit code 86 (`EXIT_CODE`) |
 //!   | `pause:<path>` | blocks the thread until the file exists |
 //!   | `panic` | panics |
 //!   | `error` | leaves the function with the value given to `failpoint!("name", value)` |
 //!
-//!   `@n` names the hit at which it happens (`@1`, the first, is the default), `@n+` that hit and all later ones.
-//!   Rules that cannot be read end the process with exit code 87 (`MISUSE_CODE`) and a message.
-//! - `PROVOST_FAILPOINTS_TRACE` is a file to which each name is appended once, before anything happens there.
+//!   `@n` selects the hit of the failpoint (`@1`, the first hit, is the default), `@n+` that hit and all later ones.
+//!   Invalid rules end the process with exit code 87 (`MISUSE_CODE`) and a message.
+//! - `PROVOST_FAILPOINTS_TRACE` names a file. Each failpoint appends its name once, before its action.
 //!
-//! Tests inside one process use a `Scenario` instead, which holds for the threads that entered it and for no others.
+//! Tests inside one process use a `Scenario` instead, which applies only to the threads that entered it.
 //!
 //! ```
 //! use provost_failpoint::{Action, Scenario, failpoint};
@@ -49,12 +49,12 @@ mod scenario;
 #[cfg(feature = "enabled")]
 pub use live::{EXIT_CODE, MISUSE_CODE, reached};
 #[cfg(feature = "enabled")]
-pub use plan::{Action, When};
+pub use plan::{Action, HitCondition};
 #[cfg(feature = "enabled")]
-pub use scenario::{Current, Entered, Scenario, current};
+pub use scenario::{Scenario, ScenarioGuard, ScenarioHandle, current};
 
 #[cfg(not(feature = "enabled"))]
-pub use off::{Current, Entered, current};
+pub use off::{ScenarioGuard, ScenarioHandle, current};
 
 #[cfg(feature = "enabled")]
 #[doc(hidden)]
@@ -63,10 +63,10 @@ pub use live::{fails, reach};
 #[doc(hidden)]
 pub use off::{fails, reach};
 
-/// Marks a place where a test can stop the process.
+/// Marks a failpoint.
 ///
-/// `failpoint!("name")` only stops; `failpoint!("name", value)` can also leave the surrounding function, closure or
-/// async block with `value`, which is computed only then.
+/// `failpoint!("name")` can only stop the process. `failpoint!("name", value)` can also leave the surrounding function,
+/// closure or async block with `value`, which is evaluated only then.
 #[macro_export]
 macro_rules! failpoint {
     ($name:literal) => {

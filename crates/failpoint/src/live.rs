@@ -1,4 +1,4 @@
-//! The places as they act: one count for the process, rules from its environment.
+//! Enabled failpoints: the hit counts of the process, and the rules from its environment.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -12,36 +12,38 @@ use rustix::process::{Pid, Signal};
 use crate::plan::{self, Action, Rule};
 use crate::scenario::Scenario;
 
-/// The exit code of a process that was ended by `exit`.
+/// Exit code of a process that the action `exit` ended.
 pub const EXIT_CODE: i32 = 86;
 
-/// The exit code of a process whose rules cannot be followed.
+/// Exit code of a process with invalid rules.
 pub const MISUSE_CODE: i32 = 87;
 
 const RULES_VARIABLE: &str = "PROVOST_FAILPOINTS";
 const TRACE_VARIABLE: &str = "PROVOST_FAILPOINTS_TRACE";
 
-/// How often a paused thread looks for its file.
-const PAUSE_LOOK: Duration = Duration::from_millis(2);
+/// Interval at which a paused thread checks for its file.
+const PAUSE_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 struct Process {
     rules: Vec<Rule>,
-    places: Mutex<Places>,
+    hit_counts: Mutex<HitCounts>,
 }
 
-struct Places {
+struct HitCounts {
     hits: BTreeMap<&'static str, u64>,
     trace: Option<File>,
 }
 
-/// Reaches a place that can only stop.
+/// Reaches a failpoint that has no value to return.
 pub fn reach(name: &'static str) {
     if fails(name) {
-        refuse(&format!("{name}=error: this place cannot fail, it has no value to return"));
+        reject(&format!(
+            "{name}=error: this failpoint cannot fail, because it has no value to return"
+        ));
     }
 }
 
-/// Reaches a place that can also fail; true means it does.
+/// Reaches a failpoint with a value. Returns true if the function must return that value.
 pub fn fails(name: &'static str) -> bool {
     let process = process();
     let hit = count(process, name);
@@ -52,9 +54,9 @@ pub fn fails(name: &'static str) -> bool {
     action.is_some_and(|action| act(name, action))
 }
 
-/// The names of all places that this process has reached, sorted.
+/// Returns the names of all failpoints that this process has reached, sorted.
 pub fn reached() -> Vec<&'static str> {
-    lock(&process().places).hits.keys().copied().collect()
+    lock(&process().hit_counts).hits.keys().copied().collect()
 }
 
 fn process() -> &'static Process {
@@ -66,7 +68,7 @@ fn process() -> &'static Process {
         let rules = rules.unwrap_or_else(|e| end(&format!("{RULES_VARIABLE}: {e}")));
         let trace = std::env::var_os(TRACE_VARIABLE).filter(|path| !path.is_empty());
         let trace = trace.map(|path| open(Path::new(&path)));
-        Process { rules, places: Mutex::new(Places { hits: BTreeMap::new(), trace }) }
+        Process { rules, hit_counts: Mutex::new(HitCounts { hits: BTreeMap::new(), trace }) }
     })
 }
 
@@ -76,11 +78,11 @@ fn open(path: &Path) -> File {
 }
 
 fn count(process: &Process, name: &'static str) -> u64 {
-    let mut places = lock(&process.places);
-    let hits = places.hits.entry(name).or_default();
+    let mut hit_counts = lock(&process.hit_counts);
+    let hits = hit_counts.hits.entry(name).or_default();
     *hits += 1;
     let hit = *hits;
-    if let (1, Some(trace)) = (hit, &mut places.trace) {
+    if let (1, Some(trace)) = (hit, &mut hit_counts.trace) {
         // One write, so that several processes can share the file.
         let written = trace.write_all(format!("{name}\n").as_bytes());
         written.unwrap_or_else(|e| end(&format!("{TRACE_VARIABLE}: {e}")));
@@ -88,7 +90,7 @@ fn count(process: &Process, name: &'static str) -> u64 {
     hit
 }
 
-/// Does it; true if the place shall fail.
+/// Performs the action. Returns true if the failpoint must fail.
 fn act(name: &str, action: Action) -> bool {
     match action {
         Action::Kill => signal(Signal::KILL),
@@ -96,7 +98,7 @@ fn act(name: &str, action: Action) -> bool {
         Action::Exit => std::process::exit(EXIT_CODE),
         Action::Pause(path) => {
             while !path.exists() {
-                std::thread::sleep(PAUSE_LOOK);
+                std::thread::sleep(PAUSE_POLL_INTERVAL);
             }
         }
         Action::Panic => panic_at(name),
@@ -105,14 +107,14 @@ fn act(name: &str, action: Action) -> bool {
     false
 }
 
-/// Signals the process so that this thread does not get past this line before it takes effect.
+/// Signals the process. This thread does not continue before the signal takes effect.
 fn signal(signal: Signal) {
     let sent = rustix::process::kill_process(this_thread(), signal);
     sent.unwrap_or_else(|e| end(&format!("the signal to itself: {e}")));
 }
 
-/// Linux gives a signal for the process to the thread whose id was used, if it can; with the id of the process that
-/// would be the main thread, and this one would run on for a moment.
+/// Linux delivers a signal to the thread whose id was used, if possible. With the id of the process, the main thread
+/// would receive it, and this thread would continue for a moment.
 #[cfg(target_os = "linux")]
 fn this_thread() -> Pid {
     rustix::thread::gettid()
@@ -128,9 +130,9 @@ fn panic_at(name: &str) -> ! {
     panic!("failpoint {name}")
 }
 
-/// A test in this process fails alone; a process under test ends.
+/// Fails the test inside a scenario. Otherwise ends the process.
 #[expect(clippy::panic, reason = "the test's own mistake")]
-fn refuse(problem: &str) -> ! {
+fn reject(problem: &str) -> ! {
     match Scenario::of_thread() {
         Some(_) => panic!("failpoint: {problem}"),
         None => end(problem),
@@ -138,11 +140,11 @@ fn refuse(problem: &str) -> ! {
 }
 
 fn end(problem: &str) -> ! {
-    // If there is nobody to read it, the exit code still tells.
+    // The exit code reports the misuse even if standard error is closed.
     let _unread = writeln!(std::io::stderr(), "failpoint: {problem}").is_err();
     std::process::exit(MISUSE_CODE)
 }
 
-fn lock(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
-    places.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(hit_counts: &Mutex<HitCounts>) -> MutexGuard<'_, HitCounts> {
+    hit_counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! What is left without the feature `enabled`: constant functions that do nothing.
+//! Failpoints without the feature `enabled`: constant functions that do nothing.
 //!
-//! There is no `Scenario` here, so a test that needs one does not compile instead of passing for the wrong reason.
+//! `Scenario` does not exist here, so a test that needs it fails to compile instead of passing without effect.
 
 /// Does nothing.
 #[inline(always)]
@@ -12,42 +12,42 @@ pub const fn fails(_name: &'static str) -> bool {
     false
 }
 
-/// The scenario of this thread, to be handed to a thread it starts: nothing.
+/// Returns the scenario of this thread, which is always none.
 #[inline(always)]
-pub const fn current() -> Current {
-    Current {}
+pub const fn current() -> ScenarioHandle {
+    ScenarioHandle {}
 }
 
-/// The scenario of a thread: nothing.
+/// Scenario of a thread, which is always none.
 #[derive(Debug, Clone)]
-pub struct Current {}
+pub struct ScenarioHandle {}
 
-impl Current {
-    /// Makes the thread a part of the scenario: does nothing.
+impl ScenarioHandle {
+    /// Does nothing.
     #[inline(always)]
-    pub const fn enter(&self) -> Entered {
-        Entered {}
+    pub const fn enter(&self) -> ScenarioGuard {
+        ScenarioGuard {}
     }
 }
 
-/// The time a thread spends in a scenario: nothing.
+/// Guard of a scenario. Has no effect.
 #[derive(Debug)]
 #[must_use = "the thread leaves the scenario when this is dropped"]
-pub struct Entered {}
+pub struct ScenarioGuard {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What can be computed by the compiler leaves no code behind.
-    const NOTHING: (bool, usize) = {
+    /// The compiler evaluates these calls, so they leave no code.
+    const EVALUATED: (bool, usize) = {
         reach("x");
-        (fails("x"), size_of::<Current>() + size_of::<Entered>())
+        (fails("x"), size_of::<ScenarioHandle>() + size_of::<ScenarioGuard>())
     };
 
     #[test]
     fn nothing_is_left() {
-        assert_eq!(NOTHING, (false, 0));
+        assert_eq!(EVALUATED, (false, 0));
         let _entered = current().enter();
     }
 }

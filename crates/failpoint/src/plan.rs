@@ -1,35 +1,35 @@
-//! What shall happen where, as data. Nothing here acts.
+//! Rules of failpoints, as data.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What happens at a place.
+/// Action of a failpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// SIGKILL to the process.
+    /// Sends SIGKILL to the process.
     Kill,
-    /// SIGSTOP to the process.
+    /// Sends SIGSTOP to the process.
     Freeze,
-    /// The process ends with [`EXIT_CODE`](crate::EXIT_CODE).
+    /// Ends the process with [`EXIT_CODE`](crate::EXIT_CODE).
     Exit,
-    /// The thread blocks until the file exists.
+    /// Blocks the thread until the file exists.
     Pause(PathBuf),
-    /// The thread panics.
+    /// Panics.
     Panic,
-    /// The function returns the value given at the place.
+    /// Leaves the function with the value of the failpoint.
     Error,
 }
 
-/// At which hits of a place.
+/// Hits of a failpoint to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// At this one only; 1 is the first.
+pub enum HitCondition {
+    /// Only this hit. 1 is the first.
     At(u64),
-    /// At this one and all later ones.
+    /// This hit and all later ones.
     From(u64),
 }
 
-impl When {
+impl HitCondition {
     pub(crate) fn holds(self, hit: u64) -> bool {
         match self {
             Self::At(n) => hit == n,
@@ -37,7 +37,7 @@ impl When {
         }
     }
 
-    /// The same, for a place that was hit before the counting began.
+    /// Shifts the condition by the hits that came before the rule.
     pub(crate) fn after(self, hits: u64) -> Self {
         match self {
             Self::At(n) => Self::At(hits + n),
@@ -46,38 +46,38 @@ impl When {
     }
 }
 
-/// One action at one place.
+/// One action of one failpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) action: Action,
-    pub(crate) when: When,
+    pub(crate) when: HitCondition,
 }
 
-/// The action of the first rule that holds.
+/// Returns the action of the first rule that applies.
 pub(crate) fn decide(rules: &[Rule], name: &str, hit: u64) -> Option<Action> {
     let rule = rules.iter().find(|rule| rule.name == name && rule.when.holds(hit))?;
     Some(rule.action.clone())
 }
 
-/// A rule that cannot be read, and why.
+/// Invalid rule, with the reason.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed {
+pub(crate) struct ParseError {
     rule: String,
     problem: &'static str,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rule {:?}: {}; write name=action[@n];…", self.rule, self.problem)
     }
 }
 
-/// Reads `name=action[@n];…`; empty parts are skipped.
-pub(crate) fn parse(text: &str) -> Result<Vec<Rule>, Malformed> {
+/// Parses `name=action[@n];…`. Empty parts are skipped.
+pub(crate) fn parse(text: &str) -> Result<Vec<Rule>, ParseError> {
     let parts = text.split(';').map(str::trim).filter(|part| !part.is_empty());
     parts
-        .map(|part| rule(part).map_err(|problem| Malformed { rule: part.to_owned(), problem }))
+        .map(|part| rule(part).map_err(|problem| ParseError { rule: part.to_owned(), problem }))
         .collect()
 }
 
@@ -86,13 +86,13 @@ fn rule(text: &str) -> Result<Rule, &'static str> {
     if !is_name(name) {
         return Err("a name consists of a-z, 0-9, `.`, `_` and `-`");
     }
-    // A path may hold an `@`, so only a number after the last one is taken for a hit.
+    // A path can contain an `@`, so only a number after the last one is parsed as a hit.
     let (action, when) = match action.rsplit_once('@') {
         Some((action, hit)) if is_hit(hit) => (action, when(hit)?),
         Some((action, _)) if !action.starts_with("pause:") => {
             return Err("after `@` comes the number of a hit, such as @2 or @2+");
         }
-        _ => (action, When::At(1)),
+        _ => (action, HitCondition::At(1)),
     };
     Ok(Rule { name: name.to_owned(), action: self::action(action)?, when })
 }
@@ -107,10 +107,10 @@ fn is_hit(text: &str) -> bool {
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
 }
 
-fn when(text: &str) -> Result<When, &'static str> {
-    let (digits, when): (_, fn(u64) -> When) = match text.strip_suffix('+') {
-        Some(digits) => (digits, When::From),
-        None => (text, When::At),
+fn when(text: &str) -> Result<HitCondition, &'static str> {
+    let (digits, when): (_, fn(u64) -> HitCondition) = match text.strip_suffix('+') {
+        Some(digits) => (digits, HitCondition::From),
+        None => (text, HitCondition::At),
     };
     match digits.parse() {
         Ok(0) => Err("hits are counted from 1"),

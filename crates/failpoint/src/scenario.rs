@@ -1,4 +1,4 @@
-//! Rules of one test, for the threads that entered them: tests of one process do not disturb each other.
+//! Rules of one test, for the threads that entered them, so that concurrent tests of one process stay independent.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,17 +6,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::plan::{self, Action, Rule, When};
+use crate::plan::{self, Action, HitCondition, Rule};
 
-type Judge = dyn Fn(&'static str, u64) -> Option<Action> + Send + Sync;
+type Decider = dyn Fn(&'static str, u64) -> Option<Action> + Send + Sync;
 
 thread_local! {
     static CURRENT: RefCell<Option<Scenario>> = const { RefCell::new(None) };
 }
 
-/// What shall happen at which places, for the threads that [entered](Self::enter) it.
+/// Rules for the threads that have [entered](Self::enter) the scenario.
 ///
-/// Such threads ignore the environment. Clones are the same scenario.
+/// Such threads ignore the environment. Clones share one scenario.
 #[derive(Clone, Default)]
 pub struct Scenario {
     inner: Arc<Inner>,
@@ -24,7 +24,7 @@ pub struct Scenario {
 
 #[derive(Default)]
 struct Inner {
-    judge: Option<Box<Judge>>,
+    decider: Option<Box<Decider>>,
     state: Mutex<State>,
 }
 
@@ -35,50 +35,50 @@ struct State {
 }
 
 impl Scenario {
-    /// A scenario in which nothing happens yet.
+    /// Creates a scenario without rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A scenario in which a function decides at every hit, given the name and the number of the hit.
+    /// Creates a scenario in which a function decides every hit, given the name and the number of the hit.
     ///
-    /// This is for simulations that draw from a seed. Rules that are set come first.
-    pub fn deciding(
-        judge: impl Fn(&'static str, u64) -> Option<Action> + Send + Sync + 'static,
+    /// For simulations that draw from a seed. Explicit rules take precedence.
+    pub fn with_decider(
+        decider: impl Fn(&'static str, u64) -> Option<Action> + Send + Sync + 'static,
     ) -> Self {
-        let inner = Inner { judge: Some(Box::new(judge)), state: Mutex::default() };
+        let inner = Inner { decider: Some(Box::new(decider)), state: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Lets an action happen at the next hit of a place, once.
+    /// Sets an action for the next hit of a failpoint, once.
     pub fn set(&self, name: &str, action: Action) {
-        self.set_when(name, action, When::At(1));
+        self.set_when(name, action, HitCondition::At(1));
     }
 
-    /// Lets an action happen at some hits of a place, counted from now.
-    pub fn set_when(&self, name: &str, action: Action, when: When) {
+    /// Sets an action for some hits of a failpoint, counted from now.
+    pub fn set_when(&self, name: &str, action: Action, when: HitCondition) {
         let mut state = self.state();
         let when = when.after(state.hits.get(name).copied().unwrap_or(0));
         state.rules.push(Rule { name: name.to_owned(), action, when });
     }
 
-    /// Forgets what was set for a place.
+    /// Removes the rules of a failpoint.
     pub fn clear(&self, name: &str) {
         self.state().rules.retain(|rule| rule.name != name);
     }
 
-    /// How often a place was hit in this scenario.
+    /// Returns the number of hits of a failpoint in this scenario.
     pub fn hits(&self, name: &str) -> u64 {
         self.state().hits.get(name).copied().unwrap_or(0)
     }
 
-    /// The names of all places that were hit in this scenario, sorted.
+    /// Returns the names of all failpoints that were hit in this scenario, sorted.
     pub fn reached(&self) -> Vec<&'static str> {
         self.state().hits.keys().copied().collect()
     }
 
-    /// Makes this thread a part of the scenario until the value is dropped.
-    pub fn enter(&self) -> Entered {
+    /// Applies the scenario to this thread until the guard is dropped.
+    pub fn enter(&self) -> ScenarioGuard {
         enter(Some(self.clone()))
     }
 
@@ -86,16 +86,16 @@ impl Scenario {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Counts a hit and says what happens at it.
+    /// Counts a hit and returns its action.
     pub(crate) fn decide(&self, name: &'static str) -> Option<Action> {
         let mut state = self.state();
         let hits = state.hits.entry(name).or_default();
         *hits += 1;
         let hit = *hits;
         let set = plan::decide(&state.rules, name, hit);
-        // The function may ask the scenario, so it is called without the lock.
+        // The function may use the scenario, so it is called without the lock.
         drop(state);
-        set.or_else(|| self.inner.judge.as_ref().and_then(|judge| judge(name, hit)))
+        set.or_else(|| self.inner.decider.as_ref().and_then(|decider| decider(name, hit)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -111,46 +111,46 @@ impl fmt::Debug for Scenario {
     }
 }
 
-/// The scenario of this thread, to be handed to a thread that it starts.
+/// Returns the scenario of this thread, to pass it to a new thread.
 ///
 /// ```
 /// let scenario = provost_failpoint::current();
 /// std::thread::spawn(move || {
 ///     let _entered = scenario.enter();
-///     // Places that this thread reaches belong to the scenario of the thread that started it.
+///     // Failpoints of this thread belong to the scenario of the thread that started it.
 /// });
 /// ```
-pub fn current() -> Current {
-    Current { scenario: Scenario::of_thread() }
+pub fn current() -> ScenarioHandle {
+    ScenarioHandle { scenario: Scenario::of_thread() }
 }
 
-/// The scenario of a thread, if it is in one.
+/// Scenario of a thread, if it has one.
 #[derive(Debug, Clone)]
-pub struct Current {
+pub struct ScenarioHandle {
     scenario: Option<Scenario>,
 }
 
-impl Current {
-    /// Makes this thread a part of the scenario until the value is dropped.
-    pub fn enter(&self) -> Entered {
+impl ScenarioHandle {
+    /// Applies the scenario to this thread until the guard is dropped.
+    pub fn enter(&self) -> ScenarioGuard {
         enter(self.scenario.clone())
     }
 }
 
-/// The time a thread spends in a scenario.
+/// Guard that applies a scenario to a thread.
 #[derive(Debug)]
 #[must_use = "the thread leaves the scenario when this is dropped"]
-pub struct Entered {
+pub struct ScenarioGuard {
     before: Option<Scenario>,
-    /// What belongs to a thread must not be dropped on another one.
+    /// The guard must be dropped on the thread that created it.
     _thread: PhantomData<*const ()>,
 }
 
-fn enter(scenario: Option<Scenario>) -> Entered {
-    Entered { before: CURRENT.replace(scenario), _thread: PhantomData }
+fn enter(scenario: Option<Scenario>) -> ScenarioGuard {
+    ScenarioGuard { before: CURRENT.replace(scenario), _thread: PhantomData }
 }
 
-impl Drop for Entered {
+impl Drop for ScenarioGuard {
     fn drop(&mut self) {
         CURRENT.set(self.before.take());
     }

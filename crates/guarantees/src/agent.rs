@@ -1,27 +1,28 @@
-//! The agent of the tests: a model over HTTP and tools at the ledger.
+//! Agent of the tests: a model over HTTP and tools of the effect server.
 
 use std::sync::Arc;
 
 use provost_agent::Agent;
-use provost_agent::context::Summarize;
+use provost_agent::context::{ContextConfig, Summarize};
 use provost_core::Limits;
-use provost_engine::{AgentProfile, EngineError, Lease, child_tools};
+use provost_engine::{AgentRevision, EngineError, Lease, child_tools};
 use provost_model::RetryPolicy;
 use provost_provider::{HttpModel, openai_compatible};
 use serde_json::Value;
 
-use crate::governed::Governed;
-use crate::ledger::Ledger;
+use crate::effect_server::EffectServerClient;
+use crate::governed::GovernedTools;
 use crate::tool;
 
-/// Makes agents. What their configuration says beside the model:
-/// `parallel_tools` (how many at once), `context_tokens` (a window so small that it must be summarised).
+/// Returns the agent factory. Beside the model, the configuration of an agent can contain `parallel_tools` (maximum
+/// number of concurrent calls) and `context_tokens` (size of the context, to force a compaction).
 pub(crate) fn agents(
     model_url: &str,
-    ledger_url: &str,
-    governed: Option<Governed>,
-) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
-    let (model, ledger) = (model(model_url).map(Arc::new), Ledger::at(ledger_url));
+    effect_server_url: &str,
+    governed: Option<GovernedTools>,
+) -> impl Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
+    let (model, effect_server) =
+        (model(model_url).map(Arc::new), EffectServerClient::at(effect_server_url));
     move |profile, _lease| {
         let refused = |problem: String| EngineError::Agent { agent: profile.name.clone(), problem };
         let number = |name: &str| profile.config.more.get(name).and_then(Value::as_u64);
@@ -29,19 +30,21 @@ pub(crate) fn agents(
         let mut builder =
             Agent::builder(&profile.name, Arc::clone(&model)).limits(Limits::unlimited());
         builder = match &governed {
-            Some(governed) => governed.outfit(builder),
+            Some(governed) => governed.add_tools(builder),
             None => {
-                let tools = tool::all(&ledger).map_err(|error| refused(error.to_string()))?;
+                let tools =
+                    tool::all(&effect_server).map_err(|error| refused(error.to_string()))?;
                 builder.tools(tools.into_iter().map(Arc::from))
             }
         };
         builder = builder.tools(child_tools()?);
         if let Some(parallel) = number("parallel_tools") {
-            builder = builder.parallel_tools(usize::try_from(parallel).unwrap_or(1));
+            builder = builder.max_parallel_tools(usize::try_from(parallel).unwrap_or(1));
         }
         if let Some(tokens) = number("context_tokens") {
             let strategy = Summarize::new(model).keep_recent(2);
-            builder = builder.context(strategy).context_tokens(tokens).context_reserve(0);
+            let context = ContextConfig::new(strategy).max_tokens(tokens).reserve(0);
+            builder = builder.context(context);
         }
         builder.build().map_err(|error| refused(error.to_string()))
     }

@@ -1,4 +1,4 @@
-//! What a node does once, and what it prints.
+//! Commands of a node, and their output.
 
 use std::error::Error;
 
@@ -9,35 +9,35 @@ use provost_engine::{Engine, EngineDeps};
 use provost_store::Store;
 use serde_json::json;
 
-use crate::governed::Governed;
+use crate::governed::GovernedTools;
 use crate::options::{Command, Options};
-use crate::{agent, say, work};
+use crate::{agent, print_line, work};
 
-/// Whatever went wrong; it is only printed.
+/// Any error. It is only printed.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Opens the database and does what the options say.
+/// Opens the database and executes the command of the options.
 pub(crate) async fn run(options: Options) -> Result<(), Failure> {
     let store = Store::open(options.store())?;
     let governed = match options.governed {
-        true => Some(Governed::open(&options.ledger_url, &store).await?),
+        true => Some(GovernedTools::open(&options.effect_server_url, &store).await?),
         false => None,
     };
-    let agents = agent::agents(&options.model_url, &options.ledger_url, governed);
+    let agents = agent::agents(&options.model_url, &options.effect_server_url, governed);
     let engine =
         Engine::new(EngineDeps::new(store.clone(), agents, options.env()), options.engine());
     let namespace = Namespace::default();
     match options.command {
-        Command::Work { patience_ms } => work::work(&engine, patience_ms).await?,
+        Command::Work { drain_timeout_ms } => work::work(&engine, drain_timeout_ms).await?,
         Command::Accept { command } => {
             let command: TaskRequest = serde_json::from_str(&command)?;
             let accepted = engine.submit(&namespace, command).await?;
             let deduped = accepted.deduped;
-            say(json!({"accepted": accepted, "deduped": deduped}));
+            print_line(json!({"accepted": accepted, "deduped": deduped}));
         }
         Command::Cancel { run } => {
             let cancelled = engine.runs().cancel(&namespace, run.parse()?).await?;
-            say(json!({ "cancelled": format!("{cancelled:?}") }));
+            print_line(json!({ "cancelled": format!("{cancelled:?}") }));
         }
         Command::Answer { approval, decision } => {
             let decision = match decision.as_str() {
@@ -46,7 +46,7 @@ pub(crate) async fn run(options: Options) -> Result<(), Failure> {
             };
             let id = approval.parse()?;
             let answered = engine.approvals().answer(&namespace, id, decision, "a test").await?;
-            say(json!({"state": answered.state.as_str(), "counted": answered.counted}));
+            print_line(json!({"state": answered.state.as_str(), "counted": answered.is_recorded}));
         }
     }
     store.close().await;

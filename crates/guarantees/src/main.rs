@@ -1,13 +1,13 @@
-//! The program that the tests of the guarantees kill: one engine on one database file, with a model and with tools that are
+//! Program that the guarantee tests kill: one engine on one database file, with a model and tools whose effects are
 //! counted outside of it.
 //!
-//! Each call opens the database named by `--db` and does one thing. What comes of it is one line of JSON; `work` goes on until
-//! its input is closed or it is asked to end, and prints a line for every durable event of the runs it has to do with.
+//! Each call opens the database named by `--db` and executes one command. The result is one line of JSON. The command
+//! `work` runs until its input is closed or it receives SIGTERM, and prints a line for every durable event of its runs.
 
 mod agent;
 mod command;
+mod effect_server;
 mod governed;
-mod ledger;
 mod options;
 mod tool;
 mod work;
@@ -31,16 +31,16 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // If there is nobody to read it, the exit code still tells.
+            // The exit code reports the error even if standard error is closed.
             let _unread = writeln!(std::io::stderr(), "error: {error}").is_err();
             ExitCode::FAILURE
         }
     }
 }
 
-/// Prints a line at once.
-fn say(line: impl std::fmt::Display) {
+/// Prints a line without buffering.
+fn print_line(line: impl std::fmt::Display) {
     let mut stdout = std::io::stdout().lock();
-    // A test that has gone reads nothing; the program then ends because its input is closed.
+    // If the test has ended, writing fails. The program then ends because its input is closed.
     let _unread = writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err();
 }

@@ -1,4 +1,4 @@
-//! What a node is told when it is started.
+//! Command line of a node.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,71 +7,71 @@ use clap::{Parser, Subcommand};
 use provost_core::Env;
 use provost_core::recovery::UnknownEffectPolicy;
 use provost_engine::EngineOptions;
-use provost_store::{FaultPoint, Faults, StoreError, StoreOptions};
+use provost_store::{FaultInjector, FaultPoint, StoreError, StoreOptions};
 
 /// A node of the tests.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
-    /// The database file.
+    /// Database file.
     #[arg(long)]
     pub(crate) db: PathBuf,
-    /// Where the model is.
+    /// Base URL of the model.
     #[arg(long, default_value = "http://127.0.0.1:9/v1")]
     pub(crate) model_url: String,
-    /// Where the ledger is.
+    /// URL of the effect server.
     #[arg(long, default_value = "http://127.0.0.1:9")]
-    pub(crate) ledger_url: String,
-    /// How long a lease lasts.
+    pub(crate) effect_server_url: String,
+    /// Duration of a lease.
     #[arg(long, default_value_t = 30_000)]
     lease_ms: u64,
-    /// How often leases are renewed.
+    /// Interval between lease renewals.
     #[arg(long, default_value_t = 100)]
     heartbeat_ms: u64,
-    /// How often is looked for work that no hint told of.
+    /// Interval of polling for work whose wakeup was lost.
     #[arg(long, default_value_t = 20)]
     poll_ms: u64,
-    /// How long a run may take to stop.
+    /// Time that a run has to stop.
     #[arg(long, default_value_t = 20_000)]
     grace_ms: u64,
-    /// Runs at work at once.
+    /// Number of concurrent runs.
     #[arg(long, default_value_t = 64)]
     capacity: usize,
-    /// What is done about an opaque effect whose outcome is unknown.
+    /// Action for an opaque effect whose outcome is unknown.
     #[arg(long, default_value = "surface")]
     on_unknown: UnknownEffectPolicy,
-    /// How long a person has to decide.
+    /// Time that an approver has to decide.
     #[arg(long)]
     approval_expiry_ms: Option<u64>,
-    /// How wrong the clock of this process is.
+    /// Offset of this process's clock.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     clock_ms: i64,
-    /// How far the clock of the database is ahead: the same for all who use it.
+    /// Offset of the database's clock, equal for all nodes.
     #[arg(long, default_value_t = 0)]
     database_clock_ms: i64,
-    /// The tools are declared ones, behind rules, credentials and records.
+    /// Use declared tools with rules, credentials and records.
     #[arg(long)]
     pub(crate) governed: bool,
-    /// As long as this file is there, the disk is full.
+    /// Simulate a full disk while this file exists.
     #[arg(long)]
     full_while: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What a node does.
+/// Command of a node.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Works until its input is closed or it is asked to end.
+    /// Runs a worker until the input is closed or SIGTERM arrives.
     Work {
-        /// How long it waits for what is under way when it is asked to end.
+        /// Time to drain active runs after SIGTERM.
         #[arg(long, default_value_t = 10_000)]
-        patience_ms: u64,
+        drain_timeout_ms: u64,
     },
-    /// Accepts a command, given as JSON.
+    /// Submits a task request, given as JSON.
     Accept { command: String },
     /// Cancels a run.
     Cancel { run: String },
-    /// Answers a question: `approve` or `deny`.
+    /// Decides an approval: `approve` or `deny`.
     Answer { approval: String, decision: String },
 }
 
@@ -89,7 +89,7 @@ impl Options {
         }
     }
 
-    /// The clock of this process, which decides nothing that others must agree on.
+    /// Clock of this process. Decisions that processes share use the clock of the database.
     pub(crate) fn env(&self) -> Env {
         Env::with_clock_offset(self.database_clock_ms + self.clock_ms)
     }
@@ -98,9 +98,9 @@ impl Options {
         let mut options = StoreOptions::new(&self.db);
         options.env = Env::with_clock_offset(self.database_clock_ms);
         options.faults = self.full_while.clone().map(|path| {
-            Faults::new(move |point| {
+            FaultInjector::new(move |point| {
                 let is_full = point == FaultPoint::Begin && path.exists();
-                is_full.then(|| StoreError::Full { detail: "a test fills the disk".to_owned() })
+                is_full.then(|| StoreError::DiskFull { detail: "a test fills the disk".to_owned() })
             })
         });
         options

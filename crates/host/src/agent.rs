@@ -1,7 +1,7 @@
-//! What an agent is made of, as it is stored, and making one of it.
+//! The definition of an agent as it is stored, and building an agent from it.
 //!
-//! Invariant: a key is never stored. Whoever makes the agent, maybe after a crash and in another process, takes it from its own
-//! environment.
+//! Invariant: a key is never stored. The process that builds the agent, for example after a crash, reads the key from
+//! its own environment.
 
 mod factory;
 mod resolve;
@@ -16,7 +16,7 @@ use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::hash::body_hash;
 use provost_core::scheduling::RetryPolicy;
 use provost_core::{Env, ErrorKind, Limits};
-use provost_engine::{AgentConfig, AgentProfile, ask_user, child_tools};
+use provost_engine::{AgentConfig, AgentRevision, ask_user, child_tools};
 use provost_model::ChatModel;
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
@@ -24,113 +24,113 @@ use serde::{Deserialize, Serialize};
 pub use self::factory::AgentFactory;
 pub use self::resolve::HostDefaults;
 use crate::error::HostError;
-use crate::model::{Choice, ModelRequest};
+use crate::model::{ModelChoice, ModelRequest};
 use crate::tool::{self, AgentRef, Files, Shell, ToolProvider, ToolSelection};
 
-/// The name under which agents speak in events.
+/// Name of local agents in events.
 pub const AGENT: &str = "provost";
 
-/// How the names of stored agents begin; what follows tells apart those that are made differently.
+/// Prefix of the names of stored local agents. A hash of the definition follows.
 pub const NAME_PREFIX: &str = "terminal-";
 
-/// Digits of a name behind the prefix.
+/// Number of hash digits after the prefix.
 const NAME_DIGITS: usize = 16;
 
-/// The key by which a stored agent says that it was declared: without its declaration it must not run.
-pub const DECLARED: &str = "declared";
+/// Key in the configuration of agents that a manifest declares. Such an agent does not run without its manifest.
+pub const MANAGED_BY_MANIFEST: &str = "declared";
 
-/// Where a stored agent has what the engine does not know.
-const MORE: &str = "terminal";
+/// Key of the local agent's definition in the stored configuration.
+const LOCAL_SPEC_KEY: &str = "terminal";
 
-/// What the agent is told unless somebody says otherwise.
+/// Default system prompt.
 const INSTRUCTIONS: &str = "You are a helpful assistant in a terminal. Answer briefly, in Markdown. \
      Use your tools when they help; if a call is not approved, say so and go on without it.";
 
-/// What an agent is made of.
+/// Definition of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// `provider/model`, or `demo`; nothing leaves the choice to whoever makes the agent.
+    /// Model as `provider/model` or `demo`. If it is empty, the process that builds the agent selects the model.
     #[serde(skip)]
     pub model: String,
-    /// The instructions.
+    /// System prompt.
     #[serde(skip)]
-    system: String,
-    /// True if a person can be asked.
+    system_prompt: String,
+    /// True if a user can decide approvals.
     #[serde(skip)]
     is_interactive: bool,
-    /// Where the provider is.
+    /// Base URL of the provider. `None` for its default address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base_url: Option<String>,
-    /// The variable that holds the key.
+    /// Environment variable with the API key. `None` for the variable of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     api_key_env: Option<String>,
-    /// False if the model gets no tools.
+    /// False if the agent has no tools.
     tools: bool,
-    /// True if it may ask a person in words and wait for the answer.
+    /// True if the agent can ask the user questions.
     #[serde(skip)]
     ask_user: bool,
-    /// True if it may start other tasks and wait for them.
+    /// True if the agent can start child tasks.
     #[serde(skip)]
     children: bool,
-    /// Where notes are written.
+    /// Directory of notes.
     notes_dir: PathBuf,
-    /// The files that it may use.
+    /// Files that the agent can use. `None` without a workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     files: Option<Files>,
-    /// The command lines that it may run.
+    /// Shell of the agent. `None` if the agent has no shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shell: Option<Shell>,
-    /// Where the tools, the rules and the roles are declared that it was made with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    resources: Option<PathBuf>,
-    /// The declared tools that it asks for; a terminal's agent gets all.
+    /// Path of the manifests that the agent was created with.
+    #[serde(rename = "resources", default, skip_serializing_if = "Option::is_none")]
+    manifests: Option<PathBuf>,
+    /// Names of its declared tools. `None` for all declared tools.
     #[serde(skip)]
     declared: Option<Vec<String>>,
-    /// Rounds of tool calls.
+    /// Maximum number of turns. `None` for the default limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_turns: Option<u32>,
-    /// Milliseconds for one turn of the conversation.
+    /// Timeout of a run in milliseconds. `None` for the default limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
 }
 
-/// What a caller in this process asks of an agent.
+/// Options of a local agent.
 #[derive(Debug, Clone, Default)]
 pub struct AgentOptions {
-    /// The instructions; this crate has some of its own.
-    pub system: Option<String>,
-    /// True if a person can be asked.
+    /// System prompt. `None` for the default prompt.
+    pub system_prompt: Option<String>,
+    /// True if a user can decide approvals.
     pub is_interactive: bool,
-    /// The variable that holds the key.
+    /// Environment variable with the API key. `None` for the variable of the provider.
     pub api_key_env: Option<String>,
-    /// True if the model gets no tools.
+    /// True if the agent has no tools.
     pub no_tools: bool,
-    /// Where notes are written.
+    /// Directory of notes.
     pub notes_dir: PathBuf,
-    /// The files that it may use.
+    /// Files that the agent can use. `None` without a workspace.
     pub files: Option<Files>,
-    /// The command lines that it may run.
+    /// Shell of the agent. `None` if the agent has no shell.
     pub shell: Option<Shell>,
-    /// Where its tools, rules and roles are declared.
-    pub resources: Option<PathBuf>,
-    /// Rounds of tool calls.
+    /// Path of the manifests with its tools, rules and roles.
+    pub manifests: Option<PathBuf>,
+    /// Maximum number of turns. `None` for the default limit.
     pub max_turns: Option<u32>,
-    /// Time for one turn of the conversation.
+    /// Timeout of a run. `None` for the default limit.
     pub timeout: Option<Duration>,
 }
 
 impl AgentSpec {
-    /// What the options ask for, with the model that was chosen.
-    pub fn new(options: AgentOptions, choice: &Choice) -> Result<Self, HostError> {
-        // Another process that goes on with a run may be somewhere else.
+    /// Creates the definition of an agent with the selected model.
+    pub fn new(options: AgentOptions, choice: &ModelChoice) -> Result<Self, HostError> {
+        // Another process that resumes a run can have another working directory.
         let notes_dir = std::path::absolute(&options.notes_dir)
             .map_err(|error| HostError::io("the notes directory", &error))?;
-        let resources = options.resources.as_ref().map(std::path::absolute).transpose();
-        let resources = resources.map_err(|error| HostError::io("the resources", &error))?;
+        let manifests = options.manifests.as_ref().map(std::path::absolute).transpose();
+        let manifests = manifests.map_err(|error| HostError::io("the manifests", &error))?;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let spec = Self {
             model: String::new(),
-            system: options.system.unwrap_or_else(|| INSTRUCTIONS.to_owned()),
+            system_prompt: options.system_prompt.unwrap_or_else(|| INSTRUCTIONS.to_owned()),
             is_interactive: options.is_interactive,
             base_url: None,
             api_key_env: None,
@@ -140,7 +140,7 @@ impl AgentSpec {
             notes_dir,
             files: options.files,
             shell: options.shell,
-            resources,
+            manifests,
             declared: None,
             max_turns: options.max_turns,
             timeout_ms: options.timeout.map(millis),
@@ -148,36 +148,37 @@ impl AgentSpec {
         Ok(spec.with_model(choice, options.api_key_env))
     }
 
-    /// The same with another model.
+    /// Returns the definition with another model.
     #[must_use]
-    pub fn with_model(mut self, choice: &Choice, api_key_env: Option<String>) -> Self {
+    pub fn with_model(mut self, choice: &ModelChoice, api_key_env: Option<String>) -> Self {
         self.model = choice.full_name();
         self.base_url = choice.base_url.clone();
         self.api_key_env = api_key_env;
         self
     }
 
-    /// How it is stored.
+    /// Returns the configuration to store.
     pub fn config(&self) -> Result<AgentConfig, HostError> {
         let defect = |error: serde_json::Error| HostError::new(ErrorKind::Bug, error.to_string());
-        // A person who waits decides whether to try again; a crash is not a try.
+        // The user decides whether to retry a failed run. Resuming a run after a crash does not count as an attempt.
         let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
         Ok(AgentConfig {
             model: Some(self.model.clone()),
-            system_prompt: Some(self.system.clone()),
+            system_prompt: Some(self.system_prompt.clone()),
             policy: ExecutionPolicyPatch {
                 interactive: Some(self.is_interactive),
                 retry: Some(retry),
                 ..ExecutionPolicyPatch::default()
             },
-            more: [(MORE.to_owned(), serde_json::to_value(self).map_err(defect)?)]
+            more: [(LOCAL_SPEC_KEY.to_owned(), serde_json::to_value(self).map_err(defect)?)]
                 .into_iter()
                 .collect(),
             ..AgentConfig::default()
         })
     }
 
-    /// The name of the stored agent: the same for the same spec, so that no other process can change it meanwhile.
+    /// Returns the name of the stored agent. The name is a hash of the definition, so no other process can change the
+    /// agent.
     pub fn name(config: &AgentConfig) -> Result<String, HostError> {
         let hash =
             body_hash(config).map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))?;
@@ -186,18 +187,18 @@ impl AgentSpec {
         Ok(format!("{NAME_PREFIX}{digits}"))
     }
 
-    fn read(profile: &AgentProfile) -> Result<Self, String> {
+    fn from_profile(profile: &AgentRevision) -> Result<Self, String> {
         let config = &profile.config;
-        let stored = config.more.get(MORE).ok_or("it was not made by a terminal")?;
+        let stored = config.more.get(LOCAL_SPEC_KEY).ok_or("it is not a local agent")?;
         let spec = Self::deserialize(stored).map_err(|error| error.to_string())?;
         Ok(Self {
-            model: config.model.clone().ok_or("it names no model")?,
-            system: config.system_prompt.clone().unwrap_or_default(),
+            model: config.model.clone().ok_or("it has no model")?,
+            system_prompt: config.system_prompt.clone().unwrap_or_default(),
             ..spec
         })
     }
 
-    /// The model that it asks for.
+    /// Returns the model that the agent requests.
     pub fn model_request(&self) -> ModelRequest {
         ModelRequest {
             model: Some(self.model.clone()).filter(|model| !model.is_empty()),
@@ -206,12 +207,12 @@ impl AgentSpec {
         }
     }
 
-    /// Its command lines.
+    /// Returns the shell of the agent.
     pub fn shell(&self) -> Option<&Shell> {
         self.shell.as_ref()
     }
 
-    /// Its tools.
+    /// Builds the built-in tools of the agent.
     pub fn tools(&self, provider: &ToolProvider) -> Result<Vec<Arc<dyn Tool>>, HostError> {
         if !self.tools {
             return Ok(Vec::new());
@@ -247,15 +248,15 @@ impl AgentSpec {
         if let Some(timeout) = self.timeout_ms {
             limits = limits.wall(Duration::from_millis(timeout));
         }
-        let system = self.system.clone();
+        let system_prompt = self.system_prompt.clone();
         let builder = Agent::builder(agent.name, model)
             .tools(self.tools(provider)?)
             .limits(limits)
             .context(Truncate::new())
-            // What a person writes is text and never a template.
+            // The prompt of a user is plain text and not a template.
             .instructions_from(move |_| {
-                let system = system.clone();
-                async move { Ok(system) }
+                let system_prompt = system_prompt.clone();
+                async move { Ok(system_prompt) }
             });
         let selection = match (&self.declared, self.tools) {
             (None, true) => ToolSelection::All,
@@ -267,12 +268,12 @@ impl AgentSpec {
         builder.build().map_err(|error: BuildError| HostError::invalid(error.to_string()))
     }
 
-    /// Refuses to build an agent without the manifests that it was made with.
+    /// Returns an error if this process does not use the manifests that the agent was created with.
     fn require_same_manifests(&self, provider: &ToolProvider) -> Result<(), String> {
-        let here = provider.declared.as_ref().map(|declared| &declared.path);
-        match &self.resources {
-            Some(path) if here != Some(path) => Err(format!(
-                "it was made with the tools and rules of {}: go on with --resources {0}",
+        let current = provider.declared.as_ref().map(|declared| &declared.path);
+        match &self.manifests {
+            Some(path) if current != Some(path) => Err(format!(
+                "it was created with the tools and rules of {}: continue with --manifests {0}",
                 path.display()
             )),
             _ => Ok(()),

@@ -1,42 +1,42 @@
-//! Why a host cannot build something, and what to do about it.
+//! Errors of building agents, models and tools.
 
 use std::fmt;
 use std::io;
 
 use provost_core::ErrorKind;
 
-/// A failure with a hint for the person who configured the host.
+/// Error with a hint for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {
-    /// The shared kind.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// What happened.
+    /// Description of the error.
     pub message: String,
-    /// How to fix it, where that is known.
+    /// Suggestion for the operator. `None` if there is none.
     pub hint: Option<String>,
 }
 
 impl HostError {
-    /// An error without a hint.
+    /// Creates an error without a hint.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: None }
     }
 
-    /// The configuration is wrong.
+    /// Creates an error about an invalid configuration.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// A file could not be read or written.
-    pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
+    /// Creates an error from an I/O error. `subject` names the file or operation.
+    pub fn io(subject: impl fmt::Display, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::PermissionDenied => ErrorKind::Denied,
             io::ErrorKind::AlreadyExists => ErrorKind::Conflict,
             _ => ErrorKind::Unavailable,
         };
-        Self::new(kind, format!("{what}: {error}"))
+        Self::new(kind, format!("{subject}: {error}"))
     }
 
     /// Adds a hint.

@@ -1,24 +1,24 @@
-//! Builds what a process runs agents with: models, tools with their oversight, and agents made of both.
+//! Builds the agents of a process with their models and tools.
 //!
-//! An [`AgentFactory`] turns a stored agent into a runnable one. It takes its model from [`Models`](model::Models), and its tools
-//! and their oversight from a [`ToolProvider`](tool::ToolProvider). A [`Workshop`] makes tools of
-//! [`Declared`](provost_resource::Declared), with the runtimes, the credentials and the connections that they need.
-//! [`Records`] writes audit and metering events to the database.
+//! An [`AgentFactory`] turns a stored agent into a runnable one. It takes its model from [`Models`](model::Models), and
+//! its tools and their oversight from a [`ToolProvider`](tool::ToolProvider). A [`ToolRegistry`] builds the tools of
+//! [`ResourceSet`](provost_resource::ResourceSet), with their runtimes, credentials and connections. [`Records`] writes
+//! audit and metering events to the database.
 
 pub mod agent;
 mod error;
 pub mod model;
-mod module;
-mod program;
 mod records;
+mod registry;
+mod sandbox;
 pub mod tool;
-mod workshop;
+mod wasm;
 
 pub use agent::AgentFactory;
 pub use error::HostError;
-pub use module::{HAS_WASM, ModulePlaces, examine_modules};
 pub use records::Records;
-pub use workshop::{Workshop, WorkshopOptions};
+pub use registry::{ToolRegistry, ToolRegistryOptions};
+pub use wasm::{HAS_WASM, ModuleDirs, examine_modules};
 
 #[cfg(test)]
 mod tests;

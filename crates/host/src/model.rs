@@ -1,4 +1,4 @@
-//! Models: which one is used and why, and opening it.
+//! Selects and opens models.
 
 mod demo;
 mod probe;
@@ -8,63 +8,64 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_model::{Catalog, ChatModel, Endpoint, RetryPolicy, RoutedModel};
-use provost_provider::wire::Wire;
+use provost_model::{ChatModel, Endpoint, ModelCatalog, RetryPolicy, RoutedModel};
+use provost_provider::wire::WireFormat;
 use provost_provider::{
-    Anthropic, BuildError, HttpModel, HttpModelBuilder, OpenAi, Providers, openai_compatible,
+    Anthropic, HttpModel, HttpModelBuilder, ModelBuildError, OpenAi, ProviderRegistry,
+    openai_compatible,
 };
 
 use self::demo::DemoModel;
 pub use self::probe::{Address, connect, ollama_address, ollama_models, parse_url};
-pub use self::select::{Choice, Environment, ModelRequest, Provider, select};
+pub use self::select::{Environment, ModelChoice, ModelRequest, Provider, select};
 use crate::error::HostError;
 
-/// How long it may take to reach a local server.
+/// Timeout of connecting to a local server.
 pub const PROBE_TIMEOUT: Duration = Duration::from_millis(150);
 
-/// The models of this process, each opened once.
+/// Models of this process. Each model is opened once.
 pub struct Models {
-    /// How long the demo model waits before each word.
+    /// Delay of the demo model before each word.
     demo_token_delay: Duration,
-    /// The user's entries; they take precedence over the catalog that ships with Provost.
-    catalog: Catalog,
+    /// Catalog entries of the user, which take precedence over the built-in catalog.
+    catalog: ModelCatalog,
     opened: Mutex<HashMap<ModelRequest, Arc<dyn ChatModel>>>,
 }
 
 impl Models {
-    /// Creates an empty set. The demo model waits `demo_token_delay` before each word; entries of `catalog` take precedence
-    /// over the catalog that ships with Provost.
-    pub fn new(demo_token_delay: Duration, catalog: Catalog) -> Self {
+    /// Creates an empty set. The demo model waits `demo_token_delay` before each word. Entries of `catalog` take
+    /// precedence over the built-in catalog.
+    pub fn new(demo_token_delay: Duration, catalog: ModelCatalog) -> Self {
         Self { demo_token_delay, catalog, opened: Mutex::default() }
     }
 
-    /// Opens the chosen model, which reports what is wrong with it before anything is stored.
-    pub fn open(&self, wanted: ModelRequest, choice: &Choice) -> Result<(), HostError> {
+    /// Opens the selected model. Reports an invalid configuration before a run needs the model.
+    pub fn open(&self, request: ModelRequest, choice: &ModelChoice) -> Result<(), HostError> {
         let model = self.route(choice)?;
-        self.opened().insert(wanted, model);
+        self.opened().insert(request, model);
         Ok(())
     }
 
-    pub(crate) fn get(&self, wanted: ModelRequest) -> Result<Arc<dyn ChatModel>, HostError> {
-        if let Some(model) = self.opened().get(&wanted) {
+    pub(crate) fn get(&self, request: ModelRequest) -> Result<Arc<dyn ChatModel>, HostError> {
+        if let Some(model) = self.opened().get(&request) {
             return Ok(Arc::clone(model));
         }
-        let model = self.route(&choose(&wanted)?)?;
-        self.opened().insert(wanted, Arc::clone(&model));
+        let model = self.route(&select_model(&request)?)?;
+        self.opened().insert(request, Arc::clone(&model));
         Ok(model)
     }
 
-    /// Opens the model of a choice: a route, if the choice has fallbacks.
-    fn route(&self, choice: &Choice) -> Result<Arc<dyn ChatModel>, HostError> {
-        if choice.stand_ins.is_empty() {
+    /// Opens the model of a choice. With fallbacks, the model is a route.
+    fn route(&self, choice: &ModelChoice) -> Result<Arc<dyn ChatModel>, HostError> {
+        if choice.fallbacks.is_empty() {
             return self.open_one(choice, RetryPolicy::default());
         }
-        let first = Choice { stand_ins: Vec::new(), ..choice.clone() };
+        let first = ModelChoice { fallbacks: Vec::new(), ..choice.clone() };
         let mut route = RoutedModel::builder();
-        for each in std::iter::once(&first).chain(&choice.stand_ins) {
+        for candidate in std::iter::once(&first).chain(&choice.fallbacks) {
             // The route retries, because it knows the other endpoints.
-            let model = self.open_one(each, RetryPolicy::never())?;
-            route = route.endpoint(Endpoint::new(each.name(), model));
+            let model = self.open_one(candidate, RetryPolicy::never())?;
+            route = route.endpoint(Endpoint::new(candidate.name(), model));
         }
         let route = route.build().map_err(|error| HostError::invalid(error.to_string()))?;
         Ok(Arc::new(route))
@@ -72,20 +73,21 @@ impl Models {
 
     fn open_one(
         &self,
-        choice: &Choice,
+        choice: &ModelChoice,
         retry: RetryPolicy,
     ) -> Result<Arc<dyn ChatModel>, HostError> {
-        let invalid = |error: BuildError| HostError::new(error.kind(), error.to_string());
+        let invalid = |error: ModelBuildError| HostError::new(error.kind(), error.to_string());
         let model = match choice.provider {
             Provider::Demo => return Ok(Arc::new(DemoModel::new(self.demo_token_delay))),
             Provider::Anthropic => self.build(Anthropic::builder(&choice.model), choice, retry),
             Provider::Vendor(_) => {
                 let env = |name: &str| std::env::var(name).ok();
-                let builder = Providers::builtin().builder(&choice.name(), env).map_err(invalid)?;
+                let builder =
+                    ProviderRegistry::builtin().builder(&choice.name(), env).map_err(invalid)?;
                 self.build(builder, choice, retry)
             }
             Provider::OpenAi => self.build(OpenAi::builder(&choice.model), choice, retry),
-            Provider::Ollama | Provider::Compatible => {
+            Provider::Ollama | Provider::OpenAiCompatible => {
                 let url = choice.base_url.as_deref().unwrap_or_default();
                 let builder = openai_compatible(choice.provider.as_str(), url, &choice.model);
                 self.build(builder, choice, retry)
@@ -95,12 +97,12 @@ impl Models {
     }
 
     /// Adds the catalog and the settings of a choice to a builder.
-    fn build<W: Wire>(
+    fn build<W: WireFormat>(
         &self,
         mut builder: HttpModelBuilder<W>,
-        choice: &Choice,
+        choice: &ModelChoice,
         retry: RetryPolicy,
-    ) -> Result<HttpModel, BuildError> {
+    ) -> Result<HttpModel, ModelBuildError> {
         builder = builder.catalog(&self.catalog);
         if let Some(url) = &choice.base_url {
             builder = builder.base_url(url);
@@ -116,10 +118,10 @@ impl Models {
     }
 }
 
-/// Decides which model to use, from the real environment.
-pub fn choose(wanted: &ModelRequest) -> Result<Choice, HostError> {
+/// Selects a model with the environment of this process.
+pub fn select_model(request: &ModelRequest) -> Result<ModelChoice, HostError> {
     let env = |name: &str| std::env::var(name).ok();
     let ollama = |address: &Address| ollama_models(address, PROBE_TIMEOUT);
-    let world = Environment { env: &env, ollama: &ollama };
-    select(wanted, &world)
+    let environment = Environment { env: &env, ollama: &ollama };
+    select(request, &environment)
 }

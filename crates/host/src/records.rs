@@ -1,4 +1,4 @@
-//! Who did what and what was used, in the database.
+//! Writes audit and metering records to the database.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,33 +6,34 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::{Env, RunId, TypedId};
 use provost_store::table::governance::audit::AuditRow;
-use provost_store::table::governance::usage_record::MeterRow;
+use provost_store::table::governance::usage_record::UsageRecordRow;
 use provost_store::{Store, StoreError};
-use provost_tool::{AuditEvent, MeterEvent, Sink, SinkError};
+use provost_tool::{AuditRecord, RecordSink, SinkError, UsageRecord};
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Keeps records in the database. A record is durable when the future is ready; those of one moment share a commit.
+/// Sink that writes records to the database. A record is durable when the future is ready. Concurrent records share a
+/// commit.
 #[derive(Clone)]
 pub struct Records {
     store: Store,
     env: Env,
-    /// The greatest id so far: what one moment brings keeps its order.
+    /// Largest id so far. Ids increase, so that records of the same millisecond keep their order.
     last: Arc<Mutex<Uuid>>,
 }
 
 impl Records {
-    /// In this database.
+    /// Creates a sink for a database.
     pub fn new(store: Store, env: Env) -> Self {
         Self { store, env, last: Arc::default() }
     }
 
-    /// An id that is greater than every one before it.
+    /// Returns an id that is greater than every earlier id.
     fn id<T: TypedId>(&self) -> T {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = self.env.id::<T>().uuid();
+        let generated = self.env.id::<T>().uuid();
         let next = Uuid::from_u128(last.as_u128().saturating_add(1));
-        *last = fresh.max(next);
+        *last = generated.max(next);
         T::from_uuid(*last)
     }
 }
@@ -41,7 +42,7 @@ fn body(event: &impl Serialize) -> Result<String, SinkError> {
     serde_json::to_string(event).map_err(|error| SinkError(error.to_string()))
 }
 
-fn of_store(error: StoreError) -> SinkError {
+fn store_error(error: StoreError) -> SinkError {
     SinkError(error.to_string())
 }
 
@@ -49,13 +50,13 @@ fn run(name: Option<&String>) -> Option<RunId> {
     name.and_then(|name| name.parse().ok())
 }
 
-impl Sink<AuditEvent> for Records {
-    fn record(&self, event: AuditEvent) -> BoxFuture<'_, Result<(), SinkError>> {
+impl RecordSink<AuditRecord> for Records {
+    fn record(&self, event: AuditRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         async move {
             let body = body(&event)?;
             let outcome = serde_json::to_value(event.outcome)
                 .ok()
-                .and_then(|word| word.as_str().map(str::to_owned))
+                .and_then(|value| value.as_str().map(str::to_owned))
                 .unwrap_or_default();
             let row = AuditRow {
                 id: self.id(),
@@ -67,17 +68,17 @@ impl Sink<AuditEvent> for Records {
                 run_id: run(event.metadata.get("run")),
                 body,
             };
-            self.store.write(move |tx| row.insert(tx)).await.map_err(of_store)
+            self.store.write(move |tx| row.insert(tx)).await.map_err(store_error)
         }
         .boxed()
     }
 }
 
-impl Sink<MeterEvent> for Records {
-    fn record(&self, event: MeterEvent) -> BoxFuture<'_, Result<(), SinkError>> {
+impl RecordSink<UsageRecord> for Records {
+    fn record(&self, event: UsageRecord) -> BoxFuture<'_, Result<(), SinkError>> {
         async move {
             let body = body(&event)?;
-            let row = MeterRow {
+            let row = UsageRecordRow {
                 id: self.id(),
                 namespace: event.namespace,
                 at: event.timestamp,
@@ -86,7 +87,7 @@ impl Sink<MeterEvent> for Records {
                 run_id: run(event.metadata.get("run")),
                 body,
             };
-            self.store.write(move |tx| row.insert(tx)).await.map_err(of_store)
+            self.store.write(move |tx| row.insert(tx)).await.map_err(store_error)
         }
         .boxed()
     }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use provost_core::Env;
 use provost_net::NetPolicy;
 use provost_redact::Redactor;
-use provost_resource::Declared;
-use provost_secret::{ChainResolver, EnvResolver, Secrets};
+use provost_resource::ResourceSet;
+use provost_secret::{ChainResolver, EnvResolver, SecretService};
 use provost_store::{Store, StoreOptions};
-use provost_tool::{AuditEvent, AuditOutcome, Sink as _};
+use provost_tool::{AuditOutcome, AuditRecord, RecordSink as _};
 use provost_tool_runtime::CommandAllowList;
 
 use super::*;
 
-const HOUSE: &str = "\
+const MANIFESTS: &str = "\
 kind: Tool
 metadata: {name: search}
 spec: {endpoint: 'https://example.com/search', effect: pure}
@@ -41,19 +41,19 @@ metadata: {name: guest}
 spec: {tools: [search]}
 ";
 
-fn options(network: NetPolicy) -> WorkshopOptions {
+fn options(network: NetPolicy) -> ToolRegistryOptions {
     let redactor = Redactor::new();
-    let secrets = Secrets::new(Arc::new(ChainResolver::new()), redactor.clone());
-    WorkshopOptions {
+    let secrets = SecretService::new(Arc::new(ChainResolver::new()), redactor.clone());
+    ToolRegistryOptions {
         network,
         allow_private_tools: false,
         commands: CommandAllowList::default(),
         launcher: None,
-        modules: ModulePlaces::default(),
+        modules: ModuleDirs::default(),
         container: None,
         workspaces: None,
         audit: None,
-        desk: None,
+        callbacks: None,
         secrets,
         redactor,
         env: Env::system(),
@@ -62,52 +62,52 @@ fn options(network: NetPolicy) -> WorkshopOptions {
 
 #[tokio::test]
 async fn agents_get_the_tools_that_they_name() {
-    let declared = Arc::new(Declared::parse(HOUSE).unwrap());
-    let workshop = Workshop::open(Arc::clone(&declared), options(NetPolicy::default())).await;
-    let workshop = workshop.unwrap();
+    let declared = Arc::new(ResourceSet::parse(MANIFESTS).unwrap());
+    let registry = ToolRegistry::open(Arc::clone(&declared), options(NetPolicy::default())).await;
+    let registry = registry.unwrap();
     let names = |agent: &str| -> Vec<String> {
-        let tools = workshop.tools_of(declared.agent("default", agent).unwrap());
+        let tools = registry.tools_of(declared.agent("default", agent).unwrap());
         tools.iter().map(|tool| tool.spec().name().to_owned()).collect()
     };
     assert_eq!(names("clerk"), ["pay", "search"]);
     assert_eq!(names("guest"), ["search"]);
-    assert!(workshop.tool("other", "pay").is_none());
-    workshop.close().await;
+    assert!(registry.tool("other", "pay").is_none());
+    registry.close().await;
 }
 
 #[tokio::test]
 async fn programs_start_only_if_the_operator_allows_them_and_secrets_must_be_there() {
     let text = "kind: McpServer\nmetadata: {name: time}\nspec: {transport: stdio, command: /bin/time-server}\n";
-    let declared = Arc::new(Declared::parse(text).unwrap());
-    let opened = Workshop::open(Arc::clone(&declared), options(NetPolicy::default())).await;
-    let said = opened.err().unwrap().to_string();
+    let declared = Arc::new(ResourceSet::parse(text).unwrap());
+    let opened = ToolRegistry::open(Arc::clone(&declared), options(NetPolicy::default())).await;
+    let message = opened.err().unwrap().to_string();
     assert!(
-        said.contains("line 1: MCP server `time`") && said.contains("may not be started"),
-        "{said}"
+        message.contains("line 1: MCP server `time`") && message.contains("is not allowed"),
+        "{message}"
     );
     let mut allowed = options(NetPolicy::default());
     allowed.commands = CommandAllowList::of(["/bin/time-server"]);
-    Workshop::open(declared, allowed).await.unwrap();
+    ToolRegistry::open(declared, allowed).await.unwrap();
 
     let text = text.replace("command:", "env: [{name: KEY, secretRef: mail}], command:");
-    let declared = Arc::new(Declared::parse(&text).unwrap());
+    let declared = Arc::new(ResourceSet::parse(&text).unwrap());
     let with = |variables: Vec<(&'static str, &'static str)>| {
         let redactor = Redactor::new();
         let found = move |name: &str| {
             let found = variables.iter().find(|(other, _)| *other == name);
             found.map(|(_, value)| (*value).to_owned()).ok_or(std::env::VarError::NotPresent)
         };
-        let resolver = ChainResolver::new().then(EnvResolver::reading(found));
+        let resolver = ChainResolver::new().then(EnvResolver::with_reader(found));
         let mut options = options(NetPolicy::default());
         options.commands = CommandAllowList::of(["/bin/time-server"]);
-        options.secrets = Secrets::new(Arc::new(resolver), redactor.clone());
+        options.secrets = SecretService::new(Arc::new(resolver), redactor.clone());
         (options, redactor)
     };
     let (none, _) = with(Vec::new());
-    let said = Workshop::open(Arc::clone(&declared), none).await.err().unwrap().to_string();
-    assert!(said.contains("mail"), "{said}");
+    let message = ToolRegistry::open(Arc::clone(&declared), none).await.err().unwrap().to_string();
+    assert!(message.contains("mail"), "{message}");
     let (some, redactor) = with(vec![("PROVOST_SECRET_MAIL", "hunter2hunter2")]);
-    Workshop::open(declared, some).await.unwrap();
+    ToolRegistry::open(declared, some).await.unwrap();
     assert_eq!(redactor.redact("it is hunter2hunter2"), "it is [REDACTED]");
 }
 
@@ -117,7 +117,7 @@ async fn records_are_in_the_database_when_the_sink_says_so() {
     let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
     let records = Records::new(store.clone(), Env::system());
     let run: provost_core::RunId = Env::system().id();
-    let event = |outcome| AuditEvent {
+    let event = |outcome| AuditRecord {
         timestamp: Env::system().now(),
         component: String::new(),
         action: "tool.call".to_owned(),
@@ -163,16 +163,16 @@ async fn a_declared_module_runs_and_one_that_wants_too_much_is_refused_at_once()
             "kind: Tool\nmetadata: {{name: hi}}\nspec: {{type: wasm, effect: pure, wasm: {{module: {module}}}}}\n"
         );
         let mut options = options(NetPolicy::default());
-        let kept = Some(dir.path().join("kept"));
-        options.modules = ModulePlaces { files: Some(dir.path().to_owned()), kept };
-        Workshop::open(Arc::new(Declared::parse(&text).unwrap()), options).await
+        let data = Some(dir.path().join("kept"));
+        options.modules = ModuleDirs { files: Some(dir.path().to_owned()), data };
+        ToolRegistry::open(Arc::new(ResourceSet::parse(&text).unwrap()), options).await
     };
-    let workshop = open("hi.wasm").await.unwrap();
-    let tool = workshop.tool("default", "hi").unwrap();
+    let registry = open("hi.wasm").await.unwrap();
+    let tool = registry.tool("default", "hi").unwrap();
     assert_eq!(tool.resource().isolation().as_str(), "wasm");
     assert!(tool.verify().is_ok());
-    let refused = open("wants.wasm").await.map(drop).unwrap_err().to_string();
-    assert!(refused.contains("declare `kv: true`"), "{refused}");
-    let refused = open("../hi.wasm").await.map(drop).unwrap_err().to_string();
-    assert!(refused.contains("without `..`"), "{refused}");
+    let manifest_error = open("wants.wasm").await.map(drop).unwrap_err().to_string();
+    assert!(manifest_error.contains("declare `kv: true`"), "{manifest_error}");
+    let manifest_error = open("../hi.wasm").await.map(drop).unwrap_err().to_string();
+    assert!(manifest_error.contains("without `..`"), "{manifest_error}");
 }

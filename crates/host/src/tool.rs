@@ -1,4 +1,4 @@
-//! The tools of agents and what surrounds every call: declarations, secrets, policy, audit and the storage of long outputs.
+//! The tools of agents, and the redaction, policy, audit and output storage of every call.
 
 mod builtin;
 mod declared;
@@ -14,17 +14,18 @@ use provost_agent::AgentBuilder;
 use provost_builtin::read_output;
 use provost_core::id::name::Namespace;
 use provost_core::{Env, ErrorKind};
-use provost_mcp::McpTools;
+use provost_mcp::McpToolset;
 use provost_net::{NetPolicy, Url};
 use provost_redact::Redactor;
 use provost_sandbox::ContainerOptions;
 use provost_secret::{
-    ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, Secrets, StoreResolver, Vault,
+    ChainResolver, EnvResolver, FileResolver, KeySource, SecretError, SecretService, StoreResolver,
+    Vault,
 };
 use provost_store::Store;
-use provost_tool::{FileSpill, Oversight, Tool};
-use provost_workspace::conversation::Workspaces;
-use provost_workspace::{Access, Workspace};
+use provost_tool::{FileArtifactStore, GuardServices, Tool};
+use provost_workspace::conversation::ConversationWorkspaces;
+use provost_workspace::{Access, WorkspaceRoot};
 
 pub use self::builtin::{Files, builtin_tools};
 pub use self::declared::{DeclaredTools, ToolRegistryConfig, modules_dir};
@@ -33,26 +34,26 @@ pub use self::shell::{Shell, ShellAccess, ShellApproval, ShellHost, ShellWorkspa
 
 use crate::error::HostError;
 use crate::records::Records;
-use crate::workshop::Workshop;
+use crate::registry::ToolRegistry;
 
-/// The directory of whole outputs in the data directory, and the one in it that agents know.
+/// Directory of complete outputs in the data directory, and its subdirectory that agents can read.
 const ARTIFACTS: &str = "artifacts";
 const OUTPUTS: &str = "outputs";
 
-/// Where declared tools may be.
+/// Networks that declared tools can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolNetwork {
-    /// On the public internet, over TLS
+    /// The public internet, over TLS
     #[default]
     Public,
-    /// Also without TLS, and in the private network those that declare `allow_private`
+    /// Also without TLS; private networks if the tool declares `allow_private`
     Private,
-    /// Also on this machine
+    /// Also this machine
     Local,
 }
 
 impl ToolNetwork {
-    /// What counts for a tool that wants to be in the private network, or does not.
+    /// Returns the network policy of a tool. `allow_private` is the value that the tool declares.
     pub fn for_tool(self, allow_private: bool) -> NetPolicy {
         let policy = self.policy();
         let private = policy.allow_private || (allow_private && self != Self::Public);
@@ -68,125 +69,125 @@ impl ToolNetwork {
     }
 }
 
-/// What the tools of one process are configured with.
+/// Configuration of the tools of a process.
 #[derive(Default)]
 pub struct ToolConfig {
-    /// A file or a directory of agents, tools, roles, rules and MCP servers.
-    pub resources: Option<PathBuf>,
-    /// Where declared tools may be.
+    /// File or directory of manifests. `None` if the process has no declared tools.
+    pub manifests: Option<PathBuf>,
+    /// Networks that declared tools can reach.
     pub network: ToolNetwork,
-    /// The programs that declared MCP servers and `cli` tools may start.
+    /// Programs that declared MCP servers and `cli` tools can start.
     pub commands: Vec<String>,
-    /// A directory with secrets, a file for each.
+    /// Directory with one file per secret.
     pub secrets_dir: Option<PathBuf>,
-    /// Containers for declared programs.
+    /// Containers of declared programs. `None` if programs do not run in containers.
     pub container: Option<ContainerOptions>,
     /// Roles of agents that are not declared.
     pub roles: Vec<String>,
-    /// The shell of agents, if they have one.
+    /// Shell of agents. `None` if agents have no shell.
     pub shell: Option<Shell>,
-    /// Where tools deliver results that come later.
+    /// URL at which tools deliver later results.
     pub callbacks: Option<Url>,
 }
 
-/// What tools are built on.
+/// Dependencies of the tools.
 pub struct ToolDeps<'a> {
-    /// The data directory.
+    /// Data directory.
     pub dir: &'a Path,
-    /// The database in it.
+    /// Database in the data directory.
     pub store: &'a Store,
-    /// The values that are never shown.
+    /// Redactor of known secrets.
     pub redactor: &'a Redactor,
 }
 
-/// Provides agents with tools, and surrounds every call with redaction, policy, audit and storage.
+/// Provides agents with tools, and applies redaction, policy, audit and output storage to every call.
 pub struct ToolProvider {
-    /// The declared tools; none without a path to read them from.
+    /// Declared tools. `None` without manifests.
     pub declared: Option<DeclaredTools>,
-    oversight: Oversight,
+    oversight: GuardServices,
     artifacts: PathBuf,
     sandbox: Sandbox,
-    /// The files of conversations.
-    workspaces: Option<Workspaces>,
+    /// Workspaces of sessions.
+    workspaces: Option<ConversationWorkspaces>,
 }
 
-/// Which of the declared tools an agent gets that is not declared itself.
+/// Selection of declared tools for an agent that is not declared itself.
 pub enum ToolSelection<'a> {
-    /// All of its namespace.
+    /// All tools of its namespace.
     All,
-    /// Those with these names.
+    /// Tools with these names.
     Named(&'a [String]),
 }
 
-/// The agent that tools are attached to.
+/// Agent to which tools are attached.
 #[derive(Clone, Copy)]
 pub struct AgentRef<'a> {
-    /// Its namespace.
+    /// Namespace of the agent.
     pub namespace: &'a str,
-    /// Its name.
+    /// Name of the agent.
     pub name: &'a str,
 }
 
 impl ToolProvider {
-    /// Reads the declarations and builds their tools. An error in them is reported now and not by the first call.
+    /// Loads the manifests and builds their tools. Returns an error if a manifest is invalid.
     pub async fn open(config: &ToolConfig, deps: ToolDeps<'_>) -> Result<Self, HostError> {
         let artifacts = deps.dir.join(ARTIFACTS);
         let records = Arc::new(Records::new(deps.store.clone(), Env::system()));
         let mut provider = Self {
             declared: None,
-            oversight: Oversight {
+            oversight: GuardServices {
                 redact: Some(Arc::new(deps.redactor.clone())),
                 audit: Some(Arc::clone(&records) as _),
-                meter: Some(records),
-                ..Oversight::default()
+                usage: Some(records),
+                ..GuardServices::default()
             },
             artifacts,
             sandbox: Sandbox::default(),
             workspaces: None,
         };
-        if config.resources.is_some() || config.shell.is_some() {
+        if config.manifests.is_some() || config.shell.is_some() {
             make_private_dir(&provider.artifacts)?;
-            let spill = FileSpill::new(provider.artifacts.join(OUTPUTS), OUTPUTS);
-            provider.oversight.spill = Some(Arc::new(spill));
+            let spill = FileArtifactStore::new(provider.artifacts.join(OUTPUTS), OUTPUTS);
+            provider.oversight.artifacts = Some(Arc::new(spill));
         }
         if config.shell.is_some() {
             provider.sandbox.probe().await?;
         }
-        let keeps_files = config.shell.as_ref().is_some_and(Shell::keeps_files);
-        if config.resources.is_some() || keeps_files {
+        let uses_session_files = config.shell.as_ref().is_some_and(Shell::uses_session_files);
+        if config.manifests.is_some() || uses_session_files {
             provider.workspaces = Some(workspaces::open(deps.dir).await?);
         }
-        if let Some(path) = &config.resources {
+        if let Some(path) = &config.manifests {
             let workspaces = provider.workspaces.clone();
             let registry = ToolRegistryConfig::new(path, config, &deps, workspaces).await?;
             let declared = DeclaredTools::open(path, config, registry).await?;
-            provider.oversight.governor = Some(Arc::clone(&declared.governor) as _);
+            provider.oversight.policies = Some(Arc::clone(&declared.governor) as _);
             provider.declared = Some(declared);
         }
         Ok(provider)
     }
 
-    /// Probes the sandbox for an agent that runs command lines.
+    /// Probes the sandbox for an agent with a shell.
     pub async fn prepare_shell(&self) -> Result<(), HostError> {
         self.sandbox.probe().await
     }
 
-    /// The same for every call.
-    pub fn oversight(&self) -> Oversight {
+    /// Returns the oversight of every call.
+    pub fn oversight(&self) -> GuardServices {
         self.oversight.clone()
     }
 
-    /// What shells run on.
+    /// Returns the dependencies of shells.
     pub fn shell_host(&self) -> Result<ShellHost, HostError> {
         Ok(ShellHost {
             sandbox: self.sandbox.found()?,
-            spill: self.oversight.spill.clone(),
+            spill: self.oversight.artifacts.clone(),
             workspaces: self.workspaces.clone(),
         })
     }
 
-    /// Attaches the tools that an agent may use, and puts all its calls under oversight. `reads_outputs` says that its other
-    /// tools write outputs that it must be able to read.
+    /// Attaches the tools of an agent and the oversight of its calls. `reads_outputs` adds the tool that reads stored
+    /// outputs, because other tools of the agent write them.
     pub fn attach(
         &self,
         builder: AgentBuilder,
@@ -194,83 +195,83 @@ impl ToolProvider {
         selection: &ToolSelection<'_>,
         reads_outputs: bool,
     ) -> Result<AgentBuilder, HostError> {
-        let mut builder = builder.oversight(self.oversight());
+        let mut builder = builder.guard_services(self.oversight());
         let selected = match &self.declared {
-            Some(declared) => select(&declared.workshop(), agent, selection),
+            Some(declared) => select(&declared.current(), agent, selection),
             None => SelectedTools::default(),
         };
         if reads_outputs || selected.reads_outputs {
-            builder = builder.tools(self.outputs()?);
+            builder = builder.tools(self.output_reader()?);
         }
         builder = builder.tools(selected.tools);
         Ok(selected.toolsets.into_iter().fold(builder, AgentBuilder::toolset))
     }
 
-    /// True if an agent is declared here.
+    /// Returns true if a manifest declares an agent.
     pub fn declares(&self, namespace: &str, name: &str) -> bool {
         let declared = self.declared.as_ref();
         declared
-            .is_some_and(|declared| declared.workshop().declared().agent(namespace, name).is_some())
+            .is_some_and(|declared| declared.current().declared().agent(namespace, name).is_some())
     }
 
-    /// Names and descriptions of what an agent of the terminal gets.
-    pub fn described(&self) -> Vec<(String, String)> {
+    /// Returns the names and descriptions of the declared tools of a local agent.
+    pub fn descriptions(&self) -> Vec<(String, String)> {
         let Some(declared) = &self.declared else { return Vec::new() };
         let namespace = Namespace::default();
-        let workshop = declared.workshop();
-        let tools = workshop.declared().tools(namespace.as_str());
+        let registry = declared.current();
+        let tools = registry.declared().tools(namespace.as_str());
         tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect()
     }
 
-    /// What reads outputs that were kept whole.
-    pub fn outputs(&self) -> Result<Option<Arc<dyn Tool>>, HostError> {
-        if self.oversight.spill.is_none() {
+    /// Returns the tool that reads stored outputs. `None` if outputs are not stored.
+    pub fn output_reader(&self) -> Result<Option<Arc<dyn Tool>>, HostError> {
+        if self.oversight.artifacts.is_none() {
             return Ok(None);
         }
-        let place = Workspace::open(&self.artifacts, Access::ReadOnly)
+        let workspace = WorkspaceRoot::open(&self.artifacts, Access::ReadOnly)
             .map_err(|error| HostError::new(error.kind(), error.to_string()))?;
-        let tool = read_output(&place)
+        let tool = read_output(&workspace)
             .map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))?;
         Ok(Some(Arc::new(tool)))
     }
 
-    /// Ends connections and programs.
+    /// Closes connections and stops programs.
     pub async fn close(&self) {
         if let Some(declared) = &self.declared {
-            declared.workshop().close().await;
+            declared.current().close().await;
         }
     }
 }
 
-/// The declared tools of one agent.
+/// Declared tools of an agent.
 #[derive(Default)]
 struct SelectedTools {
     tools: Vec<Arc<dyn Tool>>,
-    toolsets: Vec<McpTools>,
-    /// True if the agent reads outputs that were stored whole.
+    toolsets: Vec<McpToolset>,
+    /// True if the agent can read stored outputs.
     reads_outputs: bool,
 }
 
 fn select(
-    workshop: &Workshop,
+    registry: &ToolRegistry,
     agent: AgentRef<'_>,
     selection: &ToolSelection<'_>,
 ) -> SelectedTools {
     let AgentRef { namespace, name } = agent;
-    let server = |name: &str| workshop.server(namespace, name);
-    if let Some(agent) = workshop.declared().agent(namespace, name) {
-        let tools = workshop.tools_of(agent);
+    let server = |name: &str| registry.server(namespace, name);
+    if let Some(agent) = registry.declared().agent(namespace, name) {
+        let tools = registry.tools_of(agent);
         return SelectedTools {
             reads_outputs: !tools.is_empty() || !agent.mcp_servers.is_empty(),
             tools,
             toolsets: agent.mcp_servers.iter().filter_map(|name| server(name)).collect(),
         };
     }
-    let all = workshop.tools(namespace).into_iter().map(|tool| tool as Arc<dyn Tool>);
+    let all = registry.tools(namespace).into_iter().map(|tool| tool as Arc<dyn Tool>);
     match selection {
         ToolSelection::All => SelectedTools {
             tools: all.collect(),
-            toolsets: workshop
+            toolsets: registry
                 .declared()
                 .servers(namespace)
                 .filter_map(|declared| server(&declared.name))
@@ -287,21 +288,21 @@ fn select(
     }
 }
 
-/// The places where secrets are: the database, then the environment, then files.
-async fn secrets(config: &ToolConfig, deps: &ToolDeps<'_>) -> Result<Secrets, HostError> {
-    let refused = |error: SecretError| HostError::new(error.kind(), error.to_string());
+/// Returns the sources of secrets: the database, then the environment, then files.
+async fn secrets(config: &ToolConfig, deps: &ToolDeps<'_>) -> Result<SecretService, HostError> {
+    let secret_error = |error: SecretError| HostError::new(error.kind(), error.to_string());
     let env = |name: &str| std::env::var(name).ok();
     let mut chain = ChainResolver::new();
-    let source = KeySource::find(deps.dir, env).map_err(refused)?;
-    match source.load(env).map_err(refused)? {
+    let source = KeySource::find(deps.dir, env).map_err(secret_error)?;
+    match source.load(env).map_err(secret_error)? {
         Some(keys) => chain = chain.then(StoreResolver::new(Arc::new(deps.store.clone()), keys)),
         None => {
-            let facts = Vault::facts(deps.store, None).await.map_err(refused)?;
-            // Without the key they would only seem not to be there, and others would be used in their place.
+            let facts = Vault::metadata(deps.store, None).await.map_err(secret_error)?;
+            // Without the key, the secrets would seem missing, and secrets of other sources would be used instead.
             if !facts.is_empty() {
-                let what = format!("{} secrets are sealed and their key is not here", facts.len());
-                return Err(HostError::new(ErrorKind::Unavailable, what).hint(
-                    "set PROVOST_MASTER_KEY or PROVOST_MASTER_KEY_FILE, or put `secrets.key` back",
+                let message = format!("the master key of {} secrets is missing", facts.len());
+                return Err(HostError::new(ErrorKind::Unavailable, message).hint(
+                    "set PROVOST_MASTER_KEY or PROVOST_MASTER_KEY_FILE, or restore `secrets.key`",
                 ));
             }
         }
@@ -310,10 +311,10 @@ async fn secrets(config: &ToolConfig, deps: &ToolDeps<'_>) -> Result<Secrets, Ho
     if let Some(dir) = &config.secrets_dir {
         chain = chain.then(FileResolver::new(dir));
     }
-    Ok(Secrets::new(Arc::new(chain), deps.redactor.clone()))
+    Ok(SecretService::new(Arc::new(chain), deps.redactor.clone()))
 }
 
-/// Makes a directory, for its owner only; one that is there stays as it is.
+/// Creates a directory that only its owner can access. An existing directory is not changed.
 pub fn make_private_dir(dir: &Path) -> Result<(), HostError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

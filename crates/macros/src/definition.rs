@@ -1,4 +1,4 @@
-//! Everything the macro learns about one tool before it writes code.
+//! The definition of one tool, read from a function or method before code is generated.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -6,57 +6,57 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Ident, Lit, Meta, Path, ReturnType, Safety, Signature};
 
-use crate::faults::Faults;
-use crate::input::{self, Input};
+use crate::diagnostics::Diagnostics;
 use crate::options::{Options, check_name};
+use crate::param::{self, Param};
 
-/// One tool.
-pub(crate) struct Definition {
-    /// The path of the hidden module that holds what generated code needs.
+/// Definition of one tool.
+pub(crate) struct ToolDefinition {
+    /// Path of the hidden module with the items that generated code uses.
     pub(crate) private: Path,
-    /// The struct of the arguments.
+    /// Name of the struct of the arguments.
     pub(crate) arguments: Ident,
     pub(crate) name: String,
-    /// An expression.
+    /// Expression of the description.
     pub(crate) description: TokenStream,
     pub(crate) options: Options,
-    pub(crate) inputs: Vec<Input>,
-    /// Conditions under which the tool exists at all.
+    pub(crate) params: Vec<Param>,
+    /// `#[cfg(..)]` attributes of the function.
     pub(crate) cfgs: Vec<Attribute>,
     pub(crate) is_async: bool,
-    /// Where to point when the result is of no use.
+    /// Location of the return type, for type errors.
     pub(crate) returns: Span,
 }
 
-impl Definition {
-    /// Reads a function, and takes what is meant for the macro out of it. `index` tells the tools of a block apart.
+impl ToolDefinition {
+    /// Reads a function and removes the attributes of the macro from it. `index` distinguishes the tools of a block.
     pub(crate) fn read(
         attrs: &[Attribute],
         signature: &mut Signature,
         options: Options,
         index: usize,
-        faults: &mut Faults,
+        diagnostics: &mut Diagnostics,
     ) -> Self {
-        refuse_forms(signature, faults);
-        let inputs = input::read(signature, faults);
+        check_signature(signature, diagnostics);
+        let params = param::read(signature, diagnostics);
         let name = match &options.name {
             Some(name) => name.value(),
             None => {
                 let name = signature.ident.unraw().to_string();
                 if let Err(error) = check_name(&name, &signature.ident) {
-                    faults.add(error);
+                    diagnostics.push(error);
                 }
                 name
             }
         };
         let described = options.description.as_ref().map(ToTokens::to_token_stream);
         let description = described.or_else(|| doc_text(attrs).map(|text| quote!(#text)));
-        if description.is_none() && !options.gave("description") {
-            let sentence = format!(
+        if description.is_none() && !options.is_set("description") {
+            let message = format!(
                 "a tool needs a description for the model: write a doc comment on `{}`, or set `description = \"..\"`",
                 signature.ident
             );
-            faults.at(&signature.ident, sentence);
+            diagnostics.error(&signature.ident, message);
         }
         let returns = match &signature.output {
             ReturnType::Default => signature.ident.span(),
@@ -68,7 +68,7 @@ impl Definition {
             name,
             description: description.unwrap_or_default(),
             options,
-            inputs,
+            params,
             cfgs: cfgs(attrs),
             is_async: signature.asyncness.is_some(),
             returns,
@@ -76,7 +76,7 @@ impl Definition {
     }
 }
 
-/// The hidden module under the path that `crate = ".."` gives.
+/// Returns the hidden module of the crate that `crate = ".."` names.
 pub(crate) fn private_path(krate: Option<&Path>) -> Path {
     match krate {
         Some(krate) => syn::parse_quote!(#krate::__private),
@@ -84,33 +84,33 @@ pub(crate) fn private_path(krate: Option<&Path>) -> Path {
     }
 }
 
-/// The `#[cfg(..)]` attributes of a list.
+/// Returns the `#[cfg(..)]` attributes of a list.
 pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     let conditions = attrs.iter().filter(|attr| attr.path().is_ident("cfg"));
     conditions.cloned().collect()
 }
 
-fn refuse_forms(signature: &Signature, faults: &mut Faults) {
+fn check_signature(signature: &Signature, diagnostics: &mut Diagnostics) {
     if let Safety::Unsafe(token) = &signature.safety {
-        faults.at(token, "a tool must be safe to call: a model calls it");
+        diagnostics.error(token, "a tool must be safe to call: a model calls it");
     }
     if let Some(abi) = &signature.abi {
-        faults.at(abi, "a tool is a Rust function: remove `extern`");
+        diagnostics.error(abi, "a tool is a Rust function: remove `extern`");
     }
     if !signature.generics.params.is_empty() {
-        faults.at(
+        diagnostics.error(
             &signature.generics,
             "a tool cannot be generic: its schema is made once, of concrete types",
         );
     } else if let Some(clause) = &signature.generics.where_clause {
-        faults.at(clause, "a tool cannot be generic: remove the `where` clause");
+        diagnostics.error(clause, "a tool cannot be generic: remove the `where` clause");
     }
     if let Some(variadic) = &signature.variadic {
-        faults.at(variadic, "a tool needs a fixed number of arguments");
+        diagnostics.error(variadic, "a tool needs a fixed number of arguments");
     }
 }
 
-/// The doc comment as the model reads it; `None` if there is nothing to read.
+/// Returns the text of the doc comment. `None` if it is empty.
 fn doc_text(attrs: &[Attribute]) -> Option<String> {
     let mut lines = Vec::new();
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("doc")) {

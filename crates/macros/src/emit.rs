@@ -1,27 +1,27 @@
-//! Writes the code that functions and methods share.
+//! Generation of the code that functions and methods share.
 //!
-//! Invariant: every path in here is absolute or starts at the hidden module, and every name begins with `__`: the code stands
-//! among the user's own.
+//! Invariant: every generated path is absolute or starts at the hidden module, and every generated name begins with
+//! `__`, because the code is inserted into the user's code.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Expr, ExprLit, Lit, Path};
 
-use crate::definition::Definition;
-use crate::input::{self, Argument, Input};
-use crate::options::{ApprovalOption, Fallback};
+use crate::definition::ToolDefinition;
+use crate::options::{ApprovalOption, DefaultValue};
+use crate::param::{self, Argument, Param};
 
-/// The struct of the arguments, and the functions that give their defaults.
-pub(crate) fn arguments(tool: &Definition) -> TokenStream {
-    let Definition { private, arguments, cfgs, .. } = tool;
+/// Generates the struct of the arguments and the functions of their default values.
+pub(crate) fn arguments(tool: &ToolDefinition) -> TokenStream {
+    let ToolDefinition { private, arguments, cfgs, .. } = tool;
     let serde_path = path_text(private, "serde");
     let schemars_path = path_text(private, "schemars");
     let sent: Vec<&Argument> = tool
-        .inputs
+        .params
         .iter()
-        .filter_map(|input| match input {
-            Input::Argument(argument) => Some(&**argument),
-            Input::Context { .. } | Input::Dep(_) => None,
+        .filter_map(|param| match param {
+            Param::Argument(argument) => Some(&**argument),
+            Param::Context { .. } | Param::Dep(_) => None,
         })
         .collect();
     let mut fields = TokenStream::new();
@@ -29,14 +29,14 @@ pub(crate) fn arguments(tool: &Definition) -> TokenStream {
     for (index, argument) in sent.iter().enumerate() {
         let Argument { ident, ty, attrs, .. } = argument;
         let default_name = format_ident!("{arguments}Default{index}").to_string();
-        let default = match &argument.fallback {
+        let default = match &argument.default {
             None => TokenStream::new(),
-            // Serde knows that an `Option` may be missing; saying it again would add `"default": null` to the schema.
-            Some(Fallback::OfType) if argument.is_option() && attrs.iter().all(is_doc) => {
+            // Serde treats an `Option` as optional. An explicit default would add `"default": null` to the schema.
+            Some(DefaultValue::OfType) if argument.is_option() && attrs.iter().all(is_doc) => {
                 TokenStream::new()
             }
-            Some(Fallback::OfType) => quote!(#[serde(default)]),
-            Some(Fallback::Value(value)) => {
+            Some(DefaultValue::OfType) => quote!(#[serde(default)]),
+            Some(DefaultValue::Value(value)) => {
                 let function = format_ident!("{default_name}");
                 let value = default_value(value);
                 defaults.extend(quote! {
@@ -59,9 +59,9 @@ pub(crate) fn arguments(tool: &Definition) -> TokenStream {
     }
 }
 
-/// An expression: the tool's specification, made once and kept in a static.
-pub(crate) fn spec(tool: &Definition) -> TokenStream {
-    let Definition { private, arguments, name, description, options, .. } = tool;
+/// Generates an expression for the specification of the tool, which is built once and stored in a static.
+pub(crate) fn spec(tool: &ToolDefinition) -> TokenStream {
+    let ToolDefinition { private, arguments, name, description, options, .. } = tool;
     let mut settings = TokenStream::new();
     if let Some(timeout) = options.timeout {
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -79,38 +79,39 @@ pub(crate) fn spec(tool: &Definition) -> TokenStream {
     match &options.approval {
         None => {}
         Some(ApprovalOption::Always) => {
-            settings.extend(quote!(.approval(#private::Approval::Always)));
+            settings.extend(quote!(.approval(#private::RequiresApproval::Always)));
         }
         Some(ApprovalOption::Never) => {
-            settings.extend(quote!(.approval(#private::Approval::Never)));
+            settings.extend(quote!(.approval(#private::RequiresApproval::Never)));
         }
         Some(ApprovalOption::When(rule)) => {
-            settings.extend(quote!(.approval(#private::Approval::when(#rule))));
+            settings.extend(quote!(.approval(#private::RequiresApproval::when(#rule))));
         }
     }
-    for input in &tool.inputs {
-        if let Input::Dep(ty) = input {
-            settings.extend(quote!(.needs(#private::DepType::of::<#ty>())));
+    for param in &tool.params {
+        if let Param::Dep(ty) = param {
+            settings.extend(quote!(.needs(#private::DependencyType::of::<#ty>())));
         }
     }
     quote! {{
         static __SPEC: ::std::sync::OnceLock<#private::ToolSpec> = ::std::sync::OnceLock::new();
         __SPEC.get_or_init(|| match #private::ToolSpec::typed::<#arguments>(#name, #description) {
             ::core::result::Result::Ok(__spec) => __spec #settings,
-            // The macro has checked the name, and a struct is always an object.
+            // Unreachable: the macro has validated the name, and the schema of a struct is an object.
             ::core::result::Result::Err(__error) => ::core::panic!("{}", __error),
         })
     }}
 }
 
-/// An expression: the running call, from `__permit` and `__cx`. `receiver` goes before the other parameters.
-pub(crate) fn running(
-    tool: &Definition,
+/// Generates an expression for the future of a call, from `__permit` and `__cx`. `receiver` precedes the other
+/// parameters.
+pub(crate) fn call_expression(
+    tool: &ToolDefinition,
     callee: &TokenStream,
     receiver: &TokenStream,
 ) -> TokenStream {
-    let Definition { arguments, .. } = tool;
-    let passed = input::passed(&tool.inputs);
+    let ToolDefinition { arguments, .. } = tool;
+    let passed = param::call_arguments(&tool.params);
     let wait = tool.is_async.then(|| quote!(.await));
     let converted = quote_spanned! {tool.returns=>
         __ProvostReturned::of(&__returned).convert(__returned)
@@ -125,9 +126,9 @@ pub(crate) fn running(
     }
 }
 
-/// What turns a returned value into an output. A `Result` is known by its type, not by its name: an alias of it that was taken
-/// for a plain value would show an error to the model as if the call had worked.
-pub(crate) fn returned(private: &Path) -> TokenStream {
+/// Generates the conversion of a return value into an output. It recognizes a `Result` by its type and not by its name,
+/// because an alias that was treated as a plain value would report an error as a success.
+pub(crate) fn output_conversion(private: &Path) -> TokenStream {
     let result = quote! {
         ::core::result::Result<#private::ToolOutput, #private::ToolError>
     };
@@ -139,7 +140,7 @@ pub(crate) fn returned(private: &Path) -> TokenStream {
                 Self(::core::marker::PhantomData)
             }
         }
-        // An inherent method wins over one of a trait, so this is taken for every `Result`.
+        // An inherent method takes precedence over a trait method, so it applies to every `Result`.
         #[allow(dead_code)]
         impl<T, E> __ProvostReturned<::core::result::Result<T, E>> {
             fn convert(self, returned: ::core::result::Result<T, E>) -> #result
@@ -178,7 +179,7 @@ fn is_doc(attr: &syn::Attribute) -> bool {
     attr.path().is_ident("doc")
 }
 
-/// Text in quotes stands for whatever is made of text.
+/// Generates a default value. A string literal is converted with `Into`.
 fn default_value(value: &Expr) -> TokenStream {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -188,7 +189,7 @@ fn default_value(value: &Expr) -> TokenStream {
     }
 }
 
-/// A path as the derives want it: a string.
+/// Returns a path as the string that derive attributes expect.
 fn path_text(private: &Path, name: &str) -> String {
     let mut text = private.to_token_stream().to_string();
     text.retain(|c| !c.is_whitespace());

@@ -4,26 +4,28 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, FnArg, ItemFn};
 
-use crate::definition::Definition;
+use crate::definition::ToolDefinition;
+use crate::diagnostics::Diagnostics;
 use crate::emit;
-use crate::faults::Faults;
-use crate::options::{Options, Place};
+use crate::options::{OptionSite, Options};
 
-/// Writes a unit struct in place of the function, with the function inside.
+/// Expands `#[tool]` on a function. Replaces it by a unit struct with the function inside.
 pub(crate) fn expand(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
-    let mut faults = Faults::default();
-    let options = Options::parse(Place::Function, options, &mut faults);
+    let mut diagnostics = Diagnostics::default();
+    let options = Options::parse(OptionSite::Function, options, &mut diagnostics);
     let receiver = function.sig.inputs.first();
     if let Some(FnArg::Receiver(receiver)) = receiver {
-        faults.at(receiver, "a method becomes a tool through `#[tool]` on its `impl` block");
+        diagnostics
+            .error(receiver, "a method becomes a tool through `#[tool]` on its `impl` block");
     }
-    let tool = Definition::read(&function.attrs, &mut function.sig, options, 0, &mut faults);
-    faults.finish()?;
+    let tool =
+        ToolDefinition::read(&function.attrs, &mut function.sig, options, 0, &mut diagnostics);
+    diagnostics.finish()?;
     Ok(write(&tool, function))
 }
 
-fn write(tool: &Definition, function: ItemFn) -> TokenStream {
-    let Definition { private, cfgs, .. } = tool;
+fn write(tool: &ToolDefinition, function: ItemFn) -> TokenStream {
+    let ToolDefinition { private, cfgs, .. } = tool;
     let ItemFn { attrs, vis, mut sig, block, .. } = function;
     let ident = std::mem::replace(&mut sig.ident, format_ident!("call"));
     let is_doc = |attr: &&Attribute| attr.path().is_ident("doc");
@@ -34,9 +36,9 @@ fn write(tool: &Definition, function: ItemFn) -> TokenStream {
     }
     let kept = attrs.iter().filter(|attr| !is_doc(attr));
     let arguments = emit::arguments(tool);
-    let returned = emit::returned(private);
+    let returned = emit::output_conversion(private);
     let spec = emit::spec(tool);
-    let running = emit::running(tool, &quote!(#ident::call), &TokenStream::new());
+    let running = emit::call_expression(tool, &quote!(#ident::call), &TokenStream::new());
     quote! {
         #(#docs)*
         #(#cfgs)*
@@ -50,13 +52,13 @@ fn write(tool: &Definition, function: ItemFn) -> TokenStream {
             #returned
 
             impl #ident {
-                /// The function itself: what the tool runs, without the checks of a call by a model.
-                // Every argument is a property that the model sees; how many there are is decided there.
+                /// Calls the function directly, without the checks of a tool call.
+                // The model sees every argument as a property, so the lint does not apply.
                 #[allow(clippy::too_many_arguments)]
                 #(#kept)*
                 #vis #sig #block
 
-                /// The tool, ready to be shared.
+                /// Returns the tool as a shared trait object.
                 #[allow(dead_code, unreachable_pub)]
                 pub fn tool(self) -> ::std::sync::Arc<dyn #private::Tool> {
                     ::std::sync::Arc::new(self)
@@ -68,7 +70,7 @@ fn write(tool: &Definition, function: ItemFn) -> TokenStream {
                     #spec
                 }
 
-                fn call(&self, __permit: #private::Permit, __cx: #private::ToolCx) -> #private::ToolFuture {
+                fn call(&self, __permit: #private::Permit, __cx: #private::ToolContext) -> #private::ToolFuture {
                     #running
                 }
             }

@@ -1,31 +1,32 @@
-//! `#[tool]`: a tool from a function, or a set of tools from the methods of a type.
+//! The attribute macro `#[tool]`, which turns a function into a tool, or the methods of a type into a list of tools.
 //!
-//! The macro reads names, types and doc comments, and writes what a person would write by hand: a struct of the arguments, a
-//! specification, and a `Tool` that parses the one and calls the function. It decides nothing at run time.
+//! The macro reads names, types and doc comments and generates the same code as a handwritten tool: a struct of the
+//! arguments, a specification, and a `Tool` that parses the arguments and calls the function. It has no state at run
+//! time.
 
 mod block;
 mod definition;
+mod diagnostics;
 mod emit;
-mod faults;
 mod function;
-mod input;
 mod options;
+mod param;
 
 use proc_macro::TokenStream;
 use proc_macro2::Span;
 use syn::Item;
 
-/// Makes a tool of a function, or tools of the methods of an `impl` block.
+/// Turns a function into a tool, or the methods of an `impl` block into a list of tools.
 ///
 /// # On a function
 ///
 /// ```ignore
-/// use provost::{Dep, ToolCx, ToolError, tool};
+/// use provost::{Dep, ToolContext, ToolError, tool};
 ///
 /// /// Current weather for a city.
 /// #[tool(timeout = "20s", retries = 2)]
 /// async fn get_weather(
-///     cx: &ToolCx,
+///     cx: &ToolContext,
 ///     weather: Dep<WeatherClient>,
 ///     /// City name
 ///     city: String,
@@ -41,33 +42,32 @@ use syn::Item;
 /// let agent = Agent::builder("guide", model).tool(get_weather).build()?;
 /// ```
 ///
-/// The doc comment is what the model is told about the tool; the doc comments of the arguments describe them in the schema.
-/// `ToolCx` (by reference or by value) and any number of `Dep<T>` are filled in from the run and are not part of the schema; they
-/// are known by these names, so do not rename them on import.
-/// Every other argument needs `serde::Deserialize` and `schemars::JsonSchema`; `Option<T>` may be left out by the model.
-/// Arguments the schema does not name are refused.
-/// The function returns anything serializable, a `ToolOutput`, or a `Result` of these with an error that converts into
-/// `ToolError`.
-/// It may be sync if it does not block.
+/// The doc comment is the description of the tool for the model; the doc comments of the arguments become descriptions
+/// in the schema. `ToolContext` (by reference or by value) and any number of `Dep<T>` are filled in by the run and are
+/// not part of the schema; the macro recognizes them by name, so do not rename them on import. Every other argument
+/// must implement `serde::Deserialize` and `schemars::JsonSchema`; an `Option<T>` is optional. Arguments that are not
+/// in the schema are rejected. The function returns any serializable value, a `ToolOutput`, or a `Result` of these
+/// whose error converts into `ToolError`. A function that does not block may be synchronous.
 ///
-/// The name becomes a unit struct that implements `Tool`: pass it by value, or as an `Arc<dyn Tool>` with `get_weather.tool()`.
-/// The function itself stays callable, for tests above all, as `get_weather::call(..)`.
+/// The macro defines a unit struct with the name of the function, which implements `Tool`. Pass it by value, or as an
+/// `Arc<dyn Tool>` with `get_weather.tool()`. To call the function itself, for example in tests, use
+/// `get_weather::call(..)`.
 ///
 /// ## Options
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `name = "get_weather"` | what the model calls it | the function's name |
-/// | `description = ".."` | what the model is told; any expression that converts into a `String` | the doc comment |
-/// | `timeout = "20s"` | longest time for one call: a whole number of `ms`, `s`, `m` or `h` | 60 s |
-/// | `retries = 2` | wrong arguments accepted per run | 3 |
-/// | `approval = ..` | `"always"`, `"never"`, or a function or closure over `&serde_json::Value` that returns true if a person must be asked | `"never"` |
-/// | `effect = "pure"` | what repeating a call does: `"pure"`, `"idempotent"`, `"keyed"`, `"provable"`, `"transactional"` or `"opaque"`; decides what happens to a call that a crash cut off | `"opaque"` |
+/// | `name = "get_weather"` | name of the tool | the function's name |
+/// | `description = ".."` | description for the model; any expression that converts into a `String` | the doc comment |
+/// | `timeout = "20s"` | timeout of one call: a whole number of `ms`, `s`, `m` or `h` | 60 s |
+/// | `retries = 2` | calls with invalid arguments that are accepted per run | 3 |
+/// | `approval = ..` | `"always"`, `"never"`, or a function or closure over `&serde_json::Value` that returns true if the call needs approval | `"never"` |
+/// | `effect = "pure"` | effect class: `"pure"`, `"idempotent"`, `"keyed"`, `"provable"`, `"transactional"` or `"opaque"`; determines how recovery treats a call that a crash interrupted | `"opaque"` |
 /// | `exclusive` | no other call of the turn runs at the same time | |
-/// | `crate = "path"` | where `provost` is found, if not at `::provost` | |
+/// | `crate = "path"` | path of the crate `provost` | `::provost` |
 ///
-/// An argument takes `#[tool(default)]` or `#[tool(default = expression)]`; `#[serde(..)]` and `#[schemars(..)]` attributes on it
-/// are passed on to the struct of the arguments.
+/// An argument takes `#[tool(default)]` or `#[tool(default = expression)]`. Its `#[serde(..)]` and `#[schemars(..)]`
+/// attributes are applied to the struct of the arguments.
 ///
 /// # On an impl block
 ///
@@ -89,10 +89,10 @@ use syn::Item;
 /// let agent = Agent::builder("clerk", model).tools(calculator.tools()).build()?;
 /// ```
 ///
-/// Every method that takes `&self` is a tool, whatever its visibility, unless `#[tool(skip)]` says otherwise; functions without
-/// `self` are left alone. A method takes the options of a function except `crate`, which belongs on the block.
-/// The block gives the type two methods: `tools(self: &Arc<Self>)` and `into_tools(self)`, both
-/// `-> Vec<Arc<dyn Tool>>`, in the order of the source.
+/// Every method with `&self` is a tool, regardless of its visibility, except for methods with `#[tool(skip)]`.
+/// Functions without `self` are not changed. A method takes the options of a function except `crate`, which belongs on
+/// the block. The block adds two methods to the type, `tools(self: &Arc<Self>)` and `into_tools(self)`. Both return
+/// `Vec<Arc<dyn Tool>>` in source order.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = match syn::parse::<Item>(item) {

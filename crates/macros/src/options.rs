@@ -1,4 +1,4 @@
-//! The options inside `#[tool(..)]`.
+//! Options inside `#[tool(..)]`.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Expr, ExprLit, Ident, Lit, LitInt, LitStr, Path, Token};
 
-use crate::faults::Faults;
+use crate::diagnostics::Diagnostics;
 
-/// What the model may call a tool; the same bound as in `provost_core::usage::limits`, which macros cannot depend on.
+/// Maximum length of a tool name. It equals the limit in `provost_core::usage::limits`, because macros cannot depend on
+/// that crate.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Where the options stand: it decides which exist.
+/// Item that carries the options. It determines which options exist.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum OptionSite {
     Function,
     Method,
     Block,
     Argument,
 }
 
-impl Place {
+impl OptionSite {
     fn known(self) -> &'static [&'static str] {
         match self {
             Self::Function => &[
@@ -60,20 +61,20 @@ impl Place {
     }
 }
 
-/// When a person must be asked.
+/// Condition under which a call needs approval.
 pub(crate) enum ApprovalOption {
     Always,
     Never,
     When(Expr),
 }
 
-/// What stands in for an argument that the model left out.
-pub(crate) enum Fallback {
+/// Default value of an argument.
+pub(crate) enum DefaultValue {
     OfType,
     Value(Expr),
 }
 
-/// All options; which may be set depends on the [`Place`].
+/// Options of an item. The [`OptionSite`] determines which ones may be set.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
@@ -84,23 +85,31 @@ pub(crate) struct Options {
     pub(crate) effect: Option<Ident>,
     pub(crate) exclusive: bool,
     pub(crate) skip: bool,
-    pub(crate) default: Option<Fallback>,
+    pub(crate) default: Option<DefaultValue>,
     pub(crate) krate: Option<Path>,
     seen: Vec<Ident>,
 }
 
 impl Options {
-    /// Reads the inside of `#[tool(..)]`.
-    pub(crate) fn parse(place: Place, tokens: TokenStream, faults: &mut Faults) -> Self {
+    /// Parses the inside of `#[tool(..)]`.
+    pub(crate) fn parse(
+        place: OptionSite,
+        tokens: TokenStream,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
         let mut options = Self::default();
         if let Err(error) = options.parse_more(place, tokens) {
-            faults.add(error);
+            diagnostics.push(error);
         }
         options
     }
 
-    /// Takes the `#[tool]` attributes out of a list and reads them.
-    pub(crate) fn take(place: Place, attrs: &mut Vec<Attribute>, faults: &mut Faults) -> Self {
+    /// Removes the `#[tool]` attributes from a list and parses them.
+    pub(crate) fn take(
+        place: OptionSite,
+        attrs: &mut Vec<Attribute>,
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
         let mut options = Self::default();
         let is_tool = |attr: &mut Attribute| attr.path().is_ident("tool");
         for attr in attrs.extract_if(.., is_tool) {
@@ -112,18 +121,18 @@ impl Options {
                 }
             };
             if let Err(error) = read {
-                faults.add(error);
+                diagnostics.push(error);
             }
         }
         options
     }
 
-    /// True if an option was given, be it with a wrong value.
-    pub(crate) fn gave(&self, name: &str) -> bool {
+    /// Returns true if an option was set, even to an invalid value.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
         self.seen.iter().any(|seen| seen == name)
     }
 
-    fn parse_more(&mut self, place: Place, tokens: TokenStream) -> syn::Result<()> {
+    fn parse_more(&mut self, place: OptionSite, tokens: TokenStream) -> syn::Result<()> {
         let parser = |input: ParseStream<'_>| {
             while !input.is_empty() {
                 self.parse_one(place, input)?;
@@ -136,7 +145,7 @@ impl Options {
         parser.parse2(tokens)
     }
 
-    fn parse_one(&mut self, place: Place, input: ParseStream<'_>) -> syn::Result<()> {
+    fn parse_one(&mut self, place: OptionSite, input: ParseStream<'_>) -> syn::Result<()> {
         let key = input.call(Ident::parse_any)?;
         let name = key.to_string();
         if !place.known().contains(&name.as_str()) {
@@ -148,24 +157,24 @@ impl Options {
             ));
         }
         if self.seen.contains(&key) {
-            let sentence = format!("option `{name}` is given twice");
-            return Err(syn::Error::new_spanned(&key, sentence));
+            let message = format!("option `{name}` is given twice");
+            return Err(syn::Error::new_spanned(&key, message));
         }
         self.seen.push(key.clone());
         match name.as_str() {
             "exclusive" | "skip" => {
                 if input.peek(Token![=]) {
-                    let sentence = format!("`{name}` takes no value: write it alone or leave it");
-                    return Err(syn::Error::new_spanned(&key, sentence));
+                    let message = format!("`{name}` takes no value: write it alone or leave it");
+                    return Err(syn::Error::new_spanned(&key, message));
                 }
                 let flag = if name == "skip" { &mut self.skip } else { &mut self.exclusive };
                 *flag = true;
             }
-            "default" if !input.peek(Token![=]) => self.default = Some(Fallback::OfType),
+            "default" if !input.peek(Token![=]) => self.default = Some(DefaultValue::OfType),
             _ => {
                 if !input.peek(Token![=]) {
-                    let sentence = format!("option `{name}` needs a value: `{name} = ..`");
-                    return Err(syn::Error::new_spanned(&key, sentence));
+                    let message = format!("option `{name}` needs a value: `{name} = ..`");
+                    return Err(syn::Error::new_spanned(&key, message));
                 }
                 input.parse::<Token![=]>()?;
                 self.parse_value(&name, input.parse()?)?;
@@ -182,21 +191,21 @@ impl Options {
             "retries" => self.retries = Some(number(&value)?),
             "approval" => self.approval = Some(approval(value)?),
             "effect" => self.effect = Some(effect(&value)?),
-            "default" => self.default = Some(Fallback::Value(value)),
+            "default" => self.default = Some(DefaultValue::Value(value)),
             _ => self.krate = Some(text(&value, "a path in quotes")?.parse()?),
         }
         Ok(())
     }
 }
 
-/// Refuses a name that some vendor would refuse.
+/// Rejects a name that some model vendor does not accept.
 pub(crate) fn check_name(name: &str, place: impl ToTokens) -> syn::Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-        let sentence = format!(
-            "`{name}` is not a tool name: use 1 to {NAME_CHARS_MAX} letters, digits, `_` or `-`"
+        let message = format!(
+            "`{name}` is not a valid tool name: use 1 to {NAME_CHARS_MAX} letters, digits, `_` or `-`"
         );
-        return Err(syn::Error::new_spanned(place, sentence));
+        return Err(syn::Error::new_spanned(place, message));
     }
     Ok(())
 }
@@ -206,10 +215,10 @@ fn tool_name(name: LitStr) -> syn::Result<LitStr> {
     Ok(name)
 }
 
-fn text(value: &Expr, wanted: &str) -> syn::Result<LitStr> {
+fn text(value: &Expr, expected: &str) -> syn::Result<LitStr> {
     match literal(value) {
         Some(Lit::Str(text)) => Ok(text.clone()),
-        _ => Err(syn::Error::new_spanned(value, format!("expected {wanted}"))),
+        _ => Err(syn::Error::new_spanned(value, format!("expected {expected}"))),
     }
 }
 
@@ -221,7 +230,7 @@ fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-/// The variant of `EffectClass` with this name.
+/// Returns the variant of `EffectClass` with this name.
 fn effect(value: &Expr) -> syn::Result<Ident> {
     let classes = [
         ("pure", "Pure"),
@@ -232,11 +241,11 @@ fn effect(value: &Expr) -> syn::Result<Ident> {
         ("opaque", "Opaque"),
     ];
     let known = classes.map(|(word, _)| format!("\"{word}\"")).join(", ");
-    let wanted = format!("what a repetition does, one of {known}");
-    let text = text(value, &wanted)?;
+    let expected = format!("what a repetition does, one of {known}");
+    let text = text(value, &expected)?;
     match classes.iter().find(|(word, _)| *word == text.value()) {
         Some((_, variant)) => Ok(Ident::new(variant, text.span())),
-        None => Err(syn::Error::new_spanned(value, format!("expected {wanted}"))),
+        None => Err(syn::Error::new_spanned(value, format!("expected {expected}"))),
     }
 }
 
@@ -244,15 +253,15 @@ fn description(value: Expr) -> syn::Result<Expr> {
     if let Some(Lit::Str(text)) = literal(&value)
         && text.value().trim().is_empty()
     {
-        let sentence = "an empty description tells the model nothing";
-        return Err(syn::Error::new_spanned(value, sentence));
+        let message = "an empty description tells the model nothing";
+        return Err(syn::Error::new_spanned(value, message));
     }
     Ok(value)
 }
 
 fn duration(value: &Expr) -> syn::Result<Duration> {
-    let wanted = "a duration in quotes, like \"20s\", \"500ms\", \"2m\" or \"1h\"";
-    let text = text(value, wanted)?;
+    let expected = "a duration in quotes, like \"20s\", \"500ms\", \"2m\" or \"1h\"";
+    let text = text(value, expected)?;
     let whole = text.value();
     let digits = whole.bytes().take_while(u8::is_ascii_digit).count();
     let (count, unit) = whole.split_at(digits);
@@ -268,7 +277,7 @@ fn duration(value: &Expr) -> syn::Result<Duration> {
         Some(millis @ 1..) => Ok(Duration::from_millis(millis)),
         _ => Err(syn::Error::new_spanned(
             text,
-            format!("`{whole}` is not a time limit: write {wanted}"),
+            format!("`{whole}` is not a time limit: write {expected}"),
         )),
     }
 }
@@ -279,8 +288,8 @@ fn number(value: &Expr) -> syn::Result<u32> {
         _ => None,
     };
     parsed.ok_or_else(|| {
-        let sentence = format!("expected a whole number from 0 to {}", u32::MAX);
-        syn::Error::new_spanned(value, sentence)
+        let message = format!("expected a whole number from 0 to {}", u32::MAX);
+        syn::Error::new_spanned(value, message)
     })
 }
 

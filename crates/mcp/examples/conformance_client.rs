@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_core::{Env, Secret};
-use provost_mcp::{Authorize, Elicitation, McpPool, McpServer, McpTools, OAuth};
+use provost_mcp::{Authorizer, ElicitationMode, McpPool, McpServer, McpToolset, OAuth};
 use provost_model::{ScriptedModel, calls, text};
 use provost_net::{NetClient, NetPolicy, NetRequest};
 use provost_tool::{Deps, RunContext, State, Toolset};
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = McpServer::http(NAME, url)
         .connect_timeout(Duration::from_secs(10))
         .call_timeout(Duration::from_secs(20))
-        .elicitation(Elicitation::Defaults)
+        .elicitation(ElicitationMode::Defaults)
         .oauth(who_we_are(&context));
     let tools = pool.toolset(server)?;
     let wanted = match context.get("toolCalls").and_then(Value::as_array) {
@@ -48,19 +48,19 @@ fn who_we_are(context: &Value) -> OAuth {
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     match (word("client_id"), word("client_secret")) {
         (Some(id), Some(secret)) if scenario.contains("client-credentials") => {
-            OAuth::program(id, secret).trust_server()
+            OAuth::client_credentials(id, secret).trust_server()
         }
         (Some(id), secret) => {
-            OAuth::person(Clicks).registered(id, secret.map(Secret::new)).trust_server()
+            OAuth::authorization_code(Clicks).client(id, secret.map(Secret::new)).trust_server()
         }
-        (None, _) => OAuth::person(Clicks).document(DOCUMENT),
+        (None, _) => OAuth::authorization_code(Clicks).client_metadata_url(DOCUMENT),
     }
 }
 
 /// A person who says yes to everything: goes to the page and reads where it leads.
 struct Clicks;
 
-impl Authorize for Clicks {
+impl Authorizer for Clicks {
     fn authorize<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let url = url.parse().map_err(|_bad| format!("`{url}` is no address"))?;
@@ -85,7 +85,7 @@ fn wanted_call(call: &Value) -> (String, Value) {
 }
 
 /// A call of each tool with arguments that fit its schema.
-async fn every_tool(tools: &McpTools) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
+async fn every_tool(tools: &McpToolset) -> Result<Vec<(String, Value)>, Box<dyn Error>> {
     let cx = RunContext {
         run_id: Env::system().id(),
         agent: "conformance".into(),

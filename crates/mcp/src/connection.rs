@@ -1,6 +1,6 @@
-//! One server's connection: made when it is needed, made again after it died, closed when nobody needs it.
+//! The connection to one server. It is opened when needed, reopened after a failure, and closed when idle.
 //!
-//! Invariant: a call that was handed to a connection is never handed to another one.
+//! Invariant: a call that was passed to one connection is never passed to another one.
 
 pub(crate) mod handshake;
 pub(crate) mod monitor;
@@ -20,79 +20,80 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Error;
-use crate::connection::handshake::{Client, Greeted, greet};
-use crate::connection::monitor::{Wire, locked};
-use crate::connection::redaction::Scrub;
+use crate::connection::handshake::{Initialized, ServerRequestHandler, initialize};
+use crate::connection::monitor::{ConnectionMonitor, locked};
+use crate::connection::redaction::ServerRedaction;
 use crate::limits::{BACKOFF_FIRST, BACKOFF_MAX, GOODBYE_TIMEOUT, PROGRAM_POLL, STABLE_AFTER};
-use crate::server::{Era, McpServer};
-use crate::tools::list::Listed;
-use crate::transport::stdio::Process;
+use crate::server::{Handshake, McpServer};
+use crate::tools::list::ToolListCache;
+use crate::transport::stdio::ServerProcess;
 
 /// One server of a pool.
-pub(crate) struct Link {
+pub(crate) struct ServerConnection {
     pub(crate) server: McpServer,
-    pub(crate) scrub: Scrub,
-    now: Mutex<Now>,
+    pub(crate) redaction: ServerRedaction,
+    state: Mutex<ConnectionState>,
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
-    keepers: TaskTracker,
+    watchers: TaskTracker,
 }
 
-/// How it stands.
+/// State of the connection to a server.
 #[derive(Default)]
-struct Now {
-    live: Option<Arc<Live>>,
+struct ConnectionState {
+    active: Option<Arc<ActiveConnection>>,
     failures: u32,
-    rest: Option<(Instant, String)>,
-    era: Option<Era>,
+    cooldown: Option<(Instant, String)>,
+    handshake: Option<Handshake>,
 }
 
-impl Link {
-    pub(crate) fn new(server: McpServer, scrub: Scrub) -> Arc<Self> {
+impl ServerConnection {
+    pub(crate) fn new(server: McpServer, redaction: ServerRedaction) -> Arc<Self> {
         Arc::new(Self {
             server,
-            scrub,
-            now: Mutex::default(),
+            redaction,
+            state: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             closed: CancellationToken::new(),
-            keepers: TaskTracker::new(),
+            watchers: TaskTracker::new(),
         })
     }
 
-    /// A connection that works: the one there is, or a new one. It stays open as long as it is held.
-    pub(crate) async fn live(self: &Arc<Self>) -> Result<Held, Error> {
-        // Redaction forgets what was taught longest ago; what is in use is taught again.
-        self.scrub.learn_all(&self.server)?;
-        if let Some(live) = self.ready()? {
-            return Ok(live);
+    /// Returns an open connection, and opens one if needed. The connection is not closed as idle while the guard
+    /// exists.
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<ConnectionGuard, Error> {
+        // The redactor evicts the oldest secrets, so secrets in use are registered again.
+        self.redaction.register_secrets(&self.server)?;
+        if let Some(active) = self.ready()? {
+            return Ok(active);
         }
         let _opening = self.opening.lock().await;
-        // Somebody else may have opened it, or failed to, while we waited.
-        if let Some(live) = self.ready()? {
-            return Ok(live);
+        // Another task may have opened the connection, or failed to, in the meantime.
+        if let Some(active) = self.ready()? {
+            return Ok(active);
         }
         self.open().await
     }
 
-    /// True if there is a connection.
-    pub(crate) fn is_live(&self) -> bool {
-        locked(&self.now).live.as_ref().is_some_and(|live| live.is_alive())
+    /// Returns true if the connection is open.
+    pub(crate) fn is_connected(&self) -> bool {
+        locked(&self.state).active.as_ref().is_some_and(|active| active.is_alive())
     }
 
-    fn ready(&self) -> Result<Option<Held>, Error> {
+    fn ready(&self) -> Result<Option<ConnectionGuard>, Error> {
         if self.closed.is_cancelled() {
             return Err(Error::Closed);
         }
-        let mut now = locked(&self.now);
-        if let Some(live) = &now.live {
-            if live.is_alive() {
-                return Ok(Some(Held::new(live)));
+        let mut state = locked(&self.state);
+        if let Some(active) = &state.active {
+            if active.is_alive() {
+                return Ok(Some(ConnectionGuard::new(active)));
             }
-            let (lasted, reason) = (live.since.elapsed(), live.wire.reason());
-            now.live = None;
-            now.lost(lasted, reason);
+            let (lasted, reason) = (active.since.elapsed(), active.monitor.reason());
+            state.active = None;
+            state.record_loss(lasted, reason);
         }
-        let Some((until, reason)) = &now.rest else {
+        let Some((until, reason)) = &state.cooldown else {
             return Ok(None);
         };
         let wait = until.saturating_duration_since(Instant::now());
@@ -100,118 +101,122 @@ impl Link {
             return Ok(None);
         }
         let (server, reason) = (self.server.name.clone(), reason.clone());
-        Err(Error::Resting { server, wait, reason })
+        Err(Error::CoolingDown { server, wait, reason })
     }
 
-    async fn open(self: &Arc<Self>) -> Result<Held, Error> {
-        let era = match self.server.era {
-            Era::Auto => locked(&self.now).era.unwrap_or_default(),
-            era => era,
+    async fn open(self: &Arc<Self>) -> Result<ConnectionGuard, Error> {
+        let handshake = match self.server.handshake {
+            Handshake::Auto => locked(&self.state).handshake.unwrap_or_default(),
+            handshake => handshake,
         };
-        let greeted = tokio::select! {
+        let initialized = tokio::select! {
             biased;
             () = self.closed.cancelled() => return Err(Error::Closed),
-            greeted = Box::pin(greet(&self.server, era, &self.scrub)) => greeted,
+            initialized = Box::pin(initialize(&self.server, handshake, &self.redaction)) => initialized,
         };
-        let mut now = locked(&self.now);
-        match greeted {
-            Ok(greeted) => {
-                now.era = Some(greeted.era);
-                now.rest = None;
-                let live = Live::new(greeted);
-                let held = Held::new(&live);
-                now.live = Some(Arc::clone(&live));
-                drop(now);
-                let keeper = keep(Arc::downgrade(self), Arc::downgrade(&live), self.closed.clone());
-                self.keepers.spawn(keeper);
+        let mut state = locked(&self.state);
+        match initialized {
+            Ok(initialized) => {
+                state.handshake = Some(initialized.handshake);
+                state.cooldown = None;
+                let active = ActiveConnection::new(initialized);
+                let held = ConnectionGuard::new(&active);
+                state.active = Some(Arc::clone(&active));
+                drop(state);
+                let watcher = watch_connection(
+                    Arc::downgrade(self),
+                    Arc::downgrade(&active),
+                    self.closed.clone(),
+                );
+                self.watchers.spawn(watcher);
                 Ok(held)
             }
             Err(error) => {
-                // What worked once need not be what the server speaks now.
-                now.era = None;
-                // What cannot be isolated is refused each time, and never taken for a server that rests.
+                // The server may have changed, so the next attempt detects the handshake again.
+                state.handshake = None;
+                // A missing isolation is an error of each call and does not start a cooldown.
                 if !matches!(error, Error::Isolation { .. }) {
-                    now.fail(error.to_string());
+                    state.record_failure(error.to_string());
                 }
                 Err(error)
             }
         }
     }
 
-    /// Lets go of a connection that does not work, so that the next call makes a new one. Calls under way keep it.
-    pub(crate) fn give_up(&self, live: &Held, reason: &str) {
-        let mut now = locked(&self.now);
-        if now.live.as_ref().is_some_and(|current| Arc::ptr_eq(current, &live.0)) {
-            now.live = None;
-            now.lost(live.since.elapsed(), reason.to_owned());
+    /// Discards a broken connection, so that the next call opens a new one. Calls in progress keep it.
+    pub(crate) fn discard(&self, active: &ConnectionGuard, reason: &str) {
+        let mut state = locked(&self.state);
+        if state.active.as_ref().is_some_and(|current| Arc::ptr_eq(current, &active.0)) {
+            state.active = None;
+            state.record_loss(active.since.elapsed(), reason.to_owned());
         }
     }
 
-    /// Lets go of a connection that has been idle for too long. False if it is in use again.
-    fn let_go(&self, live: &Arc<Live>) -> bool {
-        let mut now = locked(&self.now);
-        if live.busy.load(Ordering::Acquire) > 0 {
+    /// Discards a connection that was idle for too long. Returns false if it is in use again.
+    fn close_if_idle(&self, active: &Arc<ActiveConnection>) -> bool {
+        let mut state = locked(&self.state);
+        if active.busy.load(Ordering::Acquire) > 0 {
             return false;
         }
-        if now.live.as_ref().is_some_and(|current| Arc::ptr_eq(current, live)) {
-            now.live = None;
+        if state.active.as_ref().is_some_and(|current| Arc::ptr_eq(current, active)) {
+            state.active = None;
         }
         true
     }
 
-    /// Closes for good, and waits until nothing is left of it.
+    /// Closes the connection permanently and waits until it is cleaned up.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
         drop(self.opening.lock().await);
-        self.keepers.close();
-        self.keepers.wait().await;
+        self.watchers.close();
+        self.watchers.wait().await;
     }
 }
 
-impl Now {
-    fn lost(&mut self, lasted: Duration, reason: String) {
+impl ConnectionState {
+    fn record_loss(&mut self, lasted: Duration, reason: String) {
         match lasted >= STABLE_AFTER {
             true => self.failures = 0,
-            false => self.fail(reason),
+            false => self.record_failure(reason),
         }
     }
 
-    fn fail(&mut self, reason: String) {
+    fn record_failure(&mut self, reason: String) {
         self.failures = self.failures.saturating_add(1);
-        // The first new try is free: most servers come back at once.
-        self.rest = self.failures.checked_sub(2).map(|times| {
+        // The first retry is immediate, because most servers are back at once.
+        self.cooldown = self.failures.checked_sub(2).map(|times| {
             let backoff = Backoff { first: BACKOFF_FIRST, max: BACKOFF_MAX };
             (Instant::now() + backoff.wait(times), reason)
         });
     }
 }
 
-impl Drop for Link {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.closed.cancel();
     }
 }
 
-/// A connection that was made.
-pub(crate) struct Live {
+/// An open connection.
+pub(crate) struct ActiveConnection {
     pub(crate) peer: Peer<RoleClient>,
-    pub(crate) wire: Arc<Wire>,
-    pub(crate) listed: tokio::sync::Mutex<Option<Listed>>,
-    service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    process: Option<Arc<Process>>,
+    pub(crate) monitor: Arc<ConnectionMonitor>,
+    pub(crate) listed: tokio::sync::Mutex<Option<ToolListCache>>,
+    service: Mutex<Option<RunningService<RoleClient, ServerRequestHandler>>>,
+    process: Option<Arc<ServerProcess>>,
     since: Instant,
     used: Mutex<Instant>,
     busy: AtomicUsize,
 }
 
-impl Live {
-    fn new(greeted: Greeted) -> Arc<Self> {
+impl ActiveConnection {
+    fn new(initialized: Initialized) -> Arc<Self> {
         Arc::new(Self {
-            peer: greeted.service.peer().clone(),
-            wire: greeted.wire,
+            peer: initialized.service.peer().clone(),
+            monitor: initialized.monitor,
             listed: tokio::sync::Mutex::default(),
-            service: Mutex::new(Some(greeted.service)),
-            process: greeted.process,
+            service: Mutex::new(Some(initialized.service)),
+            process: initialized.process,
             since: Instant::now(),
             used: Mutex::new(Instant::now()),
             busy: AtomicUsize::new(0),
@@ -219,14 +224,14 @@ impl Live {
     }
 
     pub(crate) fn is_alive(&self) -> bool {
-        !self.wire.dead.is_cancelled() && !self.peer.is_transport_closed()
+        !self.monitor.dead.is_cancelled() && !self.peer.is_transport_closed()
     }
 
-    /// Why it ended, with the last words of its program.
-    pub(crate) async fn why(&self) -> String {
-        let reason = self.wire.reason();
+    /// Returns the reason why the connection ended, with the exit status and the standard error of the program.
+    pub(crate) async fn close_reason(&self) -> String {
+        let reason = self.monitor.reason();
         match &self.process {
-            Some(process) => reason + &process.last_words().await,
+            Some(process) => reason + &process.exit_description().await,
             None => reason,
         }
     }
@@ -239,7 +244,8 @@ impl Live {
         (self.busy.load(Ordering::Acquire) == 0).then(|| *locked(&self.used))
     }
 
-    /// Asks a server of the newer generation to tell when its tools change. Older ones tell by themselves.
+    /// Subscribes to changes of the tool list at servers of the newer protocol generation. Older servers send them
+    /// unasked.
     async fn subscribe(&self) -> Option<Subscription> {
         let info = self.peer.peer_info()?;
         let tells = info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed);
@@ -251,21 +257,21 @@ impl Live {
         match tokio::time::timeout(GOODBYE_TIMEOUT, self.peer.listen(filter)).await {
             Ok(Ok(subscription)) => Some(subscription),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "an MCP server does not tell about changes");
+                tracing::debug!(%error, "MCP server does not report changes of its tools");
                 None
             }
             Err(_) => None,
         }
     }
 
-    /// Ends it: says goodbye, and leaves no process.
+    /// Closes the connection and ends the server process.
     async fn end(&self) {
-        self.wire.die("the connection was closed");
+        self.monitor.mark_dead("the connection was closed");
         let service = locked(&self.service).take();
         if let Some(mut service) = service
             && !matches!(service.close_with_timeout(GOODBYE_TIMEOUT).await, Ok(Some(_)))
         {
-            tracing::debug!("a connection to an MCP server did not close in time");
+            tracing::debug!("connection to an MCP server did not close in time");
         }
         if let Some(process) = &self.process {
             process.end().await;
@@ -273,89 +279,97 @@ impl Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for ActiveConnection {
     fn drop(&mut self) {
-        self.wire.die("the pool is gone");
+        self.monitor.mark_dead("the pool was dropped");
         if let Some(process) = &self.process {
             process.kill();
         }
     }
 }
 
-/// A connection in use: it is not closed as idle.
-pub(crate) struct Held(Arc<Live>);
+/// A connection in use. It is not closed as idle.
+pub(crate) struct ConnectionGuard(Arc<ActiveConnection>);
 
-impl Held {
-    fn new(live: &Arc<Live>) -> Self {
-        live.busy.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(live))
+impl ConnectionGuard {
+    fn new(active: &Arc<ActiveConnection>) -> Self {
+        active.busy.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(active))
     }
 }
 
-impl Deref for Held {
-    type Target = Live;
+impl Deref for ConnectionGuard {
+    type Target = ActiveConnection;
 
-    fn deref(&self) -> &Live {
+    fn deref(&self) -> &ActiveConnection {
         &self.0
     }
 }
 
-impl Drop for Held {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         *locked(&self.0.used) = Instant::now();
         self.0.busy.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Waits for the end of a connection, whatever the reason, and cleans up.
-async fn keep(link: Weak<Link>, live: Weak<Live>, closed: CancellationToken) {
-    let (wire, _subscription) = match live.upgrade() {
-        Some(live) => {
-            let wire = Arc::clone(&live.wire);
+/// Waits for the end of a connection and cleans up.
+async fn watch_connection(
+    connection: Weak<ServerConnection>,
+    active: Weak<ActiveConnection>,
+    closed: CancellationToken,
+) {
+    let (monitor, _subscription) = match active.upgrade() {
+        Some(active) => {
+            let monitor = Arc::clone(&active.monitor);
             let subscription = tokio::select! {
                 biased;
-                () = wire.dead.cancelled() => None,
+                () = monitor.dead.cancelled() => None,
                 () = closed.cancelled() => None,
-                subscription = live.subscribe() => subscription,
+                subscription = active.subscribe() => subscription,
             };
-            (wire, subscription)
+            (monitor, subscription)
         }
         None => return,
     };
     loop {
-        let Some(wait) = until_idle(&link, &live) else {
+        let Some(wait) = until_idle(&connection, &active) else {
             return;
         };
         if wait.is_zero() {
-            match (link.upgrade(), live.upgrade()) {
-                (Some(link), Some(live)) if !link.let_go(&live) => continue,
+            match (connection.upgrade(), active.upgrade()) {
+                (Some(connection), Some(active)) if !connection.close_if_idle(&active) => continue,
                 _ => break,
             }
         }
         tokio::select! {
             biased;
-            () = wire.dead.cancelled() => break,
+            () = monitor.dead.cancelled() => break,
             () = closed.cancelled() => break,
             () = tokio::time::sleep(wait.min(PROGRAM_POLL)) => {}
         }
-        // What a program has started may hold its pipes open after its end.
-        if live.upgrade().is_some_and(|live| live.program_ended()) {
-            wire.die("the program ended");
+        // A child of the program may hold the pipes open after the program has exited.
+        if active.upgrade().is_some_and(|active| active.program_ended()) {
+            monitor.mark_dead("the program exited");
             break;
         }
     }
-    // One that died stays with the link until it is asked for: its end decides when it is tried again.
-    if let Some(live) = live.upgrade() {
-        live.end().await;
+    // A dead connection remains in the state until the next call, because its lifetime determines the cooldown.
+    if let Some(active) = active.upgrade() {
+        active.end().await;
     }
 }
 
-/// How long until the connection has been idle for too long. `None` if it is gone.
-fn until_idle(link: &Weak<Link>, live: &Weak<Live>) -> Option<Duration> {
-    let live = live.upgrade()?;
-    let Some(limit) = link.upgrade().and_then(|link| link.server.idle_timeout) else {
+/// Returns the time until the connection has been idle for too long. `None` if the connection is gone.
+fn until_idle(
+    connection: &Weak<ServerConnection>,
+    active: &Weak<ActiveConnection>,
+) -> Option<Duration> {
+    let active = active.upgrade()?;
+    let Some(limit) = connection.upgrade().and_then(|connection| connection.server.idle_timeout)
+    else {
         return Some(Duration::MAX);
     };
-    let since = live.idle_since().unwrap_or_else(Instant::now);
+    let since = active.idle_since().unwrap_or_else(Instant::now);
     Some((since + limit).saturating_duration_since(Instant::now()))
 }

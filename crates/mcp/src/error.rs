@@ -1,4 +1,4 @@
-//! What goes wrong between us and a server.
+//! Errors of MCP servers.
 
 use std::time::Duration;
 
@@ -7,116 +7,116 @@ use provost_core::text::truncate_bytes;
 
 use crate::limits::DETAIL_BYTES_MAX;
 
-/// What goes wrong between us and a server.
+/// The error of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A definition that cannot work.
-    #[error("MCP server `{server}` is not usable: {problem}")]
+    /// The definition of the server is invalid.
+    #[error("invalid definition of MCP server `{server}`: {problem}")]
     Definition {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What is wrong, and how it must be.
+        /// Problem, and how to solve it.
         problem: String,
     },
-    /// The server could not be started or reached, or did not greet properly.
-    #[error("MCP server `{server}` cannot be reached: {reason}")]
+    /// The server could not be started or reached, or the handshake failed.
+    #[error("cannot connect to MCP server `{server}`: {reason}")]
     Connect {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What happened, with the end of what it wrote to its standard error.
+        /// Reason, with the end of the server's standard error.
         reason: String,
     },
-    /// The isolation that the server's program demands is not there. Nothing has run.
+    /// The isolation that the server requires is not available. The server was not started.
     #[error("MCP server `{server}` cannot be isolated: {reason}")]
     Isolation {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
-    /// The server does not know who we are, and no token could be had. Nothing was done.
-    #[error("MCP server `{server}` wants authorization: {reason}")]
+    /// The server requires authorization, and no token could be obtained. The request was not executed.
+    #[error("MCP server `{server}` requires authorization: {reason}")]
     Unauthorized {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// Why there is no token, or what the server says.
+        /// Reason why there is no token, or the message of the server.
         reason: String,
-        /// True if the server says that the token which was sent is not valid, and not that there was none.
+        /// True if the server rejected the token that was sent. False if no token was sent.
         is_token_refused: bool,
     },
-    /// The server knows who we are, and we may not do this. Nothing was done.
-    #[error("MCP server `{server}` does not allow it: {reason}")]
+    /// The server denied access. The request was not executed.
+    #[error("MCP server `{server}` denied access: {reason}")]
     Forbidden {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it says.
+        /// Message of the server.
         reason: String,
     },
-    /// The server wants us to come less often. Nothing was done.
-    #[error("MCP server `{server}` has no time for us now: {reason}")]
+    /// The server rejected the request because of a rate limit. The request was not executed.
+    #[error("MCP server `{server}` is busy: {reason}")]
     Busy {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// How long it asks us to wait, if it says so.
+        /// Time that the server asks to wait. `None` if it names none.
         wait: Option<Duration>,
-        /// What it says.
+        /// Message of the server.
         reason: String,
     },
-    /// The server failed a moment ago and is left alone for a while.
-    #[error("MCP server `{server}` is tried again in {} s: {reason}", wait.as_secs_f32().ceil())]
-    Resting {
-        /// The server.
+    /// The server failed recently and is in cooldown.
+    #[error("MCP server `{server}` failed and is tried again in {} s: {reason}", wait.as_secs_f32().ceil())]
+    CoolingDown {
+        /// Name of the server.
         server: String,
-        /// How long it is left alone.
+        /// Remaining cooldown.
         wait: Duration,
-        /// Why it failed.
+        /// Reason of the failure.
         reason: String,
     },
-    /// A stage took too long.
+    /// An operation timed out.
     #[error("MCP server `{server}` did not {what} within {} s", after.as_secs_f32())]
     Timeout {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it did not do.
+        /// Operation that timed out.
         what: String,
-        /// How long it had.
+        /// The timeout.
         after: Duration,
     },
-    /// The call was sent and its outcome is not known.
+    /// The call was sent, and its outcome is unknown.
     #[error(
-        "`{tool}` of MCP server `{server}` was cut off and it is not known whether it happened; \
+        "the call of `{tool}` on MCP server `{server}` was interrupted, and it is not known whether it was executed; \
          check before you call it again: {reason}"
     )]
     Unknown {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// What happened.
+        /// Reason of the interruption.
         reason: String,
     },
-    /// The server answered with an error.
-    #[error("MCP server `{server}` refused: {message} (code {code})")]
+    /// The server responded with an error.
+    #[error("MCP server `{server}` returned an error: {message} (code {code})")]
     Refused {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The code of the error.
+        /// Code of the error.
         code: i32,
-        /// What it says.
+        /// Message of the error.
         message: String,
     },
-    /// The server answered something that is not the protocol, or too much of it.
-    #[error("MCP server `{server}` does not keep to the protocol: {problem}")]
+    /// The response violates the protocol, or is too large.
+    #[error("MCP server `{server}` violates the protocol: {problem}")]
     Malformed {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it did.
+        /// The violation.
         problem: String,
     },
-    /// The run was stopped, and the server was told.
+    /// The run was stopped, and the server was notified.
     #[error("the call of MCP server `{server}` was stopped")]
     Stopped {
-        /// The server.
+        /// Name of the server.
         server: String,
     },
     /// The pool is closed.
@@ -125,13 +125,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// What sort of failure this is.
+    /// Returns the error kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Definition { .. } | Self::Refused { .. } => ErrorKind::Invalid,
             Self::Connect { .. }
             | Self::Isolation { .. }
-            | Self::Resting { .. }
+            | Self::CoolingDown { .. }
             | Self::Unknown { .. }
             | Self::Closed => ErrorKind::Unavailable,
             Self::Timeout { .. } => ErrorKind::Timeout,
@@ -144,7 +144,7 @@ impl Error {
     }
 }
 
-/// A text of foreign origin, short enough for an error.
-pub(crate) fn brief(text: impl Into<String>) -> String {
+/// Truncates a text from a server to the length for errors.
+pub(crate) fn excerpt(text: impl Into<String>) -> String {
     truncate_bytes(&text.into(), DETAIL_BYTES_MAX)
 }

@@ -1,8 +1,8 @@
-//! MCP toolsets: the tools of MCP servers as tools of agents.
+//! MCP servers as toolsets.
 //!
-//! A server is defined once ([`McpServer`]), a pool keeps one connection for each definition ([`McpPool`]), and an agent gets
-//! the tools as a toolset ([`McpTools`]). Both generations of the protocol are spoken: the one with a greeting (up to
-//! 2025-11-25) and the one without (2026-07-28).
+//! An [`McpServer`] defines a server, an [`McpPool`] holds one connection per definition, and an [`McpToolset`] offers
+//! the tools of a server to agents. Both protocol generations are supported: with `initialize` (up to 2025-11-25) and
+//! with `server/discover` (2026-07-28).
 //!
 //! ```
 //! use provost_mcp::{McpPool, McpServer};
@@ -17,8 +17,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Invariants: a call that may have happened is never repeated; nothing a server sends can be larger or last longer than a
-//! bound with a name; a program does not outlive its pool.
+//! Invariants: a call that may have been executed is never repeated; every message and every wait has a named limit; a
+//! server process does not outlive its pool.
 
 mod connection;
 mod error;
@@ -31,8 +31,8 @@ mod trace;
 mod transport;
 
 pub use error::Error;
-pub use oauth::{Authorize, MemoryTokens, OAuth, TokenStore};
-pub use pool::{McpPool, McpTools};
-pub use server::{Elicitation, Era, McpServer};
+pub use oauth::{Authorizer, InMemoryTokenStore, OAuth, TokenStore};
+pub use pool::{McpPool, McpToolset};
+pub use server::{ElicitationMode, Handshake, McpServer};
 pub use trace::TraceContext;
 pub use transport::launcher;

@@ -1,83 +1,83 @@
-//! What one server may take: time, bytes, numbers. Each bound has a name.
+//! Limits of one server: time, bytes and counts.
 
 use std::time::Duration;
 
-/// Characters of a server's name: it begins the names of its tools, which have 64.
+/// Maximum length of a server's name. It is the prefix of tool names, which have at most 64 characters.
 pub(crate) const SERVER_NAME_CHARS_MAX: usize = 32;
-/// Arguments, variables or headers of a definition.
+/// Maximum number of arguments, of environment variables and of headers.
 pub(crate) const ARGUMENTS_MAX: usize = 256;
-/// Bytes of one argument or variable.
+/// Maximum size of one argument or environment variable.
 pub(crate) const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 
-/// Time until a server can be used unless its definition says otherwise.
+/// Default timeout for connecting to a server.
 pub(crate) const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// Time one call may take unless the definition says otherwise.
+/// Default timeout of one call.
 pub(crate) const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// Time without a call after which a connection is closed unless the definition says otherwise.
+/// Default time without a call after which a connection is closed.
 pub(crate) const IDLE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
-/// The longest timeout that a definition may ask for.
+/// Maximum of all timeouts in a definition.
 pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
-/// What a tool's own time has beyond the time of its call, so that the call's error comes first.
+/// Additional time of a tool's timeout, so that the error of the call comes first.
 pub(crate) const CALL_GRACE: Duration = Duration::from_secs(5);
-/// Time until a message must be taken by the server.
+/// Timeout for writing one message.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The first wait before a server that failed is tried again.
+/// First cooldown of a failed server.
 pub(crate) const BACKOFF_FIRST: Duration = Duration::from_millis(500);
-/// The longest wait before a server that failed is tried again.
+/// Maximum cooldown of a failed server.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// A connection that lasted this long counts as a good one, however it ended.
+/// Lifetime after which a connection counts as stable and its end does not count as a failure.
 pub(crate) const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether a program has ended without closing its pipes.
+/// Interval for checking whether a program has exited without closing its pipes.
 pub(crate) const PROGRAM_POLL: Duration = Duration::from_secs(1);
-/// Time a program has to end by itself once its input is closed.
+/// Time for a program to exit after its input was closed.
 pub(crate) const EXIT_GRACE: Duration = Duration::from_secs(2);
-/// Time a program has to end once it was asked to by a signal.
+/// Time for a program to exit after a termination signal.
 pub(crate) const SIGNAL_GRACE: Duration = Duration::from_secs(1);
-/// Time until a killed program must be gone.
+/// Time for a killed program to be gone.
 pub(crate) const KILL_GRACE: Duration = Duration::from_secs(5);
-/// Time until an HTTP session must be closed.
+/// Timeout for closing an HTTP session.
 pub(crate) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of one message of a server. The largest result that is kept has 20 MiB, which base 64 makes a third larger.
+/// Maximum size of one message from a server. The largest stored result has 20 MiB, and base 64 adds a third.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// The longest wait that a server may ask for; anything longer counts as this.
+/// Maximum time that a server can ask to wait. Longer times are reduced to it.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
-/// Bytes of an HTTP answer that is an error.
+/// Maximum size of an HTTP error response.
 pub(crate) const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
-/// Lines in a row on a program's standard output that are no messages.
+/// Maximum number of consecutive lines on a program's standard output that are not messages.
 pub(crate) const NOISE_LINES_MAX: u32 = 1000;
-/// Bytes of the end of a program's standard error that are kept for errors.
+/// Size of the end of a program's standard error that errors include.
 pub(crate) const STDERR_BYTES_MAX: usize = 1024;
-/// Requests of a server to us that wait for our answers.
+/// Maximum number of unanswered requests from a server.
 pub(crate) const SERVER_REQUESTS_MAX: usize = 128;
-/// Reports of progress of one call that are passed on.
+/// Maximum number of forwarded progress notifications of one call.
 pub(crate) const PROGRESS_MAX: u32 = 1000;
-/// Calls whose progress is followed before those that ended are swept out.
-pub(crate) const FOLLOWED_SWEEP: usize = 256;
-/// Rounds in which a server may ask for input before it answers a call.
+/// Number of progress listeners above which those of ended calls are removed.
+pub(crate) const LISTENER_SWEEP: usize = 256;
+/// Maximum number of input requests of a server during one call.
 pub(crate) const INPUT_ROUNDS_MAX: usize = 8;
-/// Bytes of a text of the server, or about it, in an error.
+/// Maximum size of a server's text in an error.
 pub(crate) const DETAIL_BYTES_MAX: usize = 2 * 1024;
 
-/// Bytes of such a text that are looked through for secrets; what is longer is cut there first.
+/// Maximum size of such a text that is searched for secrets. A longer text is truncated to it first.
 pub(crate) const FAILURE_BYTES_MAX: usize = 64 * 1024;
 
-/// Pages of one list of tools.
+/// Maximum number of pages of a tool list.
 pub(crate) const LIST_PAGES_MAX: usize = 64;
-/// Tools of one server.
+/// Maximum number of tools of one server.
 pub(crate) const TOOLS_MAX: usize = 1024;
-/// Bytes of a tool's name as the server has it.
+/// Maximum size of a tool's name at the server.
 pub(crate) const TOOL_NAME_BYTES_MAX: usize = 256;
-/// Bytes of the schema of one tool.
+/// Maximum size of the schema of one tool.
 pub(crate) const SCHEMA_BYTES_MAX: usize = 128 * 1024;
-/// Bytes of all schemas and descriptions of one server.
+/// Maximum size of all schemas and descriptions of one server.
 pub(crate) const LIST_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Bytes of the description of one tool.
+/// Maximum size of the description of one tool.
 pub(crate) const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
-/// The shortest time that a list stays fresh, whatever the server says: it is asked for in every turn.
+/// Minimum lifetime of a tool list, because it is requested in every turn.
 pub(crate) const LIST_TTL_MIN: Duration = Duration::from_secs(1);
 
-/// Parts of one result.
+/// Maximum number of parts of one result.
 pub(crate) const PARTS_MAX: usize = 256;

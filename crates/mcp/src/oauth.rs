@@ -1,7 +1,7 @@
-//! Servers that want to know who calls: OAuth with PKCE, discovery, registration and refresh.
+//! OAuth for servers that require authorization: PKCE, discovery, registration and refresh.
 //!
-//! `rmcp` knows the protocol. Here is what it needs from the outside: a person who says yes, a place for tokens, and a way to
-//! the network that cannot be led inside.
+//! `rmcp` implements the protocol. This module provides the user's authorization, token storage, and an HTTP client
+//! that does not follow server-provided names into the private network.
 
 mod http;
 mod session;
@@ -14,37 +14,37 @@ use provost_core::Secret;
 
 pub(crate) use session::OAuthSession;
 
-/// Where a browser is sent after a person said yes, if nothing else is said. Nothing has to listen there: whoever takes the
-/// person to the page also reads where it ends.
+/// Default redirect URI. No process needs to listen there, because the [`Authorizer`] returns the final address.
 const REDIRECT_DEFAULT: &str = "http://127.0.0.1:8976/callback";
 
-/// Takes a person to a page and brings back the address that the page ended at.
-pub trait Authorize: Send + Sync + 'static {
-    /// Shows the page at `url`. Gives the whole address that the authorization server redirected to, or why there is none.
+/// Opens an authorization page for a user and returns the final address.
+pub trait Authorizer: Send + Sync + 'static {
+    /// Opens the page at `url`. Returns the complete address that the authorization server redirected to, or the reason
+    /// why there is none.
     fn authorize<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// Keeps the tokens of one server between runs of the program.
+/// Stores the tokens of one server across restarts.
 pub trait TokenStore: Send + Sync + 'static {
-    /// What was kept last.
+    /// Returns the stored tokens. `None` if there are none.
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret<String>>, String>>;
-    /// Keeps this instead.
+    /// Replaces the stored tokens.
     fn save(&self, tokens: Secret<String>) -> BoxFuture<'_, Result<(), String>>;
-    /// Keeps nothing.
+    /// Removes the stored tokens.
     fn clear(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// Keeps tokens as long as the program runs.
+/// Stores tokens in memory while the process runs.
 #[derive(Default)]
-pub struct MemoryTokens(Mutex<Option<Secret<String>>>);
+pub struct InMemoryTokenStore(Mutex<Option<Secret<String>>>);
 
-impl MemoryTokens {
+impl InMemoryTokenStore {
     fn set(&self, tokens: Option<Secret<String>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
     }
 }
 
-impl TokenStore for MemoryTokens {
+impl TokenStore for InMemoryTokenStore {
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret<String>>, String>> {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Box::pin(std::future::ready(Ok(tokens)))
@@ -61,33 +61,33 @@ impl TokenStore for MemoryTokens {
     }
 }
 
-/// Who the client is.
+/// Identity of the OAuth client.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Identity {
-    /// Registered before, by hand.
+pub(crate) enum ClientIdentity {
+    /// Registered manually in advance.
     Registered { id: String, secret: Option<Secret<String>> },
-    /// A program without a person: its own id and secret are enough.
-    Program { id: String, secret: Secret<String> },
-    /// Registers itself where the server lets it.
+    /// Authorized with its id and secret, without a user.
+    WithSecret { id: String, secret: Secret<String> },
+    /// Registered dynamically, if the server allows it.
     Dynamic,
 }
 
-/// How a client proves itself to a server that wants OAuth.
+/// OAuth configuration of a server.
 ///
 /// ```
 /// use provost_mcp::{McpServer, OAuth};
 ///
 /// let server = McpServer::http("billing", "https://example.com/mcp")
-///     .oauth(OAuth::program("reports", "its secret").scope("read"));
+///     .oauth(OAuth::client_credentials("reports", "its secret").scope("read"));
 /// assert!(!format!("{server:?}").contains("its secret"));
 /// ```
 #[derive(Clone)]
 pub struct OAuth {
-    pub(crate) identity: Identity,
+    pub(crate) identity: ClientIdentity,
     pub(crate) document: Option<String>,
     pub(crate) redirect: String,
     pub(crate) scopes: Vec<String>,
-    pub(crate) person: Option<Arc<dyn Authorize>>,
+    pub(crate) authorizer: Option<Arc<dyn Authorizer>>,
     pub(crate) tokens: Arc<dyn TokenStore>,
     pub(crate) allow_private: bool,
     pub(crate) issuer: Option<String>,
@@ -95,80 +95,83 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    fn new(identity: Identity, person: Option<Arc<dyn Authorize>>) -> Self {
+    fn new(identity: ClientIdentity, authorizer: Option<Arc<dyn Authorizer>>) -> Self {
         Self {
             identity,
             document: None,
             redirect: REDIRECT_DEFAULT.to_owned(),
             scopes: Vec::new(),
-            person,
-            tokens: Arc::new(MemoryTokens::default()),
+            authorizer,
+            tokens: Arc::new(InMemoryTokenStore::default()),
             allow_private: false,
             issuer: None,
             trust_server: false,
         }
     }
 
-    /// A person says yes in a browser; the client registers itself where the server lets it.
-    pub fn person(person: impl Authorize) -> Self {
-        Self::new(Identity::Dynamic, Some(Arc::new(person)))
+    /// Uses the authorization code flow: a user authorizes the client in a browser. The client registers dynamically if
+    /// the server allows it.
+    pub fn authorization_code(authorizer: impl Authorizer) -> Self {
+        Self::new(ClientIdentity::Dynamic, Some(Arc::new(authorizer)))
     }
 
-    /// A program that proves itself with an id and a secret of its own, without a person.
-    pub fn program(id: impl Into<String>, secret: impl Into<Secret<String>>) -> Self {
-        Self::new(Identity::Program { id: id.into(), secret: secret.into() }, None)
+    /// Uses the client credentials flow: the program authorizes itself with its id and secret.
+    pub fn client_credentials(id: impl Into<String>, secret: impl Into<Secret<String>>) -> Self {
+        Self::new(ClientIdentity::WithSecret { id: id.into(), secret: secret.into() }, None)
     }
 
-    /// Uses a client that was registered by hand.
+    /// Uses a client that was registered manually.
     #[must_use]
-    pub fn registered(mut self, id: impl Into<String>, secret: Option<Secret<String>>) -> Self {
-        self.identity = Identity::Registered { id: id.into(), secret };
+    pub fn client(mut self, id: impl Into<String>, secret: Option<Secret<String>>) -> Self {
+        self.identity = ClientIdentity::Registered { id: id.into(), secret };
         self
     }
 
-    /// The address of a document that describes the client, for servers that take one instead of a registration.
+    /// Uses a client that a metadata document at this URL describes, for servers that accept one instead of a
+    /// registration.
     #[must_use]
-    pub fn document(mut self, url: impl Into<String>) -> Self {
+    pub fn client_metadata_url(mut self, url: impl Into<String>) -> Self {
         self.document = Some(url.into());
         self
     }
 
-    /// Where the browser is sent afterwards.
+    /// Sets the redirect URI.
     #[must_use]
-    pub fn redirect(mut self, url: impl Into<String>) -> Self {
+    pub fn redirect_uri(mut self, url: impl Into<String>) -> Self {
         self.redirect = url.into();
         self
     }
 
-    /// Asks for this scope instead of what the server suggests.
+    /// Requests this scope instead of the scope that the server suggests.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.push(scope.into());
         self
     }
 
-    /// Keeps tokens here.
+    /// Sets the store for tokens.
     #[must_use]
     pub fn tokens(mut self, tokens: impl TokenStore) -> Self {
         self.tokens = Arc::new(tokens);
         self
     }
 
-    /// The authorization server that our secret is for. Without one it is sent only to the origin of the MCP server itself.
+    /// Sets the authorization server that may receive the secret. By default only the origin of the MCP server may
+    /// receive it.
     #[must_use]
     pub fn issuer(mut self, url: impl Into<String>) -> Self {
         self.issuer = Some(url.into());
         self
     }
 
-    /// Lets the MCP server say which authorization server gets our secret: it can say any.
+    /// Lets the MCP server choose the authorization server that receives the secret. A malicious server can choose any.
     #[must_use]
     pub fn trust_server(mut self) -> Self {
         self.trust_server = true;
         self
     }
 
-    /// Lets the authorization server be in the private network.
+    /// Allows an authorization server in the private network.
     #[must_use]
     pub fn allow_private(mut self) -> Self {
         self.allow_private = true;
@@ -177,14 +180,14 @@ impl OAuth {
 }
 
 impl PartialEq for OAuth {
-    /// Two that differ in where they keep tokens or whom they ask must not share a connection.
+    /// Configurations with different token stores or authorizers must not share a connection.
     fn eq(&self, other: &Self) -> bool {
-        let same_person = match (&self.person, &other.person) {
+        let same_authorizer = match (&self.authorizer, &other.authorizer) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
             _ => false,
         };
-        same_person
+        same_authorizer
             && Arc::ptr_eq(&self.tokens, &other.tokens)
             && self.identity == other.identity
             && self.document == other.document

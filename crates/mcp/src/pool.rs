@@ -1,4 +1,4 @@
-//! The connections of a program, and the toolsets made of them.
+//! Pool of connections to MCP servers, and the toolsets of its servers.
 
 mod direct;
 
@@ -8,116 +8,123 @@ use std::sync::{Arc, Mutex};
 use provost_redact::Redactor;
 use provost_tool::{RunContext, ToolError, Toolset, ToolsetFuture};
 
-use crate::connection::Link;
+use crate::connection::ServerConnection;
 use crate::connection::monitor::locked;
-use crate::connection::redaction::Scrub;
+use crate::connection::redaction::ServerRedaction;
 use crate::tools::list;
 use crate::{Error, McpServer};
 
-/// Connections to MCP servers: one for each definition, shared by all runs, made when it is first needed. Cheap to clone.
+/// Pool of connections to MCP servers. It holds one connection per definition, shared by all runs and opened when first
+/// needed. Cheap to clone.
 ///
-/// [`close`](Self::close) ends everything and waits for it. When the last clone of the pool and the last toolset made from it
-/// are gone, whatever still runs is killed.
+/// [`close`](Self::close) closes all connections and waits for it. Server processes are killed when the last clone of
+/// the pool and its last toolset are dropped.
 #[derive(Clone, Default)]
 pub struct McpPool {
-    links: Arc<Mutex<Links>>,
-    scrub: Scrub,
+    connections: Arc<Mutex<Connections>>,
+    redaction: ServerRedaction,
 }
 
 #[derive(Default)]
-struct Links {
-    all: Vec<Arc<Link>>,
+struct Connections {
+    all: Vec<Arc<ServerConnection>>,
     closed: bool,
 }
 
 impl McpPool {
-    /// A pool without connections.
+    /// Creates an empty pool.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Teaches redaction what servers are given from now on (environment, headers, tokens), each time before it is used, and
-    /// takes secrets out of what servers say about their failures. For toolsets that are made afterwards.
+    /// Registers the secrets of servers (environment, headers and tokens) with a redactor before they are used, and
+    /// redacts the error messages of servers. Applies to toolsets that are created afterwards.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
-        self.scrub = Scrub::new(redactor);
+        self.redaction = ServerRedaction::new(redactor);
         self
     }
 
-    /// The tools of a server. Nothing is started yet; the definition is checked.
-    pub fn toolset(&self, server: McpServer) -> Result<McpTools, Error> {
+    /// Returns the toolset of a server. The definition is validated, but the server is not started yet.
+    pub fn toolset(&self, server: McpServer) -> Result<McpToolset, Error> {
         server.check()?;
-        self.scrub.learn_all(&server)?;
-        let mut links = locked(&self.links);
-        if links.closed {
+        self.redaction.register_secrets(&server)?;
+        let mut connections = locked(&self.connections);
+        if connections.closed {
             return Err(Error::Closed);
         }
-        let links = &mut links.all;
-        // A definition that nobody uses any more and that is not connected is not kept.
-        links.retain(|link| Arc::strong_count(link) > 1 || link.is_live() || link.server == server);
-        let link = match links.iter().find(|link| link.server == server) {
-            Some(link) => Arc::clone(link),
+        let connections = &mut connections.all;
+        // Removes definitions that are neither used nor connected.
+        connections.retain(|connection| {
+            Arc::strong_count(connection) > 1
+                || connection.is_connected()
+                || connection.server == server
+        });
+        let connection = match connections.iter().find(|connection| connection.server == server) {
+            Some(connection) => Arc::clone(connection),
             None => {
-                let link = Link::new(server, self.scrub.clone());
-                links.push(Arc::clone(&link));
-                link
+                let connection = ServerConnection::new(server, self.redaction.clone());
+                connections.push(Arc::clone(&connection));
+                connection
             }
         };
-        Ok(McpTools { link })
+        Ok(McpToolset { connection })
     }
 
-    /// How many servers are connected.
+    /// Returns the number of open connections.
     pub fn connected(&self) -> usize {
-        locked(&self.links).all.iter().filter(|link| link.is_live()).count()
+        locked(&self.connections).all.iter().filter(|connection| connection.is_connected()).count()
     }
 
-    /// Closes every connection and ends every program with all that it has started. The pool and its toolsets fail from now on.
+    /// Closes all connections and ends all server processes with their children. The pool and its toolsets fail from
+    /// now on.
     pub async fn close(&self) {
-        let links = {
-            let mut links = locked(&self.links);
-            links.closed = true;
-            links.all.clone()
+        let connections = {
+            let mut connections = locked(&self.connections);
+            connections.closed = true;
+            connections.all.clone()
         };
-        futures::future::join_all(links.iter().map(|link| link.close())).await;
+        futures::future::join_all(connections.iter().map(|connection| connection.close())).await;
     }
 }
 
 impl fmt::Debug for McpPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let links = locked(&self.links);
-        let servers: Vec<&str> = links.all.iter().map(|link| link.server.name()).collect();
+        let connections = locked(&self.connections);
+        let servers: Vec<&str> =
+            connections.all.iter().map(|connection| connection.server.name()).collect();
         f.debug_struct("McpPool").field("servers", &servers).finish()
     }
 }
 
-/// The tools of one server, for an agent. Cheap to clone.
+/// Toolset of one MCP server. Cheap to clone.
 ///
-/// They are named `<server>_<tool>`. The list is asked for when it is first needed and again when the server says that it
-/// changed. A server that cannot be reached is an error of the toolset: a run goes on without its tools.
+/// Tools are named `<server>_<tool>`. The list is requested when first needed, and again after the server reported a
+/// change. If the server cannot be reached, listing the toolset fails, and the run continues without its tools.
 #[derive(Clone)]
-pub struct McpTools {
-    link: Arc<Link>,
+pub struct McpToolset {
+    connection: Arc<ServerConnection>,
 }
 
-impl McpTools {
-    /// Connects now and counts the tools: for programs that want to know at their start.
+impl McpToolset {
+    /// Connects to the server and returns the number of its tools, for programs that check their servers at startup.
     pub async fn connect(&self) -> Result<usize, Error> {
-        list::tools(&self.link).await.map(|tools| tools.len())
+        list::tools(&self.connection).await.map(|tools| tools.len())
     }
 }
 
-impl Toolset for McpTools {
+impl Toolset for McpToolset {
     fn name(&self) -> &str {
-        self.link.server.name()
+        self.connection.server.name()
     }
 
     fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
-        Box::pin(async move { list::tools(&self.link).await.map_err(ToolError::failed) })
+        Box::pin(async move { list::tools(&self.connection).await.map_err(ToolError::failed) })
     }
 }
 
-impl fmt::Debug for McpTools {
+impl fmt::Debug for McpToolset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpTools").field("server", &self.link.server).finish()
+        f.debug_struct("McpToolset").field("server", &self.connection.server).finish()
     }
 }

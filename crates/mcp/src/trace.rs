@@ -1,16 +1,16 @@
-//! The trace that a call belongs to.
+//! Trace context of a call.
 
-/// The W3C trace context of a run. Give it to a run with `.dep(..)`, and every MCP call carries it in `_meta`.
+/// W3C trace context of a run. Give it to a run with `.dep(..)`, and every MCP call sends it in `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TraceContext {
     /// `00-<trace id>-<span id>-<flags>`.
     pub traceparent: String,
-    /// What vendors add.
+    /// Vendor-specific state.
     pub tracestate: Option<String>,
 }
 
 impl TraceContext {
-    /// From its header.
+    /// Creates a trace context from a `traceparent` header.
     pub fn new(traceparent: impl Into<String>) -> Self {
         Self { traceparent: traceparent.into(), tracestate: None }
     }

@@ -1,4 +1,4 @@
-//! Ways to reach a server: HTTP, and a program on standard input and output.
+//! Transports: streamable HTTP, and a program with pipes.
 
 pub(crate) mod http;
 pub mod launcher;

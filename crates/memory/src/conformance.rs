@@ -1,6 +1,6 @@
-//! What every memory store must do, as checks that anybody who writes a store can run.
+//! Conformance checks for implementations of [`MemoryStore`].
 //!
-//! A check panics where the store is wrong and returns an error where the store gave one it should not.
+//! A check panics if the store violates the contract, and returns an error if the store fails unexpectedly.
 
 mod queue;
 mod sample;
@@ -11,23 +11,24 @@ use std::sync::Arc;
 use provost_core::Env;
 use serde_json::json;
 
-use self::sample::{OTHER_SPACE, add, entry, owner, unit, vector};
+use self::sample::{OTHER_SPACE, add, record, unit, vector};
 use crate::MemoryError;
-use crate::memory::{Category, NewMemory, Source};
-use crate::store::{Batch, Change, Filter, Forget, MemoryStore, Page, Query, Update};
+use crate::memory::{MemoryCategory, MemorySource, NewMemory};
+use crate::store::{
+    ChangeSet, DeleteScope, ListRequest, MemoryChange, MemoryFilter, MemoryStore, RecordUpdate,
+    SearchQuery,
+};
 
-pub use self::queue::{forgetting_calls_off, jobs};
-pub use self::scope::owners_never_meet;
+pub use self::queue::{deletion_cancels_jobs, jobs};
+pub use self::scope::owners_are_isolated;
 
-/// Memories in the check of paging.
+/// Number of memories in the paging check.
 const PAGED: usize = 25;
 
-/// Runs every check.
-///
-/// Each call of `open` must give a store over the same data; at first there must be none.
+/// Runs all checks. Each call of `open` must return a store over the same data, which is empty at first.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn all(open: impl Fn() -> Arc<dyn MemoryStore>) -> Result<(), MemoryError> {
     let store = open();
     everything_round_trips(&*store, &*open()).await?;
@@ -36,154 +37,156 @@ pub async fn all(open: impl Fn() -> Arc<dyn MemoryStore>) -> Result<(), MemoryEr
     paging(&*store).await?;
     updates(&*store).await?;
     superseding(&*store, &*open()).await?;
-    forgetting(&*store, &*open()).await?;
-    batches_are_whole(&*store).await?;
-    one_space(&*store).await?;
-    bad_input(&*store).await?;
-    owners_never_meet(&*store).await?;
+    deletion(&*store, &*open()).await?;
+    change_sets_are_atomic(&*store).await?;
+    embeddings_share_one_space(&*store).await?;
+    invalid_input_is_rejected(&*store).await?;
+    owners_are_isolated(&*store).await?;
     jobs(&*store).await?;
-    forgetting_calls_off(&*store).await
+    deletion_cancels_jobs(&*store).await
 }
 
-/// What is stored is what is read, by everybody.
+/// Every handle of a store reads exactly the stored values.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn everything_round_trips(
     store: &dyn MemoryStore,
     other: &dyn MemoryStore,
 ) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(1), owner("round-trip"));
+    let (env, owner) = (Env::simulated(1), sample::owner("round-trip"));
     let new = NewMemory::new("Lives in Zürich \u{1f3d4}\u{fe0f} since\n2019 'quoted\" --")
-        .category(Category::Personal)
+        .category(MemoryCategory::Personal)
         .metadata("deep", json!({ "a": [1, null, "x"] }))
         .source("s-1", "m-1")
         .source("s-2", "m-2");
-    let entry = entry(&env, &who, new, &[("zürich", 1.0)]);
-    let memory = entry.memory.clone();
-    store.apply(&who, add([entry])).await?;
+    let stored = record(&env, &owner, new, &[("zürich", 1.0)]);
+    let memory = stored.memory.clone();
+    store.apply(&owner, add([stored])).await?;
     for store in [store, other] {
-        assert_eq!(store.get(&who, memory.id).await?, Some(memory.clone()));
-        assert_eq!(store.count(&who).await?, 1);
-        let listing = store.list(&who, &Page::default()).await?;
+        assert_eq!(store.get(&owner, memory.id).await?, Some(memory.clone()));
+        assert_eq!(store.count(&owner).await?, 1);
+        let listing = store.list(&owner, &ListRequest::default()).await?;
         assert_eq!(listing.memories, std::slice::from_ref(&memory));
         assert_eq!(listing.next, None);
-        let found = store.search(&who, &Query::text("ZÜRICH")).await?;
+        let found = store.search(&owner, &SearchQuery::text("ZÜRICH")).await?;
         assert_eq!(found.len(), 1, "found by a word in other letters");
         assert_eq!(found[0].memory, memory);
     }
     Ok(())
 }
 
-/// Words, meaning, both, thresholds and limits.
+/// Searches rank by words, by embeddings and by both, and respect thresholds and limits.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn hybrid_ranking(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(2), owner("ranking"));
-    let tea = entry(&env, &who, NewMemory::new("Drinks green tea"), &[("drink", 1.0)]);
+    let (env, owner) = (Env::simulated(2), sample::owner("ranking"));
+    let tea = record(&env, &owner, NewMemory::new("Drinks green tea"), &[("drink", 1.0)]);
     let coffee =
-        entry(&env, &who, NewMemory::new("Hates coffee"), &[("drink", 0.8), ("hate", 0.6)]);
-    let dog = entry(&env, &who, NewMemory::new("Has a dog called Rex"), &[("animal", 1.0)]);
-    let silent = crate::store::Entry {
+        record(&env, &owner, NewMemory::new("Hates coffee"), &[("drink", 0.8), ("hate", 0.6)]);
+    let dog = record(&env, &owner, NewMemory::new("Has a dog called Rex"), &[("animal", 1.0)]);
+    let silent = crate::store::MemoryRecord {
         vector: None,
-        ..entry(&env, &who, NewMemory::new("Plays chess"), &[("game", 1.0)])
+        ..record(&env, &owner, NewMemory::new("Plays chess"), &[("game", 1.0)])
     };
-    let ids = [&tea, &coffee, &dog, &silent].map(|entry| entry.memory.id);
-    store.apply(&who, add([tea, coffee, dog, silent])).await?;
-    let names = |found: Vec<crate::store::Found>| -> Vec<usize> {
-        let place = |found: &crate::store::Found| {
+    let ids = [&tea, &coffee, &dog, &silent].map(|record| record.memory.id);
+    store.apply(&owner, add([tea, coffee, dog, silent])).await?;
+    let names = |found: Vec<crate::store::SearchHit>| -> Vec<usize> {
+        let place = |found: &crate::store::SearchHit| {
             ids.iter().position(|id| *id == found.memory.id).unwrap_or(usize::MAX)
         };
         found.iter().map(place).collect()
     };
-    let by_words = store.search(&who, &Query::text("a dog, please")).await?;
+    let by_words = store.search(&owner, &SearchQuery::text("a dog, please")).await?;
     assert_eq!(names(by_words), [2]);
-    let meaning = Query { vector: Some(unit(&[("drink", 1.0)])), ..Query::default() };
-    let found = store.search(&who, &meaning).await?;
+    let meaning = SearchQuery { vector: Some(unit(&[("drink", 1.0)])), ..SearchQuery::default() };
+    let found = store.search(&owner, &meaning).await?;
     assert!((found[0].score - 1.0).abs() < 1e-3, "the cosine of like vectors: {}", found[0].score);
     assert_eq!(names(found), [0, 1]);
-    let both = Query { text: "coffee".into(), ..meaning.clone() };
+    let both = SearchQuery { text: "coffee".into(), ..meaning.clone() };
     assert_eq!(
-        names(store.search(&who, &both).await?),
+        names(store.search(&owner, &both).await?),
         [1, 0],
         "a word outweighs a little meaning"
     );
-    let only_meaning = Query { vector_weight: 1.0, ..both.clone() };
-    assert_eq!(names(store.search(&who, &only_meaning).await?), [0, 1]);
-    let strict = Query { threshold: 0.9, ..meaning.clone() };
-    assert_eq!(names(store.search(&who, &strict).await?), [0]);
-    let one = Query { limit: 1, ..meaning };
-    assert_eq!(names(store.search(&who, &one).await?), [0]);
-    let without_vector = store.search(&who, &Query::text("chess")).await?;
+    let only_meaning = SearchQuery { vector_weight: 1.0, ..both.clone() };
+    assert_eq!(names(store.search(&owner, &only_meaning).await?), [0, 1]);
+    let strict = SearchQuery { threshold: 0.9, ..meaning.clone() };
+    assert_eq!(names(store.search(&owner, &strict).await?), [0]);
+    let one = SearchQuery { limit: 1, ..meaning };
+    assert_eq!(names(store.search(&owner, &one).await?), [0]);
+    let without_vector = store.search(&owner, &SearchQuery::text("chess")).await?;
     assert_eq!(names(without_vector), [3], "a memory without a vector is found by words");
-    for nothing in [Query::text("submarine"), Query::text(""), Query { limit: 0, ..both }] {
-        assert_eq!(names(store.search(&who, &nothing).await?), [0usize; 0], "{nothing:?}");
+    for nothing in
+        [SearchQuery::text("submarine"), SearchQuery::text(""), SearchQuery { limit: 0, ..both }]
+    {
+        assert_eq!(names(store.search(&owner, &nothing).await?), [0usize; 0], "{nothing:?}");
     }
     Ok(())
 }
 
-/// Filters let through what they say, however little that is.
+/// Searches and lists return exactly the memories that match the filter.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn filters(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(3), owner("filters"));
-    let mut entries = Vec::new();
+    let (env, owner) = (Env::simulated(3), sample::owner("filters"));
+    let mut records = Vec::new();
     for number in 0..30 {
-        let category = if number == 7 { Category::Health } else { Category::Other };
+        let category = if number == 7 { MemoryCategory::Health } else { MemoryCategory::Other };
         let new = NewMemory::new(format!("fact {number}"))
             .category(category)
             .metadata("number", number)
             .metadata("even", number % 2 == 0);
-        entries.push(entry(&env, &who, new, &[("fact", 1.0)]));
+        records.push(record(&env, &owner, new, &[("fact", 1.0)]));
         env.advance(std::time::Duration::from_secs(1));
     }
-    let late = entries[20].memory.valid_from;
-    store.apply(&who, add(entries)).await?;
-    let query = |filter: Filter| Query {
+    let late = records[20].memory.valid_from;
+    store.apply(&owner, add(records)).await?;
+    let query = |filter: MemoryFilter| SearchQuery {
         text: "fact".into(),
         vector: Some(unit(&[("fact", 1.0)])),
         limit: 100,
         filter,
-        ..Query::default()
+        ..SearchQuery::default()
     };
     let value = |key: &str, value: serde_json::Value| {
         [(key.to_owned(), value)].into_iter().collect::<serde_json::Map<_, _>>()
     };
-    let health = Filter { category: Some(Category::Health), ..Filter::default() };
-    let even = Filter { metadata: value("even", json!(true)), ..Filter::default() };
-    let seven = Filter { metadata: value("number", json!(7)), ..Filter::default() };
-    let since = Filter { since: Some(late), ..Filter::default() };
-    let none = Filter { metadata: value("number", json!("7")), ..Filter::default() };
+    let health = MemoryFilter { category: Some(MemoryCategory::Health), ..MemoryFilter::default() };
+    let even = MemoryFilter { metadata: value("even", json!(true)), ..MemoryFilter::default() };
+    let seven = MemoryFilter { metadata: value("number", json!(7)), ..MemoryFilter::default() };
+    let since = MemoryFilter { since: Some(late), ..MemoryFilter::default() };
+    let none = MemoryFilter { metadata: value("number", json!("7")), ..MemoryFilter::default() };
     for (filter, count) in [(health, 1), (even, 15), (seven, 1), (since, 10), (none, 0)] {
-        let found = store.search(&who, &query(filter.clone())).await?;
+        let found = store.search(&owner, &query(filter.clone())).await?;
         assert_eq!(found.len(), count, "{filter:?}");
-        let page = Page { filter: filter.clone(), ..Page::default() };
-        assert_eq!(store.list(&who, &page).await?.memories.len(), count, "{filter:?}");
+        let page = ListRequest { filter: filter.clone(), ..ListRequest::default() };
+        assert_eq!(store.list(&owner, &page).await?.memories.len(), count, "{filter:?}");
     }
     Ok(())
 }
 
-/// Pages are complete, without repetition, newest first, also when something goes in between.
+/// Pages contain every memory once, newest first, even if memories are deleted between two pages.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn paging(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(4), owner("paging"));
+    let (env, owner) = (Env::simulated(4), sample::owner("paging"));
     for number in 0..PAGED {
         let new = NewMemory::new(format!("page {number}"));
-        store.apply(&who, add([entry(&env, &who, new, &[])])).await?;
+        store.apply(&owner, add([record(&env, &owner, new, &[])])).await?;
         env.advance(std::time::Duration::from_millis(2));
     }
-    let mut page = Page { limit: 10, ..Page::default() };
+    let mut page = ListRequest { limit: 10, ..ListRequest::default() };
     let mut texts = Vec::new();
     loop {
-        let listing = store.list(&who, &page).await?;
+        let listing = store.list(&owner, &page).await?;
         texts.extend(listing.memories.iter().map(|memory| memory.text.clone()));
         let Some(next) = listing.next else { break };
-        // The place where the page ended may go meanwhile.
-        store.forget(&who, &Forget::Memory(next)).await?;
+        // The last memory of a page may be deleted before the next page is read.
+        store.delete(&owner, &DeleteScope::Memory(next)).await?;
         page.after = Some(next);
     }
     let expected: Vec<String> = (0..PAGED).rev().map(|number| format!("page {number}")).collect();
@@ -191,184 +194,198 @@ pub async fn paging(store: &dyn MemoryStore) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// An update changes what it says and keeps the rest.
+/// An update replaces the given values and leaves the others unchanged.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn updates(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(5), owner("updates"));
+    let (env, owner) = (Env::simulated(5), sample::owner("updates"));
     let new = NewMemory::new("Runs marathons")
-        .category(Category::Health)
+        .category(MemoryCategory::Health)
         .metadata("kept", 1)
         .metadata("changed", 1)
         .source("s", "m-1");
-    let first = entry(&env, &who, new, &[("sport", 1.0)]);
+    let first = record(&env, &owner, new, &[("sport", 1.0)]);
     let before = first.memory.clone();
-    store.apply(&who, add([first])).await?;
-    store.search(&who, &Query::text("marathon")).await?;
+    store.apply(&owner, add([first])).await?;
+    store.search(&owner, &SearchQuery::text("marathon")).await?;
     env.advance(std::time::Duration::from_secs(5));
-    let update = Update {
+    let update = RecordUpdate {
         id: before.id,
         text: "Runs ultra marathons".into(),
         vector: Some(vector(&[("far", 1.0)])),
         category: None,
         metadata: [("changed".to_owned(), json!(2))].into_iter().collect(),
-        sources: vec![Source { session: "s".into(), message: "m-2".into() }],
+        sources: vec![MemorySource { session: "s".into(), message: "m-2".into() }],
         at: env.now(),
     };
-    let change = Change::Update(Box::new(update.clone()));
-    store.apply(&who, Batch { changes: vec![change.clone()], done: None }).await?;
-    let after = store.get(&who, before.id).await?.unwrap_or_else(|| before.clone());
+    let change = MemoryChange::Update(Box::new(update.clone()));
+    store.apply(&owner, ChangeSet { changes: vec![change.clone()], finished_job: None }).await?;
+    let after = store.get(&owner, before.id).await?.unwrap_or_else(|| before.clone());
     assert_eq!(after.text, "Runs ultra marathons");
-    assert_eq!(after.category, Some(Category::Health), "no category keeps the category");
+    assert_eq!(after.category, Some(MemoryCategory::Health), "no category keeps the category");
     assert_eq!((&after.metadata["kept"], &after.metadata["changed"]), (&json!(1), &json!(2)));
     assert_eq!(after.sources.len(), 2);
     assert_eq!((after.created_at, after.updated_at), (before.created_at, env.now()));
-    assert_eq!(store.search(&who, &Query::text("ultra")).await?.len(), 1);
-    let old = Query { vector: Some(unit(&[("sport", 1.0)])), ..Query::default() };
-    assert!(store.search(&who, &old).await?.is_empty(), "the old vector is gone");
-    assert_eq!(store.count(&who).await?, 1);
-    let missing = Update { id: env.id(), ..update };
-    let missing = Batch { changes: vec![Change::Update(Box::new(missing))], done: None };
-    let refused = store.apply(&who, missing).await;
-    assert!(matches!(refused, Err(MemoryError::NotFound(_))), "{refused:?}");
+    assert_eq!(store.search(&owner, &SearchQuery::text("ultra")).await?.len(), 1);
+    let old = SearchQuery { vector: Some(unit(&[("sport", 1.0)])), ..SearchQuery::default() };
+    assert!(store.search(&owner, &old).await?.is_empty(), "the old vector is gone");
+    assert_eq!(store.count(&owner).await?, 1);
+    let missing = RecordUpdate { id: env.id(), ..update };
+    let missing =
+        ChangeSet { changes: vec![MemoryChange::Update(Box::new(missing))], finished_job: None };
+    let rejected = store.apply(&owner, missing).await;
+    assert!(matches!(rejected, Err(MemoryError::NotFound(_))), "{rejected:?}");
     Ok(())
 }
 
-/// What is superseded stays as history and is not found.
+/// Superseded memories remain as history, and searches do not return them.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn superseding(
     store: &dyn MemoryStore,
     other: &dyn MemoryStore,
 ) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(6), owner("superseding"));
-    let old = entry(&env, &who, NewMemory::new("Lives in Berlin"), &[("home", 1.0)]);
+    let (env, owner) = (Env::simulated(6), sample::owner("superseding"));
+    let old = record(&env, &owner, NewMemory::new("Lives in Berlin"), &[("home", 1.0)]);
     let old_id = old.memory.id;
-    store.apply(&who, add([old])).await?;
-    let home =
-        Query { text: "Berlin".into(), vector: Some(unit(&[("home", 1.0)])), ..Query::default() };
+    store.apply(&owner, add([old])).await?;
+    let home = SearchQuery {
+        text: "Berlin".into(),
+        vector: Some(unit(&[("home", 1.0)])),
+        ..SearchQuery::default()
+    };
     for store in [store, other] {
-        assert_eq!(store.search(&who, &home).await?.len(), 1);
+        assert_eq!(store.search(&owner, &home).await?.len(), 1);
     }
     env.advance(std::time::Duration::from_secs(1));
-    let new = entry(&env, &who, NewMemory::new("Lives in Paris"), &[("home", 1.0)]);
+    let new = record(&env, &owner, NewMemory::new("Lives in Paris"), &[("home", 1.0)]);
     let new_id = new.memory.id;
-    let change = Change::Supersede { old: old_id, new: Box::new(new) };
-    store.apply(&who, Batch { changes: vec![change.clone()], done: None }).await?;
+    let change = MemoryChange::Supersede { old: old_id, new: Box::new(new) };
+    store.apply(&owner, ChangeSet { changes: vec![change.clone()], finished_job: None }).await?;
     for store in [store, other] {
-        let found = store.search(&who, &home).await?;
+        let found = store.search(&owner, &home).await?;
         assert_eq!(found.len(), 1, "the old one is not found, neither by word nor by meaning");
         assert_eq!(found[0].memory.id, new_id);
-        assert!(store.search(&who, &Query::text("Berlin")).await?.is_empty());
-        let kept = store.get(&who, old_id).await?;
-        assert_eq!(kept.and_then(|old| old.superseded_by), Some(new_id), "kept and linked");
-        assert_eq!(store.count(&who).await?, 1);
-        assert_eq!(store.list(&who, &Page::default()).await?.memories.len(), 1);
-        let history = Page { history: true, ..Page::default() };
-        assert_eq!(store.list(&who, &history).await?.memories.len(), 2);
+        assert!(store.search(&owner, &SearchQuery::text("Berlin")).await?.is_empty());
+        let superseded = store.get(&owner, old_id).await?;
+        assert_eq!(superseded.and_then(|old| old.superseded_by), Some(new_id), "kept and linked");
+        assert_eq!(store.count(&owner).await?, 1);
+        assert_eq!(store.list(&owner, &ListRequest::default()).await?.memories.len(), 1);
+        let history = ListRequest { include_superseded: true, ..ListRequest::default() };
+        assert_eq!(store.list(&owner, &history).await?.memories.len(), 2);
     }
-    let again = store.apply(&who, Batch { changes: vec![change], done: None }).await;
+    let again = store.apply(&owner, ChangeSet { changes: vec![change], finished_job: None }).await;
     assert!(matches!(again, Err(MemoryError::Superseded(_))), "{again:?}");
     Ok(())
 }
 
-/// Forgetting takes everything along that came from what is forgotten.
+/// A deletion removes every memory with a matching source, together with the memories that it superseded.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn forgetting(
-    store: &dyn MemoryStore,
-    other: &dyn MemoryStore,
-) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(7), owner("forgetting"));
+/// If the store violates the contract.
+pub async fn deletion(store: &dyn MemoryStore, other: &dyn MemoryStore) -> Result<(), MemoryError> {
+    let (env, owner) = (Env::simulated(7), sample::owner("forgetting"));
     let from = |text: &str, messages: &[&str]| {
         let new = messages.iter().fold(NewMemory::new(text), |new, message| {
             let (session, message) = message.split_once('/').unwrap_or((message, ""));
             new.source(session, message)
         });
-        entry(&env, &who, new, &[(text, 1.0)])
+        record(&env, &owner, new, &[(text, 1.0)])
     };
     let old = from("alpha", &["s1/m1"]);
     let (old_id, new) = (old.memory.id, from("beta", &["s2/m1"]));
     let merged = from("gamma", &["s1/m2", "s3/m1"]);
     let apart = from("delta", &["s4/m1"]);
     let apart_id = apart.memory.id;
-    store.apply(&who, add([old, merged, apart])).await?;
-    let change = Change::Supersede { old: old_id, new: Box::new(new) };
-    store.apply(&who, Batch { changes: vec![change], done: None }).await?;
-    assert_eq!(other.search(&who, &Query::text("gamma")).await?.len(), 1);
+    store.apply(&owner, add([old, merged, apart])).await?;
+    let change = MemoryChange::Supersede { old: old_id, new: Box::new(new) };
+    store.apply(&owner, ChangeSet { changes: vec![change], finished_job: None }).await?;
+    assert_eq!(other.search(&owner, &SearchQuery::text("gamma")).await?.len(), 1);
     let message = |session: &str, message: &str| {
-        Forget::Message(Source { session: session.into(), message: message.into() })
+        DeleteScope::Message(MemorySource { session: session.into(), message: message.into() })
     };
-    assert_eq!(store.forget(&who, &message("s3", "other")).await?, 0);
-    assert_eq!(store.forget(&who, &message("s3", "m1")).await?, 1, "one source is enough");
-    assert_eq!(store.forget(&who, &Forget::Session("s2".into())).await?, 2, "with its history");
+    assert_eq!(store.delete(&owner, &message("s3", "other")).await?, 0);
+    assert_eq!(store.delete(&owner, &message("s3", "m1")).await?, 1, "one source is enough");
+    assert_eq!(
+        store.delete(&owner, &DeleteScope::Session("s2".into())).await?,
+        2,
+        "with its history"
+    );
     for store in [store, other] {
         for text in ["alpha", "beta", "gamma"] {
-            assert!(store.search(&who, &Query::text(text)).await?.is_empty(), "{text}");
-            let meaning = Query { vector: Some(unit(&[(text, 1.0)])), ..Query::default() };
-            assert!(store.search(&who, &meaning).await?.is_empty(), "{text}");
+            assert!(store.search(&owner, &SearchQuery::text(text)).await?.is_empty(), "{text}");
+            let meaning =
+                SearchQuery { vector: Some(unit(&[(text, 1.0)])), ..SearchQuery::default() };
+            assert!(store.search(&owner, &meaning).await?.is_empty(), "{text}");
         }
-        assert_eq!(store.get(&who, old_id).await?, None);
-        assert_eq!(store.search(&who, &Query::text("delta")).await?.len(), 1);
+        assert_eq!(store.get(&owner, old_id).await?, None);
+        assert_eq!(store.search(&owner, &SearchQuery::text("delta")).await?.len(), 1);
     }
-    assert_eq!(store.forget(&who, &Forget::Memory(apart_id)).await?, 1);
-    assert_eq!(store.forget(&who, &Forget::Memory(apart_id)).await?, 0, "it is gone already");
-    store.apply(&who, add([from("epsilon", &[]), from("zeta", &[])])).await?;
-    assert_eq!(store.forget(&who, &Forget::Everything).await?, 2);
-    assert_eq!(store.count(&who).await?, 0);
-    assert!(other.search(&who, &Query::text("zeta")).await?.is_empty());
-    store.apply(&who, add([from("eta", &[])])).await?;
-    assert_eq!(other.search(&who, &Query::text("eta")).await?.len(), 1, "one can begin anew");
+    assert_eq!(store.delete(&owner, &DeleteScope::Memory(apart_id)).await?, 1);
+    assert_eq!(
+        store.delete(&owner, &DeleteScope::Memory(apart_id)).await?,
+        0,
+        "it is gone already"
+    );
+    store.apply(&owner, add([from("epsilon", &[]), from("zeta", &[])])).await?;
+    assert_eq!(store.delete(&owner, &DeleteScope::Everything).await?, 2);
+    assert_eq!(store.count(&owner).await?, 0);
+    assert!(other.search(&owner, &SearchQuery::text("zeta")).await?.is_empty());
+    store.apply(&owner, add([from("eta", &[])])).await?;
+    assert_eq!(
+        other.search(&owner, &SearchQuery::text("eta")).await?.len(),
+        1,
+        "one can begin anew"
+    );
     Ok(())
 }
 
-/// A batch that fails changes nothing.
+/// A change set that fails changes nothing.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn batches_are_whole(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(8), owner("batches"));
-    let good = entry(&env, &who, NewMemory::new("good"), &[("good", 1.0)]);
+/// If the store violates the contract.
+pub async fn change_sets_are_atomic(store: &dyn MemoryStore) -> Result<(), MemoryError> {
+    let (env, owner) = (Env::simulated(8), sample::owner("batches"));
+    let good = record(&env, &owner, NewMemory::new("good"), &[("good", 1.0)]);
     let mut batch = add([good.clone(), good.clone()]);
-    let twice = store.apply(&who, batch.clone()).await;
+    let twice = store.apply(&owner, batch.clone()).await;
     assert!(matches!(twice, Err(MemoryError::Invalid(_))), "an id is used once: {twice:?}");
     batch.changes.truncate(1);
-    let missing = entry(&env, &who, NewMemory::new("x"), &[]);
-    batch.changes.push(Change::Supersede { old: env.id(), new: Box::new(missing) });
-    let refused = store.apply(&who, batch).await;
-    assert!(matches!(refused, Err(MemoryError::NotFound(_))), "{refused:?}");
-    assert_eq!(store.count(&who).await?, 0);
-    assert!(store.search(&who, &Query::text("good")).await?.is_empty());
-    store.apply(&who, add([good])).await
+    let missing = record(&env, &owner, NewMemory::new("x"), &[]);
+    batch.changes.push(MemoryChange::Supersede { old: env.id(), new: Box::new(missing) });
+    let rejected = store.apply(&owner, batch).await;
+    assert!(matches!(rejected, Err(MemoryError::NotFound(_))), "{rejected:?}");
+    assert_eq!(store.count(&owner).await?, 0);
+    assert!(store.search(&owner, &SearchQuery::text("good")).await?.is_empty());
+    store.apply(&owner, add([good])).await
 }
 
-/// Vectors of another embedder are refused, not compared.
+/// Embeddings of another embedder are rejected.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn one_space(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(9), owner("spaces"));
-    let mut foreign = entry(&env, &who, NewMemory::new("foreign"), &[("x", 1.0)]);
+/// If the store violates the contract.
+pub async fn embeddings_share_one_space(store: &dyn MemoryStore) -> Result<(), MemoryError> {
+    let (env, owner) = (Env::simulated(9), sample::owner("spaces"));
+    let mut foreign = record(&env, &owner, NewMemory::new("foreign"), &[("x", 1.0)]);
     if let Some(vector) = &mut foreign.vector {
         vector.space = OTHER_SPACE.into();
     }
-    let query = Query { vector: foreign.vector.clone(), ..Query::default() };
-    let refused = store.apply(&who, add([foreign])).await;
-    assert!(matches!(refused, Err(MemoryError::Space { .. })), "{refused:?}");
-    let refused = store.search(&who, &query).await;
-    assert!(matches!(refused, Err(MemoryError::Space { .. })), "{refused:?}");
+    let query = SearchQuery { vector: foreign.vector.clone(), ..SearchQuery::default() };
+    let rejected = store.apply(&owner, add([foreign])).await;
+    assert!(matches!(rejected, Err(MemoryError::EmbeddingSpaceMismatch { .. })), "{rejected:?}");
+    let rejected = store.search(&owner, &query).await;
+    assert!(matches!(rejected, Err(MemoryError::EmbeddingSpaceMismatch { .. })), "{rejected:?}");
     Ok(())
 }
 
-/// What is too large or empty is refused.
+/// Empty and oversized values are rejected.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn bad_input(store: &dyn MemoryStore) -> Result<(), MemoryError> {
-    let (env, who) = (Env::simulated(10), owner("bad input"));
+/// If the store violates the contract.
+pub async fn invalid_input_is_rejected(store: &dyn MemoryStore) -> Result<(), MemoryError> {
+    let (env, owner) = (Env::simulated(10), sample::owner("bad input"));
     let long = "x".repeat(crate::memory::TEXT_BYTES_MAX + 1);
     let many = (0..300).fold(NewMemory::new("x"), |new, n| new.source("s", n.to_string()));
     for new in [
@@ -378,15 +395,15 @@ pub async fn bad_input(store: &dyn MemoryStore) -> Result<(), MemoryError> {
         NewMemory::new("x").source(long, "m"),
         many,
     ] {
-        let refused = store.apply(&who, add([entry(&env, &who, new, &[])])).await;
-        assert!(matches!(refused, Err(MemoryError::Invalid(_))), "{refused:?}");
+        let rejected = store.apply(&owner, add([record(&env, &owner, new, &[])])).await;
+        assert!(matches!(rejected, Err(MemoryError::Invalid(_))), "{rejected:?}");
     }
-    let nan = crate::store::Vector { values: vec![f32::NAN; 8], ..vector(&[]) };
-    let broken = crate::store::Entry {
+    let nan = crate::store::Embedding { values: vec![f32::NAN; 8], ..vector(&[]) };
+    let broken = crate::store::MemoryRecord {
         vector: Some(nan),
-        ..entry(&env, &who, NewMemory::new("without direction"), &[])
+        ..record(&env, &owner, NewMemory::new("without direction"), &[])
     };
-    store.apply(&who, add([broken])).await?;
-    assert_eq!(store.search(&who, &Query::text("direction")).await?.len(), 1);
+    store.apply(&owner, add([broken])).await?;
+    assert_eq!(store.search(&owner, &SearchQuery::text("direction")).await?.len(), 1);
     Ok(())
 }

@@ -1,84 +1,86 @@
-//! Why something could not be remembered or found.
+//! Errors of memory operations.
 
 use provost_core::{ErrorInfo, ErrorKind, MemoryId};
 use provost_model::ModelError;
 
-/// Why something could not be remembered or found.
+/// Error of a memory operation.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum MemoryError {
-    /// What was given cannot be used.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// This owner has no such memory; somebody else's is not told apart.
+    /// The owner has no memory with this id. An id of another owner's memory gives the same error.
     #[error("there is no memory {0}")]
     NotFound(MemoryId),
-    /// The memory is not the current one any more.
-    #[error("memory {0} was replaced by another one: change that one")]
+    /// Another memory has superseded this one, so it can no longer be changed.
+    #[error("memory {0} was superseded by a newer memory: change the newer one")]
     Superseded(MemoryId),
-    /// The work was taken over or called off meanwhile; nothing was written.
-    #[error("the extraction job {0} was taken over or called off")]
-    JobGone(u64),
-    /// The vectors of one store must come from one embedder.
+    /// The claim of an extraction job was lost: another worker claimed the job, or the job was deleted. Nothing was
+    /// written.
+    #[error("the claim of extraction job {0} was lost: the job was claimed again or deleted")]
+    ClaimLost(u64),
+    /// The embedding comes from another embedder than the stored ones. Embeddings of different embedders cannot be
+    /// compared.
     #[error(
-        "the store holds vectors of `{stored}`, not of `{given}`: use that embedder, or another store"
+        "the store contains embeddings of `{stored}`, not of `{rejected}`: use that embedder, or another store"
     )]
-    Space {
-        /// Whose vectors are there.
+    EmbeddingSpaceMismatch {
+        /// Embedding space of the stored embeddings.
         stored: String,
-        /// Whose vector was given.
-        given: String,
+        /// Embedding space of the rejected embedding.
+        rejected: String,
     },
-    /// A model or an embedder failed.
+    /// The model or the embedder failed.
     #[error("{0}")]
     Model(#[from] ModelError),
-    /// A model answered something else than it was asked for.
-    #[error("the memory model gave an answer that cannot be used: {0}")]
-    Answer(String),
-    /// The storage failed.
+    /// The response of the model or the embedder does not have the requested form.
+    #[error("the memory model returned an unusable response: {0}")]
+    InvalidResponse(String),
+    /// Reading or writing the storage failed.
     #[error("memory storage: {0}")]
     Storage(String),
-    /// Somebody else holds the storage for too long.
+    /// Another process held the storage for longer than the timeout.
     #[error("memory storage is busy: {0}")]
     Busy(String),
-    /// The file is not one of ours, or damaged.
+    /// The file is not a memory database, is corrupt, or has a newer schema.
     #[error("the memory file cannot be used: {0}")]
-    File(String),
+    CorruptFile(String),
     /// A defect of Provost itself.
     #[error("a defect in the memory: {0}")]
     Bug(String),
 }
 
 impl MemoryError {
-    /// The shared kind.
+    /// Returns the category that decides how callers handle the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid(_) | Self::Space { .. } => ErrorKind::Invalid,
+            Self::Invalid(_) | Self::EmbeddingSpaceMismatch { .. } => ErrorKind::Invalid,
             Self::NotFound(_) => ErrorKind::NotFound,
-            Self::Superseded(_) | Self::JobGone(_) => ErrorKind::Conflict,
+            Self::Superseded(_) | Self::ClaimLost(_) => ErrorKind::Conflict,
             Self::Model(error) => error.kind(),
-            Self::Answer(_) | Self::File(_) => ErrorKind::Malformed,
+            Self::InvalidResponse(_) | Self::CorruptFile(_) => ErrorKind::Malformed,
             Self::Storage(_) | Self::Busy(_) => ErrorKind::Unavailable,
             Self::Bug(_) => ErrorKind::Bug,
         }
     }
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "memory_invalid",
             Self::NotFound(_) => "memory_not_found",
             Self::Superseded(_) => "memory_superseded",
-            Self::JobGone(_) => "memory_job_gone",
-            Self::Space { .. } => "memory_space",
+            Self::ClaimLost(_) => "memory_job_gone",
+            Self::EmbeddingSpaceMismatch { .. } => "memory_space",
             Self::Model(error) => error.class.as_str(),
-            Self::Answer(_) => "memory_answer",
+            Self::InvalidResponse(_) => "memory_answer",
             Self::Storage(_) | Self::Busy(_) => "memory_storage",
-            Self::File(_) => "memory_file",
+            Self::CorruptFile(_) => "memory_file",
             Self::Bug(_) => "bug",
         }
     }
 
-    /// The error as data.
+    /// Returns the error as data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }

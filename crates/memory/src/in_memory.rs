@@ -1,6 +1,6 @@
-//! A store in this process's memory: exact, without a file, gone with the process.
+//! A store in the memory of this process, without persistence.
 //!
-//! It looks at every memory of the owner, so it is also what approximate stores are measured against.
+//! A search scores every memory of the owner exactly. Benchmarks compare approximate stores with it.
 
 mod queue;
 
@@ -12,17 +12,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use provost_core::{MemoryId, Timestamp};
 
-use self::queue::Queue;
+use self::queue::JobQueue;
 use crate::MemoryError;
-use crate::job::{Claim, Conversation, JobInfo, JobKey, Postponed};
-use crate::memory::{Memory, Owner, Source, check_details, check_text};
-use crate::rank::{self, Lexicon, Words};
+use crate::job::{ClaimResult, Conversation, JobClaim, JobRetry, JobStatus};
+use crate::memory::{Memory, MemorySource, Owner, check_details, check_text};
+use crate::rank::{self, TermWeights, TokenSet};
 use crate::store::{
-    Batch, Change, Entry, Forget, Found, Listing, MemoryFuture, MemoryStore, PAGE_MAX, Page, Query,
-    Update, Vector,
+    ChangeSet, DeleteScope, Embedding, ListRequest, MemoryChange, MemoryFuture, MemoryPage,
+    MemoryRecord, MemoryStore, PAGE_MAX, RecordUpdate, SearchHit, SearchQuery,
 };
 
-/// A store in this process's memory.
+/// A store in the memory of this process. All memories are lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
     state: Mutex<State>,
@@ -30,21 +30,21 @@ pub struct InMemoryStore {
 
 #[derive(Debug, Default)]
 struct State {
-    owners: HashMap<Owner, BTreeMap<MemoryId, Kept>>,
-    /// Whose vectors are here.
+    owners: HashMap<Owner, BTreeMap<MemoryId, StoredMemory>>,
+    /// Embedding space of all stored embeddings; `None` while there are none.
     space: Option<String>,
-    queue: Queue,
+    queue: JobQueue,
 }
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct StoredMemory {
     memory: Memory,
     vector: Option<Vec<f32>>,
-    words: Words,
+    words: TokenSet,
 }
 
 impl InMemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,133 +55,142 @@ impl InMemoryStore {
 }
 
 impl State {
-    fn apply(&mut self, owner: &Owner, batch: Batch) -> Result<(), MemoryError> {
-        if let Some(key) = batch.done
-            && !self.queue.holds_for(owner, key)
+    fn apply(&mut self, owner: &Owner, changes: ChangeSet) -> Result<(), MemoryError> {
+        if let Some(claim) = changes.finished_job
+            && !self.queue.is_claimed_by(owner, claim)
         {
-            return Err(MemoryError::JobGone(key.job));
+            return Err(MemoryError::ClaimLost(claim.job));
         }
-        let mut shelf = Shelf { kept: self.owners.get(owner), touched: BTreeMap::new() };
+        let mut pending =
+            PendingChanges { stored: self.owners.get(owner), changed: BTreeMap::new() };
         let mut space = self.space.clone();
-        for change in batch.changes {
-            shelf.change(owner, change, &mut space)?;
+        for change in changes.changes {
+            pending.change(owner, change, &mut space)?;
         }
-        let touched = shelf.touched;
-        self.owners.entry(owner.clone()).or_default().extend(touched);
+        let changed = pending.changed;
+        self.owners.entry(owner.clone()).or_default().extend(changed);
         self.space = space;
-        if let Some(key) = batch.done {
-            self.queue.done(key);
+        if let Some(claim) = changes.finished_job {
+            self.queue.finish(claim);
         }
         Ok(())
     }
 
-    fn search(&self, owner: &Owner, query: &Query) -> Result<Vec<Found>, MemoryError> {
-        let vector = accept(query.vector.as_ref(), &mut self.space.clone())?;
-        let Some(shelf) = self.owners.get(owner) else {
+    fn search(&self, owner: &Owner, query: &SearchQuery) -> Result<Vec<SearchHit>, MemoryError> {
+        let vector = normalise(query.vector.as_ref(), &mut self.space.clone())?;
+        let Some(memories) = self.owners.get(owner) else {
             return Ok(Vec::new());
         };
-        let current: Vec<&Kept> =
-            shelf.values().filter(|kept| kept.memory.superseded_by.is_none()).collect();
-        let asked = rank::query_words(&query.text);
-        let holds = |kept: &Kept, word: &u64| kept.words.distinct.binary_search(word).is_ok();
-        let holders: Vec<usize> = asked
+        let current: Vec<&StoredMemory> =
+            memories.values().filter(|stored| stored.memory.superseded_by.is_none()).collect();
+        let query_words = rank::query_words(&query.text);
+        let contains =
+            |stored: &StoredMemory, word: &u64| stored.words.distinct.binary_search(word).is_ok();
+        let memories_with: Vec<usize> = query_words
             .iter()
-            .map(|word| current.iter().filter(|kept| holds(kept, word)).count())
+            .map(|word| current.iter().filter(|stored| contains(stored, word)).count())
             .collect();
-        let all: u64 = current.iter().map(|kept| u64::from(kept.words.count)).sum();
+        let all: u64 = current.iter().map(|stored| u64::from(stored.words.count)).sum();
         let average = all as f32 / current.len().max(1) as f32;
-        let lexicon = Lexicon::new(&holders, current.len(), average);
-        let mut found: Vec<Found> = current
+        let weights = TermWeights::new(&memories_with, current.len(), average);
+        let mut hits: Vec<SearchHit> = current
             .into_iter()
-            .filter(|kept| query.filter.passes(&kept.memory))
-            .map(|kept| {
-                let held = asked.iter().enumerate().filter(|(_, word)| holds(kept, word));
+            .filter(|stored| query.filter.matches(&stored.memory))
+            .map(|stored| {
+                let shared =
+                    query_words.iter().enumerate().filter(|(_, word)| contains(stored, word));
                 let words: f32 =
-                    held.map(|(place, _)| lexicon.score(place, kept.words.count)).sum();
-                let meaning = vector
-                    .as_ref()
-                    .map(|asked| kept.vector.as_ref().map_or(0.0, |kept| rank::dot(asked, kept)));
-                let words = (!asked.is_empty()).then_some(words);
+                    shared.map(|(index, _)| weights.score(index, stored.words.count)).sum();
+                let cosine = |query: &Vec<f32>| {
+                    stored.vector.as_ref().map_or(0.0, |vector| rank::dot(query, vector))
+                };
+                let meaning = vector.as_ref().map(cosine);
+                let words = (!query_words.is_empty()).then_some(words);
                 let score = rank::combine(meaning, words, query.weight());
-                Found { memory: kept.memory.clone(), score }
+                SearchHit { memory: stored.memory.clone(), score }
             })
-            .filter(|found| found.score > 0.0 && found.score >= query.threshold)
+            .filter(|hit| hit.score > 0.0 && hit.score >= query.threshold)
             .collect();
-        found.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.memory.id.cmp(&a.memory.id)));
-        found.truncate(query.wanted());
-        Ok(found)
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.memory.id.cmp(&a.memory.id)));
+        hits.truncate(query.bounded_limit());
+        Ok(hits)
     }
 
-    fn list(&self, owner: &Owner, page: &Page) -> Listing {
-        let limit = page.limit.clamp(1, PAGE_MAX);
-        let shelf = self.owners.get(owner);
-        let all = shelf.into_iter().flat_map(|shelf| shelf.values().rev());
-        let mut memories: Vec<Memory> = all
-            .map(|kept| &kept.memory)
-            .filter(|memory| page.after.is_none_or(|after| memory.id < after))
-            .filter(|memory| page.history || memory.superseded_by.is_none())
-            .filter(|memory| page.filter.passes(memory))
+    fn list(&self, owner: &Owner, request: &ListRequest) -> MemoryPage {
+        let limit = request.limit.clamp(1, PAGE_MAX);
+        let all = self.owners.get(owner).into_iter();
+        let newest_first = all.flat_map(|memories| memories.values().rev());
+        let mut memories: Vec<Memory> = newest_first
+            .map(|stored| &stored.memory)
+            .filter(|memory| request.after.is_none_or(|after| memory.id < after))
+            .filter(|memory| request.include_superseded || memory.superseded_by.is_none())
+            .filter(|memory| request.filter.matches(memory))
             .take(limit + 1)
             .cloned()
             .collect();
-        let more = memories.len() > limit;
+        let has_more = memories.len() > limit;
         memories.truncate(limit);
-        let next = memories.last().filter(|_| more).map(|last| last.id);
-        Listing { memories, next }
+        let next = memories.last().filter(|_| has_more).map(|last| last.id);
+        MemoryPage { memories, next }
     }
 
-    fn forget(&mut self, owner: &Owner, what: &Forget) -> u64 {
-        self.queue.forget(owner, what);
-        let Some(shelf) = self.owners.get_mut(owner) else {
+    fn delete(&mut self, owner: &Owner, scope: &DeleteScope) -> u64 {
+        self.queue.delete(owner, scope);
+        let Some(memories) = self.owners.get_mut(owner) else {
             return 0;
         };
-        let from =
-            |kept: &Kept, from: &dyn Fn(&Source) -> bool| kept.memory.sources.iter().any(from);
-        let mut going: Vec<MemoryId> = shelf
+        let has_source = |stored: &StoredMemory, matches: &dyn Fn(&MemorySource) -> bool| {
+            stored.memory.sources.iter().any(matches)
+        };
+        let mut to_delete: Vec<MemoryId> = memories
             .iter()
-            .filter(|(id, kept)| match what {
-                Forget::Memory(memory) => *id == memory,
-                Forget::Session(session) => from(kept, &|source| source.session == *session),
-                Forget::Message(message) => from(kept, &|source| source == message),
-                Forget::Everything => true,
+            .filter(|(id, stored)| match scope {
+                DeleteScope::Memory(memory) => *id == memory,
+                DeleteScope::Session(session) => {
+                    has_source(stored, &|source| source.session == *session)
+                }
+                DeleteScope::Message(message) => has_source(stored, &|source| source == message),
+                DeleteScope::Everything => true,
             })
             .map(|(id, _)| *id)
             .collect();
-        let mut gone = 0;
-        while let Some(id) = going.pop() {
-            if shelf.remove(&id).is_some() {
-                gone += 1;
-                let history = shelf.values().filter(|kept| kept.memory.superseded_by == Some(id));
-                going.extend(history.map(|kept| kept.memory.id));
+        let mut deleted = 0;
+        while let Some(id) = to_delete.pop() {
+            if memories.remove(&id).is_some() {
+                deleted += 1;
+                let is_predecessor =
+                    |stored: &&StoredMemory| stored.memory.superseded_by == Some(id);
+                let history = memories.values().filter(is_predecessor);
+                to_delete.extend(history.map(|stored| stored.memory.id));
             }
         }
-        if *what == Forget::Everything {
+        if *scope == DeleteScope::Everything {
             self.owners.remove(owner);
         }
-        gone
+        deleted
     }
 }
 
-/// The memories of one owner with changes that are not made yet.
-struct Shelf<'a> {
-    kept: Option<&'a BTreeMap<MemoryId, Kept>>,
-    touched: BTreeMap<MemoryId, Kept>,
+/// The memories of one owner with changes that are not stored yet.
+struct PendingChanges<'a> {
+    stored: Option<&'a BTreeMap<MemoryId, StoredMemory>>,
+    changed: BTreeMap<MemoryId, StoredMemory>,
 }
 
-impl Shelf<'_> {
+impl PendingChanges<'_> {
     fn change(
         &mut self,
         owner: &Owner,
-        change: Change,
+        change: MemoryChange,
         space: &mut Option<String>,
     ) -> Result<(), MemoryError> {
         match change {
-            Change::Add(entry) => self.add(owner, *entry, space),
-            Change::Update(update) => self.update(*update, space),
-            Change::Supersede { old, new } => {
-                let mut kept = self.current(old)?;
-                kept.memory.superseded_by = Some(new.memory.id);
-                self.touched.insert(old, kept);
+            MemoryChange::Add(record) => self.add(owner, *record, space),
+            MemoryChange::Update(update) => self.update(*update, space),
+            MemoryChange::Supersede { old, new } => {
+                let mut superseded = self.current(old)?;
+                superseded.memory.superseded_by = Some(new.memory.id);
+                self.changed.insert(old, superseded);
                 self.add(owner, *new, space)
             }
         }
@@ -190,46 +199,51 @@ impl Shelf<'_> {
     fn add(
         &mut self,
         owner: &Owner,
-        entry: Entry,
+        record: MemoryRecord,
         space: &mut Option<String>,
     ) -> Result<(), MemoryError> {
-        let Entry { mut memory, vector } = entry;
-        check_entry(owner, &memory)?;
+        let MemoryRecord { mut memory, vector } = record;
+        check_record(owner, &memory)?;
         memory.sources.sort();
         memory.sources.dedup();
         if self.find(memory.id).is_some() {
             return Err(MemoryError::Invalid(format!("memory {} exists already", memory.id)));
         }
-        let vector = accept(vector.as_ref(), space)?;
+        let vector = normalise(vector.as_ref(), space)?;
         let words = rank::words(&memory.text);
-        self.touched.insert(memory.id, Kept { memory, vector, words });
+        self.changed.insert(memory.id, StoredMemory { memory, vector, words });
         Ok(())
     }
 
-    fn update(&mut self, update: Update, space: &mut Option<String>) -> Result<(), MemoryError> {
-        let mut kept = self.current(update.id)?;
-        revise(&mut kept.memory, &update)?;
-        kept.vector = accept(update.vector.as_ref(), space)?;
-        kept.words = rank::words(&kept.memory.text);
-        self.touched.insert(update.id, kept);
+    fn update(
+        &mut self,
+        update: RecordUpdate,
+        space: &mut Option<String>,
+    ) -> Result<(), MemoryError> {
+        let mut updated = self.current(update.id)?;
+        apply_update(&mut updated.memory, &update)?;
+        updated.vector = normalise(update.vector.as_ref(), space)?;
+        updated.words = rank::words(&updated.memory.text);
+        self.changed.insert(update.id, updated);
         Ok(())
     }
 
-    fn find(&self, id: MemoryId) -> Option<&Kept> {
-        self.touched.get(&id).or_else(|| self.kept?.get(&id))
+    fn find(&self, id: MemoryId) -> Option<&StoredMemory> {
+        self.changed.get(&id).or_else(|| self.stored?.get(&id))
     }
 
-    fn current(&self, id: MemoryId) -> Result<Kept, MemoryError> {
+    /// Returns a memory that is not superseded.
+    fn current(&self, id: MemoryId) -> Result<StoredMemory, MemoryError> {
         match self.find(id) {
             None => Err(MemoryError::NotFound(id)),
-            Some(kept) if kept.memory.superseded_by.is_some() => Err(MemoryError::Superseded(id)),
-            Some(kept) => Ok(kept.clone()),
+            Some(found) if found.memory.superseded_by.is_some() => Err(MemoryError::Superseded(id)),
+            Some(found) => Ok(found.clone()),
         }
     }
 }
 
-/// Refuses an entry that is not the owner's or too large.
-pub(crate) fn check_entry(owner: &Owner, memory: &Memory) -> Result<(), MemoryError> {
+/// Returns an error if a memory belongs to another owner or exceeds a limit.
+pub(crate) fn check_record(owner: &Owner, memory: &Memory) -> Result<(), MemoryError> {
     if memory.owner != *owner {
         return Err(MemoryError::Invalid("the memory belongs to another owner".into()));
     }
@@ -237,8 +251,8 @@ pub(crate) fn check_entry(owner: &Owner, memory: &Memory) -> Result<(), MemoryEr
     check_details(&memory.metadata, &memory.sources)
 }
 
-/// Makes the change of an update, except for the vector.
-pub(crate) fn revise(memory: &mut Memory, update: &Update) -> Result<(), MemoryError> {
+/// Applies an update to a memory. The caller replaces the embedding.
+pub(crate) fn apply_update(memory: &mut Memory, update: &RecordUpdate) -> Result<(), MemoryError> {
     memory.text.clone_from(&update.text);
     memory.category = update.category.or(memory.category);
     memory.metadata.extend(update.metadata.clone());
@@ -250,9 +264,10 @@ pub(crate) fn revise(memory: &mut Memory, update: &Update) -> Result<(), MemoryE
     check_details(&memory.metadata, &memory.sources)
 }
 
-/// The vector with length one, if it is of the store's space; the first vector decides which that is.
-pub(crate) fn accept(
-    vector: Option<&Vector>,
+/// Scales an embedding to length 1. Returns an error if it is not of the store's space. The first embedding
+/// determines the space. `None` for an embedding without direction.
+pub(crate) fn normalise(
+    vector: Option<&Embedding>,
     space: &mut Option<String>,
 ) -> Result<Option<Vec<f32>>, MemoryError> {
     let Some(vector) = vector else {
@@ -260,40 +275,48 @@ pub(crate) fn accept(
     };
     let stored = space.get_or_insert_with(|| vector.space.clone());
     if *stored != vector.space {
-        let (stored, given) = (stored.clone(), vector.space.clone());
-        return Err(MemoryError::Space { stored, given });
+        let (stored, rejected) = (stored.clone(), vector.space.clone());
+        return Err(MemoryError::EmbeddingSpaceMismatch { stored, rejected });
     }
     Ok(rank::unit(&vector.values))
 }
 
 impl MemoryStore for InMemoryStore {
-    fn apply<'a>(&'a self, owner: &'a Owner, batch: Batch) -> MemoryFuture<'a, ()> {
-        ready(self.lock().apply(owner, batch)).boxed()
+    fn apply<'a>(&'a self, owner: &'a Owner, changes: ChangeSet) -> MemoryFuture<'a, ()> {
+        ready(self.lock().apply(owner, changes)).boxed()
     }
 
-    fn search<'a>(&'a self, owner: &'a Owner, query: &'a Query) -> MemoryFuture<'a, Vec<Found>> {
+    fn search<'a>(
+        &'a self,
+        owner: &'a Owner,
+        query: &'a SearchQuery,
+    ) -> MemoryFuture<'a, Vec<SearchHit>> {
         ready(self.lock().search(owner, query)).boxed()
     }
 
     fn get<'a>(&'a self, owner: &'a Owner, id: MemoryId) -> MemoryFuture<'a, Option<Memory>> {
         let state = self.lock();
-        let kept = state.owners.get(owner).and_then(|shelf| shelf.get(&id));
-        ready(Ok(kept.map(|kept| kept.memory.clone()))).boxed()
+        let found = state.owners.get(owner).and_then(|memories| memories.get(&id));
+        ready(Ok(found.map(|stored| stored.memory.clone()))).boxed()
     }
 
-    fn list<'a>(&'a self, owner: &'a Owner, page: &'a Page) -> MemoryFuture<'a, Listing> {
-        ready(Ok(self.lock().list(owner, page))).boxed()
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        request: &'a ListRequest,
+    ) -> MemoryFuture<'a, MemoryPage> {
+        ready(Ok(self.lock().list(owner, request))).boxed()
     }
 
     fn count<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, u64> {
         let state = self.lock();
-        let shelf = state.owners.get(owner).into_iter().flat_map(BTreeMap::values);
-        let count = shelf.filter(|kept| kept.memory.superseded_by.is_none()).count();
+        let memories = state.owners.get(owner).into_iter().flat_map(BTreeMap::values);
+        let count = memories.filter(|stored| stored.memory.superseded_by.is_none()).count();
         ready(Ok(count as u64)).boxed()
     }
 
-    fn forget<'a>(&'a self, owner: &'a Owner, what: &'a Forget) -> MemoryFuture<'a, u64> {
-        ready(Ok(self.lock().forget(owner, what))).boxed()
+    fn delete<'a>(&'a self, owner: &'a Owner, scope: &'a DeleteScope) -> MemoryFuture<'a, u64> {
+        ready(Ok(self.lock().delete(owner, scope))).boxed()
     }
 
     fn enqueue<'a>(
@@ -302,26 +325,26 @@ impl MemoryStore for InMemoryStore {
         conversation: Conversation,
         now: Timestamp,
     ) -> MemoryFuture<'a, Option<u64>> {
-        let checked = conversation.check();
-        let queued = checked.map(|()| self.lock().queue.enqueue(owner, conversation, now));
+        let valid = conversation.check();
+        let queued = valid.map(|()| self.lock().queue.enqueue(owner, conversation, now));
         ready(queued).boxed()
     }
 
-    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, Claim> {
+    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, ClaimResult> {
         ready(Ok(self.lock().queue.claim(now, lease))).boxed()
     }
 
-    fn postpone(&self, key: JobKey, postponed: Postponed) -> MemoryFuture<'_, bool> {
-        ready(Ok(self.lock().queue.postpone(key, postponed))).boxed()
+    fn schedule_retry(&self, claim: JobClaim, retry: JobRetry) -> MemoryFuture<'_, bool> {
+        ready(Ok(self.lock().queue.schedule_retry(claim, retry))).boxed()
     }
 
-    fn hurry(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
-        self.lock().queue.hurry(now);
+    fn make_due(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
+        self.lock().queue.make_due(now);
         ready(Ok(())).boxed()
     }
 
-    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobInfo>> {
-        ready(Ok(self.lock().queue.infos(owner))).boxed()
+    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobStatus>> {
+        ready(Ok(self.lock().queue.statuses(owner))).boxed()
     }
 }
 

@@ -1,6 +1,6 @@
-//! Extraction that is still to be done: jobs, and how far each session was read.
+//! Extraction jobs, and the read position of each session.
 //!
-//! Everything here is data and pure rules; stores keep it, the keeper does it.
+//! This module contains data and pure rules. A store persists jobs, and the extractor runs them.
 
 use std::sync::Arc;
 
@@ -10,27 +10,28 @@ use serde::{Deserialize, Serialize};
 use crate::MemoryError;
 use crate::memory::{Owner, SOURCE_BYTES_MAX, digest};
 
-/// Messages of one conversation that are looked at; older ones are left out.
+/// Maximum number of messages in one job. Older messages of a longer conversation are skipped.
 pub const MESSAGES_MAX: usize = 10_000;
-/// Bytes of one message's text that are kept for extraction.
+/// Maximum length of a message's text in a job, in bytes. A longer text is truncated.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of the reason of a failure that are kept.
-pub(crate) const PROBLEM_BYTES_MAX: usize = 1024;
+/// Maximum length of a stored error message, in bytes.
+pub(crate) const ERROR_BYTES_MAX: usize = 1024;
 
-/// One message as extraction sees it.
+/// A message of a conversation, reduced to the data that extraction needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// Who said it.
+pub struct ConversationMessage {
+    /// Author of the message.
     pub role: Role,
-    /// The text; empty for a message without one.
+    /// Text of the message. Empty if the message has no text or is not from the user or the assistant.
     pub text: String,
-    /// The message's [`digest`].
+    /// The [`digest`] of the message.
     pub digest: String,
 }
 
-impl Said {
-    /// Of a message. Only what the user and the assistant say has a text: results of tools are not about the user.
-    pub fn of(message: &Message) -> Self {
+impl ConversationMessage {
+    /// Reduces a message. Only messages of the user and the assistant keep their text, because tool results contain
+    /// no facts about the user.
+    pub fn from_message(message: &Message) -> Self {
         let mut text = match message.role {
             Role::User | Role::Assistant => message.text(),
             Role::System | Role::Tool | Role::Summary => String::new(),
@@ -40,22 +41,24 @@ impl Said {
     }
 }
 
-/// A conversation from its first message on.
+/// A complete conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// The session, or the run if there is no session.
+    /// Id of the session, or of the run if the run has no session.
     pub session: String,
-    /// Its messages, oldest first, all of them.
-    pub messages: Vec<Said>,
+    /// All messages, oldest first.
+    pub messages: Vec<ConversationMessage>,
 }
 
 impl Conversation {
-    /// The conversation of a session.
+    /// Creates a conversation from the messages of a session, oldest first.
     pub fn new(session: impl Into<String>, messages: &[Arc<Message>]) -> Self {
-        let messages = messages.iter().map(|message| Said::of(message)).collect();
+        let messages =
+            messages.iter().map(|message| ConversationMessage::from_message(message)).collect();
         Self { session: session.into(), messages }
     }
 
+    /// Returns an error if the session id is empty or too long.
     pub(crate) fn check(&self) -> Result<(), MemoryError> {
         if self.session.is_empty() || self.session.len() > SOURCE_BYTES_MAX {
             let problem = format!("a session id has 1 to {SOURCE_BYTES_MAX} bytes");
@@ -65,155 +68,175 @@ impl Conversation {
     }
 }
 
-/// How far a session was read: its first so many messages, the last of which had this digest.
+/// Position in a session up to which messages were read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Cursor {
-    /// How many messages.
+pub struct ReadCursor {
+    /// Number of messages that were read.
     pub end: u64,
-    /// The digest of the last of them; empty if there are none.
+    /// Digest of the last message that was read; empty if none was read.
     pub digest: String,
 }
 
-impl Cursor {
-    /// The place behind all of these messages.
-    pub fn behind(messages: &[Said]) -> Self {
+impl ReadCursor {
+    /// Returns the position after the last of these messages.
+    pub fn after(messages: &[ConversationMessage]) -> Self {
         let digest = messages.last().map(|last| last.digest.clone()).unwrap_or_default();
         Self { end: messages.len() as u64, digest }
     }
 
-    /// Where reading goes on. A session can lose its newest messages; then it goes on behind the last message that was read
-    /// and is still there, and from the start if there is none.
-    pub fn resume(&self, messages: &[Said]) -> usize {
+    /// Returns the index of the first unread message.
+    ///
+    /// The session may have lost messages since. In this case, the last read message determines the index, wherever
+    /// it is now. If it is gone, the index is 0.
+    pub fn resume(&self, messages: &[ConversationMessage]) -> usize {
         let end = usize::try_from(self.end).unwrap_or(usize::MAX);
         if end == 0 {
             return 0;
         }
-        let is_last = |said: &Said| said.digest == self.digest;
-        if messages.get(end - 1).is_some_and(is_last) {
+        let is_last_read = |message: &ConversationMessage| message.digest == self.digest;
+        if messages.get(end - 1).is_some_and(is_last_read) {
             return end;
         }
-        messages.iter().rposition(is_last).map_or(0, |place| place + 1)
+        messages.iter().rposition(is_last_read).map_or(0, |index| index + 1)
     }
 }
 
-/// What is new in a conversation since a cursor; `None` if that is nothing that anybody said.
-pub(crate) fn fresh(conversation: &Conversation, cursor: &Cursor) -> Option<(Vec<Said>, Cursor)> {
+/// Returns the non-empty messages after the cursor, and the cursor after them. `None` if the user has written nothing
+/// new.
+pub(crate) fn new_messages_since(
+    conversation: &Conversation,
+    cursor: &ReadCursor,
+) -> Option<(Vec<ConversationMessage>, ReadCursor)> {
     let messages = &conversation.messages;
     let start = cursor.resume(messages).max(messages.len().saturating_sub(MESSAGES_MAX));
     let new = messages.get(start..).unwrap_or_default();
-    let has_words = |said: &Said| said.role == Role::User && !said.text.trim().is_empty();
-    if !new.iter().any(has_words) {
+    let has_text = |message: &&ConversationMessage| !message.text.trim().is_empty();
+    let is_from_user = |message: &ConversationMessage| message.role == Role::User;
+    if !new.iter().filter(has_text).any(is_from_user) {
         return None;
     }
-    let kept = new.iter().filter(|said| !said.text.trim().is_empty()).cloned().collect();
-    Some((kept, Cursor::behind(messages)))
+    let unread = new.iter().filter(has_text).cloned().collect();
+    Some((unread, ReadCursor::after(messages)))
 }
 
-/// A job and who has it: every claim gives it another attempt number, so a late comer can be told.
+/// Identifies one claim of a job. Each claim has a new attempt number, so the store can reject the holder of an old
+/// claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct JobKey {
-    /// The job's number.
+pub struct JobClaim {
+    /// Number of the job.
     pub job: u64,
-    /// The attempt, counted from 1.
+    /// Number of the attempt, starting at 1.
     pub attempt: u32,
 }
 
-/// A job to do.
+/// A claimed extraction job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
-    /// Which, and which attempt this is.
-    pub key: JobKey,
-    /// Whose memories.
+pub struct ExtractionJob {
+    /// The claim.
+    pub claim: JobClaim,
+    /// Owner of the extracted memories.
     pub owner: Owner,
-    /// The session, or the run if there was no session.
+    /// Id of the session, or of the run if the run had no session.
     pub session: String,
-    /// What was said.
-    pub messages: Vec<Said>,
-    /// How often it has failed before.
+    /// The messages to read.
+    pub messages: Vec<ConversationMessage>,
+    /// Number of earlier failures.
     pub failures: u32,
 }
 
-/// What a claim gives.
+/// Result of an attempt to claim a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Claim {
-    /// The job.
-    pub job: Option<Job>,
-    /// Without one: when the next may be due.
+pub struct ClaimResult {
+    /// The claimed job; `None` if no job is due.
+    pub job: Option<ExtractionJob>,
+    /// Time at which the next job becomes due; `None` if a job was claimed or none is queued.
     pub next_due: Option<Timestamp>,
-    /// Jobs of all owners that are not given up, this one included.
+    /// Number of jobs of all owners that are not given up, including the claimed one.
     pub pending: u64,
 }
 
-/// Why and until when a job waits.
+/// Failure of a job and the time of its next attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Postponed {
-    /// When it is tried again; `None` gives it up.
-    pub until: Option<Timestamp>,
-    /// What went wrong.
-    pub problem: String,
+pub struct JobRetry {
+    /// Time of the next attempt; `None` to give the job up.
+    pub retry_at: Option<Timestamp>,
+    /// Description of the failure.
+    pub error: String,
 }
 
-/// What is known about a job.
+/// State of a queued job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobInfo {
-    /// Its number.
+pub struct JobStatus {
+    /// Number of the job.
     pub job: u64,
-    /// The session, or the run if there was no session.
+    /// Id of the session, or of the run if the run had no session.
     pub session: String,
-    /// When it was queued.
+    /// Time at which the job was queued.
     pub created_at: Timestamp,
-    /// How often it has failed.
+    /// Number of failures.
     pub failures: u32,
-    /// What went wrong last.
-    pub problem: Option<String>,
-    /// True if it is not tried again.
-    pub given_up: bool,
+    /// Error of the last attempt; `None` if no attempt has failed.
+    pub last_error: Option<String>,
+    /// True if the job has failed too often and is not tried again.
+    pub is_given_up: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(role: Role, text: &str) -> Said {
-        Said::of(&Message::new(role, vec![text.into()], Timestamp::default()))
+    fn message(role: Role, text: &str) -> ConversationMessage {
+        ConversationMessage::from_message(&Message::new(
+            role,
+            vec![text.into()],
+            Timestamp::default(),
+        ))
     }
 
-    fn talk(texts: &[&str]) -> Conversation {
-        let messages = texts.iter().map(|text| said(Role::User, text)).collect();
+    fn conversation(texts: &[&str]) -> Conversation {
+        let messages = texts.iter().map(|text| message(Role::User, text)).collect();
         Conversation { session: "s".into(), messages }
     }
 
     #[test]
     fn only_new_messages_are_fresh() {
-        let first = talk(&["a", "b"]);
-        let (messages, cursor) = fresh(&first, &Cursor::default()).unwrap();
+        let first = conversation(&["a", "b"]);
+        let (messages, cursor) = new_messages_since(&first, &ReadCursor::default()).unwrap();
         assert_eq!(messages.len(), 2);
-        assert_eq!(fresh(&first, &cursor), None);
-        let (messages, _) = fresh(&talk(&["a", "b", "c"]), &cursor).unwrap();
+        assert_eq!(new_messages_since(&first, &cursor), None);
+        let (messages, _) = new_messages_since(&conversation(&["a", "b", "c"]), &cursor).unwrap();
         assert_eq!(messages[0].text, "c");
     }
 
     #[test]
     fn a_session_that_lost_messages_is_read_from_what_is_left() {
-        let cursor = Cursor::behind(&talk(&["a", "b", "c"]).messages);
-        assert_eq!(cursor.resume(&talk(&["a", "b"]).messages), 0, "the last one read is gone");
-        assert_eq!(cursor.resume(&talk(&["c", "d"]).messages), 1, "the first ones are gone");
+        let cursor = ReadCursor::after(&conversation(&["a", "b", "c"]).messages);
+        assert_eq!(
+            cursor.resume(&conversation(&["a", "b"]).messages),
+            0,
+            "the last one read is gone"
+        );
+        assert_eq!(
+            cursor.resume(&conversation(&["c", "d"]).messages),
+            1,
+            "the first ones are gone"
+        );
     }
 
     #[test]
     fn nothing_the_user_said_is_nothing() {
         let conversation = Conversation {
             session: "s".into(),
-            messages: vec![said(Role::Assistant, "hello"), said(Role::User, " ")],
+            messages: vec![message(Role::Assistant, "hello"), message(Role::User, " ")],
         };
-        assert_eq!(fresh(&conversation, &Cursor::default()), None);
+        assert_eq!(new_messages_since(&conversation, &ReadCursor::default()), None);
     }
 
     #[test]
     fn results_of_tools_have_no_text() {
-        assert_eq!(said(Role::Tool, "secret").text, "");
-        assert_eq!(said(Role::Summary, "secret").text, "");
-        let long = said(Role::User, &"ä".repeat(MESSAGE_BYTES_MAX));
+        assert_eq!(message(Role::Tool, "secret").text, "");
+        assert_eq!(message(Role::Summary, "secret").text, "");
+        let long = message(Role::User, &"ä".repeat(MESSAGE_BYTES_MAX));
         assert_eq!(long.text.len(), MESSAGE_BYTES_MAX);
     }
 }

@@ -1,41 +1,44 @@
-//! Memory: what agents know about people, across conversations.
+//! Long-term memory of agents: facts about users that persist across conversations.
 //!
-//! - [`Memories`] is what programs use: a [`MemoryStore`] and an embedder.
-//! - [`InMemoryStore`] and [`SqliteMemoryStore`] keep memories by [`Owner`]; nothing is ever reachable across owners.
-//! - [`MemoryKeeper`] extracts facts from conversations, and a crash loses none.
-//! - [`MemoryHook`] gives an agent what is known about the user, [`memory_tools`] lets it look and write itself.
+//! - [`MemoryService`] is the entry point for programs. It combines a [`MemoryStore`] with an embedder.
+//! - [`InMemoryStore`] and [`SqliteMemoryStore`] store memories by [`Owner`]. No call crosses the boundary between
+//!   owners.
+//! - [`MemoryExtractor`] extracts facts from conversations. A crash loses no queued conversation.
+//! - [`MemoryHook`] adds relevant memories to model requests.
+//! - [`memory_tools`] lets a model search, store, correct and delete memories.
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
 mod error;
+mod extractor;
 mod hook;
 mod in_memory;
 mod job;
-mod keeper;
-mod memories;
 mod memory;
 mod rank;
+mod service;
 mod sqlite;
 mod store;
 mod tools;
 
 pub use error::MemoryError;
-pub use hook::{HookOptions, MemoryHook, OwnerOf};
+pub use extractor::{ExtractorOptions, ExtractorStats, FlushReport, MemoryExtractor};
+pub use hook::{MemoryHook, OwnerSource, RecallOptions};
 pub use in_memory::InMemoryStore;
 pub use job::{
-    Claim, Conversation, Cursor, Job, JobInfo, JobKey, MESSAGE_BYTES_MAX, MESSAGES_MAX, Postponed,
-    Said,
+    ClaimResult, Conversation, ConversationMessage, ExtractionJob, JobClaim, JobRetry, JobStatus,
+    MESSAGE_BYTES_MAX, MESSAGES_MAX, ReadCursor,
 };
-pub use keeper::{Flushed, KeeperOptions, KeeperTotals, MemoryKeeper};
-pub use memories::{Edit, Memories};
 pub use memory::{
-    Category, METADATA_BYTES_MAX, Memory, NewMemory, OWNER_BYTES_MAX, Owner, SOURCES_MAX, Source,
-    TEXT_BYTES_MAX, digest,
+    METADATA_BYTES_MAX, Memory, MemoryCategory, MemorySource, NewMemory, OWNER_BYTES_MAX, Owner,
+    SOURCES_MAX, TEXT_BYTES_MAX, digest,
 };
 pub use rank::VECTOR_WEIGHT_DEFAULT;
+pub use service::{MemoryService, MemoryUpdate};
 pub use sqlite::{SqliteMemoryStore, SqliteOptions};
 pub use store::{
-    Batch, Change, Entry, Filter, Forget, Found, Listing, MemoryFuture, MemoryStore, PAGE_MAX,
-    Page, Query, SEARCH_LIMIT_MAX, Update, Vector,
+    ChangeSet, DeleteScope, Embedding, ListRequest, MemoryChange, MemoryFilter, MemoryFuture,
+    MemoryPage, MemoryRecord, MemoryStore, PAGE_MAX, RecordUpdate, SEARCH_LIMIT_MAX, SearchHit,
+    SearchQuery,
 };
 pub use tools::{MemoryTools, memory_tools};

@@ -1,4 +1,4 @@
-//! What is remembered, about whom, and where it came from.
+//! Memories, their owners, and the messages that they come from.
 
 use std::fmt;
 
@@ -10,32 +10,33 @@ use sha2::{Digest, Sha256};
 
 use crate::MemoryError;
 
-/// Bytes of an owner's name.
+/// Maximum length of an owner's name, in bytes.
 pub const OWNER_BYTES_MAX: usize = 256;
-/// Bytes of one memory's text.
+/// Maximum length of a memory's text, in bytes.
 pub const TEXT_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of one memory's metadata as JSON.
+/// Maximum size of a memory's metadata as JSON, in bytes.
 pub const METADATA_BYTES_MAX: usize = 16 * 1024;
-/// Messages one memory can come from.
+/// Maximum number of source messages of a memory.
 pub const SOURCES_MAX: usize = 256;
-/// Bytes of the names in a source.
+/// Maximum length of a session id and of a message digest in a source, in bytes.
 pub(crate) const SOURCE_BYTES_MAX: usize = 512;
-/// Hexadecimal digits of a message's digest.
+/// Number of hexadecimal digits in the digest of a message.
 const DIGEST_DIGITS: usize = 32;
 
-/// Whose memories: a person, a team, a tenant. Nothing is ever found or changed across owners.
+/// Owner of memories: a person, a team or a tenant. A call for one owner never reads or changes the memories of
+/// another.
 ///
-/// Given to a run as `.dep(Owner::new("anna")?)` it says whom the run is about.
+/// A program sets the owner of a run with `.dep(Owner::new("anna")?)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct Owner(String);
 
 impl Owner {
-    /// An owner of this name: not blank, at most [`OWNER_BYTES_MAX`] bytes.
+    /// Creates an owner. The name must not be blank and must have at most [`OWNER_BYTES_MAX`] bytes.
     pub fn new(name: impl Into<String>) -> Result<Self, MemoryError> {
         let name = name.into();
         if name.trim().is_empty() {
-            return Err(MemoryError::Invalid("an owner needs a name: it is empty".into()));
+            return Err(MemoryError::Invalid("the owner's name is empty".into()));
         }
         if name.len() > OWNER_BYTES_MAX {
             let problem =
@@ -45,7 +46,7 @@ impl Owner {
         Ok(Self(name))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -57,28 +58,29 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What a memory is about.
+/// Subject of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// What somebody likes or wants.
+#[schemars(rename = "Category")]
+pub enum MemoryCategory {
+    /// Likes, dislikes and wishes.
     Preference,
-    /// Name, family, home, dates.
+    /// Name, family, home and dates.
     Personal,
-    /// Health, diet, allergies.
+    /// Health, diet and allergies.
     Health,
-    /// Work, skills, projects.
+    /// Work, skills and projects.
     Professional,
-    /// Anything else.
+    /// All other subjects.
     Other,
 }
 
-impl Category {
-    /// Every category.
+impl MemoryCategory {
+    /// All categories.
     pub const ALL: [Self; 5] =
         [Self::Preference, Self::Personal, Self::Health, Self::Professional, Self::Other];
 
-    /// The stable name.
+    /// Returns the stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Preference => "preference",
@@ -89,90 +91,91 @@ impl Category {
         }
     }
 
-    /// The category of a name.
-    pub fn named(name: &str) -> Option<Self> {
+    /// Returns the category with this name; `None` if the name is unknown.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|category| category.as_str() == name)
     }
 }
 
-/// A message that something is known from.
+/// A message from which a memory was extracted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Source {
-    /// The session, or the run if there was no session.
+pub struct MemorySource {
+    /// Id of the session, or of the run if the run had no session.
     pub session: String,
-    /// The message's [`digest`].
+    /// The [`digest`] of the message.
     pub message: String,
 }
 
-/// One thing that is remembered.
+/// A stored memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memory {
-    /// Its id.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// Whose it is.
+    /// Owner of the memory.
     pub owner: Owner,
-    /// What is remembered.
+    /// Text of the memory.
     pub text: String,
-    /// What it is about.
-    pub category: Option<Category>,
-    /// What the program wants to keep with it.
+    /// Subject of the memory; `None` if it is not known.
+    pub category: Option<MemoryCategory>,
+    /// Values that the program stores with the memory.
     pub metadata: Map<String, Value>,
-    /// The messages it came from.
-    pub sources: Vec<Source>,
-    /// When it was first stored.
+    /// Messages from which the memory was extracted.
+    pub sources: Vec<MemorySource>,
+    /// Time at which the memory was first stored.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// Since when it holds.
+    /// Time from which the memory is valid.
     pub valid_from: Timestamp,
-    /// What contradicts it since; it is kept as history and not found by searches.
+    /// The newer memory that contradicts this one; `None` for a current memory. A superseded memory remains as
+    /// history, but searches do not return it.
     pub superseded_by: Option<MemoryId>,
 }
 
-/// Something to remember.
+/// A memory to store.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewMemory {
-    /// What is remembered.
+    /// Text of the memory.
     pub text: String,
-    /// What it is about.
-    pub category: Option<Category>,
-    /// What the program wants to keep with it.
+    /// Subject of the memory; `None` if it is not known.
+    pub category: Option<MemoryCategory>,
+    /// Values that the program stores with the memory.
     pub metadata: Map<String, Value>,
-    /// The messages it comes from.
-    pub sources: Vec<Source>,
-    /// Since when it holds; by default since now.
+    /// Messages from which the memory was extracted.
+    pub sources: Vec<MemorySource>,
+    /// Time from which the memory is valid; `None` for the time at which it is stored.
     pub valid_from: Option<Timestamp>,
 }
 
 impl NewMemory {
-    /// A text to remember.
+    /// Creates a memory with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Says what it is about.
+    /// Sets the category.
     #[must_use]
-    pub fn category(mut self, category: Category) -> Self {
+    pub fn category(mut self, category: MemoryCategory) -> Self {
         self.category = Some(category);
         self
     }
 
-    /// Adds a value of the program's own.
+    /// Adds a metadata value.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Adds a message it comes from.
+    /// Adds a source message.
     #[must_use]
     pub fn source(mut self, session: impl Into<String>, message: impl Into<String>) -> Self {
-        self.sources.push(Source { session: session.into(), message: message.into() });
+        self.sources.push(MemorySource { session: session.into(), message: message.into() });
         self
     }
 }
 
-/// A name for a message that follows from what was said, by whom and when: messages have no ids of their own.
+/// Returns a digest of the role, the time and the text of a message. It identifies messages, which have no ids.
 pub fn digest(message: &Message) -> String {
     let mut hasher = Sha256::new();
     hasher.update(format!("{:?} {}\n", message.role, message.created_at.as_millis()));
@@ -187,10 +190,10 @@ pub fn digest(message: &Message) -> String {
     text
 }
 
-/// Refuses what no store takes.
+/// Returns an error if the text is empty or too long.
 pub(crate) fn check_text(text: &str) -> Result<(), MemoryError> {
     if text.trim().is_empty() {
-        return Err(MemoryError::Invalid("there is nothing to remember: the text is empty".into()));
+        return Err(MemoryError::Invalid("the text of the memory is empty".into()));
     }
     if text.len() > TEXT_BYTES_MAX {
         let problem = format!("the text has {} bytes, use at most {TEXT_BYTES_MAX}", text.len());
@@ -199,10 +202,10 @@ pub(crate) fn check_text(text: &str) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Refuses metadata and sources that no store takes.
+/// Returns an error if the metadata or the sources are too large.
 pub(crate) fn check_details(
     metadata: &Map<String, Value>,
-    sources: &[Source],
+    sources: &[MemorySource],
 ) -> Result<(), MemoryError> {
     let size = serde_json::to_string(metadata).map_or(usize::MAX, |text| text.len());
     if size > METADATA_BYTES_MAX {
@@ -211,13 +214,13 @@ pub(crate) fn check_details(
     }
     if sources.len() > SOURCES_MAX {
         let problem =
-            format!("{} sources were given, a memory has at most {SOURCES_MAX}", sources.len());
+            format!("the memory has {} sources, use at most {SOURCES_MAX}", sources.len());
         return Err(MemoryError::Invalid(problem));
     }
-    let too_long =
-        |source: &Source| source.session.len().max(source.message.len()) > SOURCE_BYTES_MAX;
-    if sources.iter().any(too_long) {
-        let problem = format!("a source names something of more than {SOURCE_BYTES_MAX} bytes");
+    let is_too_long =
+        |source: &MemorySource| source.session.len().max(source.message.len()) > SOURCE_BYTES_MAX;
+    if sources.iter().any(is_too_long) {
+        let problem = format!("a source has an id of more than {SOURCE_BYTES_MAX} bytes");
         return Err(MemoryError::Invalid(problem));
     }
     Ok(())
@@ -245,9 +248,9 @@ mod tests {
 
     #[test]
     fn categories_have_one_name() {
-        for category in Category::ALL {
+        for category in MemoryCategory::ALL {
             assert_eq!(serde_json::to_value(category).unwrap(), category.as_str());
-            assert_eq!(Category::named(category.as_str()), Some(category));
+            assert_eq!(MemoryCategory::from_name(category.as_str()), Some(category));
         }
     }
 }

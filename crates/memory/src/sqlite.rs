@@ -1,6 +1,7 @@
-//! A store in one SQLite file: words in FTS5, vectors as bytes, and an index of the vectors in this process's memory.
+//! A store in one SQLite file: FTS5 indexes the words, and a vector index in memory indexes the embeddings.
 //!
-//! All that matters is in the file; the index is rebuilt from it and follows it, also where other processes write.
+//! The file contains all data. The vector index is built from the file and follows its changes, including those of
+//! other processes.
 
 mod index;
 mod job;
@@ -14,32 +15,36 @@ use std::time::Duration;
 
 use provost_core::{MemoryId, Timestamp};
 use provost_failpoint::failpoint;
-use provost_store::{FaultPoint, Faults, Schema, Store, StoreError, StoreOptions, Tx};
+use provost_store::{FaultInjector, FaultPoint, Schema, Store, StoreError, StoreOptions, Tx};
 
-use self::index::Indexes;
+use self::index::VectorIndexCache;
 use crate::MemoryError;
-use crate::job::{Claim, Conversation, JobInfo, JobKey, Postponed};
+use crate::job::{ClaimResult, Conversation, JobClaim, JobRetry, JobStatus};
 use crate::memory::{Memory, Owner};
-use crate::store::{Batch, Forget, Found, Listing, MemoryFuture, MemoryStore, Page, Query};
+use crate::store::{
+    ChangeSet, DeleteScope, ListRequest, MemoryFuture, MemoryPage, MemoryStore, SearchHit,
+    SearchQuery,
+};
 
-/// Bytes of vectors that are held in memory unless the options say otherwise.
+/// Default size of the vector index in memory, in bytes.
 const INDEX_BYTES_DEFAULT: usize = 512 << 20;
-/// How long another process may hold the file unless the options say otherwise.
+/// Default time to wait for the write lock of another process.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Where and how memories are kept.
+/// Options of a [`SqliteMemoryStore`].
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
-    /// The file; it and its directory are created as needed, readable by their owner only.
+    /// The database file. A missing file and its directory are created, readable by their owner only.
     pub path: PathBuf,
-    /// Bytes of vectors held in memory, of all owners together. Those not used for longest go first.
+    /// Maximum size of the vector index in memory for all owners together, in bytes. The indexes of the least
+    /// recently used owners are dropped first.
     pub index_bytes_max: usize,
-    /// How long another process may hold the file.
+    /// Time to wait for the write lock of another process before [`MemoryError::Busy`].
     pub busy_timeout: Duration,
 }
 
 impl SqliteOptions {
-    /// The defaults for a file.
+    /// Returns the default options for a file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -49,32 +54,32 @@ impl SqliteOptions {
     }
 }
 
-/// A store in one SQLite file. Cheap to clone.
+/// A store in one SQLite file. Clones share it.
 #[derive(Clone)]
 pub struct SqliteMemoryStore {
     store: Store,
-    indexes: Arc<Indexes>,
+    index_cache: Arc<VectorIndexCache>,
 }
 
 impl SqliteMemoryStore {
-    /// Opens the file, or creates it.
+    /// Opens a file with the default options. Creates a missing file.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, MemoryError> {
         Self::open_with(SqliteOptions::new(path))
     }
 
-    /// Opens the file with these options, or creates it.
+    /// Opens a file. Creates a missing file.
     pub fn open_with(options: SqliteOptions) -> Result<Self, MemoryError> {
         let SqliteOptions { path, index_bytes_max, busy_timeout } = options;
         let store = Store::open(StoreOptions {
             schema: Schema::Memory,
             busy_timeout,
-            faults: Some(Faults::new(at_commit)),
+            faults: Some(FaultInjector::new(at_commit)),
             ..StoreOptions::new(path)
         })?;
-        Ok(Self { store, indexes: Arc::new(Indexes::new(index_bytes_max)) })
+        Ok(Self { store, index_cache: Arc::new(VectorIndexCache::new(index_bytes_max)) })
     }
 
-    /// Runs in a transaction that writes; an error undoes it.
+    /// Runs a function in a write transaction. An error rolls the transaction back.
     async fn write<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Tx<'_>) -> Result<T, MemoryError> + Send + 'static,
@@ -82,7 +87,7 @@ impl SqliteMemoryStore {
         self.store.write(work).await
     }
 
-    /// Runs on one state of the file.
+    /// Runs a function on a consistent snapshot of the file.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, MemoryError> + Send + 'static,
@@ -91,26 +96,30 @@ impl SqliteMemoryStore {
     }
 }
 
-/// The places around a commit at which a test can end the process.
+/// Failpoints around a commit, at which tests kill the process.
 fn at_commit(point: FaultPoint) -> Option<StoreError> {
     match point {
         FaultPoint::Commit => failpoint!("memory.commit.before"),
-        FaultPoint::Answer => failpoint!("memory.commit.after"),
+        FaultPoint::AfterCommit => failpoint!("memory.commit.after"),
         FaultPoint::Begin | FaultPoint::Read => {}
     }
     None
 }
 
 impl MemoryStore for SqliteMemoryStore {
-    fn apply<'a>(&'a self, owner: &'a Owner, batch: Batch) -> MemoryFuture<'a, ()> {
+    fn apply<'a>(&'a self, owner: &'a Owner, changes: ChangeSet) -> MemoryFuture<'a, ()> {
         let owner = owner.clone();
-        Box::pin(self.write(move |tx| write::apply(tx, &owner, &batch)))
+        Box::pin(self.write(move |tx| write::apply(tx, &owner, &changes)))
     }
 
-    fn search<'a>(&'a self, owner: &'a Owner, query: &'a Query) -> MemoryFuture<'a, Vec<Found>> {
+    fn search<'a>(
+        &'a self,
+        owner: &'a Owner,
+        query: &'a SearchQuery,
+    ) -> MemoryFuture<'a, Vec<SearchHit>> {
         let (owner, query) = (owner.clone(), query.clone());
-        let indexes = Arc::clone(&self.indexes);
-        Box::pin(self.read(move |tx| search::search(tx, &indexes, &owner, &query)))
+        let index_cache = Arc::clone(&self.index_cache);
+        Box::pin(self.read(move |tx| search::search(tx, &index_cache, &owner, &query)))
     }
 
     fn get<'a>(&'a self, owner: &'a Owner, id: MemoryId) -> MemoryFuture<'a, Option<Memory>> {
@@ -118,9 +127,13 @@ impl MemoryStore for SqliteMemoryStore {
         Box::pin(self.read(move |tx| read::get(tx, &owner, id)))
     }
 
-    fn list<'a>(&'a self, owner: &'a Owner, page: &'a Page) -> MemoryFuture<'a, Listing> {
-        let (owner, page) = (owner.clone(), page.clone());
-        Box::pin(self.read(move |tx| read::list(tx, &owner, &page)))
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        request: &'a ListRequest,
+    ) -> MemoryFuture<'a, MemoryPage> {
+        let (owner, request) = (owner.clone(), request.clone());
+        Box::pin(self.read(move |tx| read::list(tx, &owner, &request)))
     }
 
     fn count<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, u64> {
@@ -128,9 +141,9 @@ impl MemoryStore for SqliteMemoryStore {
         Box::pin(self.read(move |tx| read::count(tx, &owner)))
     }
 
-    fn forget<'a>(&'a self, owner: &'a Owner, what: &'a Forget) -> MemoryFuture<'a, u64> {
-        let (owner, what) = (owner.clone(), what.clone());
-        Box::pin(self.write(move |tx| write::forget(tx, &owner, &what)))
+    fn delete<'a>(&'a self, owner: &'a Owner, scope: &'a DeleteScope) -> MemoryFuture<'a, u64> {
+        let (owner, scope) = (owner.clone(), scope.clone());
+        Box::pin(self.write(move |tx| write::delete(tx, &owner, &scope)))
     }
 
     fn enqueue<'a>(
@@ -143,21 +156,21 @@ impl MemoryStore for SqliteMemoryStore {
         Box::pin(self.write(move |tx| job::enqueue(tx, &owner, &conversation, now)))
     }
 
-    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, Claim> {
+    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, ClaimResult> {
         Box::pin(self.write(move |tx| job::claim(tx, now, lease)))
     }
 
-    fn postpone(&self, key: JobKey, postponed: Postponed) -> MemoryFuture<'_, bool> {
-        Box::pin(self.write(move |tx| job::postpone(tx, key, &postponed)))
+    fn schedule_retry(&self, claim: JobClaim, retry: JobRetry) -> MemoryFuture<'_, bool> {
+        Box::pin(self.write(move |tx| job::schedule_retry(tx, claim, &retry)))
     }
 
-    fn hurry(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
-        Box::pin(self.write(move |tx| job::hurry(tx, now)))
+    fn make_due(&self, now: Timestamp) -> MemoryFuture<'_, ()> {
+        Box::pin(self.write(move |tx| job::make_due(tx, now)))
     }
 
-    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobInfo>> {
+    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobStatus>> {
         let owner = owner.clone();
-        Box::pin(self.read(move |tx| job::infos(tx, &owner)))
+        Box::pin(self.read(move |tx| job::statuses(tx, &owner)))
     }
 }
 
@@ -173,11 +186,11 @@ impl From<StoreError> for MemoryError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Busy { detail } => Self::Busy(detail),
-            StoreError::Damaged { detail } => Self::File(detail),
-            StoreError::NotADatabase { .. } | StoreError::NewerSchema { .. } => {
-                Self::File(error.to_string())
+            StoreError::Corrupt { detail } => Self::CorruptFile(detail),
+            StoreError::NotADatabase { .. } | StoreError::SchemaTooNew { .. } => {
+                Self::CorruptFile(error.to_string())
             }
-            StoreError::Full { .. }
+            StoreError::DiskFull { .. }
             | StoreError::ReadOnly { .. }
             | StoreError::Io { .. }
             | StoreError::Closed => Self::Storage(error.to_string()),

@@ -1,6 +1,6 @@
-//! The trait every memory store implements, and the words it speaks.
+//! The trait that every memory store implements, and its request and response types.
 //!
-//! Every call names the owner. An id of somebody else's memory is an id that does not exist.
+//! Every call names the owner. For a call, the memories of other owners do not exist.
 
 use std::time::Duration;
 
@@ -9,161 +9,163 @@ use provost_core::{MemoryId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::MemoryError;
-use crate::job::{Claim, Conversation, JobInfo, JobKey, Postponed};
-use crate::memory::{Category, Memory, Owner, Source};
+use crate::job::{ClaimResult, Conversation, JobClaim, JobRetry, JobStatus};
+use crate::memory::{Memory, MemoryCategory, MemorySource, Owner};
 use crate::rank::VECTOR_WEIGHT_DEFAULT;
 
-/// Memories one search can give.
+/// Maximum number of results of one search.
 pub const SEARCH_LIMIT_MAX: usize = 1000;
-/// Memories one page of a listing can hold.
+/// Maximum number of memories in one page of a list.
 pub const PAGE_MAX: usize = 1000;
 
-/// What a store's call gives.
+/// Future that the methods of [`MemoryStore`] return.
 pub type MemoryFuture<'a, T> = BoxFuture<'a, Result<T, MemoryError>>;
 
-/// A vector and the space it lives in: only vectors of one embedder can be compared.
+/// Embedding of a text. Only embeddings of the same space can be compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Vector {
-    /// The embedder's [`space`](provost_model::EmbedderInfo::space).
+pub struct Embedding {
+    /// The [`space`](provost_model::EmbedderInfo::space) of the embedder.
     pub space: String,
-    /// The numbers.
+    /// Components of the vector.
     pub values: Vec<f32>,
 }
 
-/// A memory with its vector.
+/// A memory with its embedding.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct MemoryRecord {
     /// The memory.
     pub memory: Memory,
-    /// Its vector; without one it is found by words only.
-    pub vector: Option<Vector>,
+    /// Embedding of the text. Without one, searches find the memory only by its words.
+    pub vector: Option<Embedding>,
 }
 
-/// A change of a memory's text, in place.
+/// New text of a stored memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Update {
-    /// Which memory.
+pub struct RecordUpdate {
+    /// Id of the memory.
     pub id: MemoryId,
     /// The new text.
     pub text: String,
-    /// The new vector.
-    pub vector: Option<Vector>,
-    /// The new category; `None` keeps the old one.
-    pub category: Option<Category>,
-    /// Values that are added to the metadata or take the place of old ones.
+    /// Embedding of the new text.
+    pub vector: Option<Embedding>,
+    /// The new category; `None` leaves the category unchanged.
+    pub category: Option<MemoryCategory>,
+    /// Metadata values to add or replace.
     pub metadata: Map<String, Value>,
-    /// The messages the change comes from, besides the old ones.
-    pub sources: Vec<Source>,
-    /// When.
+    /// Source messages to add.
+    pub sources: Vec<MemorySource>,
+    /// Time of the change.
     pub at: Timestamp,
 }
 
 /// One change of an owner's memories.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// Something new.
-    Add(Box<Entry>),
-    /// Better words for something that is there.
-    Update(Box<Update>),
-    /// Something new that contradicts what is there: the old one is kept as history and no longer found.
+pub enum MemoryChange {
+    /// Adds a memory.
+    Add(Box<MemoryRecord>),
+    /// Replaces the text of a memory.
+    Update(Box<RecordUpdate>),
+    /// Adds a memory that contradicts an older one. The older memory remains as history; searches no longer find it.
     Supersede {
-        /// The old one.
+        /// The superseded memory.
         old: MemoryId,
-        /// The new one.
-        new: Box<Entry>,
+        /// The new memory.
+        new: Box<MemoryRecord>,
     },
 }
 
-/// Changes that happen together or not at all.
+/// Changes that are applied in one transaction.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Batch {
+pub struct ChangeSet {
     /// The changes, in order.
-    pub changes: Vec<Change>,
-    /// The extraction job that is done with them: it goes, and its session counts as read up to its end.
-    /// If somebody else has taken the job over, nothing happens and [`MemoryError::JobGone`] says so.
-    pub done: Option<JobKey>,
+    pub changes: Vec<MemoryChange>,
+    /// The extraction job that the changes complete. The store deletes the job and records that its session was read
+    /// up to the job's end. If the claim was lost, the store applies nothing and returns [`MemoryError::ClaimLost`].
+    pub finished_job: Option<JobClaim>,
 }
 
-/// What is forgotten. Forgetting a memory also forgets the ones it superseded.
+/// The memories to delete. Deleting a memory also deletes the memories that it superseded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Forget {
+pub enum DeleteScope {
     /// One memory.
     Memory(MemoryId),
-    /// Everything that came from a session, extraction that has not happened yet included.
+    /// All memories with a source in this session, and the session's queued extraction jobs.
     Session(String),
-    /// Everything that came from one message.
-    Message(Source),
-    /// Everything of the owner. What stays is how far each session was read, so that nothing comes back.
+    /// All memories with this source message. Queued extraction jobs lose the message.
+    Message(MemorySource),
+    /// All memories and extraction jobs of the owner. The read positions of sessions remain, so that later
+    /// extractions do not restore deleted facts.
     Everything,
 }
 
-/// Which memories are looked at.
+/// Criteria that a memory must meet. The default matches every memory.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Filter {
-    /// Only of this category.
-    pub category: Option<Category>,
-    /// Only with these values in the metadata.
+pub struct MemoryFilter {
+    /// The category; `None` for every category.
+    pub category: Option<MemoryCategory>,
+    /// Values that the metadata must contain.
     pub metadata: Map<String, Value>,
-    /// Only those that hold since then or later.
+    /// Earliest start of validity; `None` for no bound.
     pub since: Option<Timestamp>,
 }
 
-impl Filter {
-    /// True if everything passes.
+impl MemoryFilter {
+    /// Returns true if the filter matches every memory.
     pub fn is_empty(&self) -> bool {
         self.category.is_none() && self.metadata.is_empty() && self.since.is_none()
     }
 
-    /// True if this memory passes.
-    pub fn passes(&self, memory: &Memory) -> bool {
+    /// Returns true if the memory meets all criteria.
+    pub fn matches(&self, memory: &Memory) -> bool {
         self.category.is_none_or(|category| memory.category == Some(category))
             && self.since.is_none_or(|since| memory.valid_from >= since)
             && self.metadata.iter().all(|(key, value)| memory.metadata.get(key) == Some(value))
     }
 }
 
-/// What is looked for.
+/// A search request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query {
-    /// Words; empty means that only meaning counts.
+pub struct SearchQuery {
+    /// Text whose words are compared. If it is empty, only the embedding counts.
     pub text: String,
-    /// Meaning; `None` means that only words count.
-    pub vector: Option<Vector>,
-    /// How many are wanted.
+    /// Embedding to compare. [`MemoryService::search`](crate::MemoryService::search) computes it from the text. If it
+    /// is `None`, only the words count.
+    pub vector: Option<Embedding>,
+    /// Maximum number of results, at most [`SEARCH_LIMIT_MAX`].
     pub limit: usize,
-    /// The lowest score that is good enough. What shares nothing with the query is never found.
+    /// Minimum score of a result. Memories with a score of 0 are never returned.
     pub threshold: f32,
-    /// Which memories are looked at.
-    pub filter: Filter,
-    /// How much meaning counts against words, from 0 to 1.
+    /// Criteria that results must meet.
+    pub filter: MemoryFilter,
+    /// Weight of the embedding against the words, from 0 to 1.
     pub vector_weight: f32,
 }
 
-impl Default for Query {
+impl Default for SearchQuery {
     fn default() -> Self {
         Self {
             text: String::new(),
             vector: None,
             limit: 5,
             threshold: 0.0,
-            filter: Filter::default(),
+            filter: MemoryFilter::default(),
             vector_weight: VECTOR_WEIGHT_DEFAULT,
         }
     }
 }
 
-impl Query {
-    /// Words to look for.
+impl SearchQuery {
+    /// Creates a query for a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// The number of memories that are given at most.
-    pub(crate) fn wanted(&self) -> usize {
+    /// Returns the limit, bounded by [`SEARCH_LIMIT_MAX`].
+    pub(crate) fn bounded_limit(&self) -> usize {
         self.limit.min(SEARCH_LIMIT_MAX)
     }
 
-    /// The weight of meaning, as a number that can be counted with.
+    /// Returns the weight of the embedding, between 0 and 1. A weight that is not a number counts as the default.
     pub(crate) fn weight(&self) -> f32 {
         if self.vector_weight.is_nan() {
             VECTOR_WEIGHT_DEFAULT
@@ -173,68 +175,77 @@ impl Query {
     }
 }
 
-/// A memory that was found.
+/// A result of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchHit {
     /// The memory.
     pub memory: Memory,
-    /// How well it answers, from 0 to 1.
+    /// Relevance to the query, from 0 to 1.
     pub score: f32,
 }
 
-/// A page of a listing, newest first.
+/// A request for a page of memories, newest first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// Where the page before ended.
+pub struct ListRequest {
+    /// Last memory of the previous page; `None` for the first page.
     pub after: Option<MemoryId>,
-    /// How many at most.
+    /// Maximum number of memories, from 1 to [`PAGE_MAX`].
     pub limit: usize,
-    /// Whether superseded memories are listed, too.
-    pub history: bool,
-    /// Which memories are listed.
-    pub filter: Filter,
+    /// True to include superseded memories.
+    pub include_superseded: bool,
+    /// Criteria that listed memories must meet.
+    pub filter: MemoryFilter,
 }
 
-impl Default for Page {
+impl Default for ListRequest {
     fn default() -> Self {
-        Self { after: None, limit: 100, history: false, filter: Filter::default() }
+        Self { after: None, limit: 100, include_superseded: false, filter: MemoryFilter::default() }
     }
 }
 
-/// One page.
+/// A page of memories.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Listing {
+pub struct MemoryPage {
     /// The memories, newest first.
     pub memories: Vec<Memory>,
-    /// Where the next page begins; `None` on the last one.
+    /// The [`after`](ListRequest::after) of the next page; `None` on the last page.
     pub next: Option<MemoryId>,
 }
 
-/// Where memories are kept, and what is still to be extracted from conversations.
+/// Storage of memories and of the queue of extraction jobs.
 pub trait MemoryStore: Send + Sync + 'static {
-    /// Makes changes, all of them or none. When it returns, a crash can no longer lose them.
+    /// Applies all changes in one transaction, which is on disk when the call returns.
     ///
-    /// An id that the owner does not have is [`MemoryError::NotFound`], one that was superseded
-    /// [`MemoryError::Superseded`]; then nothing has changed.
-    fn apply<'a>(&'a self, owner: &'a Owner, batch: Batch) -> MemoryFuture<'a, ()>;
+    /// Returns [`MemoryError::NotFound`] if the owner has no memory with a named id, and [`MemoryError::Superseded`]
+    /// if the memory is superseded. In both cases nothing changes.
+    fn apply<'a>(&'a self, owner: &'a Owner, changes: ChangeSet) -> MemoryFuture<'a, ()>;
 
-    /// What answers a query, best first.
-    fn search<'a>(&'a self, owner: &'a Owner, query: &'a Query) -> MemoryFuture<'a, Vec<Found>>;
+    /// Returns the memories that match a query, best first.
+    fn search<'a>(
+        &'a self,
+        owner: &'a Owner,
+        query: &'a SearchQuery,
+    ) -> MemoryFuture<'a, Vec<SearchHit>>;
 
-    /// One memory, superseded or not.
+    /// Returns a memory, current or superseded; `None` if the owner has no memory with this id.
     fn get<'a>(&'a self, owner: &'a Owner, id: MemoryId) -> MemoryFuture<'a, Option<Memory>>;
 
-    /// A page of memories.
-    fn list<'a>(&'a self, owner: &'a Owner, page: &'a Page) -> MemoryFuture<'a, Listing>;
+    /// Returns a page of memories.
+    fn list<'a>(
+        &'a self,
+        owner: &'a Owner,
+        request: &'a ListRequest,
+    ) -> MemoryFuture<'a, MemoryPage>;
 
-    /// How many memories the owner has, without history.
+    /// Returns the number of the owner's current memories.
     fn count<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, u64>;
 
-    /// Forgets for good and says how many memories went, history included.
-    fn forget<'a>(&'a self, owner: &'a Owner, what: &'a Forget) -> MemoryFuture<'a, u64>;
+    /// Deletes memories permanently. Returns the number of deleted memories, including superseded ones.
+    fn delete<'a>(&'a self, owner: &'a Owner, scope: &'a DeleteScope) -> MemoryFuture<'a, u64>;
 
-    /// Queues what of a conversation was neither extracted nor queued yet; the job's number, or `None` if that is nothing.
-    /// When it returns, a crash can no longer lose it.
+    /// Queues an extraction job for the messages of a conversation that were neither extracted nor queued before. The
+    /// job is on disk when the call returns. Returns the number of the job; `None` if there is no new message of the
+    /// user.
     fn enqueue<'a>(
         &'a self,
         owner: &'a Owner,
@@ -242,15 +253,15 @@ pub trait MemoryStore: Send + Sync + 'static {
         now: Timestamp,
     ) -> MemoryFuture<'a, Option<u64>>;
 
-    /// Takes the oldest job that is due, for so long. The jobs of one owner are done one after the other.
-    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, Claim>;
+    /// Claims the oldest due job for the duration of the lease. The jobs of one owner run one after another.
+    fn claim(&self, now: Timestamp, lease: Duration) -> MemoryFuture<'_, ClaimResult>;
 
-    /// Gives a job back, to be tried again later or never. False if it was not the caller's any more.
-    fn postpone(&self, key: JobKey, postponed: Postponed) -> MemoryFuture<'_, bool>;
+    /// Releases a claimed job after a failure. Returns false if the claim was lost.
+    fn schedule_retry(&self, claim: JobClaim, retry: JobRetry) -> MemoryFuture<'_, bool>;
 
-    /// Makes jobs that wait for another try due now.
-    fn hurry(&self, now: Timestamp) -> MemoryFuture<'_, ()>;
+    /// Makes all jobs due that wait for a retry.
+    fn make_due(&self, now: Timestamp) -> MemoryFuture<'_, ()>;
 
-    /// The owner's jobs, oldest first, those that were given up included.
-    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobInfo>>;
+    /// Returns the owner's jobs, oldest first, including those that were given up.
+    fn jobs<'a>(&'a self, owner: &'a Owner) -> MemoryFuture<'a, Vec<JobStatus>>;
 }

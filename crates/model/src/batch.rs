@@ -1,7 +1,7 @@
-//! Batches: many requests at once, by a vendor's own batch API or by a bounded number of calls at a time.
+//! Batches: many requests in one job, through a vendor's batch API or with a bounded number of concurrent calls.
 //!
-//! A native batch is a value of bytes: [`BatchJob`] holds the vendor's id and the ids of the requests, so that another process goes
-//! on where this one ended. A request that fails never fails the batch.
+//! A [`BatchJob`] is serializable and holds everything that another process needs to collect the results. A failed
+//! request never fails the batch.
 
 mod concurrent;
 
@@ -14,103 +14,109 @@ use crate::{ChatRequest, ModelError, ModelErrorClass, ModelResponse};
 
 pub use concurrent::{BatchProgress, run_batch};
 
-/// Requests of one batch, as the strictest vendor bounds it.
+/// Largest number of requests in a batch. It is the lowest limit of the supported vendors.
 const REQUESTS_MAX: usize = 50_000;
 
 /// One request of a batch.
 #[derive(Debug, Clone)]
 pub struct BatchRequest {
-    /// What its answer is found by; no two of a batch share one.
+    /// Id of the request, unique in the batch.
     pub id: String,
-    /// What is asked.
+    /// The request to the model.
     pub request: ChatRequest,
 }
 
-/// One answer of a batch.
+/// Result of one request of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BatchItem {
-    /// The id of its request.
+pub struct BatchResult {
+    /// Id of the request.
     pub id: String,
-    /// What came of it.
+    /// The response, or the error of this request.
     pub outcome: Result<ModelResponse, ModelError>,
 }
 
-/// What a batch came to, in the order of its requests.
+/// Results of a batch, in the order of its requests.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct BatchOutcome {
-    /// One for each request.
-    pub items: Vec<BatchItem>,
+pub struct BatchResults {
+    /// One result for each request.
+    pub results: Vec<BatchResult>,
 }
 
-impl BatchOutcome {
-    /// How many were answered.
-    pub fn answered(&self) -> usize {
-        self.items.iter().filter(|item| item.outcome.is_ok()).count()
+impl BatchResults {
+    /// Returns the number of requests that succeeded.
+    pub fn succeeded(&self) -> usize {
+        self.results.iter().filter(|result| result.outcome.is_ok()).count()
     }
 
-    /// What all of them used, as far as it was told.
+    /// Returns the total usage of all responses. A response without reported usage counts as zero.
     pub fn usage(&self) -> Usage {
         let mut usage = Usage::default();
-        for response in self.items.iter().filter_map(|item| item.outcome.as_ref().ok()) {
+        for response in self.results.iter().filter_map(|result| result.outcome.as_ref().ok()) {
             usage += response.usage;
         }
         usage
     }
 }
 
-/// A batch that a vendor works on. Keep it: whoever has it can go on, in any process.
+/// Handle of a batch that a vendor processes. Store it to collect the results later, even in another process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchJob {
-    /// Whose.
+    /// Name of the provider.
     pub provider: String,
-    /// Which model.
+    /// Id of the model.
     pub model: String,
     /// The vendor's id of the batch.
     pub id: String,
-    /// The ids of the requests, in their order.
+    /// Ids of the requests, in their order.
     pub requests: Vec<String>,
-    /// What tools were called on the wire and what they are, by request, where that is not the same.
+    /// For each request id, the tool names as sent to the vendor and the original names. Contains only names that
+    /// differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_names: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// How a native batch stands.
+/// Status of a vendor's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchState {
-    /// Whether the vendor is still at work.
+pub struct BatchStatus {
+    /// Phase of the batch.
     pub phase: BatchPhase,
-    /// Requests that are over, as far as the vendor tells.
+    /// Number of finished requests, as the vendor reports it.
     pub done: u64,
-    /// All of them.
+    /// Number of all requests.
     pub total: u64,
 }
 
-/// Whether a native batch is over.
+/// Phase of a vendor's batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchPhase {
-    /// The vendor looks at it or works on it.
-    Working,
-    /// All requests have their answers, good or bad.
-    Ended,
-    /// The vendor refused it, gave it up or was told to stop; some requests may have answers.
-    Broken,
+    /// The vendor validates or processes the batch.
+    #[serde(rename = "working")]
+    InProgress,
+    /// Every request has a result: a response or an error.
+    #[serde(rename = "ended")]
+    Completed,
+    /// The vendor rejected, cancelled or expired the batch. Some requests may have results.
+    #[serde(rename = "broken")]
+    Failed,
 }
 
-/// Refuses requests that no batch can hold: too many, or without an id of their own.
+/// Fails if the batch has too many requests, or a request has an empty or duplicate id.
 pub fn check_batch(requests: &[BatchRequest]) -> Result<(), ModelError> {
-    let refuse = |problem: String| Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
+    let invalid = |problem: String| Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
     if requests.len() > REQUESTS_MAX {
-        return refuse(format!("a batch has at most {REQUESTS_MAX} requests: make several"));
+        return invalid(format!("a batch has at most {REQUESTS_MAX} requests: split it"));
     }
     let mut ids: Vec<&str> = requests.iter().map(|request| request.id.as_str()).collect();
     ids.sort_unstable();
     if ids.first().is_some_and(|id| id.is_empty()) {
-        return refuse("a request of a batch has no id: give each one".to_owned());
+        return invalid(
+            "a request of the batch has no id: set a unique id for each request".to_owned(),
+        );
     }
     match ids.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => refuse(format!("two requests of the batch are called `{}`", pair[0])),
+        Some(pair) => invalid(format!("two requests of the batch have the id `{}`", pair[0])),
         None => Ok(()),
     }
 }

@@ -1,112 +1,112 @@
-//! What is known about models before they are asked, as data.
+//! Properties of models, read from a table.
 //!
-//! The table is read when something is first looked up, never at start-up.
+//! The table that ships with Provost is parsed at the first lookup and not at start.
 
 use std::sync::OnceLock;
 
 use provost_core::{ErrorKind, Pricing};
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelInfo, NativeOutput};
+use crate::{ModelInfo, StructuredOutputSupport};
 
 /// The table that ships with Provost.
 const TABLE: &str = include_str!("catalog/catalog.toml");
-/// Why a catalog cannot be read.
+/// Reasons why a catalog cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// It is not the TOML of a catalog.
+    /// The text is not a valid catalog in TOML.
     #[error("the catalog cannot be read: {0}")]
     Toml(#[from] toml::de::Error),
-    /// It is not the JSON of a catalog.
+    /// The text is not a valid catalog in JSON, or the catalog cannot be written as JSON.
     #[error("the catalog cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is too long.
-    #[error("a catalog has at most {ENTRIES_MAX} models: leave some out")]
+    /// The catalog has too many entries.
+    #[error("a catalog has at most {ENTRIES_MAX} models: remove some")]
     TooMany,
 }
 
 impl CatalogError {
-    /// The shared kind.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
 }
 
-/// Entries of one catalog: more than all vendors have, and not without end.
+/// Largest number of entries in a catalog. It is above the number of models of all vendors.
 const ENTRIES_MAX: usize = 20_000;
 
-/// Facts about models, by provider and name.
+/// Properties of models, by provider and name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Catalog {
+pub struct ModelCatalog {
     #[serde(default, rename = "model")]
     entries: Vec<CatalogEntry>,
 }
 
-/// What a model is for.
+/// Purpose of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Talking.
+    /// The model generates text.
     #[default]
     Chat,
-    /// Vectors of texts.
+    /// The model turns texts into vectors.
     Embedding,
-    /// Documents in the order of a query.
+    /// The model orders documents by relevance to a query.
     Rerank,
 }
 
-/// What is known about one model. What is not certain is not there.
+/// Properties of one model. A property that is not certain is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogEntry {
-    /// Who serves it.
+    /// Name of the provider.
     pub provider: String,
-    /// Its id at the provider.
+    /// Id of the model at the provider.
     pub model: String,
-    /// What it is for.
+    /// Purpose of the model.
     #[serde(default)]
     pub kind: ModelKind,
-    /// Tokens of input and output together.
+    /// Largest number of input and output tokens together. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// Tokens of output.
+    /// Largest number of output tokens. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
-    /// How many numbers its vectors have, unless it is asked for fewer.
+    /// Default number of dimensions of an embedding. `None` if unknown or if the model makes no embeddings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dimensions: Option<usize>,
-    /// What it costs.
+    /// Prices of the model. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pricing: Option<Pricing>,
-    /// True if it can call tools.
-    #[serde(default = "yes")]
+    /// True if the model can call tools.
+    #[serde(default = "default_true")]
     pub tools: bool,
-    /// True if it can see images.
-    #[serde(default = "yes")]
+    /// True if the model accepts images.
+    #[serde(default = "default_true")]
     pub images: bool,
-    /// True if it can read documents such as PDFs.
+    /// True if the model accepts documents such as PDFs.
     #[serde(default)]
     pub documents: bool,
-    /// True if it can hear.
+    /// True if the model accepts audio.
     #[serde(default)]
     pub audio: bool,
-    /// True if it can reason and show it.
+    /// True if the model can return its reasoning.
     #[serde(default)]
     pub reasoning: bool,
-    /// How it can be held to a JSON Schema.
+    /// Support for responses that follow a JSON Schema.
     #[serde(default)]
-    pub native_output: NativeOutput,
-    /// True for models that want a thinking budget in tokens.
+    pub native_output: StructuredOutputSupport,
+    /// True if the model takes a thinking budget in tokens.
     #[serde(default)]
     pub thinking_budget: bool,
-    /// False for models that refuse `temperature` and `top_p`.
-    #[serde(default = "yes")]
+    /// False if the model rejects `temperature` and `top_p`.
+    #[serde(default = "default_true")]
     pub sampling: bool,
 }
 
 impl CatalogEntry {
-    /// A model of which only the name is known.
+    /// Returns an entry with default properties for this model.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -121,14 +121,14 @@ impl CatalogEntry {
             documents: false,
             audio: false,
             reasoning: false,
-            native_output: NativeOutput::None,
+            native_output: StructuredOutputSupport::None,
             thinking_budget: false,
             sampling: true,
         }
     }
 
-    /// Copies the properties of the model into `info`. Structured output is copied only if the entry has some, because a
-    /// vendor's default can be better than nothing.
+    /// Copies the properties of the model into `info`. The support for structured output is copied only if the entry
+    /// has some, because the vendor's default can be better than none.
     pub fn apply_to(&self, info: &mut ModelInfo) {
         info.context_window = self.context_window;
         info.max_output = self.max_output;
@@ -136,12 +136,12 @@ impl CatalogEntry {
         info.tools = self.tools;
         info.images = self.images;
         info.reasoning = self.reasoning;
-        if self.native_output != NativeOutput::None {
+        if self.native_output != StructuredOutputSupport::None {
             info.native_output = self.native_output;
         }
     }
 
-    /// What can be given to it, in words.
+    /// Returns the names of the input modalities.
     pub fn modalities(&self) -> Vec<&'static str> {
         let also = [(self.images, "image"), (self.documents, "document"), (self.audio, "audio")];
         let also = also.into_iter().filter(|(can, _)| *can).map(|(_, name)| name);
@@ -149,21 +149,22 @@ impl CatalogEntry {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-impl Catalog {
-    /// The catalog that ships with Provost, parsed at the first call.
-    pub fn builtin() -> &'static Catalog {
-        static BUILTIN: OnceLock<Catalog> = OnceLock::new();
-        // A test parses the table, so it is valid; with an empty catalog every model would be unknown, which still works.
-        BUILTIN.get_or_init(|| Catalog::parse(TABLE).unwrap_or_default())
+impl ModelCatalog {
+    /// Returns the catalog that ships with Provost. It is parsed at the first call.
+    pub fn builtin() -> &'static ModelCatalog {
+        static BUILTIN: OnceLock<ModelCatalog> = OnceLock::new();
+        // A test parses the table, so it is valid. With an empty catalog every model would be unknown, which still
+        // works.
+        BUILTIN.get_or_init(|| ModelCatalog::parse(TABLE).unwrap_or_default())
     }
 
-    /// Reads a table of one's own: TOML, or JSON if it begins with `{`.
-    pub fn parse(text: &str) -> Result<Catalog, CatalogError> {
-        let catalog: Catalog = match text.trim_start().starts_with('{') {
+    /// Parses a catalog in TOML, or in JSON if the text begins with `{`.
+    pub fn parse(text: &str) -> Result<ModelCatalog, CatalogError> {
+        let catalog: ModelCatalog = match text.trim_start().starts_with('{') {
             true => serde_json::from_str(text)?,
             false => toml::from_str(text)?,
         };
@@ -173,71 +174,71 @@ impl Catalog {
         }
     }
 
-    /// The catalog as JSON that [`parse`](Self::parse) reads.
+    /// Returns the catalog as JSON that [`parse`](Self::parse) accepts.
     pub fn to_json(&self) -> Result<String, CatalogError> {
         Ok(serde_json::to_string_pretty(self)?)
     }
 
-    /// All entries, in the order of the table.
+    /// Returns all entries in the order of the table.
     pub fn entries(&self) -> &[CatalogEntry] {
         &self.entries
     }
 
-    /// The entries of another catalog are added, and win over those of the same name.
-    pub fn overlay(&mut self, other: Catalog) {
+    /// Adds the entries of another catalog. They replace entries with the same provider and model.
+    pub fn overlay(&mut self, other: ModelCatalog) {
         for entry in other.entries {
-            match self.place(&entry) {
-                Some(place) => self.entries[place] = entry,
+            match self.position(&entry) {
+                Some(index) => self.entries[index] = entry,
                 None => self.entries.push(entry),
             }
         }
     }
 
-    /// Takes in what a provider tells about its models. What it does not tell stays as it was.
-    pub fn refresh(&mut self, told: Vec<CatalogEntry>) {
-        for entry in told {
-            let Some(place) = self.place(&entry) else {
+    /// Merges models that a provider lists. A property that the listing does not have keeps its value.
+    pub fn refresh(&mut self, listed: Vec<CatalogEntry>) {
+        for entry in listed {
+            let Some(index) = self.position(&entry) else {
                 self.entries.push(entry);
                 continue;
             };
-            let known = &mut self.entries[place];
-            known.context_window = entry.context_window.or(known.context_window);
-            known.max_output = entry.max_output.or(known.max_output);
-            known.dimensions = entry.dimensions.or(known.dimensions);
-            known.pricing = entry.pricing.or(known.pricing);
+            let existing = &mut self.entries[index];
+            existing.context_window = entry.context_window.or(existing.context_window);
+            existing.max_output = entry.max_output.or(existing.max_output);
+            existing.dimensions = entry.dimensions.or(existing.dimensions);
+            existing.pricing = entry.pricing.or(existing.pricing);
         }
     }
 
-    /// The entries in whose names all the words occur.
-    pub fn search<'a>(&'a self, words: &'a [String]) -> impl Iterator<Item = &'a CatalogEntry> {
+    /// Returns the entries whose names contain all the terms.
+    pub fn search<'a>(&'a self, terms: &'a [String]) -> impl Iterator<Item = &'a CatalogEntry> {
         let fits = |entry: &&CatalogEntry| {
             let name = format!("{}/{}", entry.provider, entry.model).to_lowercase();
-            words.iter().all(|word| name.contains(&word.to_lowercase()))
+            terms.iter().all(|term| name.contains(&term.to_lowercase()))
         };
         self.entries.iter().filter(fits)
     }
 
-    /// The entry of `provider/model`, or of a model whose name alone is enough to tell which one is meant.
+    /// Returns the entry of `provider/model`, or of a model name that only one provider has.
     pub fn find(&self, name: &str) -> Option<&CatalogEntry> {
         let qualified =
             name.split_once('/').and_then(|(provider, model)| self.entry(provider, model));
         if qualified.is_some() {
             return qualified;
         }
-        let mut of_name = self.entries.iter().filter(|entry| entry.model == name);
-        let found = of_name.next()?;
-        of_name.next().is_none().then_some(found)
+        let mut matches = self.entries.iter().filter(|entry| entry.model == name);
+        let found = matches.next()?;
+        matches.next().is_none().then_some(found)
     }
 
-    fn place(&self, wanted: &CatalogEntry) -> Option<usize> {
+    fn position(&self, sought: &CatalogEntry) -> Option<usize> {
         let same =
-            |entry: &CatalogEntry| entry.provider == wanted.provider && entry.model == wanted.model;
+            |entry: &CatalogEntry| entry.provider == sought.provider && entry.model == sought.model;
         self.entries.iter().position(same)
     }
 
-    /// What is known about a model; a model that is not listed is [`ModelInfo::unknown`].
+    /// Returns the properties of a model, or [`ModelInfo::unknown`] if the catalog does not have it.
     ///
-    /// A dated name such as `gpt-4o-2024-08-06` finds the entry without the date.
+    /// A dated name such as `gpt-4o-2024-08-06` matches the entry without the date.
     pub fn info(&self, provider: &str, model: &str) -> ModelInfo {
         let mut info = ModelInfo::unknown(provider, model);
         if let Some(entry) = self.entry(provider, model) {
@@ -246,23 +247,23 @@ impl Catalog {
         info
     }
 
-    /// The names of a provider's listed models.
+    /// Returns the names of a provider's models.
     pub fn models<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
         let entries = self.entries.iter().filter(move |entry| entry.provider == provider);
         entries.map(|entry| entry.model.as_str())
     }
 
-    /// The entry of a provider's model. A dated name finds the entry without the date.
+    /// Returns the entry of a provider's model. A dated name matches the entry without the date.
     pub fn entry(&self, provider: &str, model: &str) -> Option<&CatalogEntry> {
         let of_provider = || self.entries.iter().filter(|entry| entry.provider == provider);
         of_provider()
             .find(|entry| entry.model == model)
-            .or_else(|| of_provider().find(|entry| is_dated(model, &entry.model)))
+            .or_else(|| of_provider().find(|entry| has_date_suffix(model, &entry.model)))
     }
 }
 
-/// True if one name is the other with a date behind it, or with `latest`. A version number is no date.
-pub fn is_dated(model: &str, name: &str) -> bool {
+/// Returns true if `model` is `name` with a date or `latest` after it. A version number is not a date.
+pub fn has_date_suffix(model: &str, name: &str) -> bool {
     let Some(date) = model.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')) else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! The trait every model implements.
+//! The trait that every chat model implements, with its events and responses.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use provost_core::{Message, Money, ProviderData, StopReason, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{ChatRequest, Fold, ModelError, ModelInfo};
+use crate::{ChatRequest, ModelError, ModelInfo, ResponseAccumulator};
 
-/// The events of one model call. Dropping it ends the call.
+/// Events of one model call. Dropping the stream cancels the call.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// A model one can talk to.
+/// A chat model.
 ///
-/// The stream yields deltas and ends after [`ModelEvent::Stop`] or after one error.
-/// A stream that ends without either was cut, and [`Fold::finish`] says so.
+/// The stream yields deltas and ends after [`ModelEvent::Stop`] or after one error. A stream that ends without either
+/// was truncated, and [`ResponseAccumulator::finish`] then fails.
 pub trait ChatModel: Send + Sync + 'static {
-    /// What is known about the model.
+    /// Returns the properties of the model.
     fn info(&self) -> &ModelInfo;
 
-    /// Asks the model. Nothing happens before the stream is polled.
+    /// Starts a model call. The request is sent when the stream is polled.
     fn stream(&self, request: ChatRequest) -> ModelStream;
 
-    /// What an answer of this model cost; nothing if the price or the usage is not known.
+    /// Returns the cost of a response of this model. `None` if the price or the usage is unknown.
     fn cost(&self, response: &ModelResponse) -> Option<Money> {
         let pricing = self.info().pricing?;
         response.usage_known.then(|| pricing.cost(&response.usage))
@@ -46,77 +46,78 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
     }
 }
 
-/// Asks the model and waits for the whole answer: the stream, folded.
+/// Calls the model and collects the stream into the complete response.
 pub async fn complete<M: ChatModel + ?Sized>(
     model: &M,
     request: ChatRequest,
 ) -> Result<ModelResponse, ModelError> {
     let mut stream = model.stream(request);
-    let mut fold = Fold::default();
+    let mut accumulator = ResponseAccumulator::default();
     while let Some(event) = stream.next().await {
-        fold.push(&event?)?;
+        accumulator.push(&event?)?;
     }
-    fold.finish()
+    accumulator.finish()
 }
 
-/// A piece of a model's answer.
+/// One event of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     /// The provider accepted the request.
     Started {
-        /// The provider's id of the answer.
+        /// The provider's id of the response.
         response_id: Option<String>,
-        /// The model that really answers.
+        /// The model that responds. It can be a dated version of the requested model.
         model: Option<String>,
     },
-    /// Text.
+    /// Text of the response.
     Text(String),
-    /// Readable reasoning.
+    /// Readable reasoning of the model.
     Reasoning(String),
-    /// The provider's own data that closes the reasoning block before it, or stands alone if there is none.
+    /// Opaque provider data that completes the reasoning block before it. Without such a block it is a block of its
+    /// own.
     ReasoningOpaque(ProviderData),
-    /// A tool call begins.
+    /// A tool call starts.
     ToolCallStart {
-        /// Position among the calls of this answer.
+        /// Position among the tool calls of this response.
         index: u32,
-        /// The provider's id; may be empty, the run then gives one.
+        /// The provider's id of the call. If it is empty, the run assigns one.
         id: String,
-        /// Which tool.
+        /// Name of the tool.
         name: String,
     },
-    /// A piece of a tool call's arguments.
+    /// A part of the arguments of a tool call.
     ToolCallArguments {
-        /// Position among the calls of this answer.
+        /// Position among the tool calls of this response.
         index: u32,
-        /// The piece, raw.
+        /// The unparsed part of the JSON text.
         json: String,
     },
-    /// The provider's own data that belongs to a tool call.
+    /// Opaque provider data of a tool call.
     ToolCallOpaque {
-        /// Position among the calls of this answer.
+        /// Position among the tool calls of this response.
         index: u32,
-        /// The data.
+        /// The opaque data.
         opaque: ProviderData,
     },
-    /// What the call used so far; a later one replaces an earlier one.
+    /// Usage of the call so far. A later value replaces an earlier one.
     Usage(Usage),
-    /// Something else the provider said, under a name such as `openai.system_fingerprint`.
+    /// Additional data of the provider, under a name such as `openai.system_fingerprint`.
     Metadata(String, Value),
-    /// A try failed before anything was delivered, and another follows.
+    /// An attempt failed before a delta was delivered, and another attempt follows.
     Retry {
-        /// 1 for the first retry.
+        /// Number of the retry, starting at 1.
         attempt: u32,
-        /// How long it waits first.
+        /// Delay before the retry.
         delay: Duration,
-        /// Why.
+        /// The error of the failed attempt.
         error: ModelError,
     },
-    /// The answer is complete. Usage may still follow.
+    /// The response is complete. Usage may still follow.
     Stop(StopReason),
 }
 
 impl ModelEvent {
-    /// True for a piece of the answer itself. Once one was given out, trying again would repeat it.
+    /// Returns true if the event is a part of the response. After such an event was delivered, a retry would repeat it.
     pub fn is_delta(&self) -> bool {
         !matches!(
             self,
@@ -125,25 +126,25 @@ impl ModelEvent {
     }
 }
 
-/// A whole answer.
+/// The complete response of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelResponse {
-    /// What the model said.
+    /// The message of the model.
     pub message: Message,
-    /// What it used.
+    /// Usage of the call. Zero if `usage_known` is false.
     pub usage: Usage,
-    /// Whether the provider said what it used; if not, `usage` is zero and means nothing.
+    /// True if the provider reported the usage.
     pub usage_known: bool,
-    /// Why it stopped.
+    /// Reason why the model stopped.
     pub stop: StopReason,
-    /// The provider's id of the answer.
+    /// The provider's id of the response.
     pub response_id: Option<String>,
-    /// What else the provider said.
+    /// Additional data of the provider, by name.
     pub metadata: Map<String, Value>,
 }
 
 impl ModelResponse {
-    /// An answer made by hand, which is known to have used nothing: for hooks that answer in a model's place.
+    /// Returns a response with this text and no usage, for hooks that respond instead of the model.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             message: Message::assistant(text),

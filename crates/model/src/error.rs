@@ -1,4 +1,4 @@
-//! Why a model call failed.
+//! Errors of model calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,52 +6,52 @@ use std::time::Duration;
 
 use provost_core::{ErrorInfo, ErrorKind};
 
-/// The classes of failure that callers act on.
+/// Classes of failure that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ModelErrorClass {
-    /// The key is missing, wrong or may not use this model.
+    /// The key is missing, invalid or not allowed to use this model.
     Auth,
-    /// Too many requests or tokens for now.
+    /// The rate limit of requests or tokens is exceeded.
     RateLimited,
-    /// The account has no money or quota left; waiting does not help.
+    /// The account has no money or quota left. Waiting does not help.
     QuotaExceeded,
-    /// The provider is overloaded or broken.
+    /// The provider is overloaded or has an internal error.
     Overloaded,
-    /// The conversation is longer than the model's context.
+    /// The conversation is longer than the context window of the model.
     ContextLength,
-    /// The provider's filter refused the request.
+    /// The provider's content filter rejected the request.
     ContentFilter,
     /// The provider does not have this model.
-    UnknownModel,
-    /// The provider refused the request as wrong.
+    ModelNotFound,
+    /// The provider rejected the request as invalid.
     InvalidRequest,
-    /// The connection failed or broke.
+    /// The connection could not be opened or was lost.
     Transport,
-    /// No byte came for too long, or the deadline passed.
+    /// The provider sent nothing for too long, or the deadline passed.
     Timeout,
-    /// The answer is not the provider's own protocol.
+    /// The response does not follow the provider's protocol.
     Malformed,
-    /// The stream ended before the answer was complete.
-    Incomplete,
+    /// The stream ended before the response was complete.
+    StreamTruncated,
 }
 
 impl ModelErrorClass {
-    /// The shared kind: decides retry, HTTP status and exit code.
+    /// Returns the kind of the error, which decides about retries, HTTP status and exit code.
     pub const fn kind(self) -> ErrorKind {
         match self {
             Self::Auth => ErrorKind::Unauthenticated,
             Self::RateLimited => ErrorKind::RateLimited,
             Self::QuotaExceeded => ErrorKind::Exhausted,
-            Self::Overloaded | Self::Transport | Self::Incomplete => ErrorKind::Unavailable,
+            Self::Overloaded | Self::Transport | Self::StreamTruncated => ErrorKind::Unavailable,
             Self::ContextLength | Self::InvalidRequest => ErrorKind::Invalid,
             Self::ContentFilter => ErrorKind::Denied,
-            Self::UnknownModel => ErrorKind::NotFound,
+            Self::ModelNotFound => ErrorKind::NotFound,
             Self::Timeout => ErrorKind::Timeout,
             Self::Malformed => ErrorKind::Malformed,
         }
     }
 
-    /// The stable name.
+    /// Returns the stable name of the class.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -60,39 +60,39 @@ impl ModelErrorClass {
             Self::Overloaded => "overloaded",
             Self::ContextLength => "context_length",
             Self::ContentFilter => "content_filter",
-            Self::UnknownModel => "unknown_model",
+            Self::ModelNotFound => "unknown_model",
             Self::InvalidRequest => "invalid_request",
             Self::Transport => "transport",
             Self::Timeout => "timeout",
             Self::Malformed => "malformed",
-            Self::Incomplete => "incomplete",
+            Self::StreamTruncated => "incomplete",
         }
     }
 }
 
-/// A failed model call. Never holds a key or a prompt.
+/// A failed model call. It never contains a key or a prompt.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}{}", Origin(self))]
+#[error("{message}{}", ProviderSuffix(self))]
 pub struct ModelError {
-    /// What sort of failure.
+    /// Class of the failure.
     pub class: ModelErrorClass,
-    /// A sentence: what happened and, where known, what to do.
+    /// Description of the failure and, if known, of its remedy.
     pub message: String,
-    /// The HTTP status, if there was one.
+    /// The HTTP status. `None` if there was no response.
     pub status: Option<u16>,
-    /// How long the provider asks to wait.
+    /// Delay before a retry that the provider requests.
     pub retry_after: Option<Duration>,
-    /// Who said no, or did not answer, if somebody was asked.
+    /// Name of the provider. `None` if no request was sent.
     pub provider: Option<String>,
-    /// The provider's id of the failed request, for its support.
+    /// The provider's id of the failed request. Its support asks for it.
     pub request_id: Option<String>,
-    /// What lies beneath.
+    /// The error that caused this one.
     #[source]
     pub source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ModelError {
-    /// An error of a class with a sentence.
+    /// Creates an error with a class and a message.
     pub fn new(class: ModelErrorClass, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -105,34 +105,34 @@ impl ModelError {
         }
     }
 
-    /// The error of a stream that ended before its answer was complete.
-    pub fn incomplete() -> Self {
-        let problem = "the provider's stream ended before the answer was complete";
-        Self::new(ModelErrorClass::Incomplete, problem)
+    /// Returns the error of a stream that ended before the response was complete.
+    pub fn stream_truncated() -> Self {
+        let problem = "the provider's stream ended before the response was complete";
+        Self::new(ModelErrorClass::StreamTruncated, problem)
     }
 
-    /// Adds what lies beneath.
+    /// Sets the error that caused this one.
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// The shared kind.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.class.kind()
     }
 
-    /// The error as data.
+    /// Returns the serializable form of the error.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.class.as_str(), self.to_string())
     }
 }
 
-/// Who was asked, and what the provider calls the request: what its support wants to know.
-struct Origin<'a>(&'a ModelError);
+/// Displays the provider and its request id after the message of an error.
+struct ProviderSuffix<'a>(&'a ModelError);
 
-impl fmt::Display for Origin<'_> {
+impl fmt::Display for ProviderSuffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.provider, &self.0.request_id) {
             (None, None) => Ok(()),
@@ -144,7 +144,7 @@ impl fmt::Display for Origin<'_> {
 }
 
 impl PartialEq for ModelError {
-    /// Equal if a person would call them the same; the cause beneath does not count.
+    /// Compares class, message, status and retry delay. The cause is ignored.
     fn eq(&self, other: &Self) -> bool {
         self.class == other.class
             && self.message == other.message

@@ -1,132 +1,132 @@
-//! The names of attributes and metrics: the GenAI semantic conventions as they are developed, in one table.
+//! Names of attributes and metrics of the GenAI semantic conventions, which are still in development.
 //!
-//! What the conventions call opt-in is content; it is never recorded as a field.
+//! Attributes with content are opt-in in the conventions. Provost never records them as span fields.
 
 use provost_core::Money;
 
-/// What is being done: `chat`, `invoke_agent`, `execute_tool`.
+/// Name of the operation: `chat`, `invoke_agent` or `execute_tool`.
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";
-/// Who serves the model.
+/// Name of the provider.
 pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
-/// What the provider's name was called before 1.37 of the conventions.
+/// Name of the provider in conventions before 1.37.
 pub const SYSTEM: &str = "gen_ai.system";
-/// The conversation that messages belong to.
+/// Id of the conversation.
 pub const CONVERSATION_ID: &str = "gen_ai.conversation.id";
-/// What was asked for: `text` or `json`.
+/// Requested output type: `text` or `json`.
 pub const OUTPUT_TYPE: &str = "gen_ai.output.type";
 
-/// The agent.
+/// Name of the agent.
 pub const AGENT_NAME: &str = "gen_ai.agent.name";
-/// The agent with the agents above it.
+/// Path of the agent, including its parent agents.
 pub const AGENT_ID: &str = "gen_ai.agent.id";
-/// Model calls of a run; not in the conventions.
+/// Number of model calls of a run. Not part of the conventions.
 pub const AGENT_TURNS: &str = "gen_ai.agent.total_turns";
-/// Tool calls of a run; not in the conventions.
+/// Number of tool calls of a run. Not part of the conventions.
 pub const AGENT_TOOL_CALLS: &str = "gen_ai.agent.total_tool_calls";
 
-/// The model that is asked.
+/// Name of the requested model.
 pub const REQUEST_MODEL: &str = "gen_ai.request.model";
-/// Most output tokens.
+/// Requested limit of output tokens.
 pub const REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
-/// Randomness.
+/// Requested sampling temperature.
 pub const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
-/// Nucleus sampling.
+/// Requested nucleus sampling probability.
 pub const REQUEST_TOP_P: &str = "gen_ai.request.top_p";
-/// For repeatable answers.
+/// Requested seed for reproducible responses.
 pub const REQUEST_SEED: &str = "gen_ai.request.seed";
-/// Whether the answer is streamed.
+/// True if the response is streamed.
 pub const REQUEST_STREAM: &str = "gen_ai.request.stream";
-/// Texts that end the answer: a list.
+/// Requested stop sequences, as a list.
 pub const REQUEST_STOP_SEQUENCES: &str = "gen_ai.request.stop_sequences";
 
-/// The model that answered.
+/// Name of the model that responded.
 pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
-/// The provider's id of the answer.
+/// The provider's id of the response.
 pub const RESPONSE_ID: &str = "gen_ai.response.id";
-/// Why the model stopped: a list.
+/// Reasons why the model stopped, as a list.
 pub const RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
 
-/// All input tokens.
+/// Number of all input tokens.
 pub const USAGE_INPUT: &str = "gen_ai.usage.input_tokens";
-/// All output tokens.
+/// Number of all output tokens.
 pub const USAGE_OUTPUT: &str = "gen_ai.usage.output_tokens";
-/// Input tokens that the provider's cache answered.
+/// Number of input tokens read from the provider's cache.
 pub const USAGE_CACHE_READ: &str = "gen_ai.usage.cache_read.input_tokens";
-/// Input tokens that were written to the provider's cache.
+/// Number of input tokens written to the provider's cache.
 pub const USAGE_CACHE_WRITE: &str = "gen_ai.usage.cache_creation.input_tokens";
-/// Output tokens that were reasoning.
+/// Number of output tokens used for reasoning.
 pub const USAGE_REASONING: &str = "gen_ai.usage.reasoning.output_tokens";
 
-/// What the call cost, in its currency; not in the conventions.
+/// Cost of the call in its currency. Not part of the conventions.
 pub const USAGE_COST: &str = "gen_ai.usage.cost";
-/// The currency of a cost; not in the conventions.
+/// Currency of the cost. Not part of the conventions.
 pub const USAGE_COST_CURRENCY: &str = "gen_ai.usage.cost.currency";
-/// Seconds until the first piece of the answer.
+/// Seconds until the first delta of the response.
 pub const RESPONSE_FIRST_CHUNK: &str = "gen_ai.response.time_to_first_chunk";
-/// How many numbers a vector has.
+/// Number of dimensions of an embedding.
 pub const EMBEDDINGS_DIMENSIONS: &str = "gen_ai.embeddings.dimension.count";
-/// How many texts a request holds; not in the conventions.
+/// Number of texts in a request. Not part of the conventions.
 pub const REQUEST_INPUT_COUNT: &str = "gen_ai.request.input_count";
 
-/// The tool.
+/// Name of the tool.
 pub const TOOL_NAME: &str = "gen_ai.tool.name";
-/// The id of the call.
+/// Id of the tool call.
 pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
-/// The sort of tool.
+/// Type of the tool.
 pub const TOOL_TYPE: &str = "gen_ai.tool.type";
-/// What the tool is for.
+/// Description of the tool.
 pub const TOOL_DESCRIPTION: &str = "gen_ai.tool.description";
-/// Calls of one turn; not in the conventions.
+/// Number of tool calls of a turn. Not part of the conventions.
 pub const TOOL_COUNT: &str = "tool.count";
 
-/// The class of a failure.
+/// Class of a failure.
 pub const ERROR_TYPE: &str = "error.type";
-/// The run; not in the conventions.
+/// Id of the run. Not part of the conventions.
 pub const RUN_ID: &str = "run.id";
 
 /// Content: the instructions.
 pub const SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
-/// Content: what the model was told.
+/// Content: the messages that are sent to the model.
 pub const INPUT_MESSAGES: &str = "gen_ai.input.messages";
-/// Content: what the model said.
+/// Content: the messages that the model returns.
 pub const OUTPUT_MESSAGES: &str = "gen_ai.output.messages";
-/// Content: the arguments of a call.
+/// Content: the arguments of a tool call.
 pub const TOOL_ARGUMENTS: &str = "gen_ai.tool.call.arguments";
-/// Content: what a call gave.
+/// Content: the result of a tool call.
 pub const TOOL_RESULT: &str = "gen_ai.tool.call.result";
 
-/// Whether tokens of a measurement are input or output.
+/// Type of the tokens in a measurement: input or output.
 pub const TOKEN_TYPE: &str = "gen_ai.token.type";
-/// The metric of tokens.
+/// Metric of used tokens.
 pub const METRIC_TOKENS: &str = "gen_ai.client.token.usage";
-/// The metric of how long a call of a provider takes.
+/// Metric of the duration of calls to providers.
 pub const METRIC_DURATION: &str = "gen_ai.client.operation.duration";
-/// The metric of how long the first piece of an answer takes.
+/// Metric of the time until the first delta of a response.
 pub const METRIC_FIRST_CHUNK: &str = "gen_ai.client.operation.time_to_first_chunk";
-/// The metric of what calls cost; not in the conventions.
+/// Metric of the cost of calls. Not part of the conventions.
 pub const METRIC_COST: &str = "gen_ai.client.operation.cost";
-/// The metric of how long a run takes.
+/// Metric of the duration of runs.
 pub const METRIC_AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
-/// The metric of how long a tool takes.
+/// Metric of the duration of tool calls.
 pub const METRIC_TOOL_DURATION: &str = "gen_ai.execute_tool.duration";
 
-/// A model call.
+/// Operation of a model call.
 pub const CHAT: &str = "chat";
-/// Vectors of texts.
+/// Operation of an embeddings request.
 pub const EMBEDDINGS: &str = "embeddings";
-/// Documents in the order of a query; not in the conventions.
+/// Operation of a rerank request. Not part of the conventions.
 pub const RERANK: &str = "rerank";
-/// A run of an agent.
+/// Operation of a run of an agent.
 pub const INVOKE_AGENT: &str = "invoke_agent";
-/// A tool call.
+/// Operation of a tool call.
 pub const EXECUTE_TOOL: &str = "execute_tool";
-/// The tool calls of a turn; not in the conventions.
+/// Operation of all tool calls of a turn. Not part of the conventions.
 pub const EXECUTE_TOOLS: &str = "execute_tools";
 
-/// The attributes whose value is a list. A field of a span cannot be one, so it is recorded as JSON text.
+/// Attributes whose value is a list. A span field cannot hold a list, so the value is recorded as JSON text.
 pub const LISTS: [&str; 2] = [RESPONSE_FINISH_REASONS, REQUEST_STOP_SEQUENCES];
 
-/// What the conventions call a provider.
+/// Returns the name of a provider in the conventions.
 pub fn provider(name: &str) -> &str {
     match name {
         "azure" => "azure.ai.openai",
@@ -140,7 +140,7 @@ pub fn provider(name: &str) -> &str {
     }
 }
 
-/// An amount as exporters know numbers. It is for charts; what is billed is counted in decimals.
+/// Converts a cost to a number for exporters. Use it for charts only: billing uses decimal amounts.
 pub fn amount(cost: Money) -> f64 {
     cost.amount.to_string().parse().unwrap_or_default()
 }

@@ -1,54 +1,55 @@
-//! What is known about a model before it is asked.
+//! Properties of models.
 
 use provost_core::Pricing;
 use serde::{Deserialize, Serialize};
 
-/// How a model can be held to a JSON Schema.
+/// Support of a model for responses that follow a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NativeOutput {
-    /// Not at all.
+pub enum StructuredOutputSupport {
+    /// No support.
     #[default]
     None,
-    /// Only in a request without tools.
+    /// Support in requests without tools.
     WithoutTools,
-    /// Also together with tools.
+    /// Support in all requests, with or without tools.
     WithTools,
 }
 
-/// Facts about a model.
+/// Properties of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
-    /// Who serves it, such as `openai`.
+    /// Name of the provider, such as `openai`.
     pub provider: String,
-    /// Its id at the provider.
+    /// Id of the model at the provider.
     pub model: String,
-    /// Tokens of input and output together.
+    /// Largest number of input and output tokens together. `None` if unknown.
     pub context_window: Option<u64>,
-    /// Tokens of output.
+    /// Largest number of output tokens. `None` if unknown.
     pub max_output: Option<u64>,
-    /// What it costs.
+    /// Prices of the model. `None` if unknown.
     pub pricing: Option<Pricing>,
-    /// True if it can call tools.
+    /// True if the model can call tools.
     pub tools: bool,
-    /// True if it can see images.
+    /// True if the model accepts images.
     pub images: bool,
-    /// True if it can reason and show it.
+    /// True if the model can return its reasoning.
     pub reasoning: bool,
-    /// How it can be held to a JSON Schema.
-    pub native_output: NativeOutput,
-    /// Provider and model of those that may answer in its place. A rule about models is about them, too.
-    pub stand_ins: Vec<(String, String)>,
+    /// Support for responses that follow a JSON Schema.
+    pub native_output: StructuredOutputSupport,
+    /// Provider and model of each endpoint that may respond instead. A policy about models must allow them too.
+    #[serde(rename = "stand_ins")]
+    pub fallbacks: Vec<(String, String)>,
 }
 
 impl ModelInfo {
-    /// Provider and model of everybody who may answer.
+    /// Returns provider and model of every endpoint that may respond.
     pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
-        let stand_ins = self.stand_ins.iter().map(|(provider, model)| (&**provider, &**model));
-        std::iter::once((&*self.provider, &*self.model)).chain(stand_ins)
+        let fallbacks = self.fallbacks.iter().map(|(provider, model)| (&**provider, &**model));
+        std::iter::once((&*self.provider, &*self.model)).chain(fallbacks)
     }
 
-    /// A model of which only the name is known: tools and images are assumed, limits and prices are not.
+    /// Returns the properties of an unknown model. It assumes support for tools and images, and no limits or prices.
     pub fn unknown(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             provider: provider.into(),
@@ -59,8 +60,8 @@ impl ModelInfo {
             tools: true,
             images: true,
             reasoning: false,
-            native_output: NativeOutput::None,
-            stand_ins: Vec::new(),
+            native_output: StructuredOutputSupport::None,
+            fallbacks: Vec::new(),
         }
     }
 }

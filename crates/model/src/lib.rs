@@ -1,13 +1,13 @@
-//! The contract of models: traits, requests, events, errors, retry, routes, budgets and models for tests.
+//! Contract of models: traits, requests, events, errors, retries, routes, budgets and models for tests.
 //!
-//! [`ChatModel::stream`] is the one thing a model must do; everything else folds that stream.
-//! Nothing here knows a vendor or opens a connection: that is `provost-provider`.
+//! [`ChatModel::stream`] is the only method that a model must implement. Everything else is derived from that stream.
+//! This crate knows no vendor and opens no connection; `provost-provider` does.
 
+mod accumulator;
 mod batch;
 mod catalog;
 mod chat;
 mod error;
-mod fold;
 pub mod gen_ai;
 mod info;
 mod request;
@@ -18,27 +18,31 @@ pub mod span;
 mod testing;
 pub mod tokens;
 
+pub use accumulator::ResponseAccumulator;
 pub use batch::{
-    BatchItem, BatchJob, BatchOutcome, BatchPhase, BatchProgress, BatchRequest, BatchState,
+    BatchJob, BatchPhase, BatchProgress, BatchRequest, BatchResult, BatchResults, BatchStatus,
     check_batch, run_batch,
 };
-pub use catalog::{Catalog, CatalogEntry, CatalogError, ModelKind, is_dated};
+pub use catalog::{CatalogEntry, CatalogError, ModelCatalog, ModelKind, has_date_suffix};
 pub use chat::{ChatModel, ModelEvent, ModelResponse, ModelStream, complete};
 pub use error::{ModelError, ModelErrorClass};
-pub use fold::Fold;
-pub use info::{ModelInfo, NativeOutput};
-pub use request::{ChatRequest, Effort, MISSING_RESULT, OutputSchema, Settings, ToolChoice};
+pub use info::{ModelInfo, StructuredOutputSupport};
+pub use request::{
+    ChatRequest, MISSING_RESULT, ModelSettings, OutputSchema, ReasoningEffort, ToolChoice,
+};
 pub use retrieval::{
-    Chunk, Chunking, EmbedFuture, Embedder, EmbedderInfo, Embeddings, HashEmbedder, Purpose,
-    Ranked, Ranking, RerankFuture, Reranker, RerankerInfo, embed_traced,
+    EmbedFuture, Embedder, EmbedderInfo, EmbeddingInputType, Embeddings, HashEmbedder,
+    RerankFuture, RerankResponse, RerankResult, Reranker, RerankerInfo, TextChunk, TextSplitter,
+    embed_traced,
 };
 pub use retry::RetryPolicy;
 pub use router::{
-    BreakerPolicy, BreakerState, BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, CapState,
-    Delivery, Endpoint, EndpointState, FallbackRules, HoldFuture, Limits, MemoryLedger, RouteError,
-    RoutedModel, RoutedModelBuilder, Unbounded,
+    BudgetError, BudgetLedger, BudgetReservation, BudgetStatus, CircuitBreakerConfig, CircuitState,
+    Endpoint, EndpointStatus, FallbackPolicy, InMemoryLedger, NoBudget, RateLimits,
+    ReservationRequest, ReserveFuture, ResponseBuffering, RouteError, RoutedModel,
+    RoutedModelBuilder,
 };
 pub use testing::{
-    Cassette, CassetteError, CassetteMode, Player, RecordedAnswer, RecordedCall, Recorder,
-    Redaction, ScriptedModel, Turn, call, calls, fail, text,
+    Cassette, CassetteError, CassetteMode, CassetteRedaction, RecordedAnswer, RecordedCall,
+    RecordingModel, ReplayModel, ScriptedModel, ScriptedTurn, call, calls, fail, text,
 };

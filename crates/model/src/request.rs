@@ -1,4 +1,4 @@
-//! What a model is asked.
+//! Requests to models.
 
 use std::sync::Arc;
 
@@ -7,98 +7,98 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// The result that a model reads for a call whose real result is not known.
+/// Text of the tool result for a call whose real result is unknown.
 pub const MISSING_RESULT: &str =
     "No result: it is not known whether this call ran. Check before you repeat it.";
 
-/// One request to a model. Cheap to clone: the large parts are shared.
+/// A request to a model. Clones are cheap because they share the large parts.
 #[derive(Debug, Clone, Default)]
 pub struct ChatRequest {
     /// The instructions.
     pub system: Option<Arc<str>>,
-    /// The conversation.
+    /// The messages of the conversation.
     pub messages: Vec<Arc<Message>>,
-    /// The tools on offer.
+    /// The available tools.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// Whether the model must, may or must not call tools.
+    /// Rule for tool calls.
     pub tool_choice: ToolChoice,
-    /// Sampling and other knobs.
-    pub settings: Settings,
-    /// The JSON Schema the answer must follow, for models that can be held to one.
+    /// Sampling and other settings.
+    pub settings: ModelSettings,
+    /// JSON Schema of the response, for models that support it.
     pub output: Option<Arc<OutputSchema>>,
-    /// When the call must be over.
+    /// Time at which the call is cancelled. `None` means no deadline.
     pub deadline: Option<Instant>,
 }
 
 impl ChatRequest {
-    /// A request with just a conversation.
+    /// Creates a request with these messages and default settings.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().map(Arc::new).collect(), ..Self::default() }
     }
 
-    /// The newest tool result, for tests that look at what a model was told.
+    /// Returns the newest tool result. Tests use it to inspect a request.
     pub fn last_tool_result(&self) -> Option<&provost_core::ToolResult> {
         self.messages.iter().rev().flat_map(|message| message.tool_results()).next()
     }
 }
 
-/// Whether the model calls tools.
+/// Rule for the tool calls of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// Not now.
+    /// The model must not call a tool.
     None,
-    /// At least one.
+    /// The model must call at least one tool.
     Required,
-    /// This one.
+    /// The model must call the tool with this name.
     Tool(String),
 }
 
-/// How much a reasoning model should think.
+/// Amount of reasoning before a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// Hardly.
+pub enum ReasoningEffort {
+    /// As little reasoning as possible.
     Minimal,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// As usual.
+    /// A moderate amount of reasoning.
     Medium,
-    /// A lot.
+    /// Much reasoning.
     High,
 }
 
-/// The knobs of one request. What is `None` is not sent, so the provider's default holds.
+/// Settings of a request. A setting that is `None` is not sent, so the default of the provider applies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Most output tokens.
+pub struct ModelSettings {
+    /// Largest number of output tokens.
     pub max_tokens: Option<u64>,
-    /// Randomness.
+    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// Nucleus sampling probability.
     pub top_p: Option<f64>,
-    /// Texts that end the answer.
+    /// Texts that end the response.
     pub stop: Vec<String>,
-    /// For repeatable answers, where the provider can.
+    /// Seed for reproducible responses, where the provider supports it.
     pub seed: Option<i64>,
-    /// How much to think.
-    pub effort: Option<Effort>,
-    /// False asks for at most one tool call at a time.
+    /// Amount of reasoning.
+    pub effort: Option<ReasoningEffort>,
+    /// False limits the response to one tool call.
     pub parallel_tool_calls: Option<bool>,
-    /// Fields of the vendor's own request that have no name here; they win over ours.
+    /// Additional fields of the vendor's request. They replace fields with the same name.
     pub extra: Map<String, Value>,
 }
 
-/// The shape an answer must have.
+/// Required structure of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputSchema {
-    /// A name for it, as vendors want one.
+    /// Name of the schema. Vendors require one.
     pub name: String,
-    /// What it is for.
+    /// Description of the schema for the model.
     pub description: Option<String>,
     /// The JSON Schema.
     pub schema: Value,

@@ -1,4 +1,4 @@
-//! Whether a failed call is tried again, and when: a pure decision.
+//! Decides whether and when a failed call is retried. Pure.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use provost_core::Backoff;
 
 use crate::ModelError;
 
-/// How often and how patiently a model call is tried again.
+/// Number and delay of the retries of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries after the first one.
+    /// Largest number of retries after the first attempt.
     pub max_retries: u32,
-    /// The first wait is a random time up to this; each further one up to twice the one before.
+    /// Upper bound of the first random delay. It doubles with each retry.
     pub base: Duration,
-    /// No wait that we choose is longer.
+    /// Largest delay that the policy chooses.
     pub cap: Duration,
-    /// The longest wait a provider may ask for; if it asks for more the call fails and says so.
+    /// Largest delay that a provider may request. If the provider requests more, the call fails.
     pub retry_after_max: Duration,
 }
 
@@ -31,40 +31,41 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Never tries again.
+    /// Returns a policy without retries.
     pub fn never() -> Self {
         Self { max_retries: 0, ..Self::default() }
     }
 
-    /// How long to wait before the next try, or `None` if the call has failed for good.
+    /// Returns the delay before the next attempt, or `None` if the call must not be retried.
     ///
-    /// `retries` counts the tries after the first that were already made, `left` is the time until the deadline and
-    /// `chance` a random number in `0.0 ..= 1.0`.
-    pub fn decide(
+    /// `retries` is the number of retries so far, `time_left` is the time until the deadline and `jitter` is a random
+    /// number in `0.0 ..= 1.0`.
+    pub fn next_delay(
         &self,
         error: &ModelError,
         retries: u32,
-        left: Option<Duration>,
-        chance: f64,
+        time_left: Option<Duration>,
+        jitter: f64,
     ) -> Option<Duration> {
         if retries >= self.max_retries || !error.kind().retryable() {
             return None;
         }
         let wait = match error.retry_after {
-            Some(asked) if asked > self.retry_after_max => return None,
-            // A little more than asked, so that many waiting callers do not come back at the same moment.
-            Some(asked) => asked.saturating_add(share(asked / 10, chance)),
+            Some(requested) if requested > self.retry_after_max => return None,
+            // Up to a tenth more than requested, so that the waiting callers do not all retry at the same moment.
+            Some(requested) => requested.saturating_add(share(requested / 10, jitter)),
             None => {
                 let backoff = Backoff { first: self.base, max: self.cap };
-                share(backoff.wait(retries), chance)
+                share(backoff.wait(retries), jitter)
             }
         };
-        let too_late = left.is_some_and(|left| wait >= left);
-        (!too_late).then_some(wait)
+        let exceeds_deadline = time_left.is_some_and(|time_left| wait >= time_left);
+        (!exceeds_deadline).then_some(wait)
     }
 }
 
-/// A part of a time. The longest times have no exact number, and rounding up from them must not panic.
+/// Returns a fraction of a duration. Rounding the longest durations can overflow, and then the whole duration is
+/// returned.
 fn share(time: Duration, part: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * part).unwrap_or(time)
 }

@@ -1,26 +1,28 @@
 //! A route: one model made of several endpoints.
 //!
-//! It asks the first endpoint that works, falls back to the next where the class of a failure allows it, tries again as the
-//! [`RetryPolicy`] says, spreads calls over several credentials, leaves endpoints alone that keep failing, stays within limits per
-//! minute and sets money aside before anything is sent. Pure functions decide, in
-//! `availability`, `failure`, `history`, `circuit_breaker` and `window`; `planner` and `stream` act.
+//! The router sends a call to the first available endpoint and falls back to the next one if the class of the failure
+//! allows it. It retries by its [`RetryPolicy`], distributes calls over several credentials, opens a circuit breaker for
+//! an endpoint that keeps failing, respects limits per minute and reserves money before it sends a request.
 //!
-//! Invariant: no lock is held across an await, and none is shared by all endpoints. Nothing is asked again after a piece of an answer
-//! was given out.
+//! The modules `availability`, `failure`, `history`, `circuit_breaker` and `sliding_window` decide and are pure. The
+//! modules `planner` and `stream` wait and send.
+//!
+//! Invariants: no lock is held across an await, and the endpoints share no lock. A call is never retried after a delta
+//! was delivered.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use provost_model::{ChatRequest, Endpoint, ModelErrorClass, RoutedModel, ScriptedModel, complete, fail, text};
 //!
-//! let broken = ScriptedModel::new().turn(fail(ModelErrorClass::Overloaded, "too much to do"));
+//! let overloaded = ScriptedModel::new().turn(fail(ModelErrorClass::Overloaded, "overloaded"));
 //! let model = RoutedModel::builder()
-//!     .endpoint(Endpoint::new("first", broken))
+//!     .endpoint(Endpoint::new("first", overloaded))
 //!     .endpoint(Endpoint::new("second", ScriptedModel::new().turn(text("Hello!"))))
 //!     .build()
 //!     .unwrap();
-//! let answer = complete(&model, ChatRequest::default()).await.unwrap();
-//! assert_eq!(answer.message.text(), "Hello!");
-//! assert_eq!(answer.metadata["route"]["endpoint"], "second");
+//! let response = complete(&model, ChatRequest::default()).await.unwrap();
+//! assert_eq!(response.message.text(), "Hello!");
+//! assert_eq!(response.metadata["route"]["endpoint"], "second");
 //! # });
 //! ```
 
@@ -34,8 +36,8 @@ mod failure;
 mod history;
 mod planner;
 mod rate_limiter;
+mod sliding_window;
 mod stream;
-mod window;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,38 +47,38 @@ use provost_core::{Env, Money};
 use tokio::time::Instant;
 
 pub use budget::{
-    BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, CapState, HoldFuture, MemoryLedger,
-    Unbounded,
+    BudgetError, BudgetLedger, BudgetReservation, BudgetStatus, InMemoryLedger, NoBudget,
+    ReservationRequest, ReserveFuture,
 };
 pub use build::{RouteError, RoutedModelBuilder};
-pub use circuit_breaker::{BreakerPolicy, BreakerState};
-pub use endpoint::{Endpoint, EndpointState};
-pub use failure::FallbackRules;
-pub use rate_limiter::Limits;
+pub use circuit_breaker::{CircuitBreakerConfig, CircuitState};
+pub use endpoint::{Endpoint, EndpointStatus};
+pub use failure::FallbackPolicy;
+pub use rate_limiter::RateLimits;
 
 use self::endpoint::LiveEndpoint;
 use crate::{ChatModel, ChatRequest, ModelInfo, ModelResponse, ModelStream, RetryPolicy};
 
-/// The metadata of an answer that tells which endpoint gave it, and who failed before.
+/// Name of the metadata with the endpoint of a response and the failed attempts before it.
 const ROUTE: &str = "route";
 
-/// When the pieces of an answer are given out.
+/// Delivery of the deltas of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Delivery {
-    /// As they come. From the first one on there is no way back.
+pub enum ResponseBuffering {
+    /// Deltas are delivered as they arrive. After the first delta the call cannot be retried.
     #[default]
-    Live,
-    /// When the answer is whole: one that breaks off in the middle can be asked for again.
-    Whole,
+    Streaming,
+    /// Deltas are delivered when the response is complete, so a response that breaks off can be retried.
+    Buffered,
 }
 
-/// A model made of several endpoints. Cheap to clone: clones share everything.
+/// A model made of several endpoints. Clones are cheap and share all state.
 #[derive(Clone)]
 pub struct RoutedModel {
     inner: Arc<RouterInner>,
 }
 
-/// One credential of one endpoint.
+/// A credential of an endpoint, by their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RouteId {
     endpoint: usize,
@@ -87,29 +89,30 @@ struct RouterInner {
     info: ModelInfo,
     endpoints: Vec<Arc<LiveEndpoint>>,
     retry: RetryPolicy,
-    fallback: FallbackRules,
-    delivery: Delivery,
-    wait_max: Duration,
-    total: Option<Duration>,
+    fallback: FallbackPolicy,
+    buffering: ResponseBuffering,
+    max_wait: Duration,
+    total_timeout: Option<Duration>,
     ledger: Arc<dyn BudgetLedger>,
     env: Env,
 }
 
 impl RoutedModel {
-    /// Begins a route.
+    /// Creates a builder.
     pub fn builder() -> RoutedModelBuilder {
         RoutedModelBuilder::new()
     }
 
-    /// How the endpoints are, in their order.
-    pub fn endpoints(&self) -> Vec<EndpointState> {
+    /// Returns the status of the endpoints, in their order.
+    pub fn endpoints(&self) -> Vec<EndpointStatus> {
         let now = Instant::now();
-        self.inner.endpoints.iter().map(|endpoint| endpoint.state(now)).collect()
+        self.inner.endpoints.iter().map(|endpoint| endpoint.status(now)).collect()
     }
 }
 
 impl ChatModel for RoutedModel {
-    /// What holds for all endpoints: the prices are the highest of each, and there are none if one endpoint has none.
+    /// Returns the properties that all endpoints have. Each price is the highest of the endpoints; there is none if the
+    /// price of one endpoint is unknown.
     fn info(&self) -> &ModelInfo {
         &self.inner.info
     }
@@ -118,12 +121,12 @@ impl ChatModel for RoutedModel {
         Box::pin(stream::call(Arc::clone(&self.inner), request))
     }
 
-    /// By the prices of the endpoint that answered.
+    /// Calculates the cost with the prices of the endpoint that responded.
     fn cost(&self, response: &ModelResponse) -> Option<Money> {
         let name = response.metadata.get(ROUTE).and_then(|route| route.get("endpoint"));
         let name = name.and_then(|name| name.as_str());
-        let endpoint = self.inner.endpoints.iter().find(|known| Some(&*known.name) == name);
-        let pricing = endpoint.map_or(&self.inner.info, |known| &known.info).pricing?;
+        let endpoint = self.inner.endpoints.iter().find(|endpoint| Some(&*endpoint.name) == name);
+        let pricing = endpoint.map_or(&self.inner.info, |endpoint| &endpoint.info).pricing?;
         response.usage_known.then(|| pricing.cost(&response.usage))
     }
 }

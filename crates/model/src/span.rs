@@ -1,10 +1,10 @@
-//! Spans around calls of models, by the GenAI conventions. No text is recorded.
+//! Tracing spans of model calls, after the GenAI conventions. They contain no content.
 
 use tracing::{Span, field::Empty, info_span};
 
 use crate::{EmbedderInfo, ModelError, gen_ai};
 
-/// A span for a call for the vectors of so many texts.
+/// Creates the span of an embeddings request with this number of texts.
 pub fn embeddings(info: &EmbedderInfo, texts: usize) -> Span {
     info_span!(
         "embeddings",
@@ -21,9 +21,9 @@ pub fn embeddings(info: &EmbedderInfo, texts: usize) -> Span {
     )
 }
 
-/// Records how a call ended, and its tokens if they are known.
-pub fn close(span: &Span, ended: Result<Option<u64>, &ModelError>) {
-    match ended {
+/// Records the result of a call, and its tokens if they are known.
+pub fn close(span: &Span, result: Result<Option<u64>, &ModelError>) {
+    match result {
         Ok(None) => {}
         Ok(Some(tokens)) => {
             span.record(gen_ai::USAGE_INPUT, i64::try_from(tokens).unwrap_or(i64::MAX));

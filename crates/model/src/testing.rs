@@ -1,10 +1,10 @@
-//! Models for tests: one that plays a script, one that records real answers and one that replays them.
+//! Models for tests: one plays a script, one records real responses and one replays a recording.
 
 mod cassette;
 mod scripted;
 
 pub use cassette::{
-    Cassette, CassetteError, CassetteMode, Player, RecordedAnswer, RecordedCall, Recorder,
-    Redaction,
+    Cassette, CassetteError, CassetteMode, CassetteRedaction, RecordedAnswer, RecordedCall,
+    RecordingModel, ReplayModel,
 };
-pub use scripted::{ScriptedModel, Turn, call, calls, fail, text};
+pub use scripted::{ScriptedModel, ScriptedTurn, call, calls, fail, text};

@@ -1,11 +1,11 @@
-//! How many tokens something is, without asking the provider: an estimate by the family of the model, corrected by what the
-//! provider reports. Pure.
+//! Token counts without a request to the provider. They are estimates for the tokenizer family of the model, corrected
+//! by the reported usage. Pure.
 
 mod count;
 mod family;
 
 pub use count::{
-    Calibration, Estimate, TokenCount, TokenCounter, count_message, count_request, count_system,
-    count_tools,
+    HeuristicCounter, TokenCalibration, TokenCount, TokenCounter, count_message, count_request,
+    count_system, count_tools,
 };
-pub use family::Family;
+pub use family::TokenizerFamily;

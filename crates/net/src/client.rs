@@ -1,4 +1,4 @@
-//! Requests under one policy, over connections that were all checked under it.
+//! HTTP requests under one policy. Every connection is checked under this policy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,35 +18,35 @@ use crate::limits::{
     CONNECT_TIMEOUT, HEAD_BYTES_MAX, IDLE_PER_HOST_MAX, IDLE_TIMEOUT, PING_INTERVAL, PING_TIMEOUT,
     REDIRECTS_MAX,
 };
-use crate::lookup::{Lookup, SystemLookup};
 use crate::policy::NetPolicy;
 use crate::redirect;
 use crate::request::NetRequest;
+use crate::resolver::{Resolver, SystemResolver};
 use crate::response::NetResponse;
 
-/// How a client is made.
+/// Options of a client.
 #[derive(Clone)]
 pub struct NetOptions {
-    /// What it may reach.
+    /// Policy of the client.
     pub policy: NetPolicy,
-    /// Who knows names.
-    pub lookup: Arc<dyn Lookup>,
-    /// Whom it trusts; `None` is the set-up of the process, [`tls_config`](crate::tls_config).
+    /// DNS resolver.
+    pub resolver: Arc<dyn Resolver>,
+    /// TLS configuration. `None`: the configuration of the process, [`tls_config`](crate::tls_config).
     pub tls: Option<Arc<ClientConfig>>,
-    /// How long a connection may take until it can carry a request, TLS included.
+    /// Time limit of a connection until it can carry a request, including TLS.
     pub connect_timeout: Duration,
 }
 
 impl NetOptions {
-    /// The usual way, under a policy.
+    /// Returns the default options with a policy.
     pub fn new(policy: NetPolicy) -> Self {
-        let lookup = Arc::new(SystemLookup);
-        Self { policy, lookup, tls: None, connect_timeout: CONNECT_TIMEOUT }
+        let resolver = Arc::new(SystemResolver);
+        Self { policy, resolver, tls: None, connect_timeout: CONNECT_TIMEOUT }
     }
 }
 
-/// Makes requests under one policy. Cheap to clone: clones share their connections. Two clients share none, so that no
-/// request goes over a connection that was checked under another policy.
+/// Sends requests under one policy. Clones share their connections. Separate clients share none, so that no request
+/// uses a connection that was checked under another policy.
 #[derive(Clone)]
 pub struct NetClient {
     client: Client<Connector, Full<Bytes>>,
@@ -55,17 +55,17 @@ pub struct NetClient {
 }
 
 impl NetClient {
-    /// A client that looks names up as the system does.
+    /// Creates a client with the resolver of the system.
     pub fn new(policy: NetPolicy) -> Self {
         Self::open(NetOptions::new(policy))
     }
 
-    /// A client with names of one's own.
-    pub fn with_lookup(policy: NetPolicy, lookup: Arc<dyn Lookup>) -> Self {
-        Self::open(NetOptions { lookup, ..NetOptions::new(policy) })
+    /// Creates a client with another resolver.
+    pub fn with_resolver(policy: NetPolicy, resolver: Arc<dyn Resolver>) -> Self {
+        Self::open(NetOptions { resolver, ..NetOptions::new(policy) })
     }
 
-    /// A client with all options.
+    /// Creates a client with all options.
     pub fn open(options: NetOptions) -> Self {
         let policy = options.policy;
         let connector = Connector::new(options);
@@ -82,35 +82,37 @@ impl NetClient {
         Self { client, policy, connector }
     }
 
-    /// What it may reach.
+    /// Returns the policy.
     pub fn policy(&self) -> NetPolicy {
         self.policy
     }
 
-    /// How many connections it holds, idle ones and those that are being made included.
+    /// Returns the number of connections, including idle ones and those that are being opened.
     pub fn connections(&self) -> usize {
         self.connector.connections()
     }
 
-    /// Makes a request and waits for the head of its answer, whatever status it has. Each address on the way is checked.
+    /// Sends a request and waits for the head of the response, whatever its status. Every address of the redirects is
+    /// checked.
     ///
-    /// Dropping the future gives the request up: its connection is closed, or reset if others share it.
+    /// Dropping the future cancels the request: its connection is closed, or its stream is reset if other requests
+    /// share the connection.
     pub async fn send(&self, mut request: NetRequest) -> Result<NetResponse, NetError> {
         let allowed = request.redirects_max.min(REDIRECTS_MAX);
         let mut followed = 0;
         loop {
-            let answer = match self.once(&request).await {
+            let response = match self.send_once(&request).await {
                 Err(error) if followed > 0 => return Err(error.after_redirect()),
-                answer => answer?,
+                response => response?,
             };
             if allowed == 0 {
-                return Ok(answer);
+                return Ok(response);
             }
-            let next = redirect::next(&request, answer.status, &answer.headers);
+            let next = redirect::next(&request, response.status, &response.headers);
             match next.map_err(NetError::after_redirect)? {
-                None => return Ok(answer),
+                None => return Ok(response),
                 Some(_) if followed == allowed => {
-                    return Err(too_many(answer.host(), allowed));
+                    return Err(too_many(response.host(), allowed));
                 }
                 Some(next) => request = next,
             }
@@ -118,22 +120,22 @@ impl NetClient {
         }
     }
 
-    async fn once(&self, request: &NetRequest) -> Result<NetResponse, NetError> {
+    async fn send_once(&self, request: &NetRequest) -> Result<NetResponse, NetError> {
         self.policy.check_url(&request.url)?;
-        let mut sending = request.to_http()?;
+        let mut http_request = request.to_http()?;
         let deadline = Instant::from_std(request.deadline);
         if Instant::now() >= deadline {
             return Err(NetError::Timeout { sent: false });
         }
-        // It is told which connection the request got: from then on it may have been sent.
-        let captured = capture_connection(&mut sending);
+        // Reports the connection of the request. Once there is one, the request may have been sent.
+        let captured = capture_connection(&mut http_request);
         let sent = || captured.connection_metadata().is_some();
         let host = request.url.host_str().unwrap_or_default();
-        match timeout_at(deadline, self.client.request(sending)).await {
+        match timeout_at(deadline, self.client.request(http_request)).await {
             Ok(Ok(response)) => NetResponse::new(response, request.url.clone(), deadline),
             Ok(Err(error)) => match error.is_connect() {
-                true => Err(NetError::of_connect(host, error)),
-                false => Err(NetError::of_transport(host, error)),
+                true => Err(NetError::from_connect(host, error)),
+                false => Err(NetError::from_transport(host, error)),
             },
             Err(_) => Err(NetError::Timeout { sent: sent() }),
         }

@@ -1,4 +1,4 @@
-//! Connections for an HTTP client: each address is checked when it is dialled, each connection is counted.
+//! Connections of an HTTP client: every address is checked when it is dialled, and every connection is counted.
 
 use std::fmt;
 use std::io;
@@ -26,18 +26,20 @@ use crate::error::NetError;
 use crate::limits::CONNECTIONS_MAX;
 use crate::tls::tls_config;
 
-/// The name of HTTP/2 in ALPN.
+/// ALPN name of HTTP/2.
 const HTTP2: &[u8] = b"h2";
 
-/// Connects an HTTP client to a URI: a `tower` service that checks scheme, port and every address under its policy.
+/// Connects an HTTP client to a URI: a `tower` service that checks the scheme, the port and every address under its
+/// policy.
 ///
 /// [`NetClient`](crate::NetClient) uses one. Other HTTP clients, such as a gRPC channel, can use their own.
 #[derive(Clone)]
 pub struct Connector {
     dialer: Dialer,
-    /// `None` is the set-up of the process, which is read when it is first needed: many clients never speak TLS.
+    /// `None`: the configuration of the process. It is read when it is first needed, because many clients never use
+    /// TLS.
     tls: Option<Arc<ClientConfig>>,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     timeout: Duration,
     http2_only: bool,
 }
@@ -45,10 +47,10 @@ pub struct Connector {
 impl Connector {
     /// Creates a connector for clients that speak HTTP/2 and HTTP/1.1.
     pub(crate) fn new(options: NetOptions) -> Self {
-        let NetOptions { policy, lookup, tls, connect_timeout } = options;
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let dialer = Dialer::new(policy, lookup);
-        Self { dialer, tls, room, timeout: connect_timeout, http2_only: false }
+        let NetOptions { policy, resolver, tls, connect_timeout } = options;
+        let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let dialer = Dialer::new(policy, resolver);
+        Self { dialer, tls, slots, timeout: connect_timeout, http2_only: false }
     }
 
     /// Creates a connector for clients that speak only HTTP/2: a TLS server that does not negotiate it is an error.
@@ -56,18 +58,18 @@ impl Connector {
         Self { http2_only: true, ..Self::new(options) }
     }
 
-    /// Number of open connections, including those that are being made.
+    /// Returns the number of open connections, including those that are being opened.
     pub(crate) fn connections(&self) -> usize {
-        CONNECTIONS_MAX - self.room.available_permits()
+        CONNECTIONS_MAX - self.slots.available_permits()
     }
 
     async fn connect(self, uri: Uri) -> Result<TokioIo<PooledConnection>, NetError> {
-        let room = Arc::clone(&self.room).acquire_owned().await;
-        let Ok(room) = room else {
+        let slots = Arc::clone(&self.slots).acquire_owned().await;
+        let Ok(slots) = slots else {
             return Err(NetError::url("the client is closed"));
         };
         match timeout(self.timeout, self.stream(&uri)).await {
-            Ok(stream) => Ok(TokioIo::new(PooledConnection { stream: stream?, _room: room })),
+            Ok(stream) => Ok(TokioIo::new(PooledConnection { stream: stream?, _slot: slots })),
             Err(_) => Err(NetError::Timeout { sent: false }),
         }
     }
@@ -76,10 +78,10 @@ impl Connector {
         let host = uri.host().unwrap_or_default();
         let scheme = uri.scheme_str().unwrap_or_default();
         self.dialer.policy().check_scheme(scheme, host)?;
-        let secure = scheme == "https";
-        let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        let is_tls = scheme == "https";
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let stream = self.dialer.dial(host, port).await?;
-        if !secure {
+        if !is_tls {
             return Ok(Stream::Plain(stream));
         }
         let mut config = match &self.tls {
@@ -89,9 +91,11 @@ impl Connector {
         if self.http2_only {
             Arc::make_mut(&mut config).alpn_protocols = vec![HTTP2.to_vec()];
         }
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let name = ServerName::try_from(bare.to_owned());
-        let name = name.map_err(|error| NetError::url(format!("its host is no name: {error}")))?;
+        let trimmed =
+            host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = ServerName::try_from(trimmed.to_owned());
+        let name =
+            name.map_err(|error| NetError::url(format!("the host is not a valid name: {error}")))?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| handshake(host, error))?;
         if self.http2_only && stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
@@ -104,7 +108,7 @@ impl Connector {
 
 fn handshake(host: &str, source: io::Error) -> NetError {
     let host = host.to_owned();
-    // What comes from the library is about trust and protocol; the rest is a line that broke.
+    // Errors of the library concern trust and the protocol. Other errors are connection failures.
     match source.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
         true => NetError::Tls { host, source: Arc::new(source), sent: false },
         false => NetError::Connect { host, source: Arc::new(source), sent: false },
@@ -137,10 +141,10 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// One connection. While it is open it counts against the limit of its [`Connector`].
+/// One connection. It counts against the limit of its [`Connector`] while it is open.
 pub struct PooledConnection {
     stream: Stream,
-    _room: OwnedSemaphorePermit,
+    _slot: OwnedSemaphorePermit,
 }
 
 enum Stream {
@@ -159,7 +163,7 @@ impl Connection for PooledConnection {
     }
 }
 
-/// Hands a call on to whichever stream there is.
+/// Calls a method of the plain or the TLS stream.
 macro_rules! on_stream {
     ($line:expr, $stream:ident => $call:expr) => {
         match &mut $line.get_mut().stream {

@@ -1,6 +1,6 @@
-//! Undoing the encoding of a body, a bounded piece at a time.
+//! Decoding of response bodies in bounded steps.
 //!
-//! Only what was asked for is undone, and only once: an encoding within an encoding is how bombs are built.
+//! Only requested encodings are decoded, and only one per body: nested encodings enable decompression bombs.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,36 +10,36 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 
 use crate::limits::UNPACK_BYTES;
 
-/// The last bytes of what came, which are given apart. The unpacker may keep up to its window (32 KiB) back when the room
-/// for its output is full, and would only go on with more input, which a stream may not have for long. These few cannot fill
-/// the room: nothing becomes more than 1,032 times as much.
+/// Number of final input bytes that are decoded separately. The decoder may hold back up to its window (32 KiB) when
+/// its output buffer is full, and continues only with more input, which may not arrive soon. So few bytes cannot fill
+/// the buffer, because the expansion factor is at most 1,032.
 const TAIL_BYTES: usize = 16;
 
-/// Unpacks what it is fed.
-pub(crate) struct Decoder {
-    method: Method,
-    room: Box<[u8]>,
-    /// Some bytes came: an empty body is empty, however it is said to be packed.
-    begun: bool,
+/// Decodes a body.
+pub(crate) struct BodyDecoder {
+    encoding: ContentEncoding,
+    buffer: Box<[u8]>,
+    /// True if bytes have arrived: an empty body is valid with any declared encoding.
+    has_started: bool,
     ended: bool,
 }
 
-enum Method {
-    Gzip(Box<MultiGzDecoder<Feed>>),
-    /// `deflate` means zlib, but many send it bare: the first two bytes tell.
-    Unknown(Feed),
-    Zlib(Box<ZlibDecoder<Feed>>),
-    Deflate(Box<DeflateDecoder<Feed>>),
+enum ContentEncoding {
+    Gzip(Box<MultiGzDecoder<DecoderInput>>),
+    /// `deflate` means zlib, but many servers send raw deflate. The first two bytes distinguish them.
+    Unknown(DecoderInput),
+    Zlib(Box<ZlibDecoder<DecoderInput>>),
+    Deflate(Box<DeflateDecoder<DecoderInput>>),
 }
 
-/// What came and was not unpacked yet.
+/// Input that was not decoded yet.
 #[derive(Default)]
-struct Feed {
+struct DecoderInput {
     bytes: Bytes,
     ended: bool,
 }
 
-impl Read for Feed {
+impl Read for DecoderInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(into)?;
         self.consume(read);
@@ -47,7 +47,7 @@ impl Read for Feed {
     }
 }
 
-impl BufRead for Feed {
+impl BufRead for DecoderInput {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match self.bytes.len() {
             0 if !self.ended => Err(io::ErrorKind::WouldBlock.into()),
@@ -61,100 +61,108 @@ impl BufRead for Feed {
     }
 }
 
-impl Decoder {
-    /// What a body needs by its headers, if anything.
+impl BodyDecoder {
+    /// Returns the decoder that the headers require. `None` if the body is not encoded.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, String> {
-        let mut method = None;
+        let mut encoding = None;
         for value in headers.get_all(CONTENT_ENCODING) {
-            let value = value.to_str().map_err(|error| format!("its encoding: {error}"))?;
+            let value =
+                value.to_str().map_err(|error| format!("invalid content encoding: {error}"))?;
             let codings = value.split(',').map(str::trim);
             for coding in codings.filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
                 let known = match coding.to_ascii_lowercase().as_str() {
                     "" => continue,
-                    "gzip" | "x-gzip" => {
-                        Method::Gzip(Box::new(MultiGzDecoder::new(Feed::default())))
-                    }
-                    "deflate" => Method::Unknown(Feed::default()),
-                    _ => return Err("it is encoded in a way that was not asked for".to_owned()),
+                    "gzip" | "x-gzip" => ContentEncoding::Gzip(Box::new(MultiGzDecoder::new(
+                        DecoderInput::default(),
+                    ))),
+                    "deflate" => ContentEncoding::Unknown(DecoderInput::default()),
+                    _ => return Err("the content encoding was not requested".to_owned()),
                 };
-                if method.replace(known).is_some() {
-                    return Err("it is encoded more than once".to_owned());
+                if encoding.replace(known).is_some() {
+                    return Err("the body has more than one content encoding".to_owned());
                 }
             }
         }
-        let room = || vec![0; UNPACK_BYTES].into_boxed_slice();
-        Ok(method.map(|method| Self { method, room: room(), begun: false, ended: false }))
+        let buffer = || vec![0; UNPACK_BYTES].into_boxed_slice();
+        Ok(encoding.map(|encoding| Self {
+            encoding,
+            buffer: buffer(),
+            has_started: false,
+            ended: false,
+        }))
     }
 
-    /// Takes more; all that came before was unpacked.
+    /// Adds input. The previous input must have been decoded completely.
     pub(crate) fn feed(&mut self, bytes: Bytes) {
-        self.begun |= !bytes.is_empty();
-        let feed = self.source();
-        feed.bytes = match feed.bytes.is_empty() {
+        self.has_started |= !bytes.is_empty();
+        let input = self.source();
+        input.bytes = match input.bytes.is_empty() {
             true => bytes,
-            // Only the first byte of `deflate` is ever kept.
-            false => [&feed.bytes[..], &bytes[..]].concat().into(),
+            // Only the first byte of `deflate` is ever buffered.
+            false => [&input.bytes[..], &bytes[..]].concat().into(),
         };
     }
 
-    /// Nothing more comes.
+    /// Marks the end of the input.
     pub(crate) fn end(&mut self) {
         self.source().ended = true;
-        self.ended |= !self.begun;
+        self.ended |= !self.has_started;
     }
 
-    /// True after all was unpacked.
+    /// True after all input was decoded.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// The next piece; `None` if more must come first, or at the end.
+    /// Returns the next decoded chunk. `None` if more input is needed, and at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Bytes>> {
-        if self.ended || !self.begun {
+        if self.ended || !self.has_started {
             return Ok(None);
         }
-        self.tell();
-        let room = &mut self.room;
-        let read = match &mut self.method {
-            Method::Gzip(decoder) => decoder.read(room),
-            Method::Zlib(decoder) => decoder.read(room),
-            Method::Deflate(decoder) => decoder.read(room),
-            Method::Unknown(feed) if feed.ended => Err(io::ErrorKind::UnexpectedEof.into()),
-            Method::Unknown(_) => return Ok(None),
+        self.detect_zlib();
+        let buffer = &mut self.buffer;
+        let read = match &mut self.encoding {
+            ContentEncoding::Gzip(decoder) => decoder.read(buffer),
+            ContentEncoding::Zlib(decoder) => decoder.read(buffer),
+            ContentEncoding::Deflate(decoder) => decoder.read(buffer),
+            ContentEncoding::Unknown(input) if input.ended => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            ContentEncoding::Unknown(_) => return Ok(None),
         };
         match read {
             Ok(0) => {
                 self.ended = true;
                 Ok(None)
             }
-            Ok(read) => Ok(Some(Bytes::copy_from_slice(&self.room[..read]))),
+            Ok(read) => Ok(Some(Bytes::copy_from_slice(&self.buffer[..read]))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Tells zlib from bare deflate once two bytes are there.
-    fn tell(&mut self) {
-        let Method::Unknown(feed) = &mut self.method else {
+    /// Distinguishes zlib from raw deflate once two bytes have arrived.
+    fn detect_zlib(&mut self) {
+        let ContentEncoding::Unknown(input) = &mut self.encoding else {
             return;
         };
-        let [first, second, ..] = feed.bytes[..] else {
+        let [first, second, ..] = input.bytes[..] else {
             return;
         };
-        let feed = std::mem::take(feed);
+        let input = std::mem::take(input);
         let zlib = first & 0x0f == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31);
-        self.method = match zlib {
-            true => Method::Zlib(Box::new(ZlibDecoder::new(feed))),
-            false => Method::Deflate(Box::new(DeflateDecoder::new(feed))),
+        self.encoding = match zlib {
+            true => ContentEncoding::Zlib(Box::new(ZlibDecoder::new(input))),
+            false => ContentEncoding::Deflate(Box::new(DeflateDecoder::new(input))),
         };
     }
 
-    fn source(&mut self) -> &mut Feed {
-        match &mut self.method {
-            Method::Gzip(decoder) => decoder.get_mut(),
-            Method::Unknown(feed) => feed,
-            Method::Zlib(decoder) => decoder.get_mut(),
-            Method::Deflate(decoder) => decoder.get_mut(),
+    fn source(&mut self) -> &mut DecoderInput {
+        match &mut self.encoding {
+            ContentEncoding::Gzip(decoder) => decoder.get_mut(),
+            ContentEncoding::Unknown(input) => input,
+            ContentEncoding::Zlib(decoder) => decoder.get_mut(),
+            ContentEncoding::Deflate(decoder) => decoder.get_mut(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making connections, to checked addresses only.
+//! Connections to checked addresses.
 
 use std::fmt;
 use std::io;
@@ -12,29 +12,29 @@ use tokio::time::{sleep, timeout_at};
 
 use crate::error::NetError;
 use crate::limits::{ADDRESSES_MAX, DIAL_STAGGER, DIALS_MAX};
-use crate::lookup::Lookup;
-use crate::policy::{NetPolicy, Target};
+use crate::policy::{DialTarget, NetPolicy};
+use crate::resolver::Resolver;
 
-/// Makes connections under one policy: for wires that are not ours to speak, such as gRPC.
+/// Opens TCP connections under one policy, for protocols with their own implementation, such as gRPC.
 #[derive(Clone)]
 pub struct Dialer {
     policy: NetPolicy,
-    lookup: Arc<dyn Lookup>,
+    resolver: Arc<dyn Resolver>,
 }
 
 impl Dialer {
-    /// Dials what the policy allows, by names as the lookup knows them.
-    pub fn new(policy: NetPolicy, lookup: Arc<dyn Lookup>) -> Self {
-        Self { policy, lookup }
+    /// Creates a dialer with a policy and a resolver.
+    pub fn new(policy: NetPolicy, resolver: Arc<dyn Resolver>) -> Self {
+        Self { policy, resolver }
     }
 
-    /// The rules that it keeps.
+    /// Returns the policy.
     pub fn policy(&self) -> NetPolicy {
         self.policy
     }
 
-    /// Connects to a host. A name is looked up once; if any of its addresses is forbidden, none is dialled.
-    /// Dropping the future leaves no socket behind.
+    /// Connects to a host. A name is resolved once; if any of its addresses is forbidden, none is dialled. Dropping the
+    /// future closes all sockets.
     pub async fn connect(
         &self,
         host: &str,
@@ -54,28 +54,33 @@ impl Dialer {
             source: Arc::new(source),
             sent: false,
         })?;
-        // Requests are small and answers are waited for.
+        // Requests are small and latency matters.
         stream.set_nodelay(true).ok();
         Ok(stream)
     }
 
-    /// All that a host leads to, each checked.
+    /// Returns the addresses of a host. Every address is checked.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, NetError> {
         let name = match self.policy.check_host(host, port)? {
-            Target::Address(address) => return Ok(vec![SocketAddr::new(address, port)]),
-            Target::Name(name) => name,
+            DialTarget::Address(address) => return Ok(vec![SocketAddr::new(address, port)]),
+            DialTarget::Name(name) => name,
         };
         let failed =
             |source| NetError::Lookup { host: name.clone(), source: Arc::new(source), sent: false };
-        let mut found = self.lookup.lookup(&name, port).await.map_err(failed)?;
+        let mut found = self.resolver.resolve(&name, port).await.map_err(failed)?;
         match found.len() {
-            0 => return Err(failed(io::Error::new(io::ErrorKind::NotFound, "it has no address"))),
+            0 => {
+                return Err(failed(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "the name has no address",
+                )));
+            }
             1..=ADDRESSES_MAX => {}
-            _ => return Err(failed(io::Error::other("it has too many addresses"))),
+            _ => return Err(failed(io::Error::other("the name has too many addresses"))),
         }
         for address in &found {
             let address = address.ip();
-            let refused = |why| NetError::refused(name.as_str(), Some(address), why);
+            let refused = |reason| NetError::refused(name.as_str(), Some(address), reason);
             self.policy.check_address(address).map_err(refused)?;
         }
         found.truncate(DIALS_MAX);
@@ -83,12 +88,13 @@ impl Dialer {
     }
 }
 
-/// Connects to the first that answers. Each has a head start before the next one; those that lose are closed.
+/// Connects to the first address that accepts. Each address has a head start before the next one is tried; the other
+/// attempts are cancelled.
 async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
-    let mut waiting = addresses.iter();
+    let mut remaining = addresses.iter();
     let mut dialled = FuturesUnordered::new();
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "there is no address");
-    dialled.extend(waiting.next().map(TcpStream::connect));
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "no address to connect to");
+    dialled.extend(remaining.next().map(TcpStream::connect));
     while !dialled.is_empty() {
         tokio::select! {
             biased;
@@ -96,11 +102,11 @@ async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
                 Ok(stream) => return Ok(stream),
                 Err(error) => {
                     failure = error;
-                    dialled.extend(waiting.next().map(TcpStream::connect));
+                    dialled.extend(remaining.next().map(TcpStream::connect));
                 }
             },
-            () = sleep(DIAL_STAGGER), if waiting.len() > 0 => {
-                dialled.extend(waiting.next().map(TcpStream::connect));
+            () = sleep(DIAL_STAGGER), if remaining.len() > 0 => {
+                dialled.extend(remaining.next().map(TcpStream::connect));
             }
         }
     }

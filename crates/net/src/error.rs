@@ -1,4 +1,4 @@
-//! Why a request has no answer, and whether it may have arrived all the same.
+//! Errors of requests, and whether the request may have arrived nevertheless.
 
 use std::error::Error;
 use std::fmt;
@@ -11,104 +11,104 @@ use provost_core::ErrorKind;
 use crate::limits::{REDIRECTS_MAX, URL_BYTES_MAX};
 use crate::tls::TlsError;
 
-/// Why there is no answer. No text of it holds more of an address than its host: the rest may hold a key.
+/// A request failed. Messages contain only the host of a URL, because the remainder may contain a key.
 ///
-/// `sent` says whether the request, or one before it on the way of a redirect, may have reached the other side.
+/// `sent` states whether the request, or an earlier request of a redirect, may have reached the server.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum NetError {
-    /// The policy forbids it. Nothing was dialled.
-    #[error("{}", refusal(host, *address, *why))]
+    /// The policy forbids the request. No connection was opened.
+    #[error("{}", refusal_text(host, *address, *reason))]
     Refused {
-        /// The host that was named.
+        /// Host of the request.
         host: String,
-        /// The address that it leads to, where one was the reason.
+        /// Address of the host, if it is the reason.
         address: Option<IpAddr>,
-        /// What is wrong with it.
-        why: Why,
-        /// True if a redirect led there.
+        /// Reason of the refusal.
+        reason: RefusalReason,
+        /// True if a redirect led to this host.
         sent: bool,
     },
-    /// The address or the request cannot be used.
-    #[error("the address cannot be used: {problem}")]
+    /// The URL or the request is invalid.
+    #[error("the URL is invalid: {problem}")]
     Url {
-        /// What is wrong with it.
+        /// Reason for the rejection.
         problem: String,
-        /// True if a redirect led there.
+        /// True if a redirect led to this URL.
         sent: bool,
     },
-    /// The name has no address, as far as is known now.
-    #[error("the name `{host}` cannot be looked up: {source}")]
+    /// The name cannot be resolved at the moment.
+    #[error("cannot resolve `{host}`: {source}")]
     Lookup {
-        /// The name.
+        /// Name of the host.
         host: String,
-        /// What the resolver said.
+        /// Error of the resolver.
         source: Arc<io::Error>,
-        /// True if a redirect led there.
+        /// True if a redirect led to this host.
         sent: bool,
     },
-    /// No connection: nobody listens, or the way is broken.
-    #[error("no connection to `{host}`: {source}")]
+    /// The connection cannot be opened.
+    #[error("cannot connect to `{host}`: {source}")]
     Connect {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What the system said of the last address.
+        /// Error of the last address.
         source: Arc<io::Error>,
-        /// True if a redirect led there.
+        /// True if a redirect led to this host.
         sent: bool,
     },
-    /// The other side could not prove who it is, or does not speak TLS.
-    #[error("no secure connection to `{host}`: {source}")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake with `{host}` failed: {source}")]
     Tls {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What is wrong.
+        /// Error of the handshake.
         source: Arc<io::Error>,
-        /// True if a redirect led there.
+        /// True if a redirect led to this host.
         sent: bool,
     },
-    /// Whom to trust is not known.
+    /// The trusted certificates cannot be loaded.
     #[error(transparent)]
     Trust(#[from] TlsError),
-    /// The deadline passed, or no connection stood in time.
-    #[error("no answer in time")]
+    /// The deadline passed, or the connection was not established in time.
+    #[error("the request timed out")]
     Timeout {
-        /// True if the request had a connection by then.
+        /// True if the request already had a connection.
         sent: bool,
     },
-    /// The body is larger than its reader takes.
-    #[error("the answer has more than {max} bytes")]
+    /// The body exceeds the limit of its reader.
+    #[error("the response exceeds {max} bytes")]
     TooLarge {
-        /// What the reader takes.
+        /// Limit of the reader, in bytes.
         max: usize,
     },
     /// A redirect cannot be followed.
-    #[error("`{host}` redirects, and it cannot be followed: {problem}")]
+    #[error("cannot follow the redirect of `{host}`: {problem}")]
     Redirects {
-        /// Who redirects.
+        /// Host that sent the redirect.
         host: String,
-        /// What is wrong with it.
+        /// Reason for the failure.
         problem: String,
     },
-    /// The other side does not speak HTTP, or not in the way that was asked for.
-    #[error("`{host}` answers what cannot be read: {problem}")]
+    /// The response is not valid HTTP, or has an unrequested encoding.
+    #[error("invalid response from `{host}`: {problem}")]
     Malformed {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What is wrong with it.
+        /// Reason for the failure.
         problem: String,
     },
-    /// The connection ended before the answer did.
-    #[error("the connection to `{host}` ended too early: {source}")]
+    /// The connection was closed before the end of the response.
+    #[error("the connection to `{host}` was closed before the end of the response: {source}")]
     Closed {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What the connection said.
+        /// Error of the connection.
         source: Arc<dyn Error + Send + Sync>,
     },
 }
 
 impl NetError {
-    /// What sort of failure it is.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Refused { .. } => ErrorKind::Denied,
@@ -124,15 +124,15 @@ impl NetError {
         }
     }
 
-    /// True if the same request may succeed later. Whether it may be made again is another question: see
-    /// [`sent`](Self::sent).
+    /// True if the same request may succeed later. Repeating it may be unsafe: see
+    /// [`may_have_arrived`](Self::may_have_arrived).
     pub fn retryable(&self) -> bool {
         self.kind().retryable()
     }
 
-    /// True if the request may have reached the other side: a second one could do its work twice.
-    /// False means that it certainly did not.
-    pub fn sent(&self) -> bool {
+    /// True if the request may have reached the server, so that a repetition could have a second effect. False if it
+    /// certainly has not.
+    pub fn may_have_arrived(&self) -> bool {
         match self {
             Self::Refused { sent, .. }
             | Self::Url { sent, .. }
@@ -148,7 +148,7 @@ impl NetError {
         }
     }
 
-    /// The same, after an earlier request of the same call was answered.
+    /// Records that an earlier request of the same call reached a server.
     pub(crate) fn after_redirect(mut self) -> Self {
         if let Self::Refused { sent, .. }
         | Self::Url { sent, .. }
@@ -162,8 +162,12 @@ impl NetError {
         self
     }
 
-    pub(crate) fn refused(host: impl Into<String>, address: Option<IpAddr>, why: Why) -> Self {
-        Self::Refused { host: host.into(), address, why, sent: false }
+    pub(crate) fn refused(
+        host: impl Into<String>,
+        address: Option<IpAddr>,
+        reason: RefusalReason,
+    ) -> Self {
+        Self::Refused { host: host.into(), address, reason, sent: false }
     }
 
     pub(crate) fn url(problem: impl Into<String>) -> Self {
@@ -171,17 +175,17 @@ impl NetError {
     }
 
     pub(crate) fn too_long() -> Self {
-        Self::url(format!("it is too long: use at most {URL_BYTES_MAX} bytes"))
+        Self::url(format!("it exceeds {URL_BYTES_MAX} bytes"))
     }
 
     pub(crate) fn malformed(host: &str, problem: impl Into<String>) -> Self {
         Self::Malformed { host: host.to_owned(), problem: problem.into() }
     }
 
-    /// What the pool says of a connection that it did not get.
-    pub(crate) fn of_connect(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
-        match Self::of_transport(host, error) {
-            // The handshake of HTTP/2 broke off, before any request.
+    /// Converts an error of the connection pool.
+    pub(crate) fn from_connect(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
+        match Self::from_transport(host, error) {
+            // The HTTP/2 handshake failed before any request.
             Self::Closed { host, source } => {
                 Self::Connect { host, source: Arc::new(io::Error::other(source)), sent: false }
             }
@@ -190,8 +194,8 @@ impl NetError {
         }
     }
 
-    /// What the transport says of a request that had a connection.
-    pub(crate) fn of_transport(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
+    /// Converts a transport error of a request that had a connection.
+    pub(crate) fn from_transport(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
         while let Some(inner) = cause {
             if let Some(error) = inner.downcast_ref::<Self>() {
@@ -199,7 +203,7 @@ impl NetError {
             }
             match inner.downcast_ref::<hyper::Error>() {
                 Some(error) if error.is_parse_too_large() => {
-                    return Self::malformed(host, "its head is too large");
+                    return Self::malformed(host, "the response head is too large");
                 }
                 Some(error) if error.is_parse() => {
                     return Self::malformed(host, error.to_string());
@@ -212,90 +216,90 @@ impl NetError {
     }
 }
 
-/// What a policy has against an address.
+/// Reason why a policy refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Why {
-    /// This machine.
+pub enum RefusalReason {
+    /// The loopback interface of this machine.
     Loopback,
-    /// The wire that this machine is on.
+    /// The local link.
     LinkLocal,
-    /// What a cloud tells its machines about themselves, keys included.
+    /// The metadata service of a cloud, which returns credentials.
     Metadata,
-    /// The network this machine is in.
+    /// A private network.
     Private,
-    /// The network of a provider, between its customers (100.64.0.0/10).
+    /// The shared address space of a provider (100.64.0.0/10).
     Shared,
-    /// No address at all, which systems take for their own.
+    /// The unspecified address, which systems treat as their own.
     Unspecified,
-    /// Many machines.
+    /// A multicast address.
     Multicast,
-    /// Set aside, never given out.
+    /// A reserved address.
     Reserved,
-    /// For examples in books.
+    /// An address for documentation.
     Documentation,
-    /// For measuring networks.
+    /// An address for network benchmarks.
     Benchmark,
-    /// An address inside, wrapped in one of another kind.
+    /// A non-public address that is embedded in another one.
     Wrapped,
-    /// A name that means this machine.
+    /// A name of this machine.
     LocalName,
-    /// A name that means a cloud's metadata.
+    /// The name of a cloud's metadata service.
     MetadataName,
     /// A port of another protocol.
     Port,
     /// Neither `https` nor `http`.
     Scheme,
-    /// `http`, which anybody on the way can read.
+    /// `http`, which is not encrypted.
     PlainHttp,
-    /// A user or a password in the address.
+    /// A user name or password in the URL.
     Credentials,
-    /// A method that is for proxies.
+    /// A method for proxies.
     Method,
     /// A redirect from `https` to `http`.
     Downgrade,
-    /// A redirect that would give the body to another host.
+    /// A redirect that would send the body to another host.
     BodyElsewhere,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Loopback => "this machine itself (allow_loopback opens it)",
+            Self::Loopback => "a loopback address (permit it with allow_loopback)",
             Self::LinkLocal => "a link-local address",
             Self::Metadata => "a metadata service",
-            Self::Private => "a private network (allow_private opens it)",
-            Self::Shared => "a provider's shared network",
-            Self::Unspecified => "no address at all",
+            Self::Private => "a private network (permit it with allow_private)",
+            Self::Shared => "a shared address of a provider",
+            Self::Unspecified => "the unspecified address",
             Self::Multicast => "a multicast address",
             Self::Reserved => "a reserved address",
             Self::Documentation => "an address for documentation",
             Self::Benchmark => "an address for benchmarks",
-            Self::Wrapped => "an inside address wrapped in another one",
-            Self::LocalName => "a name of this machine (allow_loopback opens it)",
+            Self::Wrapped => "a non-public address embedded in another one",
+            Self::LocalName => "a name of this machine (permit it with allow_loopback)",
             Self::MetadataName => "the name of a metadata service",
-            Self::Port => "a port of another protocol than HTTP",
+            Self::Port => "a port of another protocol",
             Self::Scheme => "a scheme other than https and http",
-            Self::PlainHttp => "http without TLS (plain_http opens it)",
-            Self::Credentials => "an address with a user or a password in it: send a header",
+            Self::PlainHttp => "http without TLS (permit it with plain_http)",
+            Self::Credentials => "a URL with a user name or password: use a header instead",
             Self::Method => "a method for proxies",
             Self::Downgrade => "a redirect from https to http",
-            Self::BodyElsewhere => "a redirect that would give the body to another host",
+            Self::BodyElsewhere => "a redirect that would send the body to another host",
         })
     }
 }
 
-fn refusal(host: &str, address: Option<IpAddr>, why: Why) -> String {
+fn refusal_text(host: &str, address: Option<IpAddr>, reason: RefusalReason) -> String {
     match address {
         Some(address) if host != address.to_string() => {
-            format!("`{host}` is refused: it leads to {address}, {why}")
+            format!("`{host}` is refused: it resolves to {address}, {reason}")
         }
-        _ if host.is_empty() => format!("the address is refused: {why}"),
-        _ => format!("`{host}` is refused: {why}"),
+        _ if host.is_empty() => format!("the URL is refused: {reason}"),
+        _ => format!("`{host}` is refused: {reason}"),
     }
 }
 
-/// The redirects were too many.
+/// Returns the error of too many redirects.
 pub(crate) fn too_many(host: &str, allowed: u8) -> NetError {
-    let problem = format!("more than {allowed} in a row (never more than {REDIRECTS_MAX})");
+    let problem = format!("more than {allowed} redirects (the maximum is {REDIRECTS_MAX})");
     NetError::Redirects { host: host.to_owned(), problem }
 }

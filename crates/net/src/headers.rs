@@ -1,16 +1,17 @@
-//! Response headers that every client of a server reads.
+//! Response headers that several clients read.
 
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
-/// The header with which some servers ask for a wait in milliseconds.
+/// Header with a delay in milliseconds, which some servers send.
 const RETRY_AFTER_MS: &str = "retry-after-ms";
 
-/// Reads how long the server asks the client to wait: `retry-after-ms`, or else `Retry-After` in seconds or as a date.
+/// Returns how long the server asks the client to wait: `retry-after-ms`, or else `Retry-After` in seconds or as a
+/// date.
 ///
-/// A date in the past means no wait. The result has no upper bound: the caller sets its own.
+/// A date in the past means no wait. The result has no upper limit; the caller sets one.
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text(RETRY_AFTER_MS).and_then(|text| text.parse::<f64>().ok()) {

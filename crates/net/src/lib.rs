@@ -1,29 +1,29 @@
-//! The one outbound client: what leaves this machine leaves through here.
+//! The outbound HTTP client: all traffic that leaves this machine uses it.
 //!
-//! Tools, webhooks and servers are named by people who do not own this machine's network. So scheme, port, name and every
-//! address are checked when a connection is made, under the [`NetPolicy`] of the client that makes it: a name is looked up
-//! once, all its answers must be allowed, and exactly these are dialled. A redirect is a new address and is checked as one.
-//! Nothing reads proxies from the environment: a proxy would dial for us, unchecked.
+//! URLs of tools, webhooks and servers come from users who do not own the network of this machine. The scheme, port,
+//! name and every address are therefore checked when a connection is opened, under the [`NetPolicy`] of its client: a
+//! name is resolved once, all its addresses must be permitted, and only these are dialled. A redirect is checked like a
+//! new request. Proxy settings of the environment are ignored, because a proxy would connect without these checks.
 //!
-//! Everything is bounded: the whole of a request by its deadline, heads by [`limits`], bodies by the reader's own cap, which
-//! counts bytes after they were unpacked. Dropping a future or a response closes what it was waiting for.
+//! Every resource is limited: a request by its deadline, response heads by [`limits`], and bodies by a limit of the
+//! reader, which counts decoded bytes. Dropping a future or a response closes its connection.
 //!
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use provost_net::{NetClient, NetError, NetPolicy, NetRequest, Url, Why};
+//! use provost_net::{NetClient, NetError, NetPolicy, NetRequest, RefusalReason, Url};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = NetClient::new(NetPolicy::default());
 //! let deadline = Instant::now() + Duration::from_secs(10);
-//! // An address of the cloud's own, spelt as one number.
+//! // The metadata service of a cloud, written as one number.
 //! let url = Url::parse("https://2852039166/latest/meta-data/")?;
 //! match client.send(NetRequest::get(url, deadline)).await {
 //!     Ok(response) => drop(response.bytes(1 << 20).await?),
-//!     Err(NetError::Refused { why, sent, .. }) => {
-//!         assert_eq!(why, Why::Metadata);
-//!         assert!(!sent, "nothing was dialled");
+//!     Err(NetError::Refused { reason, sent, .. }) => {
+//!         assert_eq!(reason, RefusalReason::Metadata);
+//!         assert!(!sent, "no connection was opened");
 //!     }
 //!     Err(error) => return Err(error.into()),
 //! }
@@ -39,10 +39,10 @@ mod dial;
 mod error;
 pub mod headers;
 pub mod limits;
-mod lookup;
 mod policy;
 mod redirect;
 mod request;
+mod resolver;
 mod response;
 mod tls;
 
@@ -51,9 +51,9 @@ pub use url::Url;
 pub use self::client::{NetClient, NetOptions};
 pub use self::connect::{Connector, PooledConnection};
 pub use self::dial::Dialer;
-pub use self::error::{NetError, Why};
-pub use self::lookup::{Lookup, SystemLookup, TableLookup};
+pub use self::error::{NetError, RefusalReason};
 pub use self::policy::NetPolicy;
 pub use self::request::NetRequest;
+pub use self::resolver::{Resolver, StaticResolver, SystemResolver};
 pub use self::response::NetResponse;
 pub use self::tls::{CERT_FILE_VARIABLE, TlsError, tls_config, tls_config_with};

@@ -1,36 +1,37 @@
-//! The bounds of everything that comes in or goes out.
+//! Limits of requests, responses and connections.
 
 use std::time::Duration;
 
-/// The longest address, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const URL_BYTES_MAX: usize = 16 * 1024;
-/// The longest name of a host, in bytes, as DNS has it.
+/// Maximum length of a host name, in bytes, as in DNS.
 pub const NAME_BYTES_MAX: usize = 253;
-/// Headers of one answer. It is what the HTTP/1 parser takes on its stack; HTTP/2 is bounded by [`HEAD_BYTES_MAX`].
+/// Maximum number of response headers. The HTTP/1 parser reserves them on its stack; HTTP/2 is limited by
+/// [`HEAD_BYTES_MAX`].
 pub const HEADERS_MAX: usize = 100;
-/// The head of one answer, in bytes.
+/// Maximum size of a response head, in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Redirects that are followed at most, whatever a request allows.
+/// Maximum number of redirects, whatever a request permits.
 pub const REDIRECTS_MAX: u8 = 10;
-/// Answers to one lookup: more are a mistake or an attack.
+/// Maximum number of addresses of a name. More indicate a mistake or an attack.
 pub const ADDRESSES_MAX: usize = 64;
-/// Addresses of one name that are tried.
+/// Maximum number of addresses of a name that are tried.
 pub const DIALS_MAX: usize = 8;
-/// How long one address has the line for itself before the next one is tried beside it.
+/// Head start of an address before the next one is tried.
 pub const DIAL_STAGGER: Duration = Duration::from_millis(250);
-/// How long a connection may take until it can carry a request, unless a client says otherwise.
+/// Default time limit of a connection until it can carry a request.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections of one client at once. Requests beyond wait, within their deadline.
+/// Maximum number of connections of a client. Further requests wait within their deadline.
 pub const CONNECTIONS_MAX: usize = 512;
-/// Idle connections that are kept for one host.
+/// Maximum number of idle connections per host.
 pub const IDLE_PER_HOST_MAX: usize = 16;
-/// How long an idle connection is kept.
+/// Time after which an idle connection is closed.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often an HTTP/2 connection with requests under way is asked whether it still lives.
+/// Interval of pings on an HTTP/2 connection with active requests.
 pub const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// How long it may take to say so.
+/// Time limit of the reply to a ping.
 pub const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lookups of the system at once: each holds a thread that cannot be stopped.
+/// Maximum number of concurrent lookups of the system. Each occupies a thread that cannot be interrupted.
 pub const LOOKUPS_MAX: usize = 32;
-/// How much is unpacked in one step: the window of deflate (32 KiB), and room for what the last bytes of a piece become.
+/// Size of the decoding buffer, in bytes: the window of deflate (32 KiB) and the expansion of the final input bytes.
 pub const UNPACK_BYTES: usize = 64 * 1024;

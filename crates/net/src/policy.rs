@@ -1,27 +1,27 @@
-//! What a client may dial: pure checks of addresses, names, ports and schemes.
+//! Network policies: pure checks of addresses, names, ports and schemes.
 
 use std::net::IpAddr;
 
 use url::{Host, Url};
 
 use crate::address;
-use crate::error::{NetError, Why};
+use crate::error::{NetError, RefusalReason};
 use crate::limits::{NAME_BYTES_MAX, URL_BYTES_MAX};
 
-/// What a client may reach beside the public internet over TLS. The default opens nothing.
+/// Destinations that a client may reach besides the public internet over TLS. The default permits none.
 ///
-/// Metadata services, link-local, shared, multicast and reserved addresses are never opened.
+/// Metadata services and link-local, shared, multicast and reserved addresses are never permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NetPolicy {
-    /// The private networks of RFC 1918 and of fc00::/7.
+    /// Permits private networks: RFC 1918 and fc00::/7.
     pub allow_private: bool,
-    /// This machine itself.
+    /// Permits the loopback interface.
     pub allow_loopback: bool,
-    /// `http://`, which anybody on the way can read.
+    /// Permits `http://`, which is not encrypted.
     pub plain_http: bool,
 }
 
-/// Ports of protocols that can be talked into something by an HTTP request; browsers refuse them too. In order.
+/// Ports of protocols that can be abused through an HTTP request. Browsers block them too. Sorted.
 const PORTS_REFUSED: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
     102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
@@ -30,7 +30,7 @@ const PORTS_REFUSED: &[u16] = &[
     6668, 6669, 6679, 6697, 10080,
 ];
 
-/// Names that systems give themselves, whatever DNS says.
+/// Names of the local machine, independent of DNS.
 const LOCAL_NAMES: [&str; 6] = [
     "localhost",
     "localhost.localdomain",
@@ -40,26 +40,26 @@ const LOCAL_NAMES: [&str; 6] = [
     "ip6-loopback",
 ];
 
-/// Names of metadata services, refused before they are even looked up.
+/// Names of metadata services, which are refused before they are resolved.
 const METADATA_NAMES: [&str; 4] =
     ["metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"];
 
-/// A host that may be dialled or looked up.
+/// A host that may be dialled or resolved.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum DialTarget {
     Address(IpAddr),
-    /// In lower case, without the dot at its end.
+    /// In lower case, without a trailing dot.
     Name(String),
 }
 
 impl NetPolicy {
-    /// Opens all that can be opened: for addresses that the owner of the machine wrote down.
+    /// Permits everything that can be permitted: for addresses that the operator configured.
     pub const fn open() -> Self {
         Self { allow_private: true, allow_loopback: true, plain_http: true }
     }
 
-    /// Checks an address as far as that is possible without a lookup. Before a connection is made, everything is checked
-    /// again, with what the name leads to by then.
+    /// Checks a URL as far as possible without resolving its name. All checks are repeated with the resolved addresses
+    /// when a connection is opened.
     pub fn check_url(&self, url: &Url) -> Result<(), NetError> {
         if url.as_str().len() > URL_BYTES_MAX {
             return Err(NetError::too_long());
@@ -67,7 +67,7 @@ impl NetPolicy {
         let host = url.host_str().unwrap_or_default();
         self.check_scheme(url.scheme(), host)?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(NetError::refused(host, None, Why::Credentials));
+            return Err(NetError::refused(host, None, RefusalReason::Credentials));
         }
         let port = url.port_or_known_default().unwrap_or(0);
         match url.host() {
@@ -82,11 +82,11 @@ impl NetPolicy {
     }
 
     /// Checks one address.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), Why> {
-        match address::inside(address) {
-            Some(Why::Private) if self.allow_private => Ok(()),
-            Some(Why::Loopback) if self.allow_loopback => Ok(()),
-            Some(why) => Err(why),
+    pub fn check_address(&self, address: IpAddr) -> Result<(), RefusalReason> {
+        match address::classify(address) {
+            Some(RefusalReason::Private) if self.allow_private => Ok(()),
+            Some(RefusalReason::Loopback) if self.allow_loopback => Ok(()),
+            Some(reason) => Err(reason),
             None => Ok(()),
         }
     }
@@ -95,64 +95,69 @@ impl NetPolicy {
         match scheme {
             "https" => Ok(()),
             "http" if self.plain_http => Ok(()),
-            "http" => Err(NetError::refused(host, None, Why::PlainHttp)),
-            _ => Err(NetError::refused(host, None, Why::Scheme)),
+            "http" => Err(NetError::refused(host, None, RefusalReason::PlainHttp)),
+            _ => Err(NetError::refused(host, None, RefusalReason::Scheme)),
         }
     }
 
-    /// Reads a host as the standard for URLs does, so that `0x7f.1` is what it is, and checks it.
-    pub(crate) fn check_host(&self, host: &str, port: u16) -> Result<Target, NetError> {
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let parsed = match bare.parse::<IpAddr>() {
+    /// Parses a host by the URL standard, so that `0x7f.1` is recognised as an address, and checks it.
+    pub(crate) fn check_host(&self, host: &str, port: u16) -> Result<DialTarget, NetError> {
+        let trimmed =
+            host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let parsed = match trimmed.parse::<IpAddr>() {
             Ok(address) => Ok(address),
             Err(_) => match Host::parse(host) {
                 Ok(Host::Ipv4(address)) => Ok(address.into()),
                 Ok(Host::Ipv6(address)) => Ok(address.into()),
                 Ok(Host::Domain(name)) => Err(name),
-                Err(error) => return Err(NetError::url(format!("its host is none: {error}"))),
+                Err(error) => return Err(NetError::url(format!("its host is invalid: {error}"))),
             },
         };
         match parsed {
             Ok(address) => {
                 self.check_literal(address, port)?;
-                Ok(Target::Address(address))
+                Ok(DialTarget::Address(address))
             }
             Err(name) => {
                 check_port(&name, port)?;
-                self.check_name(&name).map(|name| Target::Name(name.to_owned()))
+                self.check_name(&name).map(|name| DialTarget::Name(name.to_owned()))
             }
         }
     }
 
     fn check_literal(&self, address: IpAddr, port: u16) -> Result<(), NetError> {
-        let refused = |why| NetError::refused(address.to_string(), Some(address), why);
+        let refused = |reason| NetError::refused(address.to_string(), Some(address), reason);
         self.check_address(address).map_err(refused)?;
         check_port(&address.to_string(), port)
     }
 
-    /// Checks a name that was read already, and takes off the dot at its end.
+    /// Checks a parsed name and removes a trailing dot.
     fn check_name<'a>(&self, name: &'a str) -> Result<&'a str, NetError> {
-        let bare = name.strip_suffix('.').unwrap_or(name);
-        if bare.is_empty() || bare.len() > NAME_BYTES_MAX || bare.split('.').any(str::is_empty) {
-            return Err(NetError::url("its host is no name"));
+        let trimmed = name.strip_suffix('.').unwrap_or(name);
+        if trimmed.is_empty()
+            || trimmed.len() > NAME_BYTES_MAX
+            || trimmed.split('.').any(str::is_empty)
+        {
+            return Err(NetError::url("its host is not a valid name"));
         }
-        let is_one_of = |known: &[&str]| known.iter().any(|known| bare.eq_ignore_ascii_case(known));
+        let is_one_of =
+            |known: &[&str]| known.iter().any(|known| trimmed.eq_ignore_ascii_case(known));
         if is_one_of(&METADATA_NAMES) {
-            return Err(NetError::refused(bare, None, Why::MetadataName));
+            return Err(NetError::refused(trimmed, None, RefusalReason::MetadataName));
         }
-        // Everything under `localhost` is local too (RFC 6761).
-        let top = bare.rsplit('.').next().unwrap_or(bare);
+        // All names below `localhost` are local too (RFC 6761).
+        let top = trimmed.rsplit('.').next().unwrap_or(trimmed);
         let local = top.eq_ignore_ascii_case("localhost") || is_one_of(&LOCAL_NAMES);
         if local && !self.allow_loopback {
-            return Err(NetError::refused(bare, None, Why::LocalName));
+            return Err(NetError::refused(trimmed, None, RefusalReason::LocalName));
         }
-        Ok(bare)
+        Ok(trimmed)
     }
 }
 
 fn check_port(host: &str, port: u16) -> Result<(), NetError> {
     match PORTS_REFUSED.binary_search(&port).is_ok() {
-        true => Err(NetError::refused(host, None, Why::Port)),
+        true => Err(NetError::refused(host, None, RefusalReason::Port)),
         false => Ok(()),
     }
 }

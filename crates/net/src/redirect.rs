@@ -1,4 +1,4 @@
-//! Where a redirect leads, and what may go there. Pure; the address itself is checked as any other.
+//! Rules for redirects. Pure; the new URL is checked like any other.
 
 use bytes::Bytes;
 use http::header::{
@@ -8,12 +8,12 @@ use http::header::{
 use http::{Method, StatusCode};
 use url::Url;
 
-use crate::error::{NetError, Why};
+use crate::error::{NetError, RefusalReason};
 use crate::limits::URL_BYTES_MAX;
 use crate::request::NetRequest;
 
-/// What goes to another host: only what is known to prove nothing. A key can be in any other header.
-const HARMLESS: [HeaderName; 9] = [
+/// Headers that are sent to another host: only headers that cannot contain credentials.
+const SAFE_HEADERS: [HeaderName; 9] = [
     ACCEPT,
     ACCEPT_LANGUAGE,
     CONTENT_TYPE,
@@ -25,31 +25,31 @@ const HARMLESS: [HeaderName; 9] = [
     USER_AGENT,
 ];
 
-/// The request after a redirect, or `None` if the answer is none.
+/// Returns the request that follows a redirect. `None` if the response is not a redirect.
 pub(crate) fn next(
-    asked: &NetRequest,
+    request_before: &NetRequest,
     status: StatusCode,
-    answered: &HeaderMap,
+    response_headers: &HeaderMap,
 ) -> Result<Option<NetRequest>, NetError> {
     let keeps_method = match status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-        // What every client does, whatever the standard said first.
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => asked.method != Method::POST,
-        StatusCode::SEE_OTHER => matches!(asked.method, Method::GET | Method::HEAD),
+        // All clients change POST to GET here, contrary to the original standard.
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request_before.method != Method::POST,
+        StatusCode::SEE_OTHER => matches!(request_before.method, Method::GET | Method::HEAD),
         _ => return Ok(None),
     };
-    let Some(location) = answered.get(LOCATION) else {
+    let Some(location) = response_headers.get(LOCATION) else {
         return Ok(None);
     };
-    let mut request = asked.clone();
-    request.url = target(&asked.url, location.as_bytes())?;
+    let mut request = request_before.clone();
+    request.url = target(&request_before.url, location.as_bytes())?;
     let host = request.url.host_str().unwrap_or_default();
-    if asked.url.scheme() == "https" && request.url.scheme() == "http" {
-        return Err(NetError::refused(host, None, Why::Downgrade));
+    if request_before.url.scheme() == "https" && request.url.scheme() == "http" {
+        return Err(NetError::refused(host, None, RefusalReason::Downgrade));
     }
-    let elsewhere = asked.url.origin() != request.url.origin();
-    if elsewhere && keeps_method && !asked.body.is_empty() {
-        return Err(NetError::refused(host, None, Why::BodyElsewhere));
+    let is_cross_origin = request_before.url.origin() != request.url.origin();
+    if is_cross_origin && keeps_method && !request_before.body.is_empty() {
+        return Err(NetError::refused(host, None, RefusalReason::BodyElsewhere));
     }
     if !keeps_method {
         request.method = Method::GET;
@@ -58,25 +58,26 @@ pub(crate) fn next(
             request.headers.remove(name);
         }
     }
-    if elsewhere {
-        let kept = asked.headers.iter().filter(|(name, _)| HARMLESS.contains(name));
-        let kept = kept
+    if is_cross_origin {
+        let safe = request_before.headers.iter().filter(|(name, _)| SAFE_HEADERS.contains(name));
+        let safe = safe
             .filter(|(name, value)| !value.is_sensitive() && request.headers.contains_key(*name));
-        request.headers = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        request.headers = safe.map(|(name, value)| (name.clone(), value.clone())).collect();
     }
     Ok(Some(request))
 }
 
 fn target(from: &Url, location: &[u8]) -> Result<Url, NetError> {
-    let bad = |problem: String| NetError::Redirects {
+    let invalid = |problem: String| NetError::Redirects {
         host: from.host_str().unwrap_or_default().to_owned(),
         problem,
     };
     if location.len() > URL_BYTES_MAX {
-        return Err(bad("its address is too long".to_owned()));
+        return Err(invalid("the target is too long".to_owned()));
     }
-    let location = std::str::from_utf8(location).map_err(|error| bad(error.to_string()))?;
-    let mut url = from.join(location).map_err(|error| bad(format!("to no address: {error}")))?;
+    let location = std::str::from_utf8(location).map_err(|error| invalid(error.to_string()))?;
+    let mut url =
+        from.join(location).map_err(|error| invalid(format!("invalid target: {error}")))?;
     if url.fragment().is_none() {
         url.set_fragment(from.fragment());
     }

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! HTTP requests.
 
 use std::fmt;
 use std::time::Instant;
@@ -12,9 +12,9 @@ use http::{Method, Uri};
 use http_body_util::Full;
 use url::Url;
 
-use crate::error::{NetError, Why};
+use crate::error::{NetError, RefusalReason};
 
-/// Headers that are the client's own. Whoever could set them could smuggle a second request or reach another host's pages.
+/// Headers that only the client sets. Otherwise, a caller could smuggle a second request or reach another virtual host.
 const OWN_HEADERS: [HeaderName; 11] = [
     HOST,
     CONNECTION,
@@ -29,41 +29,41 @@ const OWN_HEADERS: [HeaderName; 11] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// What can be unpacked here.
+/// Encodings that the client can decode.
 const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("provost/", env!("CARGO_PKG_VERSION")));
 
 /// A request.
 #[derive(Clone)]
 pub struct NetRequest {
-    /// The method. `CONNECT` and `TRACE` are refused.
+    /// Method. `CONNECT` and `TRACE` are refused.
     pub method: Method,
-    /// Where to. A fragment stays here.
+    /// URL. The fragment is not sent.
     pub url: Url,
-    /// Headers. Those that belong to the connection (`Host`, `Content-Length`, `Accept-Encoding`, …) are the client's own
-    /// and are left out.
+    /// Headers. Connection headers (`Host`, `Content-Length`, `Accept-Encoding`, …) are set by the client and removed
+    /// from this list.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Bytes,
-    /// When all must be over: connection, answer and the last byte of its body.
+    /// Deadline for the connection, the response and its complete body.
     pub deadline: Instant,
-    /// Redirects that are followed. With 0 a redirect is an answer like any other.
+    /// Maximum number of redirects. With 0, a redirect is returned as a response.
     pub redirects_max: u8,
 }
 
 impl NetRequest {
-    /// A request without headers and body that follows no redirects.
+    /// Creates a request without headers and body, and without redirects.
     pub fn new(method: Method, url: Url, deadline: Instant) -> Self {
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         Self { method, url, headers, body, deadline, redirects_max: 0 }
     }
 
-    /// A `GET`.
+    /// Creates a `GET` request.
     pub fn get(url: Url, deadline: Instant) -> Self {
         Self::new(Method::GET, url, deadline)
     }
 
-    /// A `POST` of a body.
+    /// Creates a `POST` request.
     pub fn post(url: Url, body: impl Into<Bytes>, deadline: Instant) -> Self {
         Self { body: body.into(), ..Self::new(Method::POST, url, deadline) }
     }
@@ -75,11 +75,11 @@ impl NetRequest {
         self
     }
 
-    /// As it goes out once.
+    /// Builds the HTTP request for one hop.
     pub(crate) fn to_http(&self) -> Result<http::Request<Full<Bytes>>, NetError> {
         if matches!(self.method, Method::CONNECT | Method::TRACE) {
             let host = self.url.host_str().unwrap_or_default();
-            return Err(NetError::refused(host, None, Why::Method));
+            return Err(NetError::refused(host, None, RefusalReason::Method));
         }
         let mut request = http::Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
@@ -88,7 +88,7 @@ impl NetRequest {
         for name in &OWN_HEADERS {
             headers.remove(name);
         }
-        // A part of what is packed cannot be unpacked.
+        // A range of an encoded body cannot be decoded.
         if !headers.contains_key(RANGE) {
             headers.insert(ACCEPT_ENCODING, ENCODINGS);
         }
@@ -99,7 +99,7 @@ impl NetRequest {
     }
 }
 
-/// Without the rest of the address, headers and body: keys are in all of them.
+/// Omits the path, headers and body, because all of them may contain keys.
 impl fmt::Debug for NetRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NetRequest")
@@ -109,17 +109,18 @@ impl fmt::Debug for NetRequest {
     }
 }
 
-/// The address as it is dialled and pooled: without a fragment, and without the dot at the end of a name, which would lead
-/// to the same host under another name.
+/// Returns the URI for the connection pool: without a fragment, and without the trailing dot of a name, which would be
+/// another name for the same host.
 fn uri(url: &Url) -> Result<Uri, NetError> {
-    let bad = |error: &dyn std::fmt::Display| NetError::url(format!("it cannot be sent: {error}"));
+    let invalid =
+        |error: &dyn std::fmt::Display| NetError::url(format!("it cannot be sent: {error}"));
     let text = url.as_str().split('#').next().unwrap_or_default();
     if !url.host_str().is_some_and(|host| host.ends_with('.')) {
-        return Uri::try_from(text).map_err(|error| bad(&error));
+        return Uri::try_from(text).map_err(|error| invalid(&error));
     }
     let mut url = url.clone();
     url.set_fragment(None);
-    let bare = url.host_str().map(|host| host.trim_end_matches('.').to_owned());
-    url.set_host(bare.as_deref()).map_err(|error| bad(&error))?;
-    Uri::try_from(url.as_str()).map_err(|error| bad(&error))
+    let trimmed = url.host_str().map(|host| host.trim_end_matches('.').to_owned());
+    url.set_host(trimmed.as_deref()).map_err(|error| invalid(&error))?;
+    Uri::try_from(url.as_str()).map_err(|error| invalid(&error))
 }

@@ -1,4 +1,4 @@
-//! What is answered: the head at once, the body as far as its reader takes it.
+//! HTTP responses: the head, and the body on demand.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::decode::Decoder;
+use crate::decode::BodyDecoder;
 use crate::error::NetError;
 use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 
-/// Room that a body gets before it has shown how much it needs.
+/// Initial buffer size of a body, in bytes.
 const BODY_BYTES_FIRST: usize = 64 * 1024;
 
-/// An answer. Dropping it gives up the rest of its body.
+/// A response. Dropping it cancels the remaining body.
 pub struct NetResponse {
-    /// The status.
+    /// Status.
     pub status: StatusCode,
-    /// The headers; without those of an encoding that is undone here.
+    /// Headers, without those of an encoding that the client decodes.
     pub headers: HeaderMap,
-    /// Who answered: another than was asked if redirects were followed.
+    /// URL of the response. Differs from the request after redirects.
     pub url: Url,
-    /// The protocol that was spoken.
+    /// Protocol version.
     pub version: Version,
     body: Incoming,
-    decoder: Option<Decoder>,
+    decoder: Option<BodyDecoder>,
     deadline: Instant,
 }
 
@@ -47,11 +47,13 @@ impl NetResponse {
         let size: usize =
             headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if size > HEAD_BYTES_MAX || headers.len() > HEADERS_MAX {
-            return Err(NetError::malformed(host, "its head is too large"));
+            return Err(NetError::malformed(host, "the response head is too large"));
         }
         let decoder = match body.is_end_stream() {
             true => None,
-            false => Decoder::of(&headers).map_err(|problem| NetError::malformed(host, problem))?,
+            false => {
+                BodyDecoder::of(&headers).map_err(|problem| NetError::malformed(host, problem))?
+            }
         };
         if decoder.is_some() {
             headers.remove(CONTENT_ENCODING);
@@ -61,7 +63,7 @@ impl NetResponse {
         Ok(Self { status, headers, url, version, body, decoder, deadline })
     }
 
-    /// The whole body, if it has at most this many bytes when it is unpacked.
+    /// Returns the complete body. Fails if its decoded size exceeds `max` bytes.
     pub async fn bytes(mut self, max: usize) -> Result<Bytes, NetError> {
         if self.decoder.is_none() && self.body.size_hint().lower() > max as u64 {
             return Err(NetError::TooLarge { max });
@@ -72,42 +74,42 @@ impl NetResponse {
         }
     }
 
-    /// The beginning of the body, and whether there was more.
+    /// Returns up to `max` bytes of the body, and whether there were more.
     pub async fn prefix(mut self, max: usize) -> Result<(Bytes, bool), NetError> {
         self.read(max).await
     }
 
-    /// The next piece of the body as it comes, unpacked; `None` at its end. Dropping the future loses nothing.
+    /// Returns the next decoded chunk of the body. `None` at its end. Cancel-safe.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         loop {
             if self.decoder.is_some() {
-                // A small piece can be unpacked into very much: others have their turn, and time passes.
+                // A small chunk can decode to very much data: other tasks must run, and the deadline applies.
                 consume_budget().await;
                 self.check_time()?;
             }
             if let Some(decoder) = &mut self.decoder {
-                let piece = decoder.next();
+                let chunk = decoder.next();
                 let ended = decoder.is_ended();
-                let piece =
-                    piece.map_err(|error| NetError::malformed(self.host(), error.to_string()))?;
-                if piece.is_some() || ended {
-                    return Ok(piece);
+                let chunk =
+                    chunk.map_err(|error| NetError::malformed(self.host(), error.to_string()))?;
+                if chunk.is_some() || ended {
+                    return Ok(chunk);
                 }
             }
             match (self.frame().await?, &mut self.decoder) {
                 (None, None) => return Ok(None),
                 (None, Some(decoder)) => decoder.end(),
-                (Some(piece), _) if piece.is_empty() => {}
-                (Some(piece), None) => return Ok(Some(piece)),
-                (Some(piece), Some(decoder)) => decoder.feed(piece),
+                (Some(chunk), _) if chunk.is_empty() => {}
+                (Some(chunk), None) => return Ok(Some(chunk)),
+                (Some(chunk), Some(decoder)) => decoder.feed(chunk),
             }
         }
     }
 
-    /// The body in pieces as they come, unpacked. It ends after an error.
+    /// Returns the decoded body as a stream. It ends after an error.
     pub fn stream(self) -> impl Stream<Item = Result<Bytes, NetError>> + Send + 'static {
         futures::stream::try_unfold(self, async |mut response| {
-            Ok(response.chunk().await?.map(|piece| (piece, response)))
+            Ok(response.chunk().await?.map(|chunk| (chunk, response)))
         })
     }
 
@@ -122,39 +124,39 @@ impl NetResponse {
         if first.len() > max {
             return Ok((first.slice(..max), true));
         }
-        // Most bodies are one piece.
+        // Most bodies have one chunk.
         let Some(second) = self.chunk().await? else {
             return Ok((first, false));
         };
         let expected = self.body.size_hint().lower().min(BODY_BYTES_FIRST as u64) as usize;
         let mut whole = BytesMut::with_capacity(first.len() + second.len() + expected);
         whole.extend_from_slice(&first);
-        let mut piece = second;
+        let mut chunk = second;
         loop {
             let room = max - whole.len();
-            if piece.len() > room {
-                whole.extend_from_slice(&piece[..room]);
+            if chunk.len() > room {
+                whole.extend_from_slice(&chunk[..room]);
                 return Ok((whole.freeze(), true));
             }
-            whole.extend_from_slice(&piece);
+            whole.extend_from_slice(&chunk);
             match self.chunk().await? {
-                Some(next) => piece = next,
+                Some(next) => chunk = next,
                 None => return Ok((whole.freeze(), false)),
             }
         }
     }
 
     async fn frame(&mut self) -> Result<Option<Bytes>, NetError> {
-        // A body that never pauses would never let the timer run.
+        // The timer would never fire for a body without pauses.
         self.check_time()?;
         loop {
             match timeout_at(self.deadline, self.body.frame()).await {
                 Err(_) => return Err(NetError::Timeout { sent: true }),
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(NetError::of_transport(self.host(), error)),
-                // Trailers tell us nothing.
+                Ok(Some(Err(error))) => return Err(NetError::from_transport(self.host(), error)),
+                // Trailers are ignored.
                 Ok(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(piece) => return Ok(Some(piece)),
+                    Ok(chunk) => return Ok(Some(chunk)),
                     Err(_) => continue,
                 },
             }

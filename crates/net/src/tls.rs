@@ -1,4 +1,4 @@
-//! The one TLS set-up: whom all clients trust.
+//! The TLS configuration of all clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::OnceCell;
 
-/// The variable that names a file of further root certificates, as other tools know it.
+/// Environment variable that names a file of additional root certificates, as in other tools.
 pub const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Why whom to trust is not known.
+/// The TLS configuration cannot be loaded.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TlsError {
-    /// A file of root certificates cannot be read.
-    #[error("{CERT_FILE_VARIABLE} names {}, which cannot be read: {source}", path.display())]
+    /// The file of root certificates cannot be read.
+    #[error("cannot read {}, which {CERT_FILE_VARIABLE} names: {source}", path.display())]
     Certificates {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// Reason for the failure.
         source: Arc<rustls::pki_types::pem::Error>,
     },
-    /// The library refuses its own defaults.
-    #[error("TLS cannot be set up: {0}")]
+    /// The library rejects its default configuration.
+    #[error("cannot configure TLS: {0}")]
     Config(#[from] rustls::Error),
 }
 
-/// The set-up of this process: the roots of the web and those of the file that `SSL_CERT_FILE` names, read once.
-/// It offers HTTP/2 and HTTP/1.1.
+/// Returns the configuration of this process: the public web roots and those of the file that `SSL_CERT_FILE` names. It
+/// is read once and offers HTTP/2 and HTTP/1.1.
 pub async fn tls_config() -> Result<Arc<ClientConfig>, TlsError> {
     static SHARED: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
     let read = || async {
@@ -43,7 +43,7 @@ pub async fn tls_config() -> Result<Arc<ClientConfig>, TlsError> {
     SHARED.get_or_try_init(read).await.cloned()
 }
 
-/// The same with a file of further root certificates, or without one. It blocks while it reads the file.
+/// Builds a configuration with an optional file of additional root certificates. Blocks while it reads the file.
 pub fn tls_config_with(cert_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = cert_file {
@@ -53,7 +53,7 @@ pub fn tls_config_with(cert_file: Option<&Path>) -> Result<ClientConfig, TlsErro
                 path: path.to_owned(),
                 source: Arc::new(source),
             })?;
-        // Bundles hold old certificates that cannot be parsed; those that can are enough.
+        // Certificate bundles may contain old certificates that cannot be parsed. The valid ones are used.
         roots.add_parsable_certificates(certificates);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,4 +1,4 @@
-//! Setting telemetry up: what the program says, and what the environment says where the program says nothing.
+//! Configuration of telemetry. Options of the program take precedence over environment variables.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,45 +15,47 @@ use opentelemetry_sdk::trace::{
 };
 use provost_core::Secret;
 
-use crate::export::{Gate, Health, Redact, Redacting};
-use crate::send::Sender;
+use crate::export::{ExportStatus, FilteringExporter, RedactFn, SpanRedactor};
+use crate::http_client::OtlpHttpClient;
 use crate::{Error, Telemetry};
 
-/// How long one request may take, with its retries.
+/// Timeout of an export request, including retries.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The name of a service that has none.
+/// Default service name.
 const SERVICE_NAME: &str = "provost";
-/// What the SDK calls a service that has no name.
-const NO_NAME: &str = "unknown_service";
-/// The value of `OTEL_SEMCONV_STABILITY_OPT_IN` that leaves old names out.
-const LATEST: &str = "gen_ai_latest_experimental";
+/// Prefix of the SDK's default service name.
+const SDK_SERVICE_NAME: &str = "unknown_service";
+/// The value of `OTEL_SEMCONV_STABILITY_OPT_IN` that disables legacy attribute names.
+const LATEST_CONVENTIONS: &str = "gen_ai_latest_experimental";
 
-type Lookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+type VariableLookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Telemetry in the making. What is set here wins over the environment, except that `OTEL_SDK_DISABLED=true` always
-/// disables, and content is sent if either asks for it.
-pub struct Builder {
+/// Builder of [`Telemetry`].
+///
+/// An option takes precedence over its environment variable, with two exceptions: `OTEL_SDK_DISABLED=true` always
+/// disables telemetry, and content is captured if the option or the variable enables it.
+pub struct TelemetryBuilder {
     endpoint: Option<String>,
     headers: Vec<(String, Secret<String>)>,
     service_name: Option<String>,
     attributes: Vec<KeyValue>,
-    share: Option<f64>,
+    sample_ratio: Option<f64>,
     queue_max: Option<usize>,
     interval: Option<Duration>,
     metrics: bool,
     content: bool,
-    redact: Redact,
-    env: Lookup,
+    redact: RedactFn,
+    env: VariableLookup,
 }
 
-impl Default for Builder {
+impl Default for TelemetryBuilder {
     fn default() -> Self {
         Self {
             endpoint: None,
             headers: Vec::new(),
             service_name: None,
             attributes: Vec::new(),
-            share: None,
+            sample_ratio: None,
             queue_max: None,
             interval: None,
             metrics: true,
@@ -64,87 +66,89 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
-    /// Sends to an OTLP receiver over HTTP: spans to `/v1/traces` below this address, metrics to `/v1/metrics`.
+impl TelemetryBuilder {
+    /// Sets the base URL of an OTLP/HTTP receiver. Spans are sent to the path `/v1/traces`, metrics to `/v1/metrics`.
     #[must_use]
     pub fn otlp_http(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoint = Some(endpoint.into());
         self
     }
 
-    /// Passes every text of a span through a function before it leaves the process, to take out secrets.
+    /// Applies a function to every text of a span before the export, to remove secrets.
     #[must_use]
     pub fn redact(mut self, redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redact = Some(Arc::new(redact));
         self
     }
 
-    /// Sends a header with everything, such as a key. It is never printed.
+    /// Adds an HTTP header to every export request, such as an API key. The value never appears in debug output.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// The name and version of the program.
+    /// Sets the name and the version of the service.
     #[must_use]
     pub fn service(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.service_name = Some(name.into());
         self.attribute("service.version", version)
     }
 
-    /// Says something about everything that is sent, such as `deployment.environment.name`.
+    /// Adds a resource attribute, such as `deployment.environment.name`.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.push(KeyValue::new(name.into(), value.into()));
         self
     }
 
-    /// The share of traces that is sent, from 0 to 1. A trace that began elsewhere goes by what was decided there.
+    /// Sets the fraction of traces to export, from 0 to 1. A trace from another process keeps the sampling decision
+    /// of that process.
     #[must_use]
-    pub fn share(mut self, share: f64) -> Self {
-        self.share = Some(share);
+    pub fn sample_ratio(mut self, ratio: f64) -> Self {
+        self.sample_ratio = Some(ratio);
         self
     }
 
-    /// Most spans that wait to be sent; more are dropped, so that a receiver that is away costs no memory. 2048 if nothing
-    /// is said.
+    /// Sets the maximum number of spans in the export queue. Further spans are dropped, so an unavailable receiver
+    /// does not increase memory use. The default is 2048.
     #[must_use]
     pub fn queue_max(mut self, spans: usize) -> Self {
         self.queue_max = Some(spans);
         self
     }
 
-    /// How often spans and metrics are sent; every 5 and 60 seconds if nothing is said.
+    /// Sets the export interval. The default is 5 seconds for spans and 60 seconds for metrics.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = Some(interval);
         self
     }
 
-    /// False sends no metrics.
+    /// Enables or disables metrics. The default is enabled.
     #[must_use]
     pub fn metrics(mut self, metrics: bool) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// True sends prompts, answers, arguments and results with the spans. Think of who can read them there.
+    /// Enables or disables the export of prompts, responses, arguments and results with the spans. The default is
+    /// disabled, because everyone with access to the receiver can read the content.
     #[must_use]
     pub fn capture_content(mut self, content: bool) -> Self {
         self.content = content;
         self
     }
 
-    /// Looks variables up here and not in the process's environment. The SDK's own variables, such as
-    /// `OTEL_BSP_SCHEDULE_DELAY`, are always the process's.
+    /// Sets the function that looks up environment variables. The SDK itself always reads the variables of the
+    /// process, such as `OTEL_BSP_SCHEDULE_DELAY`.
     #[must_use]
     pub fn env(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.env = Box::new(lookup);
         self
     }
 
-    /// Sets it up. Nothing is sent, and that is no error, where nobody says where to.
+    /// Builds the telemetry. Without an endpoint, the result is inactive and exports nothing.
     pub fn build(self) -> Result<Telemetry, Error> {
         if self.flag("OTEL_SDK_DISABLED") {
             return Ok(Telemetry::default());
@@ -154,14 +158,14 @@ impl Builder {
         if traces.is_none() && metrics.is_none() {
             return Ok(Telemetry::default());
         }
-        if let Some(share) = self.share.filter(|share| !(0.0..=1.0).contains(share)) {
-            return Err(Error::Share(share));
+        if let Some(ratio) = self.sample_ratio.filter(|ratio| !(0.0..=1.0).contains(ratio)) {
+            return Err(Error::SampleRatio(ratio));
         }
         let certificates = self.certificates([&traces, &metrics]);
-        let sender = Sender::new(&self.headers, TIMEOUT, certificates)?;
-        let health = Arc::new(Health::default());
-        let spans = traces.map(|url| self.spans(url, &sender, &health)).transpose()?;
-        let metrics = metrics.map(|url| self.meters(url, &sender, &health)).transpose()?;
+        let client = OtlpHttpClient::new(&self.headers, TIMEOUT, certificates)?;
+        let status = Arc::new(ExportStatus::default());
+        let spans = traces.map(|url| self.spans(url, &client, &status)).transpose()?;
+        let metrics = metrics.map(|url| self.meters(url, &client, &status)).transpose()?;
         let content =
             self.content || self.flag("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
         Ok(Telemetry::new(spans, metrics, content))
@@ -170,21 +174,21 @@ impl Builder {
     fn spans(
         &self,
         url: String,
-        sender: &Sender,
-        health: &Arc<Health>,
+        client: &OtlpHttpClient,
+        status: &Arc<ExportStatus>,
     ) -> Result<SdkTracerProvider, Error> {
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(sender.clone())
+            .with_http_client(client.clone())
             .with_protocol(Protocol::HttpBinary)
             .with_timeout(TIMEOUT)
             .with_endpoint(url)
             .build()?;
-        let exporter = Gate {
+        let exporter = FilteringExporter {
             exporter,
-            health: Arc::clone(health),
-            old_names: !self.wants_latest(),
-            redact: Redacting(self.redact.clone()),
+            status: Arc::clone(status),
+            legacy_attribute_names: !self.uses_latest_conventions(),
+            redact: SpanRedactor(self.redact.clone()),
         };
         let mut batch = BatchConfigBuilder::default();
         if let Some(queue_max) = self.queue_max {
@@ -198,8 +202,8 @@ impl Builder {
         let mut provider = SdkTracerProvider::builder()
             .with_span_processor(processor)
             .with_resource(self.resource());
-        if let Some(share) = self.share {
-            let own = Sampler::TraceIdRatioBased(share);
+        if let Some(ratio) = self.sample_ratio {
+            let own = Sampler::TraceIdRatioBased(ratio);
             provider = provider.with_sampler(Sampler::ParentBased(Box::new(own)));
         }
         Ok(provider.build())
@@ -208,21 +212,21 @@ impl Builder {
     fn meters(
         &self,
         url: String,
-        sender: &Sender,
-        health: &Arc<Health>,
+        client: &OtlpHttpClient,
+        status: &Arc<ExportStatus>,
     ) -> Result<SdkMeterProvider, Error> {
         let exporter = MetricExporter::builder()
             .with_http()
-            .with_http_client(sender.clone())
+            .with_http_client(client.clone())
             .with_protocol(Protocol::HttpBinary)
             .with_timeout(TIMEOUT)
             .with_endpoint(url)
             .build()?;
-        let exporter = Gate {
+        let exporter = FilteringExporter {
             exporter,
-            health: Arc::clone(health),
-            old_names: false,
-            redact: Redacting::default(),
+            status: Arc::clone(status),
+            legacy_attribute_names: false,
+            redact: SpanRedactor::default(),
         };
         let mut reader = PeriodicReader::builder(exporter);
         if let Some(interval) = self.interval {
@@ -232,11 +236,11 @@ impl Builder {
         Ok(provider.with_resource(self.resource()).build())
     }
 
-    /// Who sends. The SDK has already looked at `OTEL_RESOURCE_ATTRIBUTES`.
+    /// Builds the resource. The SDK has already read `OTEL_RESOURCE_ATTRIBUTES`.
     fn resource(&self) -> Resource {
-        let known = Resource::builder().with_attributes(self.attributes.iter().cloned()).build();
-        let found = known.get(&"service.name".into()).map(|name| name.to_string());
-        let found = found.filter(|name| !name.starts_with(NO_NAME));
+        let defaults = Resource::builder().with_attributes(self.attributes.iter().cloned()).build();
+        let found = defaults.get(&"service.name".into()).map(|name| name.to_string());
+        let found = found.filter(|name| !name.starts_with(SDK_SERVICE_NAME));
         let name = self.service_name.clone().or_else(|| self.variable("OTEL_SERVICE_NAME"));
         let name = name.or(found).unwrap_or_else(|| SERVICE_NAME.to_owned());
         Resource::builder()
@@ -245,23 +249,23 @@ impl Builder {
             .build()
     }
 
-    /// Where a signal is sent to.
+    /// Returns the URL for a signal; `None` if the signal is not exported.
     fn endpoint(&self, signal: &str, path: &str) -> Result<Option<String>, Error> {
         if self.variable(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
             return Ok(None);
         }
-        let below = |base: String| Ok(Some(format!("{}/{path}", base.trim_end_matches('/'))));
+        let with_path = |base: String| Ok(Some(format!("{}/{path}", base.trim_end_matches('/'))));
         if let Some(base) = &self.endpoint {
-            return web_address(base.clone()).and_then(below);
+            return checked_url(base.clone()).and_then(with_path);
         }
-        if let Some(own) = self.variable(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")) {
-            return web_address(own).map(Some);
+        if let Some(url) = self.variable(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")) {
+            return checked_url(url).map(Some);
         }
         let shared = self.variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-        shared.map_or(Ok(None), |base| web_address(base).and_then(below))
+        shared.map_or(Ok(None), |base| checked_url(base).and_then(with_path))
     }
 
-    /// A file of certificates to trust, where something is sent by https.
+    /// Returns the file of trusted certificates; `None` if no URL uses HTTPS.
     fn certificates(&self, urls: [&Option<String>; 2]) -> Option<PathBuf> {
         let is_secure = |url: &str| url.starts_with("https:");
         urls.into_iter().flatten().any(|url| is_secure(url)).then_some(())?;
@@ -269,23 +273,23 @@ impl Builder {
         own.or_else(|| self.variable("SSL_CERT_FILE")).map(PathBuf::from)
     }
 
-    fn wants_latest(&self) -> bool {
-        let wanted = self.variable("OTEL_SEMCONV_STABILITY_OPT_IN").unwrap_or_default();
-        wanted.split(',').any(|category| category.trim() == LATEST)
+    fn uses_latest_conventions(&self) -> bool {
+        let categories = self.variable("OTEL_SEMCONV_STABILITY_OPT_IN").unwrap_or_default();
+        categories.split(',').any(|category| category.trim() == LATEST_CONVENTIONS)
     }
 
     fn flag(&self, name: &str) -> bool {
         self.variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    /// A variable that is set to something.
+    /// Returns the value of a variable; `None` if it is not set or empty.
     fn variable(&self, name: &str) -> Option<String> {
         (self.env)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 }
 
-fn web_address(url: String) -> Result<String, Error> {
-    let is_one = reqwest::Url::parse(&url)
+fn checked_url(url: String) -> Result<String, Error> {
+    let is_http = reqwest::Url::parse(&url)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    if is_one { Ok(url) } else { Err(Error::Endpoint(url)) }
+    if is_http { Ok(url) } else { Err(Error::Endpoint(url)) }
 }

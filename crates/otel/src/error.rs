@@ -1,32 +1,32 @@
-//! What can go wrong with telemetry. None of it ever reaches a run.
+//! Errors of telemetry. They never affect a run.
 
 use std::path::PathBuf;
 
 use provost_core::ErrorKind;
 
-/// Why telemetry could not be set up, or was not all sent.
+/// Error of configuring telemetry or of exporting it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Where to send to is no address.
-    #[error("`{0}` is no http:// or https:// address: give the base URL of an OTLP receiver")]
+    /// The endpoint is not an HTTP URL.
+    #[error("`{0}` is not an http:// or https:// URL: use the base URL of an OTLP receiver")]
     Endpoint(String),
-    /// A header that HTTP does not allow.
+    /// A header contains characters that HTTP does not allow.
     #[error(
-        "header `{0}` is not a header: its name or value has characters that HTTP does not allow"
+        "header `{0}` is invalid: its name or value contains characters that HTTP does not allow"
     )]
     Header(String),
-    /// A share of traces outside of 0 to 1.
-    #[error("{0} is no share of traces: give a number from 0 to 1")]
-    Share(f64),
-    /// A file of certificates could not be read.
-    #[error("the certificates of {}: {problem}", path.display())]
+    /// The sample ratio is not between 0 and 1.
+    #[error("{0} is not a sample ratio: use a number from 0 to 1")]
+    SampleRatio(f64),
+    /// The certificate file could not be read.
+    #[error("reading the certificates of {}: {problem}", path.display())]
     Certificates {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// There is no TLS.
+    /// The TLS client could not be configured.
     #[error("the TLS client: {0}")]
     Tls(#[from] rustls::Error),
     /// The HTTP client could not be built.
@@ -35,30 +35,30 @@ pub enum Error {
     /// The exporter could not be built.
     #[error("the exporter: {0}")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// There is no thread for the exporter.
-    #[error("no thread for the exporter: {0}")]
+    /// The thread of the exporter could not be started.
+    #[error("starting the thread of the exporter: {0}")]
     Thread(#[source] std::io::Error),
-    /// Not everything could be sent in time.
-    #[error("not all telemetry was sent within the time that was given")]
+    /// The export did not finish within the timeout.
+    #[error("the export of telemetry did not finish within the timeout")]
     Timeout,
-    /// Not everything could be sent.
-    #[error("not all telemetry was sent: {0}")]
-    Unsent(String),
-    /// It was already closed.
+    /// The export failed.
+    #[error("the export of telemetry failed: {0}")]
+    ExportFailed(String),
+    /// The telemetry is already closed.
     #[error("telemetry is already closed")]
     Closed,
 }
 
 impl Error {
-    /// The shared kind.
+    /// Returns the category that decides how callers handle the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Endpoint(_)
             | Self::Header(_)
-            | Self::Share(_)
+            | Self::SampleRatio(_)
             | Self::Certificates { .. }
             | Self::Exporter(_) => ErrorKind::Invalid,
-            Self::Tls(_) | Self::Client(_) | Self::Thread(_) | Self::Unsent(_) => {
+            Self::Tls(_) | Self::Client(_) | Self::Thread(_) | Self::ExportFailed(_) => {
                 ErrorKind::Unavailable
             }
             Self::Timeout => ErrorKind::Timeout,

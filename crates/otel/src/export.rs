@@ -1,4 +1,4 @@
-//! What stands before the exporters: the last touch to spans, and one warning where there could be thousands.
+//! Wrapper around the exporters. It post-processes spans and logs one warning per outage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +14,22 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use provost_model::gen_ai;
 
-/// Whether telemetry can be sent. Says so when that changes, and not with every batch.
+/// Status of the export. Logs a message only if the status changes, not for every batch.
 #[derive(Debug, Default)]
-pub(crate) struct Health(AtomicBool);
+pub(crate) struct ExportStatus(AtomicBool);
 
-impl Health {
-    fn note(&self, outcome: OTelSdkResult) -> OTelSdkResult {
+impl ExportStatus {
+    /// Records the outcome of an export and returns it.
+    fn record(&self, outcome: OTelSdkResult) -> OTelSdkResult {
         match &outcome {
             Ok(()) => {
                 if self.0.swap(false, Ordering::Relaxed) {
-                    tracing::info!("telemetry is sent again");
+                    tracing::info!("the export of telemetry works again");
                 }
             }
             Err(error) => {
                 if !self.0.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "telemetry is lost because it cannot be sent; runs go on");
+                    tracing::warn!(%error, "the export of telemetry failed, data is lost; runs are not affected");
                 }
             }
         }
@@ -36,20 +37,20 @@ impl Health {
     }
 }
 
-/// Takes secrets out of a text.
-pub(crate) type Redact = Option<Arc<dyn Fn(&str) -> String + Send + Sync>>;
+/// Function that removes secrets from a text.
+pub(crate) type RedactFn = Option<Arc<dyn Fn(&str) -> String + Send + Sync>>;
 
-/// What texts of spans pass before they leave.
+/// Redacts the texts of spans.
 #[derive(Clone, Default)]
-pub(crate) struct Redacting(pub(crate) Redact);
+pub(crate) struct SpanRedactor(pub(crate) RedactFn);
 
-impl std::fmt::Debug for Redacting {
+impl std::fmt::Debug for SpanRedactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redacting({})", self.0.is_some())
+        write!(f, "SpanRedactor({})", self.0.is_some())
     }
 }
 
-impl Redacting {
+impl SpanRedactor {
     fn span(&self, span: &mut SpanData) {
         let Some(redact) = &self.0 else { return };
         attributes(&mut span.attributes, redact.as_ref());
@@ -78,23 +79,23 @@ fn attributes(attributes: &mut [KeyValue], redact: &dyn Fn(&str) -> String) {
     }
 }
 
-/// An exporter of spans or metrics behind its gate.
+/// Exporter of spans or metrics that post-processes spans and records failures.
 #[derive(Debug)]
-pub(crate) struct Gate<E> {
+pub(crate) struct FilteringExporter<E> {
     pub(crate) exporter: E,
-    pub(crate) health: Arc<Health>,
-    /// True adds what attributes were called before they were renamed.
-    pub(crate) old_names: bool,
-    pub(crate) redact: Redacting,
+    pub(crate) status: Arc<ExportStatus>,
+    /// True to add attributes under their legacy names too.
+    pub(crate) legacy_attribute_names: bool,
+    pub(crate) redact: SpanRedactor,
 }
 
-impl<E: SpanExporter> SpanExporter for Gate<E> {
+impl<E: SpanExporter> SpanExporter for FilteringExporter<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
-            finish(&mut span.attributes, self.old_names);
+            finish(&mut span.attributes, self.legacy_attribute_names);
             self.redact.span(span);
         }
-        self.health.note(self.exporter.export(batch).await)
+        self.status.record(self.exporter.export(batch).await)
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
@@ -110,9 +111,9 @@ impl<E: SpanExporter> SpanExporter for Gate<E> {
     }
 }
 
-impl<E: PushMetricExporter> PushMetricExporter for Gate<E> {
+impl<E: PushMetricExporter> PushMetricExporter for FilteringExporter<E> {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        self.health.note(self.exporter.export(metrics).await)
+        self.status.record(self.exporter.export(metrics).await)
     }
 
     fn force_flush(&self) -> OTelSdkResult {
@@ -128,8 +129,8 @@ impl<E: PushMetricExporter> PushMetricExporter for Gate<E> {
     }
 }
 
-/// Makes lists of what `tracing` could only carry as text, and adds old names.
-fn finish(attributes: &mut Vec<KeyValue>, old_names: bool) {
+/// Converts JSON texts to lists, because `tracing` fields cannot hold lists. Adds legacy attribute names if requested.
+fn finish(attributes: &mut Vec<KeyValue>, legacy_attribute_names: bool) {
     let mut system = None;
     for attribute in attributes.iter_mut() {
         let name = attribute.key.as_str();
@@ -143,7 +144,7 @@ fn finish(attributes: &mut Vec<KeyValue>, old_names: bool) {
             system = Some(attribute.value.clone());
         }
     }
-    if let Some(system) = system.filter(|_| old_names) {
+    if let Some(system) = system.filter(|_| legacy_attribute_names) {
         attributes.push(KeyValue::new(gen_ai::SYSTEM, system));
     }
 }
@@ -158,11 +159,11 @@ mod tests {
 
     use super::*;
 
-    /// Counts what is logged.
+    /// Counts log events.
     #[derive(Clone, Default)]
-    struct Logged(Arc<AtomicUsize>);
+    struct EventCounter(Arc<AtomicUsize>);
 
-    impl<S: tracing::Subscriber> Layer<S> for Logged {
+    impl<S: tracing::Subscriber> Layer<S> for EventCounter {
         fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -170,23 +171,26 @@ mod tests {
 
     #[test]
     fn an_outage_is_logged_once() {
-        let logged = Logged::default();
-        let subscriber = tracing_subscriber::registry().with(logged.clone());
+        let counter = EventCounter::default();
+        let subscriber = tracing_subscriber::registry().with(counter.clone());
         let _guard = tracing::subscriber::set_default(subscriber);
-        let health = Health::default();
-        let broken = || Err(OTelSdkError::InternalFailure("nobody listens".to_owned()));
-        let told = |outcome: OTelSdkResult| {
+        let status = ExportStatus::default();
+        let broken = || Err(OTelSdkError::InternalFailure("connection refused".to_owned()));
+        let record = |outcome: OTelSdkResult| {
             let was_ok = outcome.is_ok();
-            assert_eq!(health.note(outcome).is_ok(), was_ok);
-            logged.0.load(Ordering::Relaxed)
+            assert_eq!(status.record(outcome).is_ok(), was_ok);
+            counter.0.load(Ordering::Relaxed)
         };
-        assert_eq!([told(Ok(())), told(broken()), told(broken()), told(broken())], [0, 1, 1, 1]);
-        assert_eq!([told(Ok(())), told(Ok(())), told(broken())], [2, 2, 3]);
+        assert_eq!(
+            [record(Ok(())), record(broken()), record(broken()), record(broken())],
+            [0, 1, 1, 1]
+        );
+        assert_eq!([record(Ok(())), record(Ok(())), record(broken())], [2, 2, 3]);
     }
 
     #[test]
     fn every_text_of_a_span_is_redacted() {
-        let redacting = Redacting(Some(Arc::new(|text: &str| text.replace("swordfish", "*"))));
+        let redacting = SpanRedactor(Some(Arc::new(|text: &str| text.replace("swordfish", "*"))));
         let mut texts = vec![
             KeyValue::new("one", "a swordfish"),
             KeyValue::new(

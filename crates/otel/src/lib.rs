@@ -1,8 +1,9 @@
-//! OpenTelemetry for Provost: the spans of runs and what they cost, by the GenAI conventions, sent by OTLP over HTTP.
+//! OpenTelemetry export for Provost: spans and metrics of runs by the GenAI semantic conventions, over OTLP/HTTP.
 //!
-//! The spans are the `tracing` spans of `provost-agent`: `invoke_agent` > `chat` and `execute_tool` > `invoke_agent` of a
-//! child. This crate is one layer for a subscriber that exports them, measures them, and carries the trace into other
-//! processes. Nothing here can fail a run, and no prompt, answer or argument leaves the process unless it is asked for.
+//! The spans are the `tracing` spans of `provost-agent`: `invoke_agent` > `chat` and `execute_tool` > `invoke_agent`
+//! of a subagent. [`Telemetry::layer`] is a subscriber layer that exports the spans, derives metrics from them and
+//! propagates the trace to other processes. Telemetry never fails a run. Prompts, responses, arguments and results
+//! are exported only if content capture is enabled.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,12 +15,12 @@
 //! let telemetry = Telemetry::builder()
 //!     .otlp_http("http://127.0.0.1:4318")
 //!     .service("billing-agent", env!("CARGO_PKG_VERSION"))
-//!     .share(0.1)
+//!     .sample_ratio(0.1)
 //!     .build()?;
 //! let subscriber = tracing_subscriber::registry().with(telemetry.layer());
 //! tracing::subscriber::set_global_default(subscriber)?;
 //!
-//! // Run agents, and before the program ends:
+//! // Run agents. Before the program exits:
 //! telemetry.shutdown(Duration::from_secs(5)).await?;
 //! # Ok(())
 //! # }
@@ -28,17 +29,17 @@
 mod builder;
 mod error;
 mod export;
-mod measure;
+mod http_client;
+mod metrics;
 mod propagate;
-mod send;
 mod telemetry;
 
-pub use builder::Builder;
+pub use builder::TelemetryBuilder;
 pub use error::Error;
 pub use propagate::{current_traceparent, set_remote_parent};
 pub use telemetry::Telemetry;
 
-/// The page about telemetry, so that its examples are compiled.
+/// The documentation page about telemetry, whose examples are tested with this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/telemetry.md")]
 struct Page;

@@ -1,30 +1,32 @@
-//! Traces that leave and enter the process, and content: what the agents ask of whoever exports their spans.
+//! Trace propagation between processes and content capture: the functions that `provost-agent` calls in the exporter.
 
 use std::collections::HashMap;
 
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::TraceContextExt;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use provost_agent::trace::TraceLink;
+use provost_agent::trace::TraceExporter;
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
 
-/// The name of the W3C header.
+/// Name of the W3C header.
 const TRACEPARENT: &str = "traceparent";
 
-/// What `provost-agent` can ask for.
-pub(crate) const LINK: TraceLink =
-    TraceLink { traceparent, adopt: set_remote_parent, content: record };
+/// Functions for `provost-agent`.
+pub(crate) const TRACE_EXPORTER: TraceExporter =
+    TraceExporter { traceparent, set_parent: set_remote_parent, content: record };
 
-/// The W3C `traceparent` of the current span, for whoever goes on with the trace in another process. `None` outside of
-/// every span, and where no [`Telemetry`](crate::Telemetry) exports the span.
+/// Returns the W3C `traceparent` of the current span, with which another process can continue the trace. `None`
+/// outside of a span, or if no [`Telemetry`](crate::Telemetry) exports the span.
 pub fn current_traceparent() -> Option<String> {
     traceparent(&Span::current())
 }
 
-/// Puts a span below the span in another process that a W3C `traceparent` names. Must come before the span is entered.
-/// False, with nothing changed, if the text is no `traceparent` or the span is not exported.
+/// Sets the parent of a span to the span of another process that a W3C `traceparent` names. Call it before the span
+/// is entered.
+///
+/// Returns false and changes nothing if the text is not a valid `traceparent` or the span is not exported.
 ///
 /// ```
 /// use tracing::Instrument;
@@ -38,7 +40,7 @@ pub fn current_traceparent() -> Option<String> {
 /// ```
 pub fn set_remote_parent(span: &Span, traceparent: &str) -> bool {
     let carrier = HashMap::from([(TRACEPARENT.to_owned(), traceparent.to_owned())]);
-    // Not the current context: a text that is no parent must not leave the span below something else.
+    // An empty context, so that an invalid text does not make the current span the parent.
     let parent = TraceContextPropagator::new()
         .extract_with_context(&opentelemetry::Context::new(), &carrier);
     parent.span().span_context().is_valid() && span.set_parent(parent).is_ok()
@@ -51,15 +53,15 @@ fn traceparent(span: &Span) -> Option<String> {
 }
 
 fn record(span: &Span, name: &'static str, value: &dyn Fn() -> String) {
-    let wanted = span.with_subscriber(|(_, subscriber)| {
-        subscriber.downcast_ref::<Capture>().is_some_and(|capture| capture.0)
+    let is_enabled = span.with_subscriber(|(_, subscriber)| {
+        subscriber.downcast_ref::<ContentCapture>().is_some_and(|capture| capture.0)
     });
-    if wanted == Some(true) {
+    if is_enabled == Some(true) {
         span.set_attribute(name, value());
     }
 }
 
-/// Says whether content is exported: each subscriber has its own answer.
-pub(crate) struct Capture(pub(crate) bool);
+/// Marker layer that states whether its subscriber exports content.
+pub(crate) struct ContentCapture(pub(crate) bool);
 
-impl<S: Subscriber> Layer<S> for Capture {}
+impl<S: Subscriber> Layer<S> for ContentCapture {}

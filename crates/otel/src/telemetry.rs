@@ -1,4 +1,4 @@
-//! Telemetry that was set up: a layer for a subscriber, and a way to the end.
+//! Configured telemetry: the subscriber layer, flush and shutdown.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::measure::Measure;
-use crate::propagate::{self, Capture};
-use crate::{Builder, Error};
+use crate::metrics::MetricsLayer;
+use crate::propagate::{self, ContentCapture};
+use crate::{Error, TelemetryBuilder};
 
-/// The name under which spans and metrics are recorded.
+/// Name of the instrumentation scope.
 const SCOPE: &str = "provost";
 
-/// Where spans and metrics go. Cheap to clone: clones share everything.
+/// Export of spans and metrics. Clones share the exporters.
 #[derive(Clone, Default)]
 pub struct Telemetry {
     spans: Option<SdkTracerProvider>,
@@ -31,9 +31,9 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins with what the environment says.
-    pub fn builder() -> Builder {
-        Builder::default()
+    /// Returns a builder that reads the environment.
+    pub fn builder() -> TelemetryBuilder {
+        TelemetryBuilder::default()
     }
 
     pub(crate) fn new(
@@ -44,19 +44,21 @@ impl Telemetry {
         Self { spans, metrics, content }
     }
 
-    /// True if something is sent. It is not where nobody said where to, or the environment disables it.
+    /// Returns true if spans or metrics are exported. False if no endpoint is configured or the environment disables
+    /// telemetry.
     pub fn is_active(&self) -> bool {
         self.spans.is_some() || self.metrics.is_some()
     }
 
-    /// True if prompts, answers, arguments and results are sent with the spans.
+    /// Returns true if prompts, responses, arguments and results are exported with the spans.
     pub fn captures_content(&self) -> bool {
         self.content
     }
 
-    /// The layer that exports and measures. It takes spans of level info and above, and no events: what a program logs
-    /// stays where it is. A filter on the whole subscriber that hides these spans hides them here too, so give filters to
-    /// the other layers.
+    /// Returns the subscriber layer that exports spans and records metrics.
+    ///
+    /// The layer processes spans of level info and above. It ignores events, so logs are not exported. A filter on
+    /// the whole subscriber also hides spans from this layer; use filters on the other layers instead.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + 'static
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -66,25 +68,29 @@ impl Telemetry {
         let spans = self.spans.as_ref().map(|spans| {
             tracing_opentelemetry::layer()
                 .with_tracer(spans.tracer_with_scope(scope()))
-                // What `tracing` knows of threads and source lines says nothing about an agent.
+                // Threads and source lines are not useful for traces of agents.
                 .with_location(false)
                 .with_threads(false)
                 .with_target(false)
                 .with_level(false)
                 .with_tracked_inactivity(false)
         });
-        let measure = self.metrics.as_ref();
-        let measure = measure.map(|metrics| Measure::new(&metrics.meter_with_scope(scope())));
+        let metrics = self.metrics.as_ref();
+        let metrics = metrics.map(|metrics| MetricsLayer::new(&metrics.meter_with_scope(scope())));
         self.is_active().then(|| {
-            let capture = Capture(self.content && spans.is_some());
-            let taken: fn(&Metadata<'_>) -> bool =
+            let capture = ContentCapture(self.content && spans.is_some());
+            let is_exported: fn(&Metadata<'_>) -> bool =
                 |metadata| metadata.is_span() && *metadata.level() <= Level::INFO;
-            let taken = FilterFn::new(taken).with_max_level_hint(LevelFilter::INFO);
-            propagate::LINK.and_then(capture).and_then(spans).and_then(measure).with_filter(taken)
+            let filter = FilterFn::new(is_exported).with_max_level_hint(LevelFilter::INFO);
+            propagate::TRACE_EXPORTER
+                .and_then(capture)
+                .and_then(spans)
+                .and_then(metrics)
+                .with_filter(filter)
         })
     }
 
-    /// Sends what is waiting.
+    /// Exports all queued spans and metrics. Returns the first error.
     pub async fn flush(&self, timeout: Duration) -> Result<(), Error> {
         let Self { spans, metrics, .. } = self.clone();
         let flush = move || {
@@ -95,8 +101,11 @@ impl Telemetry {
         within(timeout, flush).await
     }
 
-    /// Sends what is waiting, and nothing after that. Must be called before a program ends, else the last spans are lost.
-    /// Returns the first error. Needs a tokio runtime around it.
+    /// Exports all queued spans and metrics, and closes the exporters. Without this call at the end of a program, the
+    /// last spans are lost. Returns the first error.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub async fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
         let Self { spans, metrics, .. } = self.clone();
         let shutdown = move || {
@@ -108,7 +117,7 @@ impl Telemetry {
     }
 }
 
-/// Waits for something that blocks, but not for longer than this.
+/// Runs a blocking function with a timeout.
 async fn within(
     timeout: Duration,
     work: impl FnOnce() -> OTelSdkResult + Send + 'static,
@@ -120,13 +129,13 @@ async fn within(
     outcome.map_err(|error| match error {
         OTelSdkError::AlreadyShutdown => Error::Closed,
         OTelSdkError::Timeout(_) => Error::Timeout,
-        OTelSdkError::InternalFailure(problem) => Error::Unsent(problem),
+        OTelSdkError::InternalFailure(problem) => Error::ExportFailed(problem),
     })
 }
 
 impl fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What lies beneath may hold headers with keys.
+        // The providers may contain headers with keys.
         f.debug_struct("Telemetry")
             .field("spans", &self.spans.is_some())
             .field("metrics", &self.metrics.is_some())

@@ -1,4 +1,4 @@
-//! Embeddings over HTTP: batches, bounds, purposes.
+//! HTTP clients of embedding APIs.
 
 mod wire;
 
@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use provost_core::{Env, Secret, Usage};
 use provost_model::{
-    EmbedFuture, Embedder, EmbedderInfo, Embeddings, ModelError, ModelErrorClass, Purpose,
-    RetryPolicy, span,
+    EmbedFuture, Embedder, EmbedderInfo, EmbeddingInputType, Embeddings, ModelError,
+    ModelErrorClass, RetryPolicy, span,
 };
 use tracing::Instrument;
 
-use self::wire::{Dialect, Question};
+use self::wire::{EmbedFormat, EmbedRequest};
 use crate::http::api::{ApiClient, ApiClientConfig, ApiRequest, VendorEndpoint};
-use crate::{BuildError, Timeouts};
+use crate::{ModelBuildError, Timeouts};
 
-/// Bytes of the texts of one request; a longer text goes alone.
+/// Largest size of the texts in one request, in bytes. A longer text is sent alone.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// Begins an embedder of any server that speaks OpenAI's embeddings. It needs no key unless one is given.
+/// Creates a builder for a server with OpenAI's embeddings API. A key is optional.
 ///
-/// `dimensions` is how many numbers the model's vectors have; an answer of another size is refused.
+/// `dimensions` is the size of the model's vectors. A response with another size is an error.
 pub fn openai_embeddings(
     provider: impl Into<String>,
     base_url: impl Into<String>,
@@ -30,54 +30,58 @@ pub fn openai_embeddings(
 ) -> HttpEmbedderBuilder {
     let (provider, base_url) = (provider.into(), base_url.into());
     builder(
-        Dialect::OpenAi,
-        VendorEndpoint { provider: &provider, base_url: &base_url, auth: Dialect::OpenAi.auth() },
+        EmbedFormat::OpenAi,
+        VendorEndpoint {
+            provider: &provider,
+            base_url: &base_url,
+            auth: EmbedFormat::OpenAi.auth(),
+        },
         model,
         dimensions,
     )
 }
 
-/// Begins an embedder of Gemini. The key is usually in `GEMINI_API_KEY`.
+/// Creates a builder for Gemini. The key is usually in `GEMINI_API_KEY`.
 pub fn gemini_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
     let base_url = "https://generativelanguage.googleapis.com/v1beta";
     builder(
-        Dialect::Gemini,
-        VendorEndpoint { provider: "gemini", base_url, auth: Dialect::Gemini.auth() },
+        EmbedFormat::Gemini,
+        VendorEndpoint { provider: "gemini", base_url, auth: EmbedFormat::Gemini.auth() },
         model,
         dimensions,
     )
     .require_key("GEMINI_API_KEY")
 }
 
-/// Begins an embedder of an Ollama on this machine. It needs no key.
+/// Creates a builder for an Ollama server on this machine. A key is optional.
 pub fn ollama_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
     let base_url = "http://127.0.0.1:11434";
     builder(
-        Dialect::Ollama,
-        VendorEndpoint { provider: "ollama", base_url, auth: Dialect::Ollama.auth() },
+        EmbedFormat::Ollama,
+        VendorEndpoint { provider: "ollama", base_url, auth: EmbedFormat::Ollama.auth() },
         model,
         dimensions,
     )
 }
 
-/// Begins an embedder of Voyage. The key is usually in `VOYAGE_API_KEY`.
+/// Creates a builder for Voyage. The key is usually in `VOYAGE_API_KEY`.
 pub fn voyage_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
     let base_url = "https://api.voyageai.com/v1";
     builder(
-        Dialect::Voyage,
-        VendorEndpoint { provider: "voyage", base_url, auth: Dialect::Voyage.auth() },
+        EmbedFormat::Voyage,
+        VendorEndpoint { provider: "voyage", base_url, auth: EmbedFormat::Voyage.auth() },
         model,
         dimensions,
     )
     .require_key("VOYAGE_API_KEY")
 }
 
-/// Begins an embedder of Cohere. The key is usually in `COHERE_API_KEY`.
+/// Creates a builder for Cohere. The key is usually in `COHERE_API_KEY`.
 pub fn cohere_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmbedderBuilder {
     let base_url = "https://api.cohere.com";
     builder(
-        Dialect::Cohere,
-        VendorEndpoint { provider: "cohere", base_url, auth: Dialect::Cohere.auth() },
+        EmbedFormat::Cohere,
+        VendorEndpoint { provider: "cohere", base_url, auth: EmbedFormat::Cohere.auth() },
         model,
         dimensions,
     )
@@ -85,37 +89,37 @@ pub fn cohere_embeddings(model: impl Into<String>, dimensions: usize) -> HttpEmb
 }
 
 fn builder(
-    dialect: Dialect,
+    format: EmbedFormat,
     endpoint: VendorEndpoint<'_>,
     model: impl Into<String>,
     dimensions: usize,
 ) -> HttpEmbedderBuilder {
     let (provider, model) = (endpoint.provider.to_owned(), model.into());
     HttpEmbedderBuilder {
-        dialect,
+        format,
         api: ApiClientConfig::new(endpoint),
         info: EmbedderInfo { provider, model, dimensions },
-        ask_dimensions: false,
-        batch_texts: dialect.texts_max(),
+        request_dimensions: false,
+        batch_texts: format.texts_max(),
         document_prefix: String::new(),
         query_prefix: String::new(),
     }
 }
 
-/// Collects what an embedder needs.
+/// Builder of an [`HttpEmbedder`].
 #[must_use]
 pub struct HttpEmbedderBuilder {
-    dialect: Dialect,
+    format: EmbedFormat,
     api: ApiClientConfig,
     info: EmbedderInfo,
-    ask_dimensions: bool,
+    request_dimensions: bool,
     batch_texts: usize,
     document_prefix: String,
     query_prefix: String,
 }
 
 impl HttpEmbedderBuilder {
-    /// The key.
+    /// Sets the API key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
         self.api.key = Some(key.into());
         self
@@ -126,64 +130,64 @@ impl HttpEmbedderBuilder {
         self
     }
 
-    /// Another address.
+    /// Sets the base URL.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.api.base_url = url.into();
         self
     }
 
-    /// Adds a header to every request; its value is kept as a secret.
+    /// Adds a header to every request. Its value is treated as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         self.api.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Asks the model for vectors of this size, for models that can shorten them.
-    pub fn ask_dimensions(mut self) -> Self {
-        self.ask_dimensions = true;
+    /// Requests vectors of the configured size, for models that can shorten them.
+    pub fn request_dimensions(mut self) -> Self {
+        self.request_dimensions = true;
         self
     }
 
-    /// Sets how many texts one request holds at most.
+    /// Sets the largest number of texts in one request, at least one.
     pub fn batch_texts(mut self, texts: usize) -> Self {
         self.batch_texts = texts.max(1);
         self
     }
 
-    /// Puts a text before each document and each query, for models that were trained so.
+    /// Sets prefixes for documents and queries, for models that were trained with them.
     pub fn prefixes(mut self, document: impl Into<String>, query: impl Into<String>) -> Self {
         (self.document_prefix, self.query_prefix) = (document.into(), query.into());
         self
     }
 
-    /// Sets how long each stage may take.
+    /// Sets the time limits of each request.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.api.timeouts = timeouts;
         self
     }
 
-    /// Sets how failed calls are tried again.
+    /// Sets the policy for retries.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.api.retry = retry;
         self
     }
 
-    /// Takes time and chance from here.
+    /// Sets the source of time and random numbers.
     pub fn env(mut self, env: Env) -> Self {
         self.api.env = env;
         self
     }
 
-    /// Checks everything and builds the embedder. Nothing is sent.
-    pub fn build(self) -> Result<HttpEmbedder, BuildError> {
+    /// Checks the configuration and builds the embedder. Sends no request.
+    pub fn build(self) -> Result<HttpEmbedder, ModelBuildError> {
         if self.info.model.trim().is_empty() {
-            return Err(BuildError::Model);
+            return Err(ModelBuildError::Model);
         }
         Ok(HttpEmbedder {
-            dialect: self.dialect,
+            format: self.format,
             api: Arc::new(self.api.build()?),
             info: self.info,
-            ask_dimensions: self.ask_dimensions,
+            request_dimensions: self.request_dimensions,
             batch_texts: self.batch_texts,
             document_prefix: self.document_prefix,
             query_prefix: self.query_prefix,
@@ -191,13 +195,13 @@ impl HttpEmbedderBuilder {
     }
 }
 
-/// An embedder behind HTTP. Cheap to clone.
+/// Embedder over HTTP. Clones are cheap.
 #[derive(Clone)]
 pub struct HttpEmbedder {
-    dialect: Dialect,
+    format: EmbedFormat,
     api: Arc<ApiClient>,
     info: EmbedderInfo,
-    ask_dimensions: bool,
+    request_dimensions: bool,
     batch_texts: usize,
     document_prefix: String,
     query_prefix: String,
@@ -207,18 +211,18 @@ impl HttpEmbedder {
     async fn embed_all(
         &self,
         texts: &[String],
-        purpose: Purpose,
+        input_type: EmbeddingInputType,
     ) -> Result<Embeddings, ModelError> {
         if texts.iter().any(|text| text.trim().is_empty()) {
-            let problem = "an empty text has no vector: leave it out";
+            let problem = "an empty text cannot be embedded: remove it";
             return Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
         }
-        let prefix = match purpose {
-            Purpose::Document => &self.document_prefix,
-            Purpose::Query => &self.query_prefix,
+        let prefix = match input_type {
+            EmbeddingInputType::Document => &self.document_prefix,
+            EmbeddingInputType::Query => &self.query_prefix,
         };
         let mut all = Embeddings { usage_known: true, ..Embeddings::default() };
-        for batch in batches(texts, self.batch_texts) {
+        for batch in split_batches(texts, self.batch_texts) {
             let prefixed: Vec<String>;
             let batch = if prefix.is_empty() {
                 batch
@@ -226,10 +230,10 @@ impl HttpEmbedder {
                 prefixed = batch.iter().map(|text| format!("{prefix}{text}")).collect();
                 &prefixed
             };
-            let (vectors, used) = self.embed_batch(batch, purpose).await?;
+            let (vectors, usage) = self.embed_batch(batch, input_type).await?;
             all.vectors.extend(vectors);
-            all.usage += used.unwrap_or_default();
-            all.usage_known &= used.is_some();
+            all.usage += usage.unwrap_or_default();
+            all.usage_known &= usage.is_some();
         }
         Ok(all)
     }
@@ -237,13 +241,13 @@ impl HttpEmbedder {
     async fn embed_batch(
         &self,
         texts: &[String],
-        purpose: Purpose,
+        input_type: EmbeddingInputType,
     ) -> Result<(Vec<Vec<f32>>, Option<Usage>), ModelError> {
         let EmbedderInfo { model, dimensions, .. } = &self.info;
-        let asked = self.ask_dimensions.then_some(*dimensions);
-        let question = Question { model, texts, purpose, dimensions: asked };
-        let request = ApiRequest::post(self.dialect.path(model), self.dialect.encode(question)?);
-        let read = |body: &[u8]| self.dialect.decode(body, texts.len(), *dimensions);
+        let requested = self.request_dimensions.then_some(*dimensions);
+        let embed_request = EmbedRequest { model, texts, input_type, dimensions: requested };
+        let request = ApiRequest::post(self.format.path(model), self.format.encode(embed_request)?);
+        let read = |body: &[u8]| self.format.decode(body, texts.len(), *dimensions);
         self.api.send(request, read).await
     }
 }
@@ -253,12 +257,12 @@ impl Embedder for HttpEmbedder {
         &self.info
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String], purpose: Purpose) -> EmbedFuture<'a> {
+    fn embed<'a>(&'a self, texts: &'a [String], input_type: EmbeddingInputType) -> EmbedFuture<'a> {
         Box::pin(async move {
             let span = span::embeddings(&self.info, texts.len());
-            let made = self.embed_all(texts, purpose).instrument(span.clone()).await;
-            span::close(&span, made.as_ref().map(Embeddings::tokens));
-            made
+            let result = self.embed_all(texts, input_type).instrument(span.clone()).await;
+            span::close(&span, result.as_ref().map(Embeddings::tokens));
+            result
         })
     }
 }
@@ -269,8 +273,8 @@ impl fmt::Debug for HttpEmbedder {
     }
 }
 
-/// Cuts the texts into requests: so many texts, so many bytes, at least one text.
-fn batches(mut texts: &[String], texts_max: usize) -> Vec<&[String]> {
+/// Splits the texts into requests with limits of texts and bytes. Each request has at least one text.
+fn split_batches(mut texts: &[String], texts_max: usize) -> Vec<&[String]> {
     let mut batches = Vec::new();
     while !texts.is_empty() {
         let mut bytes = 0;
@@ -294,7 +298,7 @@ mod tests {
         let texts =
             |sizes: &[usize]| sizes.iter().map(|size| "x".repeat(*size)).collect::<Vec<_>>();
         let sizes =
-            |texts: &[String]| batches(texts, 3).iter().map(|b| b.len()).collect::<Vec<_>>();
+            |texts: &[String]| split_batches(texts, 3).iter().map(|b| b.len()).collect::<Vec<_>>();
         assert_eq!(sizes(&texts(&[1; 7])), [3, 3, 1]);
         let huge = BATCH_BYTES_MAX + 1;
         assert_eq!(sizes(&texts(&[1, huge, 1, 1])), [1, 1, 2]);

@@ -1,28 +1,28 @@
-//! How the bytes of an answer are cut into events. Three ways, whichever vendor.
+//! Splits the bytes of a response into events, in one of three formats.
 
-mod event_stream;
+mod aws_event_stream;
 mod ndjson;
 
 use provost_core::text::sse::{SseError, SseFrame, SseLimits, SseParser};
 use provost_core::usage::limits::SSE_EVENT_BYTES_MAX;
 
-use self::event_stream::EventStream;
-use self::ndjson::Lines;
+use self::aws_event_stream::AwsEventStreamParser;
+use self::ndjson::NdjsonParser;
 
-/// What separates the events of an answer.
+/// Format that separates the events of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// Server-sent events.
     #[default]
     Sse,
-    /// One JSON document in each line.
+    /// One JSON document per line.
     Ndjson,
-    /// The binary frames of AWS, with checksums.
+    /// Binary frames of AWS with checksums.
     AwsEventStream,
 }
 
 impl Framing {
-    /// What a request says it accepts.
+    /// Returns the media type for the `Accept` header.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Sse => "text/event-stream",
@@ -32,100 +32,103 @@ impl Framing {
     }
 }
 
-/// Bytes of comments between two server-sent events. Servers send a line every few seconds while a model thinks; more is a
-/// server that will never answer.
+/// Largest number of comment bytes between two server-sent events. Servers send a comment every few seconds while a
+/// model thinks. A server that sends more is not expected to respond.
 const COMMENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// One event, borrowed until the next one.
+/// An event. It borrows its data until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// Its name; empty if it has none.
+    /// Name of the event. Empty if it has none.
     pub event: &'a [u8],
-    /// Its data. Not checked to be UTF-8: the decoder does that.
+    /// Data of the event. The decoder checks whether it is UTF-8.
     pub data: &'a [u8],
 }
 
-/// Why bytes cannot be cut into events.
+/// Reasons why bytes cannot be split into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Server-sent comments, and no event.
+    /// The server sent comments but no event.
     #[error("the provider sent {COMMENT_BYTES_MAX} bytes of comments and no event")]
     OnlyComments,
-    /// A frame or a line that does not end.
+    /// A frame or line exceeds the size limit.
     #[error("the provider sent an event of more than {SSE_EVENT_BYTES_MAX} bytes")]
     TooLarge,
-    /// A binary frame whose checksum is not that of its bytes.
-    #[error("the provider sent a frame that was damaged on its way (its checksum is wrong)")]
+    /// The checksum of a binary frame is wrong.
+    #[error("the provider sent a damaged frame (its checksum is wrong)")]
     Checksum,
-    /// A binary frame that is none.
-    #[error(
-        "the provider sent a frame that cannot be read: check that the base URL is the one of the API"
-    )]
-    Frame,
+    /// The bytes are not a valid binary frame.
+    #[error("the provider sent an invalid frame: check that the base URL is the one of the API")]
+    Malformed,
 }
 
-/// Cuts chunks of bytes into events, wherever the chunks break. Linear in the bytes, bounded by one event.
+/// Splits chunks of bytes into events, independent of the chunk boundaries. It takes linear time and buffers at most
+/// one event.
 #[derive(Debug)]
-pub struct Frames(Cutter);
+pub struct FrameParser(FrameParserKind);
 
 #[derive(Debug)]
-enum Cutter {
+enum FrameParserKind {
     Sse(SseParser),
-    Lines(Lines),
-    EventStream(EventStream),
+    Ndjson(NdjsonParser),
+    AwsEventStream(AwsEventStreamParser),
 }
 
-impl Frames {
-    /// A fresh one for one answer.
+impl FrameParser {
+    /// Creates a parser for one response.
     pub fn new(framing: Framing) -> Self {
         Self(match framing {
-            Framing::Sse => Cutter::Sse(SseParser::with_limits(SseLimits {
+            Framing::Sse => FrameParserKind::Sse(SseParser::with_limits(SseLimits {
                 comment_bytes: COMMENT_BYTES_MAX,
                 ..SseLimits::default()
             })),
-            Framing::Ndjson => Cutter::Lines(Lines::with_limit(SSE_EVENT_BYTES_MAX)),
-            Framing::AwsEventStream => {
-                Cutter::EventStream(EventStream::with_limit(SSE_EVENT_BYTES_MAX))
+            Framing::Ndjson => {
+                FrameParserKind::Ndjson(NdjsonParser::with_limit(SSE_EVENT_BYTES_MAX))
             }
+            Framing::AwsEventStream => FrameParserKind::AwsEventStream(
+                AwsEventStreamParser::with_limit(SSE_EVENT_BYTES_MAX),
+            ),
         })
     }
 
-    /// Takes a chunk in and hands each event that ends in it to `sink`.
+    /// Parses a chunk and passes each complete event to `sink`.
     pub fn push<E: From<FrameError>>(
         &mut self,
         chunk: &[u8],
         mut sink: impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match &mut self.0 {
-            Cutter::Sse(sse) => {
-                sse.push(chunk, |frame| with_data(frame, &mut sink)).map_err(Cut::into)
-            }
-            Cutter::Lines(lines) => lines.push(chunk, &mut sink),
-            Cutter::EventStream(stream) => stream.push(chunk, &mut sink),
+            FrameParserKind::Sse(parser) => parser
+                .push(chunk, |frame| send_data(frame, &mut sink))
+                .map_err(FrameOrSinkError::into_error),
+            FrameParserKind::Ndjson(parser) => parser.push(chunk, &mut sink),
+            FrameParserKind::AwsEventStream(parser) => parser.push(chunk, &mut sink),
         }
     }
 
-    /// The end of the bytes: what is whole without its last separator is still given out.
+    /// Ends the input. An event that lacks only its last separator is passed to `sink`.
     pub fn finish<E: From<FrameError>>(
         &mut self,
         mut sink: impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         match &mut self.0 {
-            Cutter::Sse(sse) => sse.finish(|frame| with_data(frame, &mut sink)).map_err(Cut::into),
-            Cutter::Lines(lines) => lines.finish(&mut sink),
-            // A frame that is not whole has no meaning; the decoder says whether the answer was complete.
-            Cutter::EventStream(_) => Ok(()),
+            FrameParserKind::Sse(parser) => parser
+                .finish(|frame| send_data(frame, &mut sink))
+                .map_err(FrameOrSinkError::into_error),
+            FrameParserKind::Ndjson(parser) => parser.finish(&mut sink),
+            // An incomplete frame is dropped. The decoder reports whether the response was complete.
+            FrameParserKind::AwsEventStream(_) => Ok(()),
         }
     }
 }
 
-/// Passes on what has data.
-fn with_data<E>(
+/// Passes a frame with data to the sink.
+fn send_data<E>(
     frame: SseFrame<'_>,
     sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
-) -> Result<(), Cut<E>> {
+) -> Result<(), FrameOrSinkError<E>> {
     let SseFrame { event, data, .. } = frame;
-    data.map_or(Ok(()), |data| sink(SseEvent { event, data }).map_err(Cut::Sink))
+    data.map_or(Ok(()), |data| sink(SseEvent { event, data }).map_err(FrameOrSinkError::Sink))
 }
 
 impl From<SseError> for FrameError {
@@ -137,22 +140,22 @@ impl From<SseError> for FrameError {
     }
 }
 
-/// Where a chunk went wrong: while it was cut, or in what became of it.
-enum Cut<E> {
-    Sse(SseError),
+/// Error of the parser or of the sink.
+enum FrameOrSinkError<E> {
+    Frame(SseError),
     Sink(E),
 }
 
-impl<E> From<SseError> for Cut<E> {
+impl<E> From<SseError> for FrameOrSinkError<E> {
     fn from(error: SseError) -> Self {
-        Self::Sse(error)
+        Self::Frame(error)
     }
 }
 
-impl<E: From<FrameError>> Cut<E> {
-    fn into(self) -> E {
+impl<E: From<FrameError>> FrameOrSinkError<E> {
+    fn into_error(self) -> E {
         match self {
-            Self::Sse(error) => FrameError::from(error).into(),
+            Self::Frame(error) => FrameError::from(error).into(),
             Self::Sink(error) => error,
         }
     }

@@ -1,6 +1,7 @@
-//! HTTP to model vendors: any wire as a [`ChatModel`], and one question with one whole response for everything else.
+//! HTTP to model vendors: any wire as a [`ChatModel`], and a client for requests with one complete response.
 //!
-//! It moves bytes, enforces time limits and retries. It knows no vendor's JSON, and no error or output holds the key.
+//! This module sends bytes, enforces time limits and retries. It knows no vendor's JSON. No error or debug output
+//! contains the key.
 
 pub(crate) mod api;
 mod build;
@@ -10,7 +11,7 @@ mod header;
 mod response;
 mod stream;
 mod url;
-mod vendor;
+mod vendor_client;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,25 +22,26 @@ use reqwest::Url;
 use tokio::time::Instant;
 
 pub use build::HttpModelBuilder;
-pub use error::BuildError;
+pub use error::ModelBuildError;
 
-use self::vendor::VendorClient;
-use crate::wire::Wire;
+use self::vendor_client::VendorClient;
+use crate::wire::WireFormat;
 
-/// As good as never, and still a time that can be added to the present.
+/// A duration that is practically infinite but can still be added to the current time.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
-/// How long each stage of a call may take. [`Duration::MAX`] means that a stage is not limited.
+/// Time limits of the stages of a call. [`Duration::MAX`] disables the limit of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until a connection stands. An injected client keeps its own.
+    /// Time until a connection is open. A client that the caller provides uses its own limit.
     pub connect: Duration,
-    /// From the request to the first byte of the answer. Long, because some servers load the model first.
+    /// Time from the request to the first byte of the response. The default is long because some servers load the model
+    /// first.
     pub first_byte: Duration,
-    /// Between two pieces of the answer. Long, because some models think in silence. Every byte counts as a piece, also the
-    /// signs of life that servers send while the model thinks: what ends a call that gets nothing else is `total`.
+    /// Time between two chunks of the response. The default is long because some models think without output.
+    /// Keep-alive bytes count as chunks too, so only `total` ends a call that receives nothing else.
     pub idle: Duration,
-    /// The whole call with all its retries. A request's own deadline counts beside it.
+    /// Time of the whole call with all its retries. The deadline of a request applies as well. `None` means no limit.
     pub total: Option<Duration>,
 }
 
@@ -54,23 +56,23 @@ impl Default for Timeouts {
     }
 }
 
-/// A model behind HTTP. Cheap to clone: clones share everything, connections included.
+/// A chat model over HTTP. Clones are cheap and share all state, including connections.
 #[derive(Clone)]
 pub struct HttpModel {
     inner: Arc<HttpModelInner>,
 }
 
-/// Everything that a call needs.
+/// State that all calls of a model share.
 struct HttpModelInner {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn WireFormat>,
     info: ModelInfo,
     url: Url,
     vendor: VendorClient,
 }
 
 impl HttpModel {
-    /// Begins a model of some provider over some wire.
-    pub fn builder<W: Wire>(
+    /// Creates a builder for a model of a provider over a wire.
+    pub fn builder<W: WireFormat>(
         provider: impl Into<String>,
         model: impl Into<String>,
         wire: W,
@@ -82,7 +84,7 @@ impl HttpModel {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The address that requests go to.
+    /// Returns the URL of the requests.
     pub fn url(&self) -> &str {
         self.inner.url.as_str()
     }
@@ -98,9 +100,9 @@ impl ChatModel for HttpModel {
     }
 }
 
-/// The moment this much later. A time too long for the clock never comes.
-fn later(from: Instant, wait: Duration) -> Instant {
-    from.checked_add(wait).unwrap_or_else(|| from + FOREVER)
+/// Returns the time after a wait. A wait that overflows the clock never ends.
+fn deadline_after(start: Instant, wait: Duration) -> Instant {
+    start.checked_add(wait).unwrap_or_else(|| start + FOREVER)
 }
 
 impl fmt::Debug for HttpModel {

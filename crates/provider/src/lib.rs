@@ -1,7 +1,7 @@
-//! Model vendors: pure wire codecs, one HTTP client, and the traits of `provost-model` over them.
+//! Model vendors: pure wire codecs, an HTTP client, and implementations of the `provost-model` traits.
 //!
-//! Vendor JSON is known only to the codecs in [`wire`], in `embedding`, `rerank` and `batch`; `http` moves bytes and knows no
-//! vendor.
+//! Only the codecs in [`wire`], `embedding`, `rerank` and `batch` know vendor JSON. The module `http` sends bytes and
+//! knows no vendor.
 
 mod batch;
 mod embedding;
@@ -12,16 +12,16 @@ mod sigv4;
 mod vendor;
 pub mod wire;
 
-pub use batch::{NativeBatch, NativeBatchBuilder};
+pub use batch::{BatchClient, BatchClientBuilder};
 pub use embedding::{
     HttpEmbedder, HttpEmbedderBuilder, cohere_embeddings, gemini_embeddings, ollama_embeddings,
     openai_embeddings, voyage_embeddings,
 };
-pub use http::{BuildError, HttpModel, HttpModelBuilder, Timeouts};
+pub use http::{HttpModel, HttpModelBuilder, ModelBuildError, Timeouts};
 pub use rerank::{HttpReranker, HttpRerankerBuilder, cohere_reranker, voyage_reranker};
 pub use vendor::{
-    Anthropic, AzureOpenAi, Bedrock, Gemini, ModelList, Ollama, OpenAi, Providers, ProvidersError,
-    openai_compatible,
+    Anthropic, AzureOpenAi, Bedrock, Gemini, ModelListing, Ollama, OpenAi, ProviderRegistry,
+    ProviderRegistryError, openai_compatible,
 };
 
 #[cfg(doctest)]

@@ -1,11 +1,11 @@
-//! The rerankers of Voyage and Cohere.
+//! Rerankers of Voyage and Cohere.
 
 use std::fmt;
 
 use provost_core::{Secret, Usage};
 use provost_model::{
-    ModelError, ModelErrorClass, Ranked, Ranking, RerankFuture, Reranker, RerankerInfo,
-    RetryPolicy, gen_ai, span,
+    ModelError, ModelErrorClass, RerankFuture, RerankResponse, RerankResult, Reranker,
+    RerankerInfo, RetryPolicy, gen_ai, span,
 };
 use serde::{Deserialize, Serialize};
 use tracing::{Instrument, field::Empty, info_span};
@@ -14,9 +14,9 @@ use crate::http::api::{
     ApiClient, ApiClientConfig, ApiRequest, Auth, VendorEndpoint, json, malformed_error,
 };
 use crate::wire::malformed;
-use crate::{BuildError, Timeouts};
+use crate::{ModelBuildError, Timeouts};
 
-/// Documents of one request, as both vendors bound it.
+/// Largest number of documents in one request. Both vendors have this limit.
 const DOCUMENTS_MAX: usize = 1000;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,14 @@ enum Vendor {
     Cohere,
 }
 
-/// Begins a reranker of Voyage. The key is usually in `VOYAGE_API_KEY`.
+/// Creates a builder for Voyage. The key is usually in `VOYAGE_API_KEY`.
 pub fn voyage_reranker(model: impl Into<String>) -> HttpRerankerBuilder {
     let base_url = "https://api.voyageai.com/v1";
     let endpoint = VendorEndpoint { provider: "voyage", base_url, auth: Auth::Bearer };
     builder(Vendor::Voyage, endpoint, "VOYAGE_API_KEY", model)
 }
 
-/// Begins a reranker of Cohere. The key is usually in `COHERE_API_KEY`.
+/// Creates a builder for Cohere. The key is usually in `COHERE_API_KEY`.
 pub fn cohere_reranker(model: impl Into<String>) -> HttpRerankerBuilder {
     let base_url = "https://api.cohere.com";
     let endpoint = VendorEndpoint { provider: "cohere", base_url, auth: Auth::Bearer };
@@ -51,7 +51,7 @@ fn builder(
     HttpRerankerBuilder { vendor, api, info }
 }
 
-/// Collects what a reranker needs.
+/// Builder of an [`HttpReranker`].
 #[must_use]
 pub struct HttpRerankerBuilder {
     vendor: Vendor,
@@ -60,41 +60,41 @@ pub struct HttpRerankerBuilder {
 }
 
 impl HttpRerankerBuilder {
-    /// The key.
+    /// Sets the API key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
         self.api.key = Some(key.into());
         self
     }
 
-    /// Another address.
+    /// Sets the base URL.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.api.base_url = url.into();
         self
     }
 
-    /// Sets how long each stage may take.
+    /// Sets the time limits of each request.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.api.timeouts = timeouts;
         self
     }
 
-    /// Sets how failed calls are tried again.
+    /// Sets the policy for retries.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.api.retry = retry;
         self
     }
 
-    /// Checks everything and builds the reranker. Nothing is sent.
-    pub fn build(self) -> Result<HttpReranker, BuildError> {
+    /// Checks the configuration and builds the reranker. Sends no request.
+    pub fn build(self) -> Result<HttpReranker, ModelBuildError> {
         if self.info.model.trim().is_empty() {
-            return Err(BuildError::Model);
+            return Err(ModelBuildError::Model);
         }
         let Self { vendor, api, info } = self;
         Ok(HttpReranker { vendor, api: api.build()?, info })
     }
 }
 
-/// A reranker behind HTTP.
+/// Reranker over HTTP.
 pub struct HttpReranker {
     vendor: Vendor,
     api: ApiClient,
@@ -102,7 +102,7 @@ pub struct HttpReranker {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct RerankRequest<'a> {
     model: &'a str,
     query: &'a str,
     documents: &'a [String],
@@ -113,68 +113,69 @@ struct Body<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    /// Voyage calls it `data`.
+struct RerankBody {
+    /// The results. Voyage names the field `data`.
     #[serde(alias = "data")]
-    results: Vec<Item>,
-    usage: Option<Used>,
+    results: Vec<RankedDocument>,
+    usage: Option<ReportedUsage>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct RankedDocument {
     index: usize,
     relevance_score: f64,
 }
 
 #[derive(Deserialize)]
-struct Used {
+struct ReportedUsage {
     total_tokens: Option<u64>,
 }
 
 impl HttpReranker {
-    async fn ask(
+    async fn rank(
         &self,
         query: &str,
         documents: &[String],
         top: Option<usize>,
-    ) -> Result<Ranking, ModelError> {
+    ) -> Result<RerankResponse, ModelError> {
         if documents.is_empty() || top == Some(0) {
-            return Ok(Ranking { usage_known: true, ..Ranking::default() });
+            return Ok(RerankResponse { usage_known: true, ..RerankResponse::default() });
         }
         if documents.len() > DOCUMENTS_MAX {
-            let problem = format!("a ranking takes at most {DOCUMENTS_MAX} documents: give fewer");
+            let problem =
+                format!("a rerank request has at most {DOCUMENTS_MAX} documents: send fewer");
             return Err(ModelError::new(ModelErrorClass::InvalidRequest, problem));
         }
         let (path, top_k, top_n) = match self.vendor {
             Vendor::Voyage => ("/rerank", top, None),
             Vendor::Cohere => ("/v2/rerank", None, top),
         };
-        let body = Body { model: &self.info.model, query, documents, top_k, top_n };
-        let read = |answer: &[u8]| decode(answer, documents.len());
+        let body = RerankRequest { model: &self.info.model, query, documents, top_k, top_n };
+        let read = |body: &[u8]| decode(body, documents.len());
         self.api.send(ApiRequest::post(path, json(&body)?), read).await
     }
 }
 
-fn decode(body: &[u8], documents: usize) -> Result<Ranking, ModelError> {
-    let answer: Answer =
+fn decode(body: &[u8], documents: usize) -> Result<RerankResponse, ModelError> {
+    let body: RerankBody =
         serde_json::from_slice(body).map_err(|cause| malformed("a ranking", &cause))?;
     let mut seen = vec![false; documents];
-    let mut ranked = Vec::with_capacity(answer.results.len());
-    for Item { index, relevance_score: score } in answer.results {
+    let mut results = Vec::with_capacity(body.results.len());
+    for RankedDocument { index, relevance_score: score } in body.results {
         match seen.get_mut(index) {
             Some(seen) if !*seen && score.is_finite() => *seen = true,
             _ => {
                 return Err(malformed_error(
-                    "the provider ranked a document that is none, or one twice",
+                    "the provider ranked an unknown document, or one document twice",
                 ));
             }
         }
-        ranked.push(Ranked { index, score });
+        results.push(RerankResult { index, score });
     }
-    ranked.sort_by(|one, other| other.score.total_cmp(&one.score));
-    let tokens = answer.usage.and_then(|used| used.total_tokens);
+    results.sort_by(|one, other| other.score.total_cmp(&one.score));
+    let tokens = body.usage.and_then(|usage| usage.total_tokens);
     let usage = Usage::new(tokens.unwrap_or_default(), 0);
-    Ok(Ranking { ranked, usage, usage_known: tokens.is_some() })
+    Ok(RerankResponse { results, usage, usage_known: tokens.is_some() })
 }
 
 impl Reranker for HttpReranker {
@@ -201,10 +202,11 @@ impl Reranker for HttpReranker {
                 { gen_ai::USAGE_INPUT } = Empty,
                 { gen_ai::ERROR_TYPE } = Empty,
             );
-            let ranking = self.ask(query, documents, top).instrument(span.clone()).await;
-            let tokens = |ranking: &Ranking| ranking.usage_known.then_some(ranking.usage.input);
-            span::close(&span, ranking.as_ref().map(tokens));
-            ranking
+            let response = self.rank(query, documents, top).instrument(span.clone()).await;
+            let tokens =
+                |response: &RerankResponse| response.usage_known.then_some(response.usage.input);
+            span::close(&span, response.as_ref().map(tokens));
+            response
         })
     }
 }

@@ -1,4 +1,4 @@
-//! AWS Signature Version 4: a request proves that its sender knows a secret without sending it.
+//! AWS Signature Version 4. It proves that the sender knows a secret without sending the secret.
 
 use std::fmt::Write as _;
 
@@ -10,18 +10,18 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use ring::digest::{SHA256, digest};
 use ring::hmac;
 
-use crate::wire::Unsigned;
+use crate::wire::UnsignedRequest;
 
-/// The characters of a path segment that are escaped.
+/// Characters that are escaped in a path segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The characters of a path that are escaped.
+/// Characters that are escaped in a path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Who signs.
+/// Credentials of the signer.
 #[derive(Clone, Copy)]
 pub(crate) struct Credentials<'a> {
     pub(crate) access_key: &'a str,
@@ -29,23 +29,23 @@ pub(crate) struct Credentials<'a> {
     pub(crate) session_token: Option<&'a str>,
 }
 
-/// What for.
+/// Region and service of a signature.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,
 }
 
-/// Adds the headers that sign a `POST` request.
+/// Adds the signature headers to a `POST` request.
 pub(crate) fn sign(
     credentials: Credentials<'_>,
     scope: Scope<'_>,
-    request: &mut Unsigned<'_>,
+    request: &mut UnsignedRequest<'_>,
 ) -> Result<(), ModelError> {
-    let moment = basic_format(request.now);
-    request.headers.insert(DATE, value(&moment)?);
+    let timestamp = basic_format(request.now);
+    request.headers.insert(DATE, header_value(&timestamp)?);
     if let Some(token) = credentials.session_token {
-        let mut token = value(token)?;
+        let mut token = header_value(token)?;
         token.set_sensitive(true);
         request.headers.insert(TOKEN, token);
     }
@@ -55,15 +55,15 @@ pub(crate) fn sign(
     };
     let signed = signed_headers(&host, request.headers);
     let canonical = canonical_request(request, &signed);
-    let signing = Signing { credentials, scope, moment: &moment, signed: &signed };
-    let authorization = signing.authorization(&canonical);
-    let mut authorization = value(&authorization)?;
+    let signer = Signer { credentials, scope, timestamp: &timestamp, signed: &signed };
+    let authorization = signer.authorization(&canonical);
+    let mut authorization = header_value(&authorization)?;
     authorization.set_sensitive(true);
     request.headers.insert(AUTHORIZATION, authorization);
     Ok(())
 }
 
-/// Headers that are signed, by name. What a proxy may change on the way is not among them.
+/// Returns the signed headers, sorted by name. Headers that a proxy may change are not signed.
 fn signed_headers(host: &str, headers: &HeaderMap) -> Vec<(String, String)> {
     let mut signed = vec![("host".to_owned(), host.to_owned())];
     for (name, value) in headers {
@@ -78,19 +78,19 @@ fn signed_headers(host: &str, headers: &HeaderMap) -> Vec<(String, String)> {
     signed
 }
 
-fn canonical_request(request: &Unsigned<'_>, signed: &[(String, String)]) -> String {
+fn canonical_request(request: &UnsignedRequest<'_>, signed: &[(String, String)]) -> String {
     let mut text = String::from("POST\n");
-    // The path of the URL is escaped already; for all services but one it is escaped again.
+    // The path of the URL is already escaped. Every service except S3 expects it to be escaped twice.
     text.push_str(&escape_path(request.url.path()));
     text.push('\n');
     text.push_str(&canonical_query(request.url.query().unwrap_or_default()));
     text.push('\n');
     for (name, value) in signed {
-        // A text takes everything that is written to it.
+        // Writing to a string cannot fail.
         let _written = writeln!(text, "{name}:{value}").is_ok();
     }
     text.push('\n');
-    text.push_str(&names(signed));
+    text.push_str(&signed_header_names(signed));
     text.push('\n');
     text.push_str(&HEXLOWER.encode(digest(&SHA256, request.body).as_ref()));
     text
@@ -108,24 +108,24 @@ fn canonical_query(query: &str) -> String {
     pairs.join("&")
 }
 
-/// What a signature is made of, besides the request itself.
-struct Signing<'a> {
+/// Input of a signature besides the request itself.
+struct Signer<'a> {
     credentials: Credentials<'a>,
     scope: Scope<'a>,
-    moment: &'a str,
-    /// The headers that are signed.
+    timestamp: &'a str,
+    /// Names and values of the signed headers.
     signed: &'a [(String, String)],
 }
 
-impl Signing<'_> {
-    /// The `Authorization` header of a canonical request.
+impl Signer<'_> {
+    /// Returns the `Authorization` header of a canonical request.
     fn authorization(&self, canonical: &str) -> String {
-        let Self { credentials, moment, signed, .. } = self;
-        let day = &moment[..8];
+        let Self { credentials, timestamp, signed, .. } = self;
+        let day = &timestamp[..8];
         let Scope { region, service } = self.scope;
-        let place = format!("{day}/{region}/{service}/aws4_request");
+        let scope_text = format!("{day}/{region}/{service}/aws4_request");
         let hash = HEXLOWER.encode(digest(&SHA256, canonical.as_bytes()).as_ref());
-        let to_sign = format!("{ALGORITHM}\n{moment}\n{place}\n{hash}");
+        let to_sign = format!("{ALGORITHM}\n{timestamp}\n{scope_text}\n{hash}");
         let secret = format!("AWS4{}", credentials.secret_key);
         let mut key = mac(secret.as_bytes(), day);
         for part in [region, service, "aws4_request"] {
@@ -133,14 +133,14 @@ impl Signing<'_> {
         }
         let signature = HEXLOWER.encode(mac(key.as_ref(), &to_sign).as_ref());
         format!(
-            "{ALGORITHM} Credential={}/{place}, SignedHeaders={}, Signature={signature}",
+            "{ALGORITHM} Credential={}/{scope_text}, SignedHeaders={}, Signature={signature}",
             credentials.access_key,
-            names(signed)
+            signed_header_names(signed)
         )
     }
 }
 
-fn names(signed: &[(String, String)]) -> String {
+fn signed_header_names(signed: &[(String, String)]) -> String {
     let names: Vec<&str> = signed.iter().map(|(name, _)| name.as_str()).collect();
     names.join(";")
 }
@@ -149,7 +149,7 @@ fn mac(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
 }
 
-/// `20150830T123600Z`.
+/// Formats a time as `20150830T123600Z`.
 fn basic_format(now: Timestamp) -> String {
     let text = now.to_rfc3339();
     let seconds = text.get(..19).unwrap_or(&text);
@@ -157,19 +157,19 @@ fn basic_format(now: Timestamp) -> String {
     format!("{digits}Z")
 }
 
-fn value(text: &str) -> Result<HeaderValue, ModelError> {
+fn header_value(text: &str) -> Result<HeaderValue, ModelError> {
     HeaderValue::try_from(text).map_err(|cause| {
-        let problem = "the AWS credentials hold characters that no header may hold: check them for line breaks and spaces";
+        let problem = "the AWS credentials contain characters that a header cannot hold: check them for line breaks and spaces";
         ModelError::new(ModelErrorClass::Auth, problem).caused_by(cause)
     })
 }
 
-/// Escapes a text that is one segment of a path.
+/// Escapes one segment of a path.
 pub(crate) fn escape_segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Escapes a text that is a path: slashes stay.
+/// Escapes a path. Slashes are kept.
 pub(crate) fn escape_path(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
 }

@@ -1,60 +1,60 @@
-//! Providers: which wire, which address, which variables.
+//! Vendors: their wires, base URLs and environment variables.
 
 mod cloud;
 mod model_list;
 mod registry;
 
 use provost_core::Secret;
-use provost_model::Catalog;
+use provost_model::ModelCatalog;
 
 pub use self::cloud::{AzureOpenAi, Bedrock, Gemini, Ollama};
-pub use self::model_list::ModelList;
-pub use self::registry::{Providers, ProvidersError};
-use crate::wire::Wire;
+pub use self::model_list::ModelListing;
+pub use self::registry::{ProviderRegistry, ProviderRegistryError};
+use crate::wire::WireFormat;
 use crate::wire::anthropic::AnthropicMessages;
 use crate::wire::openai_chat::OpenAiChat;
 use crate::wire::openai_responses::OpenAiResponses;
-use crate::{BuildError, HttpModel, HttpModelBuilder};
+use crate::{HttpModel, HttpModelBuilder, ModelBuildError};
 
-/// OpenAI over Chat Completions, or over Responses.
+/// OpenAI, over Chat Completions or Responses.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenAi;
 
 impl OpenAi {
-    /// Where it is.
+    /// Default base URL.
     pub const BASE_URL: &'static str = "https://api.openai.com/v1";
-    /// The variable that holds the key.
+    /// Variable with the API key.
     pub const KEY_VARIABLE: &'static str = "OPENAI_API_KEY";
-    /// The variable that holds another address.
+    /// Variable with another base URL.
     pub const BASE_URL_VARIABLE: &'static str = "OPENAI_BASE_URL";
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Begins a model.
+    /// Creates a builder.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
-        let info = Catalog::builtin().info("openai", &model.into());
+        let info = ModelCatalog::builtin().info("openai", &model.into());
         HttpModel::builder("openai", &info.model, OpenAiChat::default())
             .info(info)
             .base_url(Self::BASE_URL)
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// Begins a model over Responses, where reasoning models keep their thoughts from one tool call to the next.
+    /// Creates a builder for Responses. There, reasoning models keep their reasoning between tool calls.
     pub fn responses(model: impl Into<String>) -> HttpModelBuilder<OpenAiResponses> {
-        let info = Catalog::builtin().info("openai", &model.into());
+        let info = ModelCatalog::builtin().info("openai", &model.into());
         HttpModel::builder("openai", &info.model, OpenAiResponses::default())
             .info(info)
             .base_url(Self::BASE_URL)
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// A model with the key and the address that the environment names.
-    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the key and the base URL from the environment.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model with the key and the address that `vars` names.
-    pub fn with_vars(
+    /// Creates a builder with the key and the base URL from `vars`.
+    pub fn builder_from_vars(
         model: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<OpenAiChat> {
@@ -62,36 +62,36 @@ impl OpenAi {
     }
 }
 
-/// Anthropic over Messages.
+/// Anthropic, over Messages.
 #[derive(Debug, Clone, Copy)]
 pub struct Anthropic;
 
 impl Anthropic {
-    /// Where it is.
+    /// Default base URL.
     pub const BASE_URL: &'static str = "https://api.anthropic.com";
-    /// The variable that holds the key.
+    /// Variable with the API key.
     pub const KEY_VARIABLE: &'static str = "ANTHROPIC_API_KEY";
-    /// The variable that holds another address.
+    /// Variable with another base URL.
     pub const BASE_URL_VARIABLE: &'static str = "ANTHROPIC_BASE_URL";
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Begins a model.
+    /// Creates a builder.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<AnthropicMessages> {
-        let info = Catalog::builtin().info("anthropic", &model.into());
+        let info = ModelCatalog::builtin().info("anthropic", &model.into());
         HttpModel::builder("anthropic", &info.model, AnthropicMessages::for_model(&info.model))
             .info(info)
             .base_url(Self::BASE_URL)
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// A model with the key and the address that the environment names.
-    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the key and the base URL from the environment.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model with the key and the address that `vars` names.
-    pub fn with_vars(
+    /// Creates a builder with the key and the base URL from `vars`.
+    pub fn builder_from_vars(
         model: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<AnthropicMessages> {
@@ -99,27 +99,27 @@ impl Anthropic {
     }
 }
 
-/// Begins a model of any server that speaks Chat Completions. It needs no key unless one is given.
+/// Creates a builder for a server with OpenAI's Chat Completions API. A key is optional.
 pub fn openai_compatible(
     provider: impl Into<String>,
     base_url: impl Into<String>,
     model: impl Into<String>,
 ) -> HttpModelBuilder<OpenAiChat> {
     let provider = provider.into();
-    let info = Catalog::builtin().info(&provider, &model.into());
+    let info = ModelCatalog::builtin().info(&provider, &model.into());
     let wire = OpenAiChat { legacy_max_tokens: true, ..OpenAiChat::default() };
     HttpModel::builder(provider, &info.model, wire).info(info).base_url(base_url)
 }
 
-/// The variables of a vendor.
+/// Environment variables of a vendor.
 #[derive(Debug, Clone, Copy)]
 struct Variables<'a> {
     key: &'a str,
     base_url: &'a str,
 }
 
-/// Takes the key and the address from the variables.
-fn configure_from_env<W: Wire>(
+/// Sets the key and the base URL from the variables.
+fn configure_from_env<W: WireFormat>(
     builder: HttpModelBuilder<W>,
     names: Variables<'_>,
     vars: impl Fn(&str) -> Option<String>,
@@ -143,10 +143,11 @@ mod tests {
     #[test]
     fn a_missing_key_names_the_variable() {
         let empty = |_: &str| Some(" ".to_owned());
-        let openai = OpenAi::with_vars("gpt-5.1", |_| None).build().unwrap_err().to_string();
+        let openai =
+            OpenAi::builder_from_vars("gpt-5.1", |_| None).build().unwrap_err().to_string();
         assert!(openai.contains("OPENAI_API_KEY"), "{openai}");
         let anthropic =
-            Anthropic::with_vars("claude-opus-5", empty).build().unwrap_err().to_string();
+            Anthropic::builder_from_vars("claude-opus-5", empty).build().unwrap_err().to_string();
         assert!(anthropic.contains("ANTHROPIC_API_KEY"), "{anthropic}");
     }
 
@@ -157,10 +158,10 @@ mod tests {
             "ANTHROPIC_BASE_URL" => Some("https://gate.example".to_owned()),
             _ => None,
         };
-        let model = Anthropic::with_vars("claude-opus-5", vars).build().unwrap();
+        let model = Anthropic::builder_from_vars("claude-opus-5", vars).build().unwrap();
         assert_eq!(model.url(), "https://gate.example/v1/messages");
         assert!(model.info().reasoning);
-        let model = OpenAi::with_vars("gpt-5.1", vars).build().unwrap();
+        let model = OpenAi::builder_from_vars("gpt-5.1", vars).build().unwrap();
         assert_eq!(model.url(), "https://api.openai.com/v1/chat/completions");
         let local =
             openai_compatible("ollama", "http://localhost:11434/v1", "llama").build().unwrap();

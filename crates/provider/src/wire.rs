@@ -1,21 +1,23 @@
-//! Wires: how one vendor's bytes look.
+//! Wires: the protocols of model vendors.
 //!
-//! A wire is pure: it encodes a request, decodes events and reads errors. It opens no connection, keeps no key and knows
-//! no clock; the transport in `http` does that for every wire alike.
+//! A wire is pure: it encodes a request, decodes events and parses errors. It opens no connection, stores no key and
+//! reads no clock. The transport in `http` does this for all wires.
 
 pub mod anthropic;
+mod arguments;
 pub mod bedrock;
-mod failure;
+mod error;
 mod function_tool;
 pub mod gemini;
+mod media;
+pub mod normalize;
 pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
-mod piece;
+mod request;
 mod schema;
 #[cfg(test)]
 mod testing;
-pub mod transcript;
 
 use provost_core::Timestamp;
 use provost_model::{
@@ -24,89 +26,93 @@ use provost_model::{
 use reqwest::Url;
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
-pub use crate::framing::{FrameError, Frames, Framing, SseEvent};
-use transcript::Rules;
+pub use crate::framing::{FrameError, FrameParser, Framing, SseEvent};
+use normalize::MessageRules;
 
-/// One vendor's protocol.
-pub trait Wire: Send + Sync + 'static {
-    /// The path of the endpoint under a base URL such as `https://api.example.com/v1`.
+/// Protocol of one vendor.
+pub trait WireFormat: Send + Sync + 'static {
+    /// Returns the path of the endpoint under a base URL such as `https://api.example.com/v1`.
     fn path(&self, base_path: &str) -> &'static str;
 
-    /// The same with whatever depends on the model, and with a query if the vendor wants one. Starts with `/`; what of the
-    /// model's name is no part of a path is escaped.
-    fn route(&self, base_path: &str, _model: &str) -> String {
+    /// Returns the path with the parts that depend on the model, and with a query if the vendor needs one. It starts
+    /// with `/`, and the name of the model is escaped.
+    fn url_path(&self, base_path: &str, _model: &str) -> String {
         self.path(base_path).to_owned()
     }
 
-    /// How an answer is cut into events.
+    /// Returns the format that separates the events of a response.
     fn framing(&self) -> Framing {
         Framing::Sse
     }
 
-    /// What a conversation must look like for this vendor.
-    fn rules(&self) -> Rules {
-        Rules::default()
+    /// Returns the vendor's rules for conversations.
+    fn message_rules(&self) -> MessageRules {
+        MessageRules::default()
     }
 
     /// Adapts the wire to the properties of a model.
     fn configure(&mut self, _entry: &CatalogEntry) {}
 
-    /// Signs one try, for vendors whose credentials are not sent but prove themselves.
-    fn sign(&self, _key: Option<&str>, _request: &mut Unsigned<'_>) -> Result<(), ModelError> {
+    /// Signs one attempt, for vendors whose credentials sign requests instead of being sent.
+    fn sign(
+        &self,
+        _key: Option<&str>,
+        _request: &mut UnsignedRequest<'_>,
+    ) -> Result<(), ModelError> {
         Ok(())
     }
 
-    /// Adds the headers that carry the key and the version of the protocol.
+    /// Adds the headers with the key and the protocol version.
     fn headers(&self, key: Option<&str>, headers: &mut HeaderMap)
     -> Result<(), InvalidHeaderValue>;
 
-    /// The body of a streaming request. Refuses what the vendor could only refuse.
+    /// Returns the body of a streaming request. Fails if the vendor would reject the request.
     fn encode(&self, request: &ChatRequest, info: &ModelInfo) -> Result<Vec<u8>, ModelError>;
 
-    /// A fresh decoder for one answer.
+    /// Creates a decoder for one response.
     fn decoder(&self) -> Box<dyn Decoder>;
 
-    /// What an error answer means. The status is missing where the error came inside a stream.
-    fn failure(&self, status: Option<u16>, body: &[u8]) -> ModelError {
-        failure::read(status, body)
+    /// Parses an error response. `status` is `None` if the error came inside a stream.
+    fn parse_error(&self, status: Option<u16>, body: &[u8]) -> ModelError {
+        error::parse(status, body)
     }
 }
 
-/// A request that is about to go out. Its method is always `POST`.
+/// A request before it is signed. Its method is always `POST`.
 #[derive(Debug)]
-pub struct Unsigned<'a> {
-    /// Where it goes.
+pub struct UnsignedRequest<'a> {
+    /// URL of the request.
     pub url: &'a Url,
-    /// What it says.
+    /// Body of the request.
     pub body: &'a [u8],
-    /// Its headers so far.
+    /// Headers of the request so far.
     pub headers: &'a mut HeaderMap,
-    /// The time of this try.
+    /// Time of this attempt.
     pub now: Timestamp,
 }
 
-impl Wire for Box<dyn Wire> {
+impl WireFormat for Box<dyn WireFormat> {
     fn path(&self, base_path: &str) -> &'static str {
         (**self).path(base_path)
     }
 
-    fn route(&self, base_path: &str, model: &str) -> String {
-        (**self).route(base_path, model)
+    fn url_path(&self, base_path: &str, model: &str) -> String {
+        (**self).url_path(base_path, model)
     }
 
     fn framing(&self) -> Framing {
         (**self).framing()
     }
 
-    fn rules(&self) -> Rules {
-        (**self).rules()
+    fn message_rules(&self) -> MessageRules {
+        (**self).message_rules()
     }
 
     fn configure(&mut self, entry: &CatalogEntry) {
         (**self).configure(entry);
     }
 
-    fn sign(&self, key: Option<&str>, request: &mut Unsigned<'_>) -> Result<(), ModelError> {
+    fn sign(&self, key: Option<&str>, request: &mut UnsignedRequest<'_>) -> Result<(), ModelError> {
         (**self).sign(key, request)
     }
 
@@ -126,44 +132,44 @@ impl Wire for Box<dyn Wire> {
         (**self).decoder()
     }
 
-    fn failure(&self, status: Option<u16>, body: &[u8]) -> ModelError {
-        (**self).failure(status, body)
+    fn parse_error(&self, status: Option<u16>, body: &[u8]) -> ModelError {
+        (**self).parse_error(status, body)
     }
 }
 
-/// Turns the events of one answer into [`ModelEvent`]s.
+/// Decodes the events of one response into [`ModelEvent`]s.
 pub trait Decoder: Send {
-    /// Takes one event in; says whether the answer is over.
+    /// Decodes one event. Returns whether the response is complete.
     fn push(
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError>;
+    ) -> Result<DecodeStatus, ModelError>;
 
-    /// The bytes ended. An answer that is complete without its last words may still be closed here.
+    /// Ends the input. Some protocols can complete a response here that lacks its end marker.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
 }
 
-/// Whether more is expected.
+/// Status of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// More may follow.
+pub enum DecodeStatus {
+    /// More events may follow.
     More,
-    /// The vendor said its last word.
+    /// The vendor marked the end of the response.
     Done,
 }
 
-/// An answer that is not the vendor's own protocol.
+/// Returns the error of data that does not follow the vendor's protocol.
 pub(crate) fn malformed(what: &str, cause: &serde_json::Error) -> ModelError {
-    // The cause names a place, never the content: a provider's bytes may hold a prompt.
-    let place = format!("line {} column {}", cause.line(), cause.column());
+    // The message contains a position and never the content, because the provider's bytes may contain a prompt.
+    let position = format!("line {} column {}", cause.line(), cause.column());
     ModelError::new(
         ModelErrorClass::Malformed,
-        format!("the provider sent {what} that cannot be read ({place})"),
+        format!("the provider sent {what} that cannot be read ({position})"),
     )
 }
 
-/// A call of which nobody knows what it calls.
-pub(crate) fn nameless() -> ModelError {
+/// Returns the error of a tool call without a name.
+pub(crate) fn missing_tool_name() -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, "the provider sent a tool call without a name")
 }

@@ -1,4 +1,4 @@
-//! The forms in which a value may turn up.
+//! The encodings in which a secret may occur.
 
 use std::collections::BTreeSet;
 
@@ -8,46 +8,48 @@ use data_encoding::{HEXLOWER, HEXUPPER};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
 use zeroize::Zeroize;
 
-/// Bytes of one piece. A longer form is looked for piece by piece, which bounds how far a stream must look ahead.
+/// Maximum length of one pattern, in bytes. A longer encoding is split into several patterns, which limits the
+/// lookahead of a stream.
 const PIECE_BYTES_MAX: usize = 1024;
-/// Characters that a piece of base64 must have if it starts in the middle of other text: fewer turn up by chance.
+/// Minimum number of base64 characters of a secret that is not aligned to a base64 group. Shorter sequences occur by
+/// chance.
 const SHIFTED_CHARS_MIN: usize = 8;
-/// Characters that the base64 of a value must have.
+/// Minimum number of base64 characters of an aligned secret.
 const BASE64_CHARS_MIN: usize = 5;
 
-/// One text to look for.
+/// One byte sequence to search for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Form {
+pub(crate) struct EncodedSecret {
     /// The bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Characters of base64 before it which hold some of its bits.
+    /// Number of preceding base64 characters that contain bits of the secret.
     pub(crate) before: u8,
-    /// The same behind it.
+    /// Number of following base64 characters that contain bits of the secret.
     pub(crate) after: u8,
 }
 
-impl Drop for Form {
+impl Drop for EncodedSecret {
     fn drop(&mut self) {
         self.bytes.zeroize();
     }
 }
 
-/// All forms of a value, each one once and no longer than a piece.
-pub(crate) fn forms(value: &str) -> Vec<Form> {
-    let mut found = BTreeSet::new();
+/// Returns all encodings of a value, without duplicates, split into patterns.
+pub(crate) fn encode_secret(value: &str) -> Vec<EncodedSecret> {
+    let mut patterns = BTreeSet::new();
     let trimmed = value.trim();
     let is_padded = trimmed.len() >= crate::VALUE_BYTES_MIN && trimmed.len() < value.len();
     for value in [Some(value), is_padded.then_some(trimmed)].into_iter().flatten() {
         for mut text in texts(value) {
-            split(&text, &mut found);
+            split(&text, &mut patterns);
             text.zeroize();
         }
-        base64(value.as_bytes(), &mut found);
+        base64(value.as_bytes(), &mut patterns);
     }
-    found.into_iter().collect()
+    patterns.into_iter().collect()
 }
 
-/// What libraries percent-encode: each leaves other characters as they are.
+/// Sets of characters that common libraries percent-encode.
 const ENCODED: [&AsciiSet; 5] = [
     &all_but(b"-_.~"),
     &all_but(b"-_.!~*'()"),
@@ -66,11 +68,11 @@ const fn all_but(kept: &[u8]) -> AsciiSet {
     set
 }
 
-/// The forms that hold the value whole, wherever it starts.
+/// Returns the encodings that do not depend on the position of the value.
 fn texts(value: &str) -> Vec<String> {
     let escaped = json(value, false);
     let ascii = json(value, true);
-    let mut all = vec![
+    let mut encodings = vec![
         value.to_owned(),
         json(&escaped, false),
         escaped.replace('/', "\\/"),
@@ -82,17 +84,17 @@ fn texts(value: &str) -> Vec<String> {
     ];
     for encoded in ENCODED {
         let upper = utf8_percent_encode(value, encoded).to_string();
-        all.push(lower_escapes(&upper));
-        all.push(upper.replace("%20", "+"));
-        all.push(upper);
+        encodings.push(lower_escapes(&upper));
+        encodings.push(upper.replace("%20", "+"));
+        encodings.push(upper);
     }
     let every: String = value.bytes().map(percent_encode_byte).collect();
-    all.push(lower_escapes(&every));
-    all.push(every);
-    all
+    encodings.push(lower_escapes(&every));
+    encodings.push(every);
+    encodings
 }
 
-/// As a JSON string holds it, without its quotes.
+/// Returns the content of a JSON string, without its quotes.
 fn json(value: &str, is_ascii: bool) -> String {
     let mut text = serde_json::to_string(value).unwrap_or_default();
     text.pop();
@@ -116,7 +118,7 @@ fn json(value: &str, is_ascii: bool) -> String {
     plain
 }
 
-/// `%2F` as `%2f`.
+/// Converts escapes to lower case: `%2F` becomes `%2f`.
 fn lower_escapes(text: &str) -> String {
     let mut left = 0u8;
     let lower = |c: char| {
@@ -127,57 +129,57 @@ fn lower_escapes(text: &str) -> String {
     text.chars().map(lower).collect()
 }
 
-/// Base64 in both alphabets, with the value at each of the three places that it can have in a group of bytes.
-fn base64(value: &[u8], found: &mut BTreeSet<Form>) {
+/// Adds the base64 encodings in both alphabets, for each of the three alignments of the value.
+fn base64(value: &[u8], patterns: &mut BTreeSet<EncodedSecret>) {
     for shift in 0..3 {
         let mut bytes = vec![0; shift];
         bytes.extend_from_slice(value);
         let first = (shift * 8).div_ceil(6);
         let last = bytes.len() * 8 / 6;
-        let enough = if shift == 0 { BASE64_CHARS_MIN } else { SHIFTED_CHARS_MIN };
-        if last < first + enough {
+        let min = if shift == 0 { BASE64_CHARS_MIN } else { SHIFTED_CHARS_MIN };
+        if last < first + min {
             continue;
         }
         let edges = Edges { before: u8::from(shift > 0), after: u8::from(bytes.len() * 8 % 6 > 0) };
         for mut text in [BASE64_STANDARD.encode(&bytes), BASE64_URL_SAFE.encode(&bytes)] {
-            pieces(&text.as_bytes()[first..last], edges, found);
+            add_pieces(&text.as_bytes()[first..last], edges, patterns);
             text.zeroize();
         }
         bytes.zeroize();
     }
 }
 
-fn split(text: &str, found: &mut BTreeSet<Form>) {
+fn split(text: &str, patterns: &mut BTreeSet<EncodedSecret>) {
     let mut rest = text;
     while rest.len() > PIECE_BYTES_MAX {
-        // The last piece must not be so short that it turns up by chance.
+        // The last piece must be long enough not to occur by chance.
         let mut middle =
             if rest.len() < 2 * PIECE_BYTES_MAX { rest.len() / 2 } else { PIECE_BYTES_MAX };
         while !rest.is_char_boundary(middle) {
             middle -= 1;
         }
         let (piece, more) = rest.split_at(middle);
-        found.insert(Form { bytes: piece.into(), before: 0, after: 0 });
+        patterns.insert(EncodedSecret { bytes: piece.into(), before: 0, after: 0 });
         rest = more;
     }
-    found.insert(Form { bytes: rest.into(), before: 0, after: 0 });
+    patterns.insert(EncodedSecret { bytes: rest.into(), before: 0, after: 0 });
 }
 
-/// Characters of base64 beside a text which hold some of its bits.
+/// Number of base64 characters next to a text that contain bits of it.
 #[derive(Clone, Copy)]
 struct Edges {
     before: u8,
     after: u8,
 }
 
-fn pieces(text: &[u8], edges: Edges, found: &mut BTreeSet<Form>) {
+fn add_pieces(text: &[u8], edges: Edges, patterns: &mut BTreeSet<EncodedSecret>) {
     let count = text.len().div_ceil(PIECE_BYTES_MAX).max(1);
     let size = text.len().div_ceil(count);
-    for (place, piece) in text.chunks(size.max(1)).enumerate() {
-        found.insert(Form {
+    for (position, piece) in text.chunks(size.max(1)).enumerate() {
+        patterns.insert(EncodedSecret {
             bytes: piece.to_vec(),
-            before: if place == 0 { edges.before } else { 0 },
-            after: if place + 1 == count { edges.after } else { 0 },
+            before: if position == 0 { edges.before } else { 0 },
+            after: if position + 1 == count { edges.after } else { 0 },
         });
     }
 }

@@ -1,52 +1,52 @@
-//! Where to look closer: every text that can start a match, found by four of its bytes.
+//! Index of all byte sequences that can start a match, keyed by four bytes.
 //!
-//! Most places of a text are passed over with one multiplication and one bit. The four bytes are compared without case, which
-//! costs a few looks in vain and spares a second pass for labels.
+//! Most positions of a text cost one multiplication and one bit test. The comparison ignores case, which causes a few
+//! false candidates but avoids a second pass for keywords.
 //!
-//! A learned form is found by the four bytes among its first ones that the fewest others are found by, so that a thousand keys
-//! with one beginning do not all have to be compared wherever that beginning stands.
+//! A registered secret is indexed by those four of its first bytes that the fewest other patterns share. A thousand
+//! keys with a common prefix are therefore not all compared at each occurrence of the prefix.
 
 use std::sync::Arc;
 
-use crate::encode::Form;
-use crate::label::LABELS;
-use crate::peek::BACK_MAX;
-use crate::shape::SHAPES;
+use crate::encode::EncodedSecret;
+use crate::keyword::KEYWORD_RULES;
+use crate::lookahead::BACK_MAX;
+use crate::token_format::TOKEN_FORMATS;
 
-/// Bits of the filter per key, as a power of two: about one in a hundred places passes in vain.
+/// Filter bits per key, as a power of two: about one position in a hundred is a false candidate.
 const BITS_PER_KEY_LOG2: u32 = 6;
-/// The smallest filter.
+/// Minimum filter size.
 const FILTER_BITS_LOG2_MIN: u32 = 15;
-/// The largest filter: it must stay near the processor.
+/// Maximum filter size. The filter must fit into the processor cache.
 const FILTER_BITS_LOG2_MAX: u32 = 21;
-/// How far into a form its four bytes may be.
+/// Maximum offset of the four key bytes in a pattern.
 const OFFSET_MAX: usize = BACK_MAX - 1;
-/// All bits of a byte count.
+/// Mask of all bits of a byte.
 const EXACT: u8 = 0xff;
-/// All but the one in which a small letter differs from a capital.
+/// Mask without the bit that distinguishes lower case from upper case.
 const ANY_CASE: u8 = 0xdf;
-/// Marks the end of a list, and a slot that nobody uses.
+/// End of a list, and an unused slot.
 const NONE: u32 = u32::MAX;
 
-/// What may start at a place.
+/// A pattern that may match at a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
-    /// The form with this number, so many bytes before.
-    Learned { form: u32, offset: u8 },
-    /// The shape with this number.
-    Shape(u8),
-    /// The label with this number.
-    Label(u8),
+pub(crate) enum PatternId {
+    /// The registered secret with this number, which starts `offset` bytes before the position.
+    Secret { secret: u32, offset: u8 },
+    /// The token format with this number.
+    TokenFormat(u8),
+    /// The keyword with this number.
+    Keyword(u8),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    anchor: Anchor,
+struct IndexEntry {
+    pattern: PatternId,
     next: u32,
     tail: Tail,
 }
 
-/// The four bytes behind a key, as far as `mask` says that they are known.
+/// The four bytes after a key. `mask` selects the bits that are known.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
     bytes: u32,
@@ -56,26 +56,26 @@ struct Tail {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     key: u32,
-    /// The latest entry of its list.
+    /// Latest entry of the list.
     first: u32,
-    /// How many there are.
+    /// Number of entries.
     count: u32,
 }
 
-/// Every text that can start a match.
+/// Index of all patterns.
 #[derive(Debug, Clone)]
-pub(crate) struct Index {
+pub(crate) struct PatternIndex {
     filter: Vec<u64>,
     filter_shift: u32,
     slots: Vec<Slot>,
     slot_shift: u32,
     keys: usize,
-    entries: Vec<Entry>,
-    forms: Vec<Arc<Form>>,
+    entries: Vec<IndexEntry>,
+    secrets: Vec<Arc<EncodedSecret>>,
 }
 
-impl Index {
-    /// Shapes and labels, and nothing learned.
+impl PatternIndex {
+    /// Creates an index of the token formats and keywords, without secrets.
     pub(crate) fn new() -> Self {
         let mut index = Self {
             filter: Vec::new(),
@@ -84,48 +84,49 @@ impl Index {
             slot_shift: 0,
             keys: 0,
             entries: Vec::new(),
-            forms: Vec::new(),
+            secrets: Vec::new(),
         };
         index.resize(1 << (FILTER_BITS_LOG2_MIN - BITS_PER_KEY_LOG2 - 1));
-        for (number, shape) in (0u8..).zip(SHAPES) {
-            index.add_prefix(shape.prefix.as_bytes(), Anchor::Shape(number), EXACT);
+        for (number, format) in (0u8..).zip(TOKEN_FORMATS) {
+            index.add_prefix(format.prefix.as_bytes(), PatternId::TokenFormat(number), EXACT);
         }
-        for (number, label) in (0u8..).zip(LABELS) {
-            index.add_prefix(label.word.as_bytes(), Anchor::Label(number), ANY_CASE);
+        for (number, rule) in (0u8..).zip(KEYWORD_RULES) {
+            index.add_prefix(rule.keyword.as_bytes(), PatternId::Keyword(number), ANY_CASE);
         }
         index
     }
 
-    /// Adds a form that was learned.
-    pub(crate) fn add_form(&mut self, form: Arc<Form>) {
-        let Ok(number) = u32::try_from(self.forms.len()) else { return };
-        let windows = form.bytes.array_windows::<4>().take(OFFSET_MAX + 1);
-        let crowd =
+    /// Adds an encoded secret.
+    pub(crate) fn add_secret(&mut self, secret: Arc<EncodedSecret>) {
+        let Ok(number) = u32::try_from(self.secrets.len()) else { return };
+        let windows = secret.bytes.array_windows::<4>().take(OFFSET_MAX + 1);
+        let load =
             |(_, window): &(u8, &[u8; 4])| self.slot(fold(**window)).map_or(0, |slot| slot.count);
-        let best = (0u8..).zip(windows).min_by_key(crowd);
+        let best = (0u8..).zip(windows).min_by_key(load);
         let Some((offset, window)) = best else { return };
         let key = fold(*window);
-        let tail = form.bytes[usize::from(offset) + 4..].first_chunk::<4>();
+        let tail = secret.bytes[usize::from(offset) + 4..].first_chunk::<4>();
         let tail = tail.map_or_else(Tail::default, |tail| Tail {
             bytes: u32::from_le_bytes(*tail),
             mask: u32::MAX,
         });
-        self.forms.push(form);
-        self.add(key, Anchor::Learned { form: number, offset }, tail);
+        self.secrets.push(secret);
+        self.add(key, PatternId::Secret { secret: number, offset }, tail);
     }
 
-    /// The form with the number.
-    pub(crate) fn form(&self, number: u32) -> &Form {
-        &self.forms[number as usize]
+    /// Returns the encoded secret with a number.
+    pub(crate) fn secret(&self, number: u32) -> &EncodedSecret {
+        &self.secrets[number as usize]
     }
 
-    /// The first place from `from` on where something may start, and the list of it. Places with fewer than four bytes are left.
+    /// Returns the first position from `from` on at which a pattern may match, and its list of entries. The last three
+    /// positions are not checked.
     #[inline]
     pub(crate) fn next(&self, bytes: &[u8], from: usize) -> Option<(usize, u32)> {
         let rest = bytes.get(from..)?;
         let mut at = 0;
-        // Four places at once: their keys overlap in eight bytes, and mostly none of them passes. It is written out, because
-        // what maps over an array is not put in line by every way to compile this.
+        // Tests four positions at once: their keys overlap in eight bytes, and usually none is a candidate. The loop is
+        // unrolled by hand, because `array::map` is not inlined at every optimisation level.
         while let Some(eight) = rest[at..].first_chunk::<8>() {
             let folded = u64::from_le_bytes(*eight) | 0x2020_2020_2020_2020;
             let mut passed = self.bit(folded as u32)
@@ -133,43 +134,43 @@ impl Index {
                 | self.bit((folded >> 16) as u32) << 2
                 | self.bit((folded >> 24) as u32) << 3;
             while passed != 0 {
-                let place = passed.trailing_zeros() as usize;
-                if let Some(slot) = self.slot((folded >> (8 * place)) as u32) {
-                    return Some((from + at + place, slot.first));
+                let position = passed.trailing_zeros() as usize;
+                if let Some(slot) = self.slot((folded >> (8 * position)) as u32) {
+                    return Some((from + at + position, slot.first));
                 }
                 passed &= passed - 1;
             }
             at += 4;
         }
-        for (place, window) in rest[at..].array_windows::<4>().enumerate() {
+        for (position, window) in rest[at..].array_windows::<4>().enumerate() {
             let key = fold(*window);
             if self.bit(key) != 0
                 && let Some(slot) = self.slot(key)
             {
-                return Some((from + at + place, slot.first));
+                return Some((from + at + position, slot.first));
             }
         }
         None
     }
 
-    /// Whether a key may be there: the filter's bit for it.
+    /// Returns the filter bit of a key. Zero means that the key is not in the index.
     #[inline]
     fn bit(&self, key: u32) -> u64 {
         let bit = hash(key) >> self.filter_shift;
-        // The bit is within the filter; saying so once more spares a branch.
+        // The bit is always within the filter. The redundant mask removes a bounds check.
         let word = self.filter[(bit >> 6) as usize & (self.filter.len() - 1)];
         word >> (bit & 63) & 1
     }
 
-    /// What may start at a place that [`Index::next`] found.
-    pub(crate) fn anchors(
+    /// Returns the patterns that may match at a position that [`PatternIndex::next`] returned.
+    pub(crate) fn patterns(
         &self,
         bytes: &[u8],
-        place: usize,
+        position: usize,
         first: u32,
-    ) -> impl Iterator<Item = Anchor> + '_ {
-        // Without four bytes to compare everything may start here.
-        let tail = bytes.get(place + 4..).and_then(|rest| rest.first_chunk::<4>());
+    ) -> impl Iterator<Item = PatternId> + '_ {
+        // With fewer than four remaining bytes, every entry is a candidate.
+        let tail = bytes.get(position + 4..).and_then(|rest| rest.first_chunk::<4>());
         let tail = tail.map(|tail| u32::from_le_bytes(*tail));
         let mut next = first;
         std::iter::from_fn(move || {
@@ -177,7 +178,7 @@ impl Index {
                 let entry = self.entries.get(next as usize)?;
                 next = entry.next;
                 if tail.is_none_or(|tail| (tail ^ entry.tail.bytes) & entry.tail.mask == 0) {
-                    return Some(entry.anchor);
+                    return Some(entry.pattern);
                 }
             }
         })
@@ -185,29 +186,29 @@ impl Index {
 
     fn slot(&self, key: u32) -> Option<Slot> {
         let mask = self.slots.len() - 1;
-        let mut place = (hash(key) >> self.slot_shift) as usize;
+        let mut position = (hash(key) >> self.slot_shift) as usize;
         loop {
-            let slot = self.slots[place & mask];
+            let slot = self.slots[position & mask];
             if slot.first == NONE {
                 return None;
             }
             if slot.key == key {
                 return Some(slot);
             }
-            place += 1;
+            position += 1;
         }
     }
 
-    /// Adds an anchor under the first four bytes of a prefix; one of three bytes under all that may follow it. `bits` are those
-    /// of each further byte that count.
-    fn add_prefix(&mut self, prefix: &[u8], anchor: Anchor, bits: u8) {
+    /// Adds a pattern with the first four bytes of a prefix as its key; a prefix of three bytes gets all possible
+    /// fourth bytes. `bits` is the mask of each further byte.
+    fn add_prefix(&mut self, prefix: &[u8], pattern: PatternId, bits: u8) {
         if let Some((window, rest)) = prefix.split_first_chunk::<4>() {
             let (mut tail, mut mask) = ([0; 4], [0; 4]);
-            for (place, byte) in rest.iter().take(4).enumerate() {
-                (tail[place], mask[place]) = (*byte, bits);
+            for (position, byte) in rest.iter().take(4).enumerate() {
+                (tail[position], mask[position]) = (*byte, bits);
             }
             let tail = Tail { bytes: u32::from_le_bytes(tail), mask: u32::from_le_bytes(mask) };
-            return self.add(fold(*window), anchor, tail);
+            return self.add(fold(*window), pattern, tail);
         }
         if let [one, two, three] = *prefix {
             let mut keys: Vec<u32> =
@@ -215,56 +216,56 @@ impl Index {
             keys.sort_unstable();
             keys.dedup();
             for key in keys {
-                self.add(key, anchor, Tail::default());
+                self.add(key, pattern, Tail::default());
             }
         }
     }
 
-    fn add(&mut self, key: u32, anchor: Anchor, tail: Tail) {
+    fn add(&mut self, key: u32, pattern: PatternId, tail: Tail) {
         if self.keys * 2 >= self.slots.len() {
             self.resize(self.slots.len() * 2);
         }
         let Ok(number) = u32::try_from(self.entries.len()) else { return };
-        let place = self.place(key);
-        let slot = &mut self.slots[place];
+        let position = self.position(key);
+        let slot = &mut self.slots[position];
         if slot.first == NONE {
             self.keys += 1;
         }
-        self.entries.push(Entry { anchor, next: slot.first, tail });
+        self.entries.push(IndexEntry { pattern, next: slot.first, tail });
         *slot = Slot { key, first: number, count: slot.count + 1 };
         let bit = hash(key) >> self.filter_shift;
         self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);
     }
 
-    /// The slot of a key, or the free one where it belongs.
-    fn place(&self, key: u32) -> usize {
+    /// Returns the slot of a key, or the free slot for it.
+    fn position(&self, key: u32) -> usize {
         let mask = self.slots.len() - 1;
-        let mut place = (hash(key) >> self.slot_shift) as usize & mask;
-        while self.slots[place].first != NONE && self.slots[place].key != key {
-            place = (place + 1) & mask;
+        let mut position = (hash(key) >> self.slot_shift) as usize & mask;
+        while self.slots[position].first != NONE && self.slots[position].key != key {
+            position = (position + 1) & mask;
         }
-        place
+        position
     }
 
     fn resize(&mut self, slots: usize) {
         let old =
             std::mem::replace(&mut self.slots, vec![Slot { key: 0, first: NONE, count: 0 }; slots]);
         self.slot_shift = 32 - slots.trailing_zeros();
-        // Half of the slots are keys.
+        // At most half of the slots are used.
         let bits = (slots.trailing_zeros() - 1 + BITS_PER_KEY_LOG2)
             .clamp(FILTER_BITS_LOG2_MIN, FILTER_BITS_LOG2_MAX);
         self.filter = vec![0; 1 << (bits - 6)];
         self.filter_shift = 32 - bits;
         for slot in old.into_iter().filter(|slot| slot.first != NONE) {
-            let place = self.place(slot.key);
-            self.slots[place] = slot;
+            let position = self.position(slot.key);
+            self.slots[position] = slot;
             let bit = hash(slot.key) >> self.filter_shift;
             self.filter[(bit >> 6) as usize] |= 1 << (bit & 63);
         }
     }
 }
 
-/// Four bytes as a number, letters without their case.
+/// Returns four bytes as a number, with letters in lower case.
 #[inline]
 fn fold(window: [u8; 4]) -> u32 {
     u32::from_le_bytes(window) | 0x2020_2020

@@ -1,18 +1,18 @@
-//! Redaction of JSON values: every text, and what stands under telling names.
+//! Redaction of JSON values: all strings, and the values of members with a keyword as their name.
 
 use serde_json::{Map, Value};
 
-use crate::label::{LABELS, Label, Strength, is_hidden_string};
-use crate::{MARK, Redactor};
+use crate::keyword::{Confidence, KEYWORD_RULES, KeywordRule, is_secret_string};
+use crate::{PLACEHOLDER, Redactor};
 
-/// Redacts a value in place; true if something changed.
+/// Redacts a value in place. Returns true if the value changed.
 pub(crate) fn redact(redactor: &Redactor, value: &mut Value) -> bool {
     match value {
         Value::String(text) => text_in(redactor, text),
         Value::Number(number) => {
-            let is_secret = redactor.finds(number.to_string().as_bytes());
+            let is_secret = redactor.contains_secret(number.to_string().as_bytes());
             if is_secret {
-                *value = MARK.into();
+                *value = PLACEHOLDER.into();
             }
             is_secret
         }
@@ -37,13 +37,14 @@ fn text_in(redactor: &Redactor, text: &mut String) -> bool {
 fn members_in(redactor: &Redactor, members: &mut Map<String, Value>) -> bool {
     let mut changed = false;
     for (name, value) in members.iter_mut() {
-        let strengths = LABELS.iter().filter(|label| label.ends(name)).map(strength);
-        for strength in strengths {
-            changed |= hide(redactor, strength, value);
+        let confidences =
+            KEYWORD_RULES.iter().filter(|keyword| keyword.matches_name(name)).map(confidence);
+        for confidence in confidences {
+            changed |= redact_member(redactor, confidence, value);
         }
         changed |= redact(redactor, value);
     }
-    if members.keys().any(|name| redactor.finds(name.as_bytes())) {
+    if members.keys().any(|name| redactor.contains_secret(name.as_bytes())) {
         changed = true;
         let all = std::mem::take(members);
         *members = all
@@ -54,37 +55,41 @@ fn members_in(redactor: &Redactor, members: &mut Map<String, Value>) -> bool {
     changed
 }
 
-fn strength(label: &Label) -> Strength {
-    label.strength
+fn confidence(keyword: &KeywordRule) -> Confidence {
+    keyword.confidence
 }
 
-/// Hides what stands under a telling name, also in a list, as headers have it.
-fn hide(redactor: &Redactor, strength: Strength, value: &mut Value) -> bool {
-    let is_hidden = match value {
-        Value::String(text) => match strength {
-            Strength::Authorization | Strength::Cookie => return header(redactor, strength, text),
-            _ => is_hidden_string(strength, text.as_bytes()),
+/// Redacts the value of a member with a keyword as its name, also inside an array, as headers are represented.
+fn redact_member(redactor: &Redactor, confidence: Confidence, value: &mut Value) -> bool {
+    let is_secret = match value {
+        Value::String(text) => match confidence {
+            Confidence::Authorization | Confidence::Cookie => {
+                return header(redactor, confidence, text);
+            }
+            _ => is_secret_string(confidence, text.as_bytes()),
         },
-        Value::Number(_) => strength == Strength::Pass,
+        Value::Number(_) => confidence == Confidence::Password,
         Value::Array(items) => {
-            return items.iter_mut().fold(false, |all, item| hide(redactor, strength, item) | all);
+            return items
+                .iter_mut()
+                .fold(false, |all, item| redact_member(redactor, confidence, item) | all);
         }
         _ => false,
     };
-    if is_hidden {
-        *value = MARK.into();
+    if is_secret {
+        *value = PLACEHOLDER.into();
     }
-    is_hidden
+    is_secret
 }
 
-/// A header's value, as it would be in a header.
-fn header(redactor: &Redactor, strength: Strength, text: &mut String) -> bool {
-    let name = if strength == Strength::Cookie { "cookie: " } else { "authorization: " };
+/// Redacts the value of a header in the same way as in the header itself.
+fn header(redactor: &Redactor, confidence: Confidence, text: &mut String) -> bool {
+    let name = if confidence == Confidence::Cookie { "cookie: " } else { "authorization: " };
     let line = format!("{name}{text}");
     let clean = redactor.redact(&line);
     let changed = clean != line;
     if changed {
-        *text = clean.strip_prefix(name).unwrap_or(MARK).to_owned();
+        *text = clean.strip_prefix(name).unwrap_or(PLACEHOLDER).to_owned();
     }
     changed
 }

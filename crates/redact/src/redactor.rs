@@ -1,4 +1,4 @@
-//! The redactor: what it was taught, shared by everybody who holds a clone.
+//! The redactor and its registered secrets, which all clones share.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,102 +8,109 @@ use provost_core::Secret;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::encode::{Form, forms};
-use crate::index::Index;
-use crate::scan::{Hidden, Part, scan};
-use crate::stream::{RedactStream, give};
-use crate::{MARK, json};
+use crate::encode::{EncodedSecret, encode_secret};
+use crate::index::PatternIndex;
+use crate::scan::{Chunk, RedactedSpans, scan};
+use crate::stream::{RedactStream, write_redacted};
+use crate::{PLACEHOLDER, json};
 
-/// Values shorter than this cannot be learned: they stand everywhere by chance.
+/// Minimum length of a registered value, in bytes. Shorter values occur by chance.
 pub const VALUE_BYTES_MIN: usize = 4;
-/// Values longer than this cannot be learned.
+/// Maximum length of a registered value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// Values that are known at once. Beyond it the ones that were taught longest ago are forgotten: they are no longer used.
-pub const LEARNED_MAX: usize = 16 * 1024;
+/// Maximum number of registered values. Beyond it, the values that were registered longest ago are removed.
+pub const SECRETS_MAX: usize = 16 * 1024;
 
-/// Why a value cannot be learned. Nobody must use such a value: it could not be kept out of what is written down.
+/// A value cannot be registered. Such a value must not be used as a secret, because it could not be redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unlearnable {
-    /// It is too short.
+pub enum RegisterError {
+    /// The value is too short.
     #[error(
-        "a secret of {len} bytes cannot be told from other text; use one of {VALUE_BYTES_MIN} bytes or more"
+        "a secret of {len} bytes cannot be distinguished from other text; use at least {VALUE_BYTES_MIN} bytes"
     )]
-    Short {
-        /// Its bytes.
+    TooShort {
+        /// Length of the value, in bytes.
         len: usize,
     },
-    /// It is too long.
-    #[error("a secret of {len} bytes is too long; use one of {VALUE_BYTES_MAX} bytes or less")]
-    Long {
-        /// Its bytes.
+    /// The value is too long.
+    #[error("a secret of {len} bytes is too long; use at most {VALUE_BYTES_MAX} bytes")]
+    TooLong {
+        /// Length of the value, in bytes.
         len: usize,
     },
 }
 
-/// Keeps secrets out of text. Clones share what was learned.
+/// Removes secrets from text. Clones share the registered secrets.
 #[derive(Clone)]
 pub struct Redactor {
-    shared: Arc<Shared>,
+    inner: Arc<RedactorInner>,
 }
 
-struct Shared {
-    index: RwLock<Arc<Index>>,
-    learned: Mutex<Learned>,
+struct RedactorInner {
+    index: RwLock<Arc<PatternIndex>>,
+    registry: Mutex<SecretRegistry>,
 }
 
 #[derive(Default)]
-struct Learned {
-    /// By the hash of the value.
-    values: HashMap<[u8; 32], Known>,
-    /// How often something was taught.
+struct SecretRegistry {
+    /// Encodings of each secret, by the hash of its value.
+    values: HashMap<[u8; 32], SecretPatterns>,
+    /// Number of registrations.
     clock: u64,
 }
 
-struct Known {
-    forms: Vec<Arc<Form>>,
-    taught: u64,
+struct SecretPatterns {
+    patterns: Vec<Arc<EncodedSecret>>,
+    last_registered: u64,
 }
 
 impl Redactor {
-    /// One that knows shapes and labels, and no values yet.
+    /// Creates a redactor with token formats and keywords, without registered secrets.
     pub fn new() -> Self {
-        let shared =
-            Shared { index: RwLock::new(Arc::new(Index::new())), learned: Mutex::default() };
-        Self { shared: Arc::new(shared) }
+        let inner = RedactorInner {
+            index: RwLock::new(Arc::new(PatternIndex::new())),
+            registry: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
-    /// Teaches it a value in all its forms. It is known when this returns, to streams that are under way as well.
-    pub fn learn(&self, value: &Secret<String>) -> Result<(), Unlearnable> {
+    /// Registers a value in all its encodings. It takes effect immediately, also for open streams.
+    ///
+    /// Fails if the value is too short or too long.
+    pub fn register(&self, value: &Secret<String>) -> Result<(), RegisterError> {
         let value = value.expose();
         let len = value.trim().len();
         if len < VALUE_BYTES_MIN {
-            return Err(Unlearnable::Short { len });
+            return Err(RegisterError::TooShort { len });
         }
         if value.len() > VALUE_BYTES_MAX {
-            return Err(Unlearnable::Long { len: value.len() });
+            return Err(RegisterError::TooLong { len: value.len() });
         }
-        let mut learned = self.shared.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        learned.clock += 1;
-        let taught = learned.clock;
+        let mut registry = self.inner.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.clock += 1;
+        let last_registered = registry.clock;
         let hash = Sha256::digest(value.as_bytes()).into();
-        if let Some(known) = learned.values.get_mut(&hash) {
-            known.taught = taught;
+        if let Some(entry) = registry.values.get_mut(&hash) {
+            entry.last_registered = last_registered;
             return Ok(());
         }
-        let forms: Vec<Arc<Form>> = forms(value).into_iter().map(Arc::new).collect();
-        self.change(|index| forms.iter().for_each(|form| index.add_form(Arc::clone(form))));
-        learned.values.insert(hash, Known { forms, taught });
-        if learned.values.len() > LEARNED_MAX {
-            self.forget_oldest(&mut learned);
+        let patterns: Vec<Arc<EncodedSecret>> =
+            encode_secret(value).into_iter().map(Arc::new).collect();
+        self.update_index(|index| {
+            patterns.iter().for_each(|form| index.add_secret(Arc::clone(form)))
+        });
+        registry.values.insert(hash, SecretPatterns { patterns, last_registered });
+        if registry.values.len() > SECRETS_MAX {
+            self.evict_oldest(&mut registry);
         }
         Ok(())
     }
 
-    /// The text with a mark in the place of each secret. Without one the text itself comes back.
+    /// Returns the text with a placeholder for each secret. Borrows the text if it contains no secret.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.redact_bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Matches begin and end at whole characters; a text that they cut would be a defect, and must not get out.
+            // Matches begin and end at character boundaries. If a defect violates that, invalid bytes must not escape.
             Cow::Owned(bytes) => Cow::Owned(
                 String::from_utf8(bytes)
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
@@ -111,55 +118,57 @@ impl Redactor {
         }
     }
 
-    /// The same for bytes of any sort.
+    /// Redacts bytes of any encoding.
     pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut hidden = Hidden::default();
-        scan(&self.index(), Part { bytes, base: 0, is_end: true }, 0, &mut hidden);
-        if hidden.spans.is_empty() {
+        let mut redacted = RedactedSpans::default();
+        scan(&self.index(), Chunk { bytes, base: 0, is_end: true }, 0, &mut redacted);
+        if redacted.spans.is_empty() {
             return Cow::Borrowed(bytes);
         }
         let mut out = Vec::with_capacity(bytes.len());
-        give(bytes, 0, &mut hidden, &mut None, &mut out);
+        write_redacted(bytes, 0, &mut redacted, &mut None, &mut out);
         Cow::Owned(out)
     }
 
-    /// Redacts every text in a JSON value; what stands under a name such as `password` as well. True if it changed something.
+    /// Redacts every string of a JSON value, and the values of members such as `password`. Returns true if the value
+    /// changed.
     pub fn redact_json(&self, value: &mut Value) -> bool {
         json::redact(self, value)
     }
 
-    /// Whether there is a secret in the bytes.
-    pub fn finds(&self, bytes: &[u8]) -> bool {
-        let mut hidden = Hidden::default();
-        scan(&self.index(), Part { bytes, base: 0, is_end: true }, 0, &mut hidden);
-        !hidden.spans.is_empty()
+    /// True if the bytes contain a secret.
+    pub fn contains_secret(&self, bytes: &[u8]) -> bool {
+        let mut redacted = RedactedSpans::default();
+        scan(&self.index(), Chunk { bytes, base: 0, is_end: true }, 0, &mut redacted);
+        !redacted.spans.is_empty()
     }
 
-    /// A redactor for text that comes in pieces.
+    /// Creates a redactor for text that arrives in chunks.
     pub fn stream(&self) -> RedactStream {
         RedactStream::new(self.clone())
     }
 
-    pub(crate) fn index(&self) -> Arc<Index> {
-        Arc::clone(&self.shared.index.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn index(&self) -> Arc<PatternIndex> {
+        Arc::clone(&self.inner.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Those who are reading go on with what they have.
-    fn change(&self, change: impl FnOnce(&mut Index)) {
-        let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+    /// Updates the index. Concurrent readers keep the previous version.
+    fn update_index(&self, change: impl FnOnce(&mut PatternIndex)) {
+        let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut index));
     }
 
-    fn forget_oldest(&self, learned: &mut Learned) {
-        let mut ages: Vec<u64> = learned.values.values().map(|known| known.taught).collect();
+    fn evict_oldest(&self, registry: &mut SecretRegistry) {
+        let mut ages: Vec<u64> =
+            registry.values.values().map(|entry| entry.last_registered).collect();
         ages.sort_unstable();
         let oldest = ages[ages.len() / 8];
-        learned.values.retain(|_, known| known.taught > oldest);
-        let mut index = Index::new();
-        for form in learned.values.values().flat_map(|known| &known.forms) {
-            index.add_form(Arc::clone(form));
+        registry.values.retain(|_, entry| entry.last_registered > oldest);
+        let mut index = PatternIndex::new();
+        for form in registry.values.values().flat_map(|entry| &entry.patterns) {
+            index.add_secret(Arc::clone(form));
         }
-        self.change(|known| *known = index);
+        self.update_index(|current| *current = index);
     }
 }
 
@@ -171,6 +180,6 @@ impl Default for Redactor {
 
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Redactor({MARK})")
+        write!(f, "Redactor({PLACEHOLDER})")
     }
 }

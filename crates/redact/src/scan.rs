@@ -1,152 +1,163 @@
-//! One pass over a text: every match, each decided for itself, as places that must not be seen.
+//! One pass over a text that finds all matches independently of each other.
 
-use crate::encode::Form;
-use crate::index::{Anchor, Index};
-use crate::label::LABELS;
-use crate::peek::{Peek, Short};
-use crate::run::{Run, RunKind};
-use crate::shape::SHAPES;
+use crate::encode::EncodedSecret;
+use crate::index::{PatternId, PatternIndex};
+use crate::keyword::KEYWORD_RULES;
+use crate::lookahead::{Lookahead, NeedMoreInput};
+use crate::token_format::TOKEN_FORMATS;
+use crate::value_scanner::{ValueKind, ValueScanner};
 
-/// A match, counted from the place where it was decided.
+/// A match. Positions are relative to the position of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The first byte that must not be seen.
+pub(crate) struct Match {
+    /// First byte to redact.
     pub(crate) start: usize,
-    pub(crate) end: End,
+    pub(crate) end: MatchEnd,
 }
 
-impl Found {
-    /// The same match, counted from another place.
-    fn moved(self, by: usize) -> Self {
+impl Match {
+    /// Adds an offset to the positions.
+    fn offset_by(self, by: usize) -> Self {
         let end = match self.end {
-            End::After(end) => End::After(by + end),
-            End::Run(kind) => End::Run(kind),
+            MatchEnd::Offset(end) => MatchEnd::Offset(by + end),
+            MatchEnd::Value(kind) => MatchEnd::Value(kind),
         };
         Self { start: by + self.start, end }
     }
 }
 
-/// How far a match reaches.
+/// End of a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Up to here.
-    After(usize),
-    /// From its start on as far as such a value reaches.
-    Run(RunKind),
+pub(crate) enum MatchEnd {
+    /// Position after the last byte.
+    Offset(usize),
+    /// The end of a value of this kind that begins at the start of the match.
+    Value(ValueKind),
 }
 
-/// What must not be seen, in places counted from the beginning of the text.
+/// Spans to redact, in positions of the complete text.
 #[derive(Debug, Default)]
-pub(crate) struct Hidden {
-    /// Each from a first byte up to and without a last.
+pub(crate) struct RedactedSpans {
+    /// Half-open ranges of bytes.
     pub(crate) spans: Vec<(usize, usize)>,
-    /// Values whose end has not come yet. There is at most one of each kind.
-    open: Vec<Run>,
-    /// How far the latest value of each kind reached: a label within a value of the same kind ends where that ends, and looking
-    /// for that end again would make some texts very slow.
-    reached: Vec<(RunKind, usize)>,
+    /// Values whose end has not arrived yet, at most one per kind.
+    open: Vec<ValueScanner>,
+    /// End of the latest value of each kind. A keyword inside a value of the same kind ends at the same position, and
+    /// scanning to that end again could take quadratic time.
+    reached: Vec<(ValueKind, usize)>,
 }
 
-impl Hidden {
-    /// Takes bytes that were not there before; `place` is that of the first one.
-    pub(crate) fn extend(&mut self, bytes: &[u8], place: usize) {
+impl RedactedSpans {
+    /// Processes new bytes. `position` is the position of the first one.
+    pub(crate) fn extend(&mut self, bytes: &[u8], position: usize) {
         let Self { spans, open, reached } = self;
-        open.retain_mut(|run| {
-            let from = place - run.unsure();
-            let end = run.advance(bytes);
-            let to = place + end.unwrap_or(bytes.len()) - run.unsure();
+        open.retain_mut(|scanner| {
+            let from = position - scanner.undecided();
+            let end = scanner.advance(bytes);
+            let to = position + end.unwrap_or(bytes.len()) - scanner.undecided();
             spans.push((from, to));
-            note(reached, run.kind, if end.is_some() { to } else { usize::MAX });
+            note(reached, scanner.kind, if end.is_some() { to } else { usize::MAX });
             end.is_none()
         });
     }
 
-    fn run(&mut self, kind: RunKind, start: usize, bytes: &[u8]) {
-        if self.reached.iter().any(|(known, to)| *known == kind && start < *to) {
+    fn add_value(&mut self, kind: ValueKind, start: usize, bytes: &[u8]) {
+        if self.reached.iter().any(|(entry, to)| *entry == kind && start < *to) {
             return;
         }
-        let mut run = Run::new(kind);
-        let end = run.advance(bytes);
-        self.spans.push((start, start + end.unwrap_or(bytes.len()) - run.unsure()));
+        let mut scanner = ValueScanner::new(kind);
+        let end = scanner.advance(bytes);
+        self.spans.push((start, start + end.unwrap_or(bytes.len()) - scanner.undecided()));
         note(&mut self.reached, kind, end.map_or(usize::MAX, |len| start + len));
         if end.is_none() {
-            self.open.push(run);
+            self.open.push(scanner);
         }
     }
 }
 
-fn note(reached: &mut Vec<(RunKind, usize)>, kind: RunKind, to: usize) {
-    match reached.iter_mut().find(|(known, _)| *known == kind) {
-        Some(known) => known.1 = to,
+fn note(reached: &mut Vec<(ValueKind, usize)>, kind: ValueKind, to: usize) {
+    match reached.iter_mut().find(|(entry, _)| *entry == kind) {
+        Some(entry) => entry.1 = to,
         None => reached.push((kind, to)),
     }
 }
 
-/// A text, or as much of it as there is.
+/// A text, or the available part of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part<'a> {
+pub(crate) struct Chunk<'a> {
     pub(crate) bytes: &'a [u8],
-    /// The place of the first byte in the whole text.
+    /// Position of the first byte in the complete text.
     pub(crate) base: usize,
-    /// True if nothing comes after it.
+    /// True if no bytes follow.
     pub(crate) is_end: bool,
 }
 
-/// Looks for matches from `from` on. Returns how far it came: what starts there cannot be decided yet.
-pub(crate) fn scan(index: &Index, part: Part<'_>, from: usize, hidden: &mut Hidden) -> usize {
+/// Searches for matches from `from` on. Returns the first position that cannot be decided yet.
+pub(crate) fn scan(
+    index: &PatternIndex,
+    chunk: Chunk<'_>,
+    from: usize,
+    redacted: &mut RedactedSpans,
+) -> usize {
     let mut at = from;
     let mut found = Vec::new();
-    while let Some((place, first)) = index.next(part.bytes, at) {
-        // All or nothing: what was decided at a place is not decided there a second time.
+    while let Some((position, first)) = index.next(chunk.bytes, at) {
+        // A position is decided completely or not at all, so that no match is reported twice.
         found.clear();
-        for anchor in index.anchors(part.bytes, place, first) {
-            match decide(index, anchor, place, part) {
+        for pattern in index.patterns(chunk.bytes, position, first) {
+            match match_pattern(index, pattern, position, chunk) {
                 Ok(match_here) => found.extend(match_here),
-                Err(Short) => return place,
+                Err(NeedMoreInput) => return position,
             }
         }
         for found in found.drain(..) {
-            let start = part.base + found.start;
+            let start = chunk.base + found.start;
             match found.end {
-                End::After(end) => hidden.spans.push((start, part.base + end)),
-                End::Run(kind) => hidden.run(kind, start, &part.bytes[found.start..]),
+                MatchEnd::Offset(end) => redacted.spans.push((start, chunk.base + end)),
+                MatchEnd::Value(kind) => {
+                    redacted.add_value(kind, start, &chunk.bytes[found.start..])
+                }
             }
         }
-        at = place + 1;
+        at = position + 1;
     }
-    match part.is_end {
-        true => part.bytes.len(),
-        false => part.bytes.len().saturating_sub(3).max(at),
+    match chunk.is_end {
+        true => chunk.bytes.len(),
+        false => chunk.bytes.len().saturating_sub(3).max(at),
     }
 }
 
-/// Whether there is a match at a place, counted from the beginning of the part.
-fn decide(
-    index: &Index,
-    anchor: Anchor,
-    place: usize,
-    part: Part<'_>,
-) -> Result<Option<Found>, Short> {
-    let peek = Peek::new(part.bytes, place, part.is_end);
-    let found = match anchor {
-        Anchor::Learned { form, offset } => {
-            let Some(start) = place.checked_sub(usize::from(offset)) else { return Ok(None) };
-            return learned(index.form(form), start, part);
+/// Returns the match of a pattern, in positions of the chunk.
+fn match_pattern(
+    index: &PatternIndex,
+    pattern: PatternId,
+    position: usize,
+    chunk: Chunk<'_>,
+) -> Result<Option<Match>, NeedMoreInput> {
+    let lookahead = Lookahead::new(chunk.bytes, position, chunk.is_end);
+    let found = match pattern {
+        PatternId::Secret { secret, offset } => {
+            let Some(start) = position.checked_sub(usize::from(offset)) else { return Ok(None) };
+            return match_secret(index.secret(secret), start, chunk);
         }
-        Anchor::Shape(number) => SHAPES[usize::from(number)].find(&peek)?,
-        Anchor::Label(number) => LABELS[usize::from(number)].find(&peek)?,
+        PatternId::TokenFormat(number) => TOKEN_FORMATS[usize::from(number)].find(&lookahead)?,
+        PatternId::Keyword(number) => KEYWORD_RULES[usize::from(number)].find(&lookahead)?,
     };
-    Ok(found.map(|found| found.moved(place)))
+    Ok(found.map(|found| found.offset_by(position)))
 }
 
-fn learned(form: &Form, start: usize, part: Part<'_>) -> Result<Option<Found>, Short> {
-    let peek = Peek::new(part.bytes, start, part.is_end);
-    if !peek.has(0, &form.bytes)? {
+fn match_secret(
+    secret: &EncodedSecret,
+    start: usize,
+    chunk: Chunk<'_>,
+) -> Result<Option<Match>, NeedMoreInput> {
+    let lookahead = Lookahead::new(chunk.bytes, start, chunk.is_end);
+    if !lookahead.has(0, &secret.bytes)? {
         return Ok(None);
     }
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
-    let before = usize::from(form.before > 0 && peek.back(1).is_some_and(is_base64));
-    let end = form.bytes.len();
-    let after = usize::from(form.after > 0 && peek.at(end)?.is_some_and(is_base64));
-    Ok(Some(Found { start: start - before, end: End::After(start + end + after) }))
+    let before = usize::from(secret.before > 0 && lookahead.back(1).is_some_and(is_base64));
+    let end = secret.bytes.len();
+    let after = usize::from(secret.after > 0 && lookahead.at(end)?.is_some_and(is_base64));
+    Ok(Some(Match { start: start - before, end: MatchEnd::Offset(start + end + after) }))
 }

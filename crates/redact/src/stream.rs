@@ -1,37 +1,44 @@
-//! Redaction of text that comes in pieces.
+//! Redaction of text that arrives in chunks.
 
-use crate::peek::BACK_MAX;
+use crate::lookahead::BACK_MAX;
 use crate::redactor::Redactor;
-use crate::scan::{Hidden, Part, scan};
+use crate::scan::{Chunk, RedactedSpans, scan};
 
-/// Redacts text that comes in pieces; made by [`Redactor::stream`].
+/// Redacts text that arrives in chunks. Created by [`Redactor::stream`].
 ///
-/// What comes out is what [`Redactor::redact`] makes of the whole. A few bytes are kept back until they can no longer be part
-/// of a secret, and never more than some kilobytes.
+/// The output equals [`Redactor::redact`] of the complete text. A stream buffers bytes while they may be part of a
+/// secret, at most a few kilobytes.
 #[derive(Debug)]
 pub struct RedactStream {
     redactor: Redactor,
-    /// The text from `base` on: what was not given out, and a little more before the place that comes next.
+    /// Text from `base` on: the bytes that were not returned yet, and the lookbehind of the next position.
     text: Vec<u8>,
     base: usize,
-    /// How far matches were looked for.
+    /// Position up to which matches were searched.
     at: usize,
-    hidden: Hidden,
-    /// The end of what the latest mark stands for.
-    marked: Option<usize>,
+    redacted: RedactedSpans,
+    /// End of the text that the latest placeholder replaces.
+    placeholder_end: Option<usize>,
 }
 
 impl RedactStream {
     pub(crate) fn new(redactor: Redactor) -> Self {
-        Self { redactor, text: Vec::new(), base: 0, at: 0, hidden: Hidden::default(), marked: None }
+        Self {
+            redactor,
+            text: Vec::new(),
+            base: 0,
+            at: 0,
+            redacted: RedactedSpans::default(),
+            placeholder_end: None,
+        }
     }
 
-    /// Takes the next piece; returns what is safe to show now.
+    /// Processes the next chunk. Returns the output that is final.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
-        self.hidden.extend(chunk, self.base + self.text.len());
+        self.redacted.extend(chunk, self.base + self.text.len());
         self.text.extend_from_slice(chunk);
         self.at = self.scan(false);
-        // Forms that were learned are found by bytes in their middle and may begin this much before.
+        // A secret is found by bytes in its middle and may begin this many bytes earlier.
         let limit = self.at.saturating_sub(BACK_MAX);
         let out = self.take(limit, chunk.len());
         self.base += limit;
@@ -39,70 +46,78 @@ impl RedactStream {
         out
     }
 
-    /// Takes so much off the beginning of the text, without what is hidden. So much more is expected to come.
+    /// Removes the first `limit` bytes and returns them redacted. `expected` is the number of bytes to reserve for the
+    /// next chunk.
     fn take(&mut self, limit: usize, expected: usize) -> Vec<u8> {
-        if self.hidden.spans.is_empty() {
-            // Most text hides nothing: it goes as it is, and only the few bytes behind it are copied.
+        if self.redacted.spans.is_empty() {
+            // Most text contains no secret: it is returned without copying, and only the few remaining bytes are
+            // copied.
             let mut rest = Vec::with_capacity(self.text.len() - limit + expected);
             rest.extend_from_slice(&self.text[limit..]);
             self.text.truncate(limit);
             return std::mem::replace(&mut self.text, rest);
         }
         let mut out = Vec::with_capacity(limit);
-        self.give(limit, &mut out);
+        self.write_redacted(limit, &mut out);
         self.text.drain(..limit);
         out
     }
 
-    /// The rest, when nothing comes any more.
+    /// Returns the remaining output at the end of the text.
     pub fn finish(mut self) -> Vec<u8> {
         self.scan(true);
         let mut out = Vec::with_capacity(self.text.len());
-        self.give(self.text.len(), &mut out);
+        self.write_redacted(self.text.len(), &mut out);
         out
     }
 
-    /// Bytes that are kept at the moment.
+    /// Returns the number of buffered bytes and spans.
     #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
-        self.text.len() + self.hidden.spans.len()
+    pub(crate) fn buffered_len(&self) -> usize {
+        self.text.len() + self.redacted.spans.len()
     }
 
     fn scan(&mut self, is_end: bool) -> usize {
-        let part = Part { bytes: &self.text, base: self.base, is_end };
-        scan(&self.redactor.index(), part, self.at, &mut self.hidden)
+        let text = Chunk { bytes: &self.text, base: self.base, is_end };
+        scan(&self.redactor.index(), text, self.at, &mut self.redacted)
     }
 
-    fn give(&mut self, limit: usize, out: &mut Vec<u8>) {
-        give(&self.text[..limit], self.base, &mut self.hidden, &mut self.marked, out);
+    fn write_redacted(&mut self, limit: usize, out: &mut Vec<u8>) {
+        write_redacted(
+            &self.text[..limit],
+            self.base,
+            &mut self.redacted,
+            &mut self.placeholder_end,
+            out,
+        );
     }
 }
 
-/// Writes text without what is hidden. What reaches beyond the text stays hidden.
-pub(crate) fn give(
+/// Writes text with a placeholder for each redacted span. Spans that extend beyond the text are kept.
+pub(crate) fn write_redacted(
     text: &[u8],
     base: usize,
-    hidden: &mut Hidden,
-    marked: &mut Option<usize>,
+    redacted: &mut RedactedSpans,
+    placeholder_end: &mut Option<usize>,
     out: &mut Vec<u8>,
 ) {
     let limit = base + text.len();
-    let mut place = base;
-    hidden.spans.sort_unstable();
-    hidden.spans.retain(|&(start, end)| {
+    let mut position = base;
+    redacted.spans.sort_unstable();
+    redacted.spans.retain(|&(start, end)| {
         if start >= limit || start >= end {
             return start < end;
         }
-        if start > place {
-            out.extend_from_slice(&text[place - base..start - base]);
-            place = start;
+        if start > position {
+            out.extend_from_slice(&text[position - base..start - base]);
+            position = start;
         }
-        if marked.is_none_or(|marked| marked < start) {
-            out.extend_from_slice(crate::MARK.as_bytes());
+        if placeholder_end.is_none_or(|placeholder_end| placeholder_end < start) {
+            out.extend_from_slice(crate::PLACEHOLDER.as_bytes());
         }
-        *marked = (*marked).max(Some(end));
-        place = place.max(end.min(limit));
+        *placeholder_end = (*placeholder_end).max(Some(end));
+        position = position.max(end.min(limit));
         end > limit
     });
-    out.extend_from_slice(&text[place - base..]);
+    out.extend_from_slice(&text[position - base..]);
 }

@@ -1,4 +1,4 @@
-//! Tables of what is hidden and what is not, and properties over random texts, secrets and cuts.
+//! Tables of redacted and unchanged texts, and properties over random texts, secrets and chunks.
 
 mod corpus;
 mod property;
@@ -8,10 +8,10 @@ use provost_core::Secret;
 
 use crate::Redactor;
 
-fn taught(values: &[&str]) -> Redactor {
+fn redactor_with(values: &[&str]) -> Redactor {
     let redactor = Redactor::new();
     for value in values {
-        redactor.learn(&Secret::from(*value)).unwrap();
+        redactor.register(&Secret::from(*value)).unwrap();
     }
     redactor
 }

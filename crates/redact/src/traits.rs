@@ -1,4 +1,4 @@
-//! What other crates redact with.
+//! The redaction interface of other crates.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::{RedactStream, Redactor};
 
-/// Takes secrets out of texts.
+/// Removes secrets from texts.
 pub trait Redact: Send + Sync + 'static {
-    /// The text without secrets; borrowed if there were none.
+    /// Returns the text without secrets. Borrows the text if it contains none.
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
 
-    /// Takes secrets out of a stream of bytes, also where one is split over chunks.
+    /// Opens a stream that removes secrets, also those that are split over chunks.
     fn stream(&self) -> Box<dyn RedactChunks>;
 
-    /// Takes secrets out of every text of a value, names of fields included. True if there were any.
+    /// Removes secrets from every string of a value, including member names. Returns true if there were any.
     fn redact_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.redact_string(text),
@@ -35,7 +35,7 @@ pub trait Redact: Send + Sync + 'static {
         }
     }
 
-    /// Takes secrets out of a text in place. True if there were any.
+    /// Removes secrets from a string in place. Returns true if there were any.
     fn redact_string(&self, text: &mut String) -> bool {
         let Cow::Owned(clean) = self.redact(text) else { return false };
         let found = clean != *text;
@@ -44,12 +44,12 @@ pub trait Redact: Send + Sync + 'static {
     }
 }
 
-/// One stream of bytes that secrets are taken out of.
+/// A stream that removes secrets.
 pub trait RedactChunks: Send {
-    /// Takes a chunk and gives what is sure to hold no part of a secret.
+    /// Processes a chunk. Returns the output that is final.
     fn push(&mut self, chunk: &[u8]) -> Vec<u8>;
 
-    /// The rest.
+    /// Returns the remaining output.
     fn finish(self: Box<Self>) -> Vec<u8>;
 }
 

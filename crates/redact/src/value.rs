@@ -1,10 +1,10 @@
-//! Whether what stands behind a label is a secret, or a name, a type, a placeholder, a sentence.
+//! Classifies a value after a keyword: a secret, or a name, a type, a placeholder or a sentence.
 //!
-//! Agents read and edit code: a type that was taken for a password is a broken file. So these judgements are made to leave
-//! alone what a program or a manual says about secrets, and to hide what only a secret looks like.
+//! Agents read and edit code, and a type that is mistaken for a password corrupts a file. These rules therefore keep
+//! text of programs and manuals about secrets, and redact only what looks like a secret.
 
-/// Words that are no values.
-const KEYWORDS: [&str; 56] = [
+/// Words that are not values.
+const NON_VALUES: [&str; 56] = [
     "header",
     "headers",
     "scheme",
@@ -63,8 +63,8 @@ const KEYWORDS: [&str; 56] = [
     "rotated",
 ];
 
-/// Parts of words by which a text tells that it is about a secret.
-const TOPICS: [&str; 16] = [
+/// Parts of words that show that a text is about secrets.
+const SECRET_WORDS: [&str; 16] = [
     "password",
     "passwd",
     "passphrase",
@@ -83,7 +83,7 @@ const TOPICS: [&str; 16] = [
     "change me",
 ];
 
-/// True for `${NAME}`, `<password>`, `{{ secret }}`, `%s`, `****`, `xxxx`, `...` and the like.
+/// True for placeholders such as `${NAME}`, `<password>`, `{{ secret }}`, `%s`, `****`, `xxxx` and `...`.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     let wraps = |open: &[u8], close: &[u8]| {
         value.len() >= open.len() + close.len() && value.starts_with(open) && value.ends_with(close)
@@ -109,22 +109,22 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     }
 }
 
-/// True for a word that is no value.
-pub(crate) fn is_keyword(value: &[u8]) -> bool {
-    KEYWORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+/// True for a word that is not a value.
+pub(crate) fn is_non_value(value: &[u8]) -> bool {
+    NON_VALUES.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// True for a text of words that is about secrets and is none.
-pub(crate) fn is_about(value: &[u8]) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphabetic() || b" _-.,:'()".contains(byte);
-    if !value.iter().all(plain) {
+/// True for a text that mentions secrets without containing one.
+pub(crate) fn mentions_secret(value: &[u8]) -> bool {
+    let is_prose = |byte: &u8| byte.is_ascii_alphabetic() || b" _-.,:'()".contains(byte);
+    if !value.iter().all(is_prose) {
         return false;
     }
     let lower = value.to_ascii_lowercase();
-    TOPICS.iter().any(|topic| contains(&lower, topic.as_bytes()))
+    SECRET_WORDS.iter().any(|topic| contains(&lower, topic.as_bytes()))
 }
 
-/// True for what a programming language makes of a value: `self.password`, `Option<String>`, `crate::token`.
+/// True for expressions of a programming language: `self.password`, `Option<String>`, `crate::token`.
 pub(crate) fn is_code(value: &[u8]) -> bool {
     if contains(value, b"::") || contains(value, b"->") || value.starts_with(b"&") {
         return true;
@@ -143,8 +143,8 @@ pub(crate) fn is_code(value: &[u8]) -> bool {
         })
 }
 
-/// True for `/etc/key.pem`, `~/x`, `./x`, `C:\x` and addresses.
-pub(crate) fn is_place(value: &[u8]) -> bool {
+/// True for `/etc/key.pem`, `~/x`, `./x`, `C:\x` and URLs.
+pub(crate) fn is_path(value: &[u8]) -> bool {
     value.starts_with(b"/")
         || value.starts_with(b"~/")
         || value.starts_with(b"./")
@@ -158,22 +158,22 @@ pub(crate) fn is_word(value: &[u8]) -> bool {
     value.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
 }
 
-/// True for what nobody would write by hand as a name.
+/// True for a value that looks randomly generated.
 pub(crate) fn is_random(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     let letters = value.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
     if value.len() < 8 || digits == 0 || letters == 0 || value.iter().any(u8::is_ascii_whitespace) {
         return false;
     }
-    if is_place(value) || is_code(value) {
+    if is_path(value) || is_code(value) {
         return false;
     }
     let is_sign = |byte: &u8| matches!(byte, b'-' | b'_' | b'.' | b':' | b'/' | b'@');
-    !value.split(is_sign).all(is_plain)
+    !value.split(is_sign).all(is_simple)
 }
 
-/// A part of a name: letters, a small number, or letters with a small number behind, as in `sha256`, `v2`, `main`.
-fn is_plain(part: &[u8]) -> bool {
+/// True for a part of a name: letters, a small number, or both, as in `sha256`, `v2` and `main`.
+fn is_simple(part: &[u8]) -> bool {
     let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let digits = part[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let rest = &part[letters + digits..];
@@ -182,7 +182,7 @@ fn is_plain(part: &[u8]) -> bool {
             || letters <= 8 && rest.len() <= 8 && is_word(rest) && digits <= 3 && letters > 0)
 }
 
-/// Letters and digits that change more than once.
+/// True if letters and digits alternate more than once.
 fn is_mixed(part: &[u8]) -> bool {
     let change = |pair: &&[u8]| pair[0].is_ascii_digit() != pair[1].is_ascii_digit();
     part.windows(2).filter(change).count() > 2

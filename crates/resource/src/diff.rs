@@ -1,51 +1,51 @@
-//! What is different between two sets of declarations.
+//! Differences between two resource sets.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::Declared;
-use crate::set::Kind;
+use crate::ResourceSet;
+use crate::set::ResourceMap;
 
-/// What became of a declaration.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Became {
-    /// It was not there before.
+pub enum ChangeKind {
+    /// The resource is new.
     Added,
-    /// It says something else.
+    /// The resource has other content.
     Changed,
-    /// It is not there any more.
+    /// The resource no longer exists.
     Removed,
 }
 
-/// One declaration that is not what it was.
+/// A changed resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What became of it.
-    pub became: Became,
-    /// Its kind, as manifests write it.
-    pub kind: &'static str,
-    /// Where it belongs.
+    /// Kind of the change.
+    pub kind: ChangeKind,
+    /// Kind of the resource, as manifests name it.
+    pub resource_kind: &'static str,
+    /// Namespace of the resource.
     pub namespace: String,
-    /// Its name, in lower case.
+    /// Name of the resource in lower case.
     pub name: String,
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let became = match self.became {
-            Became::Added => "added",
-            Became::Changed => "changed",
-            Became::Removed => "removed",
+        let verb = match self.kind {
+            ChangeKind::Added => "added",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Removed => "removed",
         };
-        write!(f, "{became} {} {}/{}", self.kind, self.namespace, self.name)
+        write!(f, "{verb} {} {}/{}", self.resource_kind, self.namespace, self.name)
     }
 }
 
-impl Declared {
-    /// What is different in a newer set, kind by kind in the order of names.
-    pub fn changes_to(&self, newer: &Self) -> Vec<Change> {
+impl ResourceSet {
+    /// Returns the changes from this set to a newer one, by resource kind and name.
+    pub fn diff(&self, newer: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         compare("Agent", &self.agents, &newer.agents, &mut changes);
         compare("Tool", &self.tools, &newer.tools, &mut changes);
@@ -58,23 +58,26 @@ impl Declared {
 }
 
 fn compare<T: Serialize>(
-    kind: &'static str,
-    older: &Kind<T>,
-    newer: &Kind<T>,
+    resource_kind: &'static str,
+    older: &ResourceMap<T>,
+    newer: &ResourceMap<T>,
     changes: &mut Vec<Change>,
 ) {
-    let mut push = |became, (namespace, name): &(String, String)| {
-        changes.push(Change { became, kind, namespace: namespace.clone(), name: name.clone() });
+    let mut push = |kind, (namespace, name): &(String, String)| {
+        let (namespace, name) = (namespace.clone(), name.clone());
+        changes.push(Change { kind, resource_kind, namespace, name });
     };
     for (key, after) in newer {
         match older.get(key) {
-            None => push(Became::Added, key),
-            // Where it stands in which file does not matter.
-            Some(before) if json!(before.what) != json!(after.what) => push(Became::Changed, key),
+            None => push(ChangeKind::Added, key),
+            // The location in the files does not matter.
+            Some(before) if json!(before.resource) != json!(after.resource) => {
+                push(ChangeKind::Changed, key);
+            }
             Some(_) => {}
         }
     }
     for key in older.keys().filter(|key| !newer.contains_key(*key)) {
-        push(Became::Removed, key);
+        push(ChangeKind::Removed, key);
     }
 }

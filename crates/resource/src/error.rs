@@ -1,4 +1,4 @@
-//! Where something was declared, and what is wrong with it.
+//! Source locations, and errors of manifests.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use provost_core::contract::ToolContractError;
 use provost_core::resource::ResourceError;
 
-/// Where something was declared.
+/// Location of a resource in its source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
-    /// The file, if it came from one.
+pub struct SourceLocation {
+    /// File of the resource. `None` if it was parsed from a text.
     pub file: Option<PathBuf>,
-    /// The line, counted from one.
+    /// Line, counted from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
             Some(file) => write!(f, "{}:{}", file.display(), self.line),
@@ -24,84 +24,92 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why what was declared cannot be used.
+/// The error of manifests that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum DeclareError {
-    /// A file cannot be read.
+pub enum ManifestError {
+    /// A file or directory cannot be read.
     #[error("{file}: {problem}", file = file.display())]
     File {
-        /// The file or the directory.
+        /// Path of the file or directory.
         file: PathBuf,
-        /// Why.
+        /// Reason.
         problem: String,
     },
-    /// It is neither YAML nor JSON.
-    #[error("{place}: {problem}")]
+    /// The text is neither valid YAML nor valid JSON.
+    #[error("{location}: {problem}")]
     Syntax {
-        /// Where.
-        place: Place,
-        /// What is wrong.
+        /// Location of the problem.
+        location: SourceLocation,
+        /// Description of the problem.
         problem: String,
     },
-    /// A resource is not sound.
-    #[error("{place}: {error}")]
+    /// A resource is invalid.
+    #[error("{location}: {error}")]
     Resource {
-        /// Where.
-        place: Place,
-        /// What is wrong.
+        /// Location of the resource.
+        location: SourceLocation,
+        /// Description of the problem.
         error: ResourceError,
     },
-    /// Two resources have one name.
-    #[error("{second}: {kind} `{name}` is declared already at {first}; rename or remove one")]
+    /// Two resources of one kind have the same name.
+    #[error("{second}: {kind} `{name}` is already declared at {first}; rename or remove one")]
     Duplicate {
-        /// The kind of both.
+        /// Kind of the resources.
         kind: &'static str,
-        /// The namespace and the name of both.
+        /// Namespace and name of the resources.
         name: String,
-        /// Where the first is.
-        first: Box<Place>,
-        /// Where the second is.
-        second: Box<Place>,
+        /// Location of the first resource.
+        first: Box<SourceLocation>,
+        /// Location of the second resource.
+        second: Box<SourceLocation>,
     },
-    /// A resource names another that is not there.
+    /// A resource refers to a missing resource.
     #[error(
-        "{place}: {what} names the {kind} `{name}`, which is not declared in namespace `{namespace}`"
+        "{location}: {subject} refers to {kind} `{name}`, which is not declared in namespace `{namespace}`"
     )]
     Missing {
-        /// Where.
-        place: Place,
-        /// What names it.
-        what: String,
-        /// The kind of what is named.
+        /// Location of the reference.
+        location: SourceLocation,
+        /// Resource that contains the reference.
+        subject: String,
+        /// Kind of the missing resource.
         kind: &'static str,
-        /// What is named.
+        /// Name of the missing resource.
         name: String,
-        /// Where it would have to be.
+        /// Namespace that was searched.
         namespace: String,
     },
-    /// There is more than is read.
+    /// There are more resources than the limit.
     #[error("{0}")]
-    TooMuch(String),
-    /// A tool or a server cannot be set up.
-    #[error("{place}: {what}: {problem}")]
-    Unusable {
-        /// Where.
-        place: Place,
-        /// What.
-        what: String,
-        /// Why.
+    TooManyResources(String),
+    /// A tool or an MCP server cannot be built from its resource.
+    #[error("{location}: {subject}: {problem}")]
+    CannotBuild {
+        /// Location of the resource.
+        location: SourceLocation,
+        /// Kind and name of the resource.
+        subject: String,
+        /// Reason.
         problem: String,
     },
 }
 
-impl DeclareError {
-    /// A tool or a server cannot be set up.
-    pub fn unusable(place: &Place, what: String, problem: impl fmt::Display) -> Self {
-        Self::Unusable { place: place.clone(), what, problem: problem.to_string() }
+impl ManifestError {
+    /// Creates the error of a resource from which no tool or MCP server can be built.
+    pub fn cannot_build(
+        location: &SourceLocation,
+        subject: String,
+        problem: impl fmt::Display,
+    ) -> Self {
+        Self::CannotBuild { location: location.clone(), subject, problem: problem.to_string() }
     }
 
-    /// The same, for what a tool runtime says.
-    pub fn fault(place: &Place, what: String, fault: &ToolContractError) -> Self {
-        Self::unusable(place, what, &fault.message)
+    /// Creates the error of a resource that a tool runtime rejected.
+    pub fn from_tool_error(
+        location: &SourceLocation,
+        subject: String,
+        error: &ToolContractError,
+    ) -> Self {
+        Self::cannot_build(location, subject, &error.message)
     }
 }

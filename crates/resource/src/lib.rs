@@ -1,12 +1,12 @@
-//! Manifests: what an operator declares in files.
+//! Manifests: reading, validation and policies.
 //!
-//! [`Declared`] is everything that was read: agents, tools, roles, permissions, policies and MCP servers, each in its
-//! namespace, checked together. A [`DeclaredGovernor`] tells the guard which rules apply to a run.
+//! A [`ResourceSet`] holds the agents, tools, roles, permissions, policies and MCP servers of all namespaces, validated
+//! together. [`ManifestPolicy`] compiles the policy of each run from it.
 //!
 //! ```
-//! use provost_resource::Declared;
+//! use provost_resource::ResourceSet;
 //!
-//! let declared = Declared::parse(
+//! let resources = ResourceSet::parse(
 //!     "kind: Tool\n\
 //!      metadata: {name: search}\n\
 //!      spec: {endpoint: 'https://api.example.com/search', effect: pure}\n\
@@ -15,26 +15,26 @@
 //!      metadata: {name: reader}\n\
 //!      spec: {permissions: ['tool:search:invoke']}\n",
 //! )?;
-//! assert_eq!(declared.tools("default").count(), 1);
-//! let wrong = Declared::parse("kind: Tool\nmetadata: {name: search}\nspec:\n  endpiont: x\n").unwrap_err();
+//! assert_eq!(resources.tools("default").count(), 1);
+//! let wrong = ResourceSet::parse("kind: Tool\nmetadata: {name: search}\nspec:\n  endpiont: x\n").unwrap_err();
 //! assert!(wrong.to_string().contains("line 4: spec.endpiont"));
-//! # Ok::<_, provost_resource::DeclareError>(())
+//! # Ok::<_, provost_resource::ManifestError>(())
 //! ```
 //!
-//! Invariant: what cannot be read whole is not used at all. A rule that was mistyped is an error and never a rule less.
+//! Invariant: a set is either valid as a whole or rejected. A misspelled rule is an error and is never skipped.
 
 mod diff;
 mod error;
+mod line_number;
 mod load;
-mod locate;
 mod policy;
 mod set;
 
-pub use diff::{Became, Change};
-pub use error::{DeclareError, Place};
+pub use diff::{Change, ChangeKind};
+pub use error::{ManifestError, SourceLocation};
 pub use load::{DEPTH_MAX, FILE_BYTES_MAX, FILES_MAX};
-pub use policy::DeclaredGovernor;
-pub use set::{At, Declared, RESOURCES_MAX};
+pub use policy::ManifestPolicy;
+pub use set::{Located, RESOURCES_MAX, ResourceSet};
 
 #[cfg(test)]
 mod tests;

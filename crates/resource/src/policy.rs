@@ -1,4 +1,4 @@
-//! What counts for a run, from what was declared.
+//! Policies of runs, compiled from manifests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -6,66 +6,69 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use provost_core::policy::{CompiledPolicy, PolicySubject};
-use provost_tool::{Governor, GovernorError, Origin};
+use provost_tool::{CallOrigin, PolicyProvider, PolicyProviderError};
 
-use crate::Declared;
+use crate::ResourceSet;
 
-/// Compiled answers that are kept; more agents than this are compiled again.
-const KEPT_MAX: usize = 4096;
+/// Maximum number of cached policies. The cache is cleared when it is full.
+const CACHED_MAX: usize = 4096;
 
-/// Tells what counts for a run.
-pub struct DeclaredGovernor {
+/// Policy provider that compiles policies from a resource set.
+pub struct ManifestPolicy {
     current: RwLock<Arc<Current>>,
-    /// Roles of agents that nothing is declared about.
+    /// Roles of agents that are not declared.
     roles: Vec<String>,
 }
 
-/// What was declared last, with the answers that were made of it.
+/// Current resource set, with the policies that were compiled from it.
 struct Current {
-    declared: Arc<Declared>,
-    edition: u64,
-    kept: Mutex<HashMap<(String, String), Arc<CompiledPolicy>>>,
+    resources: Arc<ResourceSet>,
+    generation: u64,
+    cache: Mutex<HashMap<(String, String), Arc<CompiledPolicy>>>,
 }
 
-impl DeclaredGovernor {
-    /// Over what was declared. An agent that is not declared has no role.
-    pub fn new(declared: Arc<Declared>) -> Self {
-        let current = Current { declared, edition: 0, kept: Mutex::default() };
+impl ManifestPolicy {
+    /// Creates a provider over a resource set. Agents that are not declared have no role.
+    pub fn new(resources: Arc<ResourceSet>) -> Self {
+        let current = Current { resources, generation: 0, cache: Mutex::default() };
         Self { current: RwLock::new(Arc::new(current)), roles: Vec::new() }
     }
 
-    /// Puts what was declared anew in the place of what was. Calls that were let through go on; every later one is decided by
-    /// the new rules, in runs that have begun before as well.
-    pub fn replace(&self, declared: Arc<Declared>) {
+    /// Replaces the resource set. Running calls continue. The new rules apply to every later call, also in runs that
+    /// started before.
+    pub fn replace(&self, resources: Arc<ResourceSet>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let edition = current.edition + 1;
-        *current = Arc::new(Current { declared, edition, kept: Mutex::default() });
+        let generation = current.generation + 1;
+        *current = Arc::new(Current { resources, generation, cache: Mutex::default() });
     }
 
     fn current(&self) -> Arc<Current> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives roles to agents that are not declared: for a program whose user is the operator.
+    /// Sets the roles of agents that are not declared, for programs whose user is also the operator.
     #[must_use]
     pub fn roles(mut self, roles: Vec<String>) -> Self {
         self.roles = roles;
         self
     }
 
-    /// What counts for somebody.
-    pub fn governance_of(&self, origin: &Origin) -> Result<Arc<CompiledPolicy>, GovernorError> {
+    /// Returns the policy of an origin.
+    pub fn policy_for(
+        &self,
+        origin: &CallOrigin,
+    ) -> Result<Arc<CompiledPolicy>, PolicyProviderError> {
         let key = (origin.namespace.clone(), origin.agent.clone());
         let current = self.current();
-        let declared = &current.declared;
-        // Policies for single tasks would make each answer good for one task only.
-        let keep = !declared.has_scoped_policies(&origin.namespace);
-        let kept = || current.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if keep && let Some(found) = kept().get(&key) {
-            return Ok(Arc::clone(found));
+        let resources = &current.resources;
+        // With policies for single tasks, a policy would be valid for one task only.
+        let is_cacheable = !resources.has_scoped_policies(&origin.namespace);
+        let cache = || current.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_cacheable && let Some(policy) = cache().get(&key) {
+            return Ok(Arc::clone(policy));
         }
         let mut subject = PolicySubject::new(&origin.namespace, &origin.agent);
-        match declared.agent(&origin.namespace, &origin.agent) {
+        match resources.agent(&origin.namespace, &origin.agent) {
             Some(agent) => {
                 subject.roles.clone_from(&agent.roles);
                 subject.allowed_tools.clone_from(&agent.allowed_tools);
@@ -74,28 +77,28 @@ impl DeclaredGovernor {
         }
         subject.task.clone_from(&origin.task);
         subject.system.clone_from(&origin.system);
-        let governance = declared.governance(subject);
-        let governance = Arc::new(governance.map_err(|error| GovernorError(error.to_string()))?);
-        if keep {
-            let mut kept = kept();
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
+        let policy = resources.compile_policy(subject);
+        let policy = Arc::new(policy.map_err(|error| PolicyProviderError(error.to_string()))?);
+        if is_cacheable {
+            let mut cache = cache();
+            if cache.len() >= CACHED_MAX {
+                cache.clear();
             }
-            kept.insert(key, Arc::clone(&governance));
+            cache.insert(key, Arc::clone(&policy));
         }
-        Ok(governance)
+        Ok(policy)
     }
 }
 
-impl Governor for DeclaredGovernor {
-    fn governance<'a>(
+impl PolicyProvider for ManifestPolicy {
+    fn policy<'a>(
         &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
-        std::future::ready(self.governance_of(origin)).boxed()
+        origin: &'a CallOrigin,
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>> {
+        std::future::ready(self.policy_for(origin)).boxed()
     }
 
-    fn edition(&self) -> u64 {
-        self.current().edition
+    fn generation(&self) -> u64 {
+        self.current().generation
     }
 }

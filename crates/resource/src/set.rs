@@ -1,4 +1,4 @@
-//! Everything that was declared, checked together.
+//! The set of all resources, validated together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,117 +13,136 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::load;
-use crate::{DeclareError, Place};
+use crate::{ManifestError, SourceLocation};
 
-/// Resources of one program.
+/// Maximum number of resources in a set.
 pub const RESOURCES_MAX: usize = 50_000;
 
-/// Digits of a revision.
+/// Length of a revision in hexadecimal digits.
 const REVISION_DIGITS: usize = 16;
 
-/// Namespace and name. Names are compared as rules compare them: without regard to case.
+/// Namespace and name. Names are in lower case, because rules compare them case-insensitively.
 pub(crate) type Key = (String, String);
 
-/// A resource and where it was declared.
+/// A resource with its source location.
 #[derive(Debug, Clone)]
-pub struct At<T> {
-    /// Where.
-    pub place: Place,
+pub struct Located<T> {
+    /// Location of the resource.
+    pub location: SourceLocation,
     /// The resource.
-    pub what: T,
+    pub resource: T,
 }
 
-pub(crate) type Kind<T> = BTreeMap<Key, At<T>>;
+pub(crate) type ResourceMap<T> = BTreeMap<Key, Located<T>>;
 
-/// Everything that was declared.
+/// All resources: agents, tools, MCP servers, roles, permissions and policies.
 #[derive(Debug, Clone, Default)]
-pub struct Declared {
-    pub(crate) agents: Kind<AgentResource>,
-    pub(crate) tools: Kind<ToolResource>,
-    pub(crate) servers: Kind<McpServerResource>,
-    pub(crate) roles: Kind<AgentRole>,
-    pub(crate) permissions: Kind<ToolPermission>,
-    pub(crate) policies: Kind<AgentPolicy>,
+pub struct ResourceSet {
+    pub(crate) agents: ResourceMap<AgentResource>,
+    pub(crate) tools: ResourceMap<ToolResource>,
+    pub(crate) servers: ResourceMap<McpServerResource>,
+    pub(crate) roles: ResourceMap<AgentRole>,
+    pub(crate) permissions: ResourceMap<ToolPermission>,
+    pub(crate) policies: ResourceMap<AgentPolicy>,
 }
 
-impl Declared {
-    /// Reads a file, or every `.yaml`, `.yml` and `.json` file below a directory. Blocks.
-    pub fn read(path: &Path) -> Result<Self, DeclareError> {
-        Self::of(load::read(path)?)
+impl ResourceSet {
+    /// Reads a file, or every `.yaml`, `.yml` and `.json` file below a directory. This call blocks.
+    pub fn read(path: &Path) -> Result<Self, ManifestError> {
+        Self::from_resources(load::read(path)?)
     }
 
-    /// Reads a text.
-    pub fn parse(text: &str) -> Result<Self, DeclareError> {
-        Self::of(load::parse(text, None)?)
+    /// Parses the manifests of a text.
+    pub fn parse(text: &str) -> Result<Self, ManifestError> {
+        Self::from_resources(load::parse(text, None)?)
     }
 
-    fn of(resources: Vec<(Place, Resource)>) -> Result<Self, DeclareError> {
+    fn from_resources(resources: Vec<(SourceLocation, Resource)>) -> Result<Self, ManifestError> {
         if resources.len() > RESOURCES_MAX {
-            return Err(DeclareError::TooMuch(format!(
-                "{} resources are declared, at most {RESOURCES_MAX} are read",
+            return Err(ManifestError::TooManyResources(format!(
+                "{} resources are declared, the maximum is {RESOURCES_MAX}",
                 resources.len()
             )));
         }
-        let mut declared = Self::default();
-        for (place, resource) in resources {
-            declared.add(place, resource)?;
+        let mut set = Self::default();
+        for (location, resource) in resources {
+            set.add(location, resource)?;
         }
-        declared.check()?;
-        Ok(declared)
+        set.check()?;
+        Ok(set)
     }
 
-    fn add(&mut self, place: Place, resource: Resource) -> Result<(), DeclareError> {
+    fn add(&mut self, location: SourceLocation, resource: Resource) -> Result<(), ManifestError> {
         let (kind, namespace, name) =
             (resource.kind(), resource.namespace().to_owned(), resource.name().to_owned());
         let key = key(&namespace, &name);
-        let before = match resource {
-            Resource::Agent(what) => put(&mut self.agents, key, place.clone(), what),
-            Resource::AgentPolicy(what) => put(&mut self.policies, key, place.clone(), what),
-            Resource::AgentRole(what) => put(&mut self.roles, key, place.clone(), what),
-            Resource::McpServer(what) => put(&mut self.servers, key, place.clone(), what),
-            Resource::Tool(what) => put(&mut self.tools, key, place.clone(), what.tool),
-            Resource::ToolPermission(what) => put(&mut self.permissions, key, place.clone(), what),
+        let existing = match resource {
+            Resource::Agent(resource) => insert(&mut self.agents, key, location.clone(), resource),
+            Resource::AgentPolicy(resource) => {
+                insert(&mut self.policies, key, location.clone(), resource)
+            }
+            Resource::AgentRole(resource) => {
+                insert(&mut self.roles, key, location.clone(), resource)
+            }
+            Resource::McpServer(resource) => {
+                insert(&mut self.servers, key, location.clone(), resource)
+            }
+            Resource::Tool(resource) => {
+                insert(&mut self.tools, key, location.clone(), resource.tool)
+            }
+            Resource::ToolPermission(resource) => {
+                insert(&mut self.permissions, key, location.clone(), resource)
+            }
         };
-        match before {
+        match existing {
             None => Ok(()),
-            Some(first) => Err(DeclareError::Duplicate {
+            Some(first) => Err(ManifestError::Duplicate {
                 kind,
                 name: format!("{namespace}/{name}"),
                 first: Box::new(first),
-                second: Box::new(place),
+                second: Box::new(location),
             }),
         }
     }
 
-    /// What names another must name one that is there.
-    fn check(&self) -> Result<(), DeclareError> {
-        for ((namespace, _), At { place, what }) in &self.tools {
-            if let (ToolType::Mcp, Some(reference)) = (what.kind, &what.mcp) {
-                let by = || format!("tool `{}`", what.name);
-                found(&self.servers, "MCP server", &reference.server, namespace, place, by)?;
+    /// Checks that every reference names an existing resource, and that the policies compile.
+    fn check(&self) -> Result<(), ManifestError> {
+        for ((namespace, _), Located { location, resource }) in &self.tools {
+            if let (ToolType::Mcp, Some(reference)) = (resource.kind, &resource.mcp) {
+                let subject = || format!("tool `{}`", resource.name);
+                require_exists(
+                    &self.servers,
+                    "MCP server",
+                    &reference.server,
+                    namespace,
+                    location,
+                    subject,
+                )?;
             }
         }
-        for ((namespace, _), At { place, what }) in &self.agents {
-            let agent = || format!("agent `{}`", what.name);
-            for tool in what.tools.iter().filter(|tool| *tool != ALL_TOOLS) {
-                found(&self.tools, "tool", tool, namespace, place, agent)?;
+        for ((namespace, _), Located { location, resource }) in &self.agents {
+            let subject = || format!("agent `{}`", resource.name);
+            for tool in resource.tools.iter().filter(|tool| *tool != ALL_TOOLS) {
+                require_exists(&self.tools, "tool", tool, namespace, location, subject)?;
             }
-            for server in &what.mcp_servers {
-                found(&self.servers, "MCP server", server, namespace, place, agent)?;
+            for server in &resource.mcp_servers {
+                require_exists(&self.servers, "MCP server", server, namespace, location, subject)?;
             }
-            for role in &what.roles {
-                found(&self.roles, "role", role, namespace, place, agent)?;
+            for role in &resource.roles {
+                require_exists(&self.roles, "role", role, namespace, location, subject)?;
             }
         }
         for namespace in self.namespaces() {
             let subject = PolicySubject::new(namespace, "");
-            self.governance(subject)
-                .map_err(|error| DeclareError::Resource { place: Place::default(), error })?;
+            self.compile_policy(subject).map_err(|error| ManifestError::Resource {
+                location: SourceLocation::default(),
+                error,
+            })?;
         }
         Ok(())
     }
 
-    /// True if nothing is declared.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.namespaces().next().is_none()
     }
@@ -144,43 +163,43 @@ impl Declared {
         names.into_iter()
     }
 
-    /// The tools of a namespace.
+    /// Returns the tools of a namespace.
     pub fn tools(&self, namespace: &str) -> impl Iterator<Item = &ToolResource> {
         of_namespace(&self.tools, namespace)
     }
 
-    /// The tools of all namespaces, each with its namespace.
-    pub fn all_tools(&self) -> impl Iterator<Item = (&str, &At<ToolResource>)> {
+    /// Returns all tools with their namespaces.
+    pub fn all_tools(&self) -> impl Iterator<Item = (&str, &Located<ToolResource>)> {
         self.tools.iter().map(|((namespace, _), tool)| (namespace.as_str(), tool))
     }
 
-    /// The MCP servers of all namespaces, each with its namespace.
-    pub fn all_servers(&self) -> impl Iterator<Item = (&str, &At<McpServerResource>)> {
+    /// Returns all MCP servers with their namespaces.
+    pub fn all_servers(&self) -> impl Iterator<Item = (&str, &Located<McpServerResource>)> {
         self.servers.iter().map(|((namespace, _), server)| (namespace.as_str(), server))
     }
 
-    /// The MCP servers of a namespace.
+    /// Returns the MCP servers of a namespace.
     pub fn servers(&self, namespace: &str) -> impl Iterator<Item = &McpServerResource> {
         of_namespace(&self.servers, namespace)
     }
 
-    /// An MCP server of a namespace.
+    /// Returns an MCP server.
     pub fn server(&self, namespace: &str, name: &str) -> Option<&McpServerResource> {
-        self.servers.get(&key(namespace, name)).map(|at| &at.what)
+        self.servers.get(&key(namespace, name)).map(|located| &located.resource)
     }
 
-    /// Every agent.
+    /// Returns all agents.
     pub fn agents(&self) -> impl Iterator<Item = &AgentResource> {
-        self.agents.values().map(|at| &at.what)
+        self.agents.values().map(|located| &located.resource)
     }
 
-    /// An agent.
+    /// Returns an agent.
     pub fn agent(&self, namespace: &str, name: &str) -> Option<&AgentResource> {
-        self.agents.get(&key(namespace, name)).map(|at| &at.what)
+        self.agents.get(&key(namespace, name)).map(|located| &located.resource)
     }
 
-    /// What governs somebody, compiled. The roles and the allowed tools are those that the subject names.
-    pub fn governance(
+    /// Compiles the policy of a subject. Roles and allowed tools are those of the subject.
+    pub fn compile_policy(
         &self,
         subject: PolicySubject,
     ) -> Result<CompiledPolicy, provost_core::resource::ResourceError> {
@@ -192,39 +211,40 @@ impl Declared {
         CompiledPolicy::compile(parts)
     }
 
-    /// True if a policy of the namespace is for tasks or systems that it names.
+    /// Returns true if the namespace has policies for certain tasks or systems.
     pub(crate) fn has_scoped_policies(&self, namespace: &str) -> bool {
         of_namespace(&self.policies, namespace).any(|policy| policy.apply_mode == ApplyMode::Scoped)
     }
 
-    /// Changes when anything changes that decides about the subject.
+    /// Returns a hash of all resources that the policy of a subject depends on.
     fn revision(&self, subject: &PolicySubject) -> String {
-        fn words<T: Serialize>(kind: &Kind<T>, namespace: &str) -> Vec<serde_json::Value> {
-            of_namespace(kind, namespace).map(|what| json!(what)).collect()
+        fn values<T: Serialize>(map: &ResourceMap<T>, namespace: &str) -> Vec<serde_json::Value> {
+            of_namespace(map, namespace).map(|resource| json!(resource)).collect()
         }
         let namespace = &subject.namespace;
-        let whole = json!({
-            "roles": words(&self.roles, namespace),
-            "permissions": words(&self.permissions, namespace),
-            "policies": words(&self.policies, namespace),
+        let content = json!({
+            "roles": values(&self.roles, namespace),
+            "permissions": values(&self.permissions, namespace),
+            "policies": values(&self.policies, namespace),
             "subject": [subject.roles, subject.allowed_tools],
         });
-        let mut revision = sha256_hex(canonical_json(&whole).as_bytes());
+        let mut revision = sha256_hex(canonical_json(&content).as_bytes());
         revision.truncate(REVISION_DIGITS);
         revision
     }
 
-    /// Rules about tools that are declared nowhere: maybe built in, maybe of an MCP server, maybe mistyped.
-    pub fn loose_rules(&self) -> Vec<String> {
-        let missing = |((namespace, _), at): (&Key, &At<ToolPermission>)| {
-            let tool = match at.what.tool_ref.as_str() {
-                "" => &at.what.name,
+    /// Returns a description of each permission whose tool is not declared. Such a tool may be built in, come from an MCP
+    /// server, or be misspelled.
+    pub fn unmatched_permissions(&self) -> Vec<String> {
+        let missing = |((namespace, _), located): (&Key, &Located<ToolPermission>)| {
+            let tool = match located.resource.tool_ref.as_str() {
+                "" => &located.resource.name,
                 tool => tool,
             };
             (!self.tools.contains_key(&key(namespace, tool)) && tool != ALL_TOOLS).then(|| {
                 format!(
-                    "{}: rule `{}` is about `{tool}`, which is not declared",
-                    at.place, at.what.name
+                    "{}: permission `{}` refers to tool `{tool}`, which is not declared",
+                    located.location, located.resource.name
                 )
             })
         };
@@ -236,33 +256,39 @@ fn key(namespace: &str, name: &str) -> Key {
     (namespace.trim().to_owned(), name.trim().to_lowercase())
 }
 
-fn put<T>(kind: &mut Kind<T>, key: Key, place: Place, what: T) -> Option<Place> {
-    kind.insert(key, At { place, what }).map(|before| before.place)
+/// Inserts a resource. Returns the location of an existing resource with the same key.
+fn insert<T>(
+    map: &mut ResourceMap<T>,
+    key: Key,
+    location: SourceLocation,
+    resource: T,
+) -> Option<SourceLocation> {
+    map.insert(key, Located { location, resource }).map(|existing| existing.location)
 }
 
-fn of_namespace<'a, T>(kind: &'a Kind<T>, namespace: &str) -> impl Iterator<Item = &'a T> {
+fn of_namespace<'a, T>(map: &'a ResourceMap<T>, namespace: &str) -> impl Iterator<Item = &'a T> {
     let namespace = namespace.to_owned();
     let first = (namespace.clone(), String::new());
-    kind.range(first..)
+    map.range(first..)
         .take_while(move |((other, _), _)| *other == namespace)
-        .map(|(_, at)| &at.what)
+        .map(|(_, located)| &located.resource)
 }
 
-fn found<T>(
-    kind: &Kind<T>,
-    word: &'static str,
+fn require_exists<T>(
+    map: &ResourceMap<T>,
+    kind: &'static str,
     name: &str,
     namespace: &str,
-    place: &Place,
-    what: impl Fn() -> String,
-) -> Result<(), DeclareError> {
-    if kind.contains_key(&key(namespace, name)) {
+    location: &SourceLocation,
+    subject: impl Fn() -> String,
+) -> Result<(), ManifestError> {
+    if map.contains_key(&key(namespace, name)) {
         return Ok(());
     }
-    Err(DeclareError::Missing {
-        place: place.clone(),
-        what: what(),
-        kind: word,
+    Err(ManifestError::Missing {
+        location: location.clone(),
+        subject: subject(),
+        kind,
         name: name.to_owned(),
         namespace: namespace.to_owned(),
     })

@@ -5,7 +5,8 @@ use provost_core::ToolCall;
 use provost_core::policy::{PolicyDecision, PolicySubject, ToolAttributes};
 use provost_core::resource::OperationClass;
 use provost_tool::{
-    FnTool, Governor as _, Guard, Origin, Oversight, Tool, ToolOutput, ToolSpec, Verdict,
+    CallOrigin, FnTool, Guard, GuardDecision, GuardServices, PolicyProvider as _, Tool, ToolOutput,
+    ToolSpec,
 };
 use serde_json::json;
 
@@ -41,7 +42,7 @@ spec: {tools: [search]}
 ";
 
 fn refused(text: &str) -> String {
-    Declared::parse(text).unwrap_err().to_string()
+    ResourceSet::parse(text).unwrap_err().to_string()
 }
 
 #[test]
@@ -52,21 +53,21 @@ fn what_is_wrong_is_told_with_its_line() {
         (refused("kind: Tool\nkind: Tool\n"), "duplicate"),
         (
             refused(&format!("{tool}---\n{}", tool.replace(" a}", " A}"))),
-            "line 5: Tool `default/A` is declared already at line 1",
+            "line 5: Tool `default/A` is already declared at line 1",
         ),
         (
             refused("kind: Agent\nmetadata: {name: a}\nspec: {tools: [serach]}\n"),
-            "line 1: agent `a` names the tool `serach`, which is not declared in namespace `default`",
+            "line 1: agent `a` refers to tool `serach`, which is not declared in namespace `default`",
         ),
         (
             refused("kind: Agent\nmetadata: {name: a}\nspec: {roles: [boss]}\n"),
-            "names the role `boss`",
+            "refers to role `boss`",
         ),
         (
             refused(
                 "kind: Tool\nmetadata: {name: t}\nspec: {type: mcp, mcp: {server: s, tool: t}}\n",
             ),
-            "tool `t` names the MCP server `s`",
+            "tool `t` refers to MCP server `s`",
         ),
         (
             refused(&format!(
@@ -76,8 +77,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         (refused("[]\n---\n- 3\n"), "it is not a mapping"),
     ];
-    for (said, expected) in cases {
-        assert!(said.contains(expected), "`{said}` does not say `{expected}`");
+    for (message, expected) in cases {
+        assert!(message.contains(expected), "`{message}` does not contain `{expected}`");
     }
     // What is another namespace's does not count.
     let apart = "kind: Agent\nmetadata: {name: a, namespace: other}\nspec: {tools: [a]}\n";
@@ -98,16 +99,16 @@ fn files_are_read_in_order_and_hidden_ones_are_not() {
     write("c.json", r#"[{"kind": "AgentRole", "metadata": {"name": "three"}}]"#);
     write(".git/x.yaml", "kind: nonsense");
     write("notes.txt", "kind: nonsense");
-    Declared::read(dir.path()).unwrap();
+    ResourceSet::read(dir.path()).unwrap();
     write("z.yaml", &role("ONE"));
-    let said = Declared::read(dir.path()).unwrap_err().to_string();
-    assert!(said.contains("z.yaml:1") && said.contains("a.yaml:1"), "{said}");
-    let said = Declared::read(&dir.path().join("nowhere")).unwrap_err().to_string();
-    assert!(said.contains("nowhere"), "{said}");
+    let message = ResourceSet::read(dir.path()).unwrap_err().to_string();
+    assert!(message.contains("z.yaml:1") && message.contains("a.yaml:1"), "{message}");
+    let message = ResourceSet::read(&dir.path().join("nowhere")).unwrap_err().to_string();
+    assert!(message.contains("nowhere"), "{message}");
     let file = fs::File::create(dir.path().join("big.yaml")).unwrap();
     file.set_len(FILE_BYTES_MAX + 1).unwrap();
-    let said = Declared::read(&dir.path().join("big.yaml")).unwrap_err().to_string();
-    assert!(said.contains("split it"), "{said}");
+    let message = ResourceSet::read(&dir.path().join("big.yaml")).unwrap_err().to_string();
+    assert!(message.contains("split it"), "{message}");
 }
 
 #[test]
@@ -117,37 +118,37 @@ fn a_flood_of_aliases_is_refused() {
         let many = vec![format!("*{before}"); 10].join(", ");
         text.push_str(&format!("{now}: &{now} [{many}]\n"));
     }
-    assert!(Declared::parse(&text).is_err());
+    assert!(ResourceSet::parse(&text).is_err());
 }
 
 #[tokio::test]
 async fn roles_come_from_the_declaration_and_from_nowhere_else() {
-    let governor = DeclaredGovernor::new(Arc::new(Declared::parse(HOUSE).unwrap()));
+    let provider = ManifestPolicy::new(Arc::new(ResourceSet::parse(HOUSE).unwrap()));
     let decide = async |agent: &str| {
-        let origin = Origin { agent: agent.to_owned(), ..Origin::default() };
-        let governance = governor.governance(&origin).await.unwrap();
+        let origin = CallOrigin { agent: agent.to_owned(), ..CallOrigin::default() };
+        let governance = provider.policy(&origin).await.unwrap();
         governance.decide(&ToolAttributes::new("pay", &[OperationClass::Write]), "invoke")
     };
     assert!(matches!(decide("clerk").await, PolicyDecision::Approval { .. }));
     assert!(matches!(decide("guest").await, PolicyDecision::Deny { .. }));
     assert!(matches!(decide("stranger").await, PolicyDecision::Deny { .. }));
-    let declared = Declared::parse(HOUSE).unwrap();
+    let declared = ResourceSet::parse(HOUSE).unwrap();
     let revision = |text: &str, roles: &[&str]| {
         let mut subject = PolicySubject::new("default", "clerk");
         subject.roles = roles.iter().map(ToString::to_string).collect();
-        Declared::parse(text).unwrap().governance(subject).unwrap().revision().to_owned()
+        ResourceSet::parse(text).unwrap().compile_policy(subject).unwrap().revision().to_owned()
     };
-    assert_eq!(declared.loose_rules(), Vec::<String>::new());
+    assert_eq!(declared.unmatched_permissions(), Vec::<String>::new());
     assert_eq!(revision(HOUSE, &["payer"]), revision(HOUSE, &["payer"]));
     assert_ne!(revision(HOUSE, &["payer"]), revision(HOUSE, &[]));
     let changed = HOUSE.replace("approval_required", "allow");
     assert_ne!(revision(HOUSE, &["payer"]), revision(&changed, &["payer"]));
     let renamed = HOUSE.replace("metadata: {name: pay}\nspec:\n", "metadata: {name: pya}\nspec:\n");
-    assert_eq!(Declared::parse(&renamed).unwrap().loose_rules().len(), 1);
+    assert_eq!(ResourceSet::parse(&renamed).unwrap().unmatched_permissions().len(), 1);
 }
 
 /// A call of the clerk under a guard.
-fn pay(guard: &Guard) -> Verdict {
+fn pay(guard: &Guard) -> GuardDecision {
     let spec = ToolSpec::new("pay", "Pays", json!({"type": "object"})).unwrap();
     let tool: Arc<dyn Tool> = Arc::new(FnTool::new(spec, |_permit, _cx| {
         Box::pin(std::future::ready(Ok(ToolOutput::text("paid"))))
@@ -157,35 +158,35 @@ fn pay(guard: &Guard) -> Verdict {
 
 #[tokio::test]
 async fn what_is_declared_anew_counts_from_the_next_call_on() {
-    let parse = |text: &str| Arc::new(Declared::parse(text).unwrap());
+    let parse = |text: &str| Arc::new(ResourceSet::parse(text).unwrap());
     let allowing = parse(&HOUSE.replace("approval_required", "allow"));
-    let governor = Arc::new(DeclaredGovernor::new(Arc::clone(&allowing)));
-    let oversight =
-        Oversight { governor: Some(Arc::clone(&governor) as _), ..Oversight::default() };
-    let origin = Origin { agent: "clerk".to_owned(), ..Origin::default() };
-    let guard = Guard::default().with_oversight(oversight).for_run(origin).await;
-    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Allow(_)));
-    governor.replace(parse(HOUSE));
-    assert!(matches!(pay(&guard), Verdict::Allow(_)), "what was read stays as it was");
-    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Ask(_)));
-    governor.replace(parse(&HOUSE.replace("approval_required", "deny")));
-    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Deny(_)));
-    governor.replace(allowing);
-    assert!(matches!(pay(guard.up_to_date().await.as_ref()), Verdict::Allow(_)));
+    let provider = Arc::new(ManifestPolicy::new(Arc::clone(&allowing)));
+    let services =
+        GuardServices { policies: Some(Arc::clone(&provider) as _), ..GuardServices::default() };
+    let origin = CallOrigin { agent: "clerk".to_owned(), ..CallOrigin::default() };
+    let guard = Guard::default().with_services(services).for_run(origin).await;
+    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
+    provider.replace(parse(HOUSE));
+    assert!(matches!(pay(&guard), GuardDecision::Allow(_)), "what was read stays as it was");
+    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Ask(_)));
+    provider.replace(parse(&HOUSE.replace("approval_required", "deny")));
+    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Deny(_)));
+    provider.replace(allowing);
+    assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
 }
 
 #[test]
 fn changes_are_named_one_by_one() {
-    let before = Declared::parse(HOUSE).unwrap();
+    let before = ResourceSet::parse(HOUSE).unwrap();
     let moved = format!("\n\n{HOUSE}");
-    assert_eq!(before.changes_to(&Declared::parse(&moved).unwrap()), Vec::new());
+    assert_eq!(before.diff(&ResourceSet::parse(&moved).unwrap()), Vec::new());
     let after = HOUSE
         .replace("metadata: {name: guest}", "metadata: {name: Visitor}")
         .replace("verdict: approval_required", "verdict: allow");
-    let changes = before.changes_to(&Declared::parse(&after).unwrap());
-    let told: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    let changes = before.diff(&ResourceSet::parse(&after).unwrap());
+    let lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        lines,
         [
             "added Agent default/visitor",
             "removed Agent default/guest",

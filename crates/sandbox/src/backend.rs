@@ -1,7 +1,7 @@
-//! The backends of a program, and which of them a job gets.
+//! Sandbox backends and the registry that selects one for a profile.
 //!
-//! Invariant: a job runs in the backend of the mode that its profile names, and in no other. One that is missing, or does not
-//! hold what the profile insists on, is an error.
+//! Invariant: a command runs only in the backend of the mode that its profile names. If that backend is missing or does
+//! not enforce a required guarantee, the call fails.
 
 pub(crate) mod bubblewrap;
 pub(crate) mod container;
@@ -18,196 +18,205 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::bubblewrap::Bubblewrap;
-use crate::backend::landlock::Landlocked;
-use crate::backend::none::Bare;
-use crate::command::Job;
+use crate::backend::landlock::LandlockBackend;
+use crate::backend::none::NoSandbox;
+use crate::command::SandboxCommand;
 use crate::error::IsolationError;
 use crate::launcher::Launcher;
 use crate::limits::JOBS_MAX;
 use crate::linux::cgroup::Cgroups;
-use crate::process::{Channel, Ended, Running};
-use crate::profile::{Hold, Profile, Workspace};
+use crate::process::{ExitInfo, SandboxedProcess, StdStream};
+use crate::profile::{Guarantee, IsolationProfile, WorkspaceMount};
 
-/// One thing that a backend holds or does not.
+/// Availability of one guarantee in one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holding {
-    /// What.
-    pub hold: Hold,
-    /// Whether.
-    pub is_held: bool,
-    /// By what, or why not.
-    pub how: String,
+pub struct GuaranteeStatus {
+    /// The guarantee.
+    pub guarantee: Guarantee,
+    /// True if the backend enforces the guarantee.
+    pub is_enforced: bool,
+    /// Mechanism that enforces the guarantee, or the reason why it is not enforced.
+    pub mechanism: String,
 }
 
-/// What a backend holds, and by what.
-fn holdings(told: impl Fn(Hold) -> (bool, &'static str)) -> Vec<Holding> {
-    let holding = |hold| {
-        let (is_held, how) = told(hold);
-        Holding { hold, is_held, how: how.to_owned() }
+/// Returns the status of every guarantee, in the order of [`Guarantee::ALL`].
+fn guarantee_statuses(
+    status_of: impl Fn(Guarantee) -> (bool, &'static str),
+) -> Vec<GuaranteeStatus> {
+    let status = |guarantee| {
+        let (is_enforced, mechanism) = status_of(guarantee);
+        GuaranteeStatus { guarantee, is_enforced, mechanism: mechanism.to_owned() }
     };
-    Hold::ALL.into_iter().map(holding).collect()
+    Guarantee::ALL.into_iter().map(status).collect()
 }
 
-/// Why a bound of all processes together cannot be held.
-const NO_CGROUP: &str = "no control group can be made here: give one, or start as an ordinary user";
+/// Reason why a limit on all processes of a job cannot be enforced.
+const NO_CGROUP: &str =
+    "no control group can be created: delegate one, or start as an unprivileged user";
 
-/// The bound of memory, by a control group if there is one.
-fn memory_holding(cgroups: &Cgroups) -> (bool, &'static str) {
+/// Returns the status of the memory limit. A control group enforces it if one is available.
+fn memory_status(cgroups: &Cgroups) -> (bool, &'static str) {
     match cgroups.counts_memory() {
         true => (true, "a control group"),
-        false => (false, "each process by itself: no control group can be made here"),
+        false => (false, "only a limit per process: no control group can be created"),
     }
 }
 
-/// The bound of processor time, by a control group if there is one.
-fn cpu_holding(cgroups: &Cgroups) -> (bool, &'static str) {
+/// Returns the status of the processor limit. A control group enforces it if one is available.
+fn cpu_status(cgroups: &Cgroups) -> (bool, &'static str) {
     if cgroups.counts_cpu() { (true, "a control group") } else { (false, NO_CGROUP) }
 }
 
-/// Keeps programs in.
-pub trait Backend: Send + Sync + 'static {
-    /// Its name, such as `bubblewrap`.
+/// An isolation mechanism that runs commands.
+pub trait SandboxBackend: Send + Sync + 'static {
+    /// Returns the name of the backend, such as `bubblewrap`.
     fn name(&self) -> &'static str;
 
-    /// The isolation that it gives.
+    /// Returns the isolation mode that the backend implements.
     fn mode(&self) -> IsolationMode;
 
-    /// What it holds on this machine, and what it does not.
-    fn holds(&self) -> Vec<Holding>;
+    /// Returns the status of every guarantee on this machine.
+    fn guarantees(&self) -> Vec<GuaranteeStatus>;
 
-    /// Starts a job.
-    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>>;
+    /// Starts a command.
+    fn start(&self, job: SandboxCommand)
+    -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>>;
 
-    /// Where a program finds the files of its workspace.
-    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf>;
+    /// Returns the path of the workspace inside the sandbox, or `None` if there is no workspace.
+    fn workspace(&self, workspace: &WorkspaceMount) -> Option<PathBuf>;
 }
 
-/// The backends of a program. Cheap to clone.
+/// The available backends, at most one per isolation mode. Clones share the limit on concurrent commands.
 #[derive(Clone)]
-pub struct Backends {
-    known: BTreeMap<IsolationMode, Arc<dyn Backend>>,
+pub struct SandboxRegistry {
+    backends: BTreeMap<IsolationMode, Arc<dyn SandboxBackend>>,
     missing: BTreeMap<IsolationMode, String>,
-    room: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-impl Default for Backends {
+impl Default for SandboxRegistry {
     fn default() -> Self {
-        let room = Arc::new(Semaphore::new(JOBS_MAX));
-        Self { known: BTreeMap::new(), missing: BTreeMap::new(), room }
+        let slots = Arc::new(Semaphore::new(JOBS_MAX));
+        Self { backends: BTreeMap::new(), missing: BTreeMap::new(), slots }
     }
 }
 
-impl Backends {
-    /// Looks what works on this machine: nothing is believed, each backend runs a program first.
+impl SandboxRegistry {
+    /// Detects the backends of this machine. Each backend must run a test command before it counts as available.
     ///
-    /// Without a launcher there is no Landlock, and no network through a proxy.
-    pub async fn find(launcher: Option<Launcher>) -> Self {
-        let mut found = Self::default();
-        match Bare::open() {
-            Ok(bare) => found.add(Arc::new(bare)),
-            Err(error) => found.miss(IsolationMode::None, error.to_string()),
+    /// Without a launcher, neither Landlock nor network access through the proxy is available.
+    pub async fn detect(launcher: Option<Launcher>) -> Self {
+        let mut registry = Self::default();
+        match NoSandbox::open() {
+            Ok(bare) => registry.add(Arc::new(bare)),
+            Err(error) => registry.mark_unavailable(IsolationMode::None, error.to_string()),
         }
-        let why_not = match Bubblewrap::open(launcher.clone()).await {
+        let bwrap_error = match Bubblewrap::open(launcher.clone()).await {
             Ok(backend) => {
-                found.add(Arc::new(backend));
-                return found;
+                registry.add(Arc::new(backend));
+                return registry;
             }
             Err(error) => error.to_string(),
         };
         let landlocked = match launcher {
-            Some(launcher) => Landlocked::open(launcher).await,
+            Some(launcher) => LandlockBackend::open(launcher).await,
             None => Err(IsolationError::Unavailable {
                 mode: IsolationMode::Process,
-                why: "this program is no launcher for Landlock".to_owned(),
+                reason: "this program cannot act as the launcher that Landlock needs".to_owned(),
             }),
         };
         match landlocked {
-            Ok(backend) => found.add(Arc::new(backend)),
+            Ok(backend) => registry.add(Arc::new(backend)),
             Err(error) => {
-                let why = format!("{why_not}; {error}; install bubblewrap");
-                found.miss(IsolationMode::Process, why);
+                let reason = format!("{bwrap_error}; {error}; install bubblewrap");
+                registry.mark_unavailable(IsolationMode::Process, reason);
             }
         }
-        found
+        registry
     }
 
-    /// Adds a backend in the place of whichever was there for its mode.
-    pub fn add(&mut self, backend: Arc<dyn Backend>) {
+    /// Adds a backend. It replaces the current backend of its mode.
+    pub fn add(&mut self, backend: Arc<dyn SandboxBackend>) {
         self.missing.remove(&backend.mode());
-        self.known.insert(backend.mode(), backend);
+        self.backends.insert(backend.mode(), backend);
     }
 
-    /// Notes why there is no backend for a mode.
-    pub fn miss(&mut self, mode: IsolationMode, why: impl Into<String>) {
-        self.known.remove(&mode);
-        self.missing.insert(mode, why.into());
+    /// Records why a mode has no backend.
+    pub fn mark_unavailable(&mut self, mode: IsolationMode, reason: impl Into<String>) {
+        self.backends.remove(&mode);
+        self.missing.insert(mode, reason.into());
     }
 
-    /// All backends there are.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Backend>> {
-        self.known.values()
+    /// Returns the available backends.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<dyn SandboxBackend>> {
+        self.backends.values()
     }
 
-    /// The modes there is no backend for, each with the reason.
+    /// Returns the modes without a backend, each with the reason.
     pub fn missing(&self) -> impl Iterator<Item = (IsolationMode, &str)> {
-        self.missing.iter().map(|(mode, why)| (*mode, why.as_str()))
+        self.missing.iter().map(|(mode, reason)| (*mode, reason.as_str()))
     }
 
-    /// The backend for a profile. There is no second best.
-    pub fn select(&self, profile: &Profile) -> Result<&Arc<dyn Backend>, IsolationError> {
+    /// Returns the backend for a profile. There is no fallback to another mode.
+    pub fn select(
+        &self,
+        profile: &IsolationProfile,
+    ) -> Result<&Arc<dyn SandboxBackend>, IsolationError> {
         let mode = profile.mode;
-        let unavailable = |why: String| IsolationError::Unavailable { mode, why };
-        let Some(backend) = self.known.get(&mode) else {
-            let why = self.missing.get(&mode).cloned();
+        let unavailable = |reason: String| IsolationError::Unavailable { mode, reason };
+        let Some(backend) = self.backends.get(&mode) else {
+            let reason = self.missing.get(&mode).cloned();
             return Err(unavailable(
-                why.unwrap_or_else(|| "no backend is set up for it".to_owned()),
+                reason.unwrap_or_else(|| "no backend is configured".to_owned()),
             ));
         };
         if profile.source.is_some() && mode != IsolationMode::Container {
             let name = backend.name();
-            return Err(unavailable(format!("{name} has no images: use `container`")));
+            return Err(unavailable(format!("{name} does not support images: use `container`")));
         }
-        let holds = backend.holds();
-        for demanded in profile.demanded() {
-            match holds.iter().find(|holding| holding.hold == demanded) {
-                Some(holding) if holding.is_held => {}
-                Some(holding) => {
-                    let (name, what) = (backend.name(), demanded.as_str());
+        let statuses = backend.guarantees();
+        for required in profile.all_required() {
+            match statuses.iter().find(|status| status.guarantee == required) {
+                Some(status) if status.is_enforced => {}
+                Some(status) => {
+                    let (name, what) = (backend.name(), required.as_str());
                     return Err(unavailable(format!(
-                        "{name} cannot hold `{what}`: {}",
-                        holding.how
+                        "{name} does not enforce `{what}`: {}",
+                        status.mechanism
                     )));
                 }
                 None => {
-                    let (name, what) = (backend.name(), demanded.as_str());
-                    return Err(unavailable(format!("{name} does not know of `{what}`")));
+                    let (name, what) = (backend.name(), required.as_str());
+                    return Err(unavailable(format!(
+                        "{name} does not know the guarantee `{what}`"
+                    )));
                 }
             }
         }
         Ok(backend)
     }
 
-    /// Starts a job.
-    pub async fn start(&self, job: Job) -> Result<Running, IsolationError> {
+    /// Starts a command.
+    pub async fn start(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         self.select(&job.profile)?.start(job).await
     }
 
-    /// Runs a job to its end. Beyond a number of jobs it waits for room first.
+    /// Runs a command until it exits. Waits for a free slot if [`JOBS_MAX`] commands are running.
     pub async fn run(
         &self,
-        job: Job,
+        job: SandboxCommand,
         cancel: &CancellationToken,
-        each: impl FnMut(Channel, &[u8]),
-    ) -> Result<Ended, IsolationError> {
-        let _room = self.room.acquire().await;
+        on_output: impl FnMut(StdStream, &[u8]),
+    ) -> Result<ExitInfo, IsolationError> {
+        let _slot = self.slots.acquire().await;
         let input = job.input.clone();
-        self.start(job).await?.drive(input, cancel, each).await
+        self.start(job).await?.wait_with_output(input, cancel, on_output).await
     }
 }
 
-impl std::fmt::Debug for Backends {
+impl std::fmt::Debug for SandboxRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.known.iter().map(|(mode, backend)| (mode.as_str(), backend.name()));
+        let names = self.backends.iter().map(|(mode, backend)| (mode.as_str(), backend.name()));
         f.debug_map().entries(names).finish()
     }
 }

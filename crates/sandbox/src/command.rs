@@ -1,4 +1,4 @@
-//! One program to run.
+//! A command and its input.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,99 +6,101 @@ use std::path::PathBuf;
 
 use crate::error::IsolationError;
 use crate::limits::ARGUMENT_BYTES_MAX;
-use crate::profile::Profile;
+use crate::profile::IsolationProfile;
 
-/// One program to run, with what it may have.
+/// A program with its arguments, environment, input and isolation profile.
 #[derive(Debug, Clone)]
-pub struct Job {
-    /// A name that is looked for in the sandbox, or a path in it.
+pub struct SandboxCommand {
+    /// Program name, which is searched in the sandbox, or a path in the sandbox.
     pub program: OsString,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<OsString>,
-    /// Its environment, besides the few names that every program has. Nothing of ours is in it.
+    /// Additional environment variables. The sandbox sets a few common ones and inherits none.
     pub env: BTreeMap<String, String>,
-    /// Where it starts, relative to the workspace; the workspace itself if nothing is said.
+    /// Working directory, relative to the workspace. `None`: the workspace itself.
     pub dir: Option<PathBuf>,
-    /// What it reads.
-    pub input: Input,
-    /// What it may have.
-    pub profile: Profile,
+    /// Standard input of the program.
+    pub input: Stdin,
+    /// Isolation profile of the program.
+    pub profile: IsolationProfile,
 }
 
-/// What a program reads from its standard input.
+/// Standard input of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Input {
-    /// Nothing: the end comes at once.
+pub enum Stdin {
+    /// No input: the program reads the end of the file immediately.
     #[default]
     Empty,
-    /// These bytes, then the end.
+    /// These bytes, then the end of the file.
     Bytes(Vec<u8>),
-    /// What is written to [`Running::take_stdin`](crate::Running::take_stdin).
+    /// The bytes that the caller writes to [`SandboxedProcess::take_stdin`](crate::SandboxedProcess::take_stdin).
     Piped,
 }
 
-impl Job {
-    /// A program with arguments, without input.
+impl SandboxCommand {
+    /// Creates a command without input.
     pub fn new<A: Into<OsString>>(
         program: impl Into<OsString>,
         args: impl IntoIterator<Item = A>,
-        profile: Profile,
+        profile: IsolationProfile,
     ) -> Self {
         Self {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             env: BTreeMap::new(),
             dir: None,
-            input: Input::Empty,
+            input: Stdin::Empty,
             profile,
         }
     }
 
-    /// With something to read.
+    /// Sets the standard input.
     #[must_use]
-    pub fn input(mut self, input: Input) -> Self {
+    pub fn input(mut self, input: Stdin) -> Self {
         self.input = input;
         self
     }
 
-    /// With a value in its environment.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
 
-    /// Refuses what can never be handed to a program.
+    /// Rejects arguments and variables that no program can receive.
     pub(crate) fn check(&self) -> Result<(), IsolationError> {
-        let refused = |why: &str| Err(IsolationError::Job(why.to_owned()));
+        let refused = |reason: &str| Err(IsolationError::Invalid(reason.to_owned()));
         if self.program.is_empty() {
-            return refused("it names no program");
+            return refused("the program name is empty");
         }
         let texts = std::iter::once(&self.program).chain(&self.args);
         let mut size = 0;
         for text in texts {
             size += text.len();
             if text.as_encoded_bytes().contains(&0) {
-                return refused("an argument has a zero byte in it");
+                return refused("an argument contains a zero byte");
             }
         }
         for (name, value) in &self.env {
             size += name.len() + value.len();
-            let legal = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
-            if name.is_empty() || !name.bytes().all(legal) {
-                return Err(IsolationError::Job(format!("`{name}` is no name for a variable")));
+            let is_valid = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+            if name.is_empty() || !name.bytes().all(is_valid) {
+                return Err(IsolationError::Invalid(format!(
+                    "`{name}` is not a valid variable name"
+                )));
             }
             if value.contains('\0') {
-                return refused("a variable has a zero byte in it");
+                return refused("a variable contains a zero byte");
             }
         }
         if size > ARGUMENT_BYTES_MAX {
-            return refused("its arguments and variables are longer than 1 MiB together");
+            return refused("the arguments and variables exceed 1 MiB");
         }
         if let Some(dir) = &self.dir {
-            let inner = |part| matches!(part, std::path::Component::Normal(_));
-            if !dir.components().all(inner) {
-                return refused("its directory leaves the workspace");
+            let is_normal = |part| matches!(part, std::path::Component::Normal(_));
+            if !dir.components().all(is_normal) {
+                return refused("the working directory is outside of the workspace");
             }
         }
         Ok(())

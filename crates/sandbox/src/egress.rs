@@ -1,13 +1,14 @@
-//! The way out of a sandbox: one proxy that knows each tool's list.
+//! Network access of a sandbox: a proxy with an allow list per tool.
 //!
-//! A sandbox that has a network has nothing in it but a way to this proxy. A request names a host; only a host on the tool's
-//! list is looked up, and what it leads to is checked when it is dialled. Secrets are put into requests here, so a sandboxed
-//! program can use one and never has it. Every attempt is told, also one that is refused.
+//! The only endpoint in the network of a sandbox is this proxy. A request names a host. The proxy resolves a host only
+//! if a rule of the tool matches, and checks the resolved address when it connects. The proxy inserts secrets into
+//! requests, so that a sandboxed program can use a secret without receiving it. It reports every attempt, including
+//! refused ones.
 //!
-//! Secrets can be put only into what the proxy can read: plain requests, which a rule may send on over TLS. What goes through
-//! `CONNECT` is sealed between the program and the host; of that only the host is checked.
+//! The proxy can insert secrets only into plain HTTP requests, which a rule may forward over TLS. A `CONNECT` tunnel is
+//! encrypted between the program and the host; the proxy checks only the host.
 
-mod serve;
+mod proxy;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use http::HeaderName;
 use provost_core::Secret;
-use provost_net::{Dialer, Lookup, NetClient, NetOptions, SystemLookup, Url};
+use provost_net::{Dialer, NetClient, NetOptions, Resolver, SystemResolver, Url};
 use tokio::net::UnixListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -25,11 +26,11 @@ pub use provost_net::NetPolicy;
 
 use crate::error::IsolationError;
 
-/// Where a sandboxed program finds the proxy, on its own machine-local address.
+/// Port of the proxy on the loopback address of the sandbox.
 pub const PORT: u16 = 3128;
 /// Ports of a rule that names none.
 const PORTS_DEFAULT: [u16; 2] = [80, 443];
-/// Rules of one tool.
+/// Maximum number of rules of a tool.
 pub const RULES_MAX: usize = 256;
 
 /// One host that a tool may reach.
@@ -38,45 +39,45 @@ pub struct EgressRule {
     host: String,
     is_suffix: bool,
     ports: Vec<u16>,
-    upgrades: bool,
+    uses_tls: bool,
     headers: Vec<(HeaderName, Secret<String>)>,
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It went through.
+pub enum EgressDecision {
+    /// The proxy connected to the host.
     Allowed,
-    /// It was refused, and nothing was dialled.
+    /// The proxy refused the request and opened no connection.
     Refused,
-    /// It was allowed and did not work.
+    /// The proxy permitted the request, but it failed.
     Failed,
 }
 
-/// One attempt to reach somebody.
+/// One attempt to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EgressEvent {
-    /// Whose program it was.
+    /// Name of the tool.
     pub tool: String,
-    /// The method, `CONNECT` for a tunnel.
+    /// HTTP method; `CONNECT` for a tunnel.
     pub method: String,
-    /// The host, as it was understood.
+    /// Normalised host name.
     pub host: String,
-    /// The port.
+    /// Port of the host.
     pub port: u16,
-    /// What became of it.
-    pub verdict: Verdict,
-    /// Why, in words; nothing for what went through.
-    pub why: String,
-    /// What else is known of the program, such as the call that it was started for.
+    /// Result of the attempt.
+    pub decision: EgressDecision,
+    /// Reason for a refusal or failure. Empty if the attempt was allowed.
+    pub reason: String,
+    /// Additional data about the program, such as its tool call.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Takes note of attempts.
+/// Callback that receives every attempt.
 pub type EgressLog = Arc<dyn Fn(EgressEvent) + Send + Sync>;
 
-/// What one tool may reach, and the way there.
-pub struct Egress {
+/// Allow list of one tool, and the client that connects to the hosts.
+pub struct EgressPolicy {
     tool: String,
     labels: BTreeMap<String, String>,
     rules: Vec<EgressRule>,
@@ -86,53 +87,53 @@ pub struct Egress {
 }
 
 impl EgressRule {
-    /// A host by its name or address; `*.example.com` stands for every name below `example.com`.
+    /// Creates a rule for a host name or address. `*.example.com` matches every name below `example.com`.
     pub fn new(host: &str) -> Result<Self, IsolationError> {
-        let (bare, is_suffix) = match host.strip_prefix("*.") {
-            Some(bare) => (bare, true),
+        let (base, is_suffix) = match host.strip_prefix("*.") {
+            Some(base) => (base, true),
             None => (host, false),
         };
-        let wrong = || {
-            IsolationError::Job(format!(
-                "`{host}` is no host: write `example.com` or `*.example.com`"
+        let invalid = || {
+            IsolationError::Invalid(format!(
+                "`{host}` is not a host: write `example.com` or `*.example.com`"
             ))
         };
-        let HostPort { host, .. } = understood(&format!("{bare}:80")).ok_or_else(wrong)?;
-        if bare.contains(['*', '/', '@', ':']) && !bare.starts_with('[') {
-            return Err(wrong());
+        let HostPort { host, .. } = parse_authority(&format!("{base}:80")).ok_or_else(invalid)?;
+        if base.contains(['*', '/', '@', ':']) && !base.starts_with('[') {
+            return Err(invalid());
         }
         Ok(Self {
             host,
             is_suffix,
             ports: PORTS_DEFAULT.to_vec(),
-            upgrades: false,
+            uses_tls: false,
             headers: Vec::new(),
         })
     }
 
-    /// Only these ports, instead of 80 and 443.
+    /// Replaces the default ports 80 and 443.
     #[must_use]
     pub fn ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
         self.ports = ports.into_iter().collect();
         self
     }
 
-    /// Sends plain requests on over TLS, so that a secret can be put into them on the way.
+    /// Forwards plain requests over TLS, so that the proxy can insert a secret.
     #[must_use]
     pub fn over_tls(mut self) -> Self {
-        self.upgrades = true;
+        self.uses_tls = true;
         self
     }
 
-    /// Puts a secret into a header of every plain request.
+    /// Inserts a secret into a header of every plain request.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: Secret<String>) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// True if it is for this host, as the standard for addresses reads it, and this port.
-    pub fn covers(&self, host: &str, port: u16) -> bool {
+    /// True if the rule matches this normalised host and port.
+    pub fn matches(&self, host: &str, port: u16) -> bool {
         let is_named = match self.is_suffix {
             true => host.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.')),
             false => host == self.host,
@@ -141,37 +142,38 @@ impl EgressRule {
     }
 }
 
-impl Egress {
-    /// What a tool may reach. The policy is the operator's: what it forbids no rule opens.
+impl EgressPolicy {
+    /// Creates an allow list. `policy` is the operator's network policy; a rule cannot permit an address that it
+    /// forbids.
     pub fn new(
         tool: impl Into<String>,
         rules: Vec<EgressRule>,
         policy: NetPolicy,
         log: EgressLog,
     ) -> Result<Self, IsolationError> {
-        Self::with_lookup(tool, rules, policy, Arc::new(SystemLookup), log)
+        Self::with_resolver(tool, rules, policy, Arc::new(SystemResolver), log)
     }
 
-    /// The same, with names as somebody else knows them.
-    pub fn with_lookup(
+    /// Creates an allow list with another DNS resolver.
+    pub fn with_resolver(
         tool: impl Into<String>,
         rules: Vec<EgressRule>,
         policy: NetPolicy,
-        lookup: Arc<dyn Lookup>,
+        resolver: Arc<dyn Resolver>,
         log: EgressLog,
     ) -> Result<Self, IsolationError> {
         if rules.len() > RULES_MAX {
-            return Err(IsolationError::Job(format!(
-                "there are more than {RULES_MAX} hosts on the list"
+            return Err(IsolationError::Invalid(format!(
+                "the list has more than {RULES_MAX} hosts"
             )));
         }
-        let options = NetOptions { lookup: Arc::clone(&lookup), ..NetOptions::new(policy) };
-        let (client, dialer) = (NetClient::open(options), Dialer::new(policy, lookup));
+        let options = NetOptions { resolver: Arc::clone(&resolver), ..NetOptions::new(policy) };
+        let (client, dialer) = (NetClient::open(options), Dialer::new(policy, resolver));
         let (tool, labels) = (tool.into(), BTreeMap::new());
         Ok(Self { tool, labels, rules, client, dialer, log })
     }
 
-    /// With something that every attempt is told with, such as the call that the program is started for.
+    /// Adds a label to every reported attempt, such as the tool call of the program.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -179,51 +181,55 @@ impl Egress {
     }
 
     fn rule(&self, host: &str, port: u16) -> Option<&EgressRule> {
-        self.rules.iter().find(|rule| rule.covers(host, port))
+        self.rules.iter().find(|rule| rule.matches(host, port))
     }
 
-    /// Opens an entrance at a path. It is closed, with everything that goes through it, when it is dropped.
-    pub(crate) fn entrance(self: &Arc<Self>, path: &Path) -> Result<Entrance, IsolationError> {
+    /// Opens the proxy socket at a path. Dropping the listener closes the socket and all its connections.
+    pub(crate) fn open_proxy(
+        self: &Arc<Self>,
+        path: &Path,
+    ) -> Result<ProxyListener, IsolationError> {
         let listener = UnixListener::bind(path);
-        let listener = listener.map_err(IsolationError::io("no entrance to the proxy"))?;
+        let listener = listener.map_err(IsolationError::io("cannot open the proxy socket"))?;
         let closed = CancellationToken::new();
-        tokio::spawn(serve::serve(Arc::clone(self), listener, closed.clone()));
-        Ok(Entrance { path: path.to_owned(), _open: closed.drop_guard() })
+        tokio::spawn(proxy::serve(Arc::clone(self), listener, closed.clone()));
+        Ok(ProxyListener { path: path.to_owned(), _open: closed.drop_guard() })
     }
 }
 
-impl fmt::Debug for Egress {
+impl fmt::Debug for EgressPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.rules.iter().map(|rule| &rule.host).collect();
-        f.debug_struct("Egress")
+        f.debug_struct("EgressPolicy")
             .field("tool", &self.tool)
             .field("hosts", &hosts)
             .finish_non_exhaustive()
     }
 }
 
-/// An entrance to the proxy, for one job.
+/// Proxy socket of one job.
 #[derive(Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct ProxyListener {
     path: PathBuf,
     _open: DropGuard,
 }
 
-impl Entrance {
+impl ProxyListener {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// What a program asks to be connected to.
+/// Destination of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct HostPort {
     host: String,
     port: u16,
 }
 
-/// `host:port` as the standard for addresses reads it: `0x7f.1` is `127.0.0.1`, names are in lower case, without a dot at the end.
-fn understood(authority: &str) -> Option<HostPort> {
+/// Parses and normalises `host:port` by the URL standard: `0x7f.1` is `127.0.0.1`, and names are in lower case without
+/// a trailing dot.
+fn parse_authority(authority: &str) -> Option<HostPort> {
     if authority.contains(['/', '@', '?', '#', '\\']) {
         return None;
     }
@@ -233,9 +239,9 @@ fn understood(authority: &str) -> Option<HostPort> {
     (!host.is_empty()).then_some(HostPort { host, port })
 }
 
-/// Carries bytes between the network of a sandbox and the entrance, until the program that it stands beside ends.
-pub(crate) fn relay(listener: &std::net::TcpListener, entrance: &Path) {
-    /// Connections at the same time.
+/// Forwards connections from the network of the sandbox to the proxy socket, until the process ends.
+pub(crate) fn relay(listener: &std::net::TcpListener, proxy_socket: &Path) {
+    /// Maximum number of concurrent connections.
     const CONNECTIONS_MAX: usize = 64;
     let open = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     for stream in listener.incoming().filter_map(Result::ok) {
@@ -244,25 +250,25 @@ pub(crate) fn relay(listener: &std::net::TcpListener, entrance: &Path) {
             open.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
-        let (entrance, open) = (entrance.to_owned(), Arc::clone(&open));
+        let (proxy_socket, open) = (proxy_socket.to_owned(), Arc::clone(&open));
         std::thread::spawn(move || {
-            carry(stream, &entrance).unwrap_or_default();
+            forward(stream, &proxy_socket).unwrap_or_default();
             open.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
-fn carry(mut inside: std::net::TcpStream, entrance: &Path) -> io::Result<()> {
-    let mut outside = std::os::unix::net::UnixStream::connect(entrance)?;
+fn forward(mut inside: std::net::TcpStream, proxy_socket: &Path) -> io::Result<()> {
+    let mut outside = std::os::unix::net::UnixStream::connect(proxy_socket)?;
     let (mut inside_read, mut outside_write) = (inside.try_clone()?, outside.try_clone()?);
-    let sending = std::thread::spawn(move || {
+    let sender = std::thread::spawn(move || {
         let copied = io::copy(&mut inside_read, &mut outside_write);
         outside_write.shutdown(std::net::Shutdown::Write)?;
         copied
     });
     io::copy(&mut outside, &mut inside)?;
     inside.shutdown(std::net::Shutdown::Write)?;
-    drop(sending.join());
+    drop(sender.join());
     Ok(())
 }
 
@@ -273,7 +279,7 @@ mod tests {
     #[test]
     fn a_rule_covers_its_host_and_nothing_that_looks_like_it() {
         let rule = EgressRule::new("api.Example.com").unwrap();
-        assert!(rule.covers("api.example.com", 443));
+        assert!(rule.matches("api.example.com", 443));
         for (host, port) in [
             ("api.example.com", 8443),
             ("example.com", 443),
@@ -281,11 +287,11 @@ mod tests {
             ("api.example.com.evil.org", 443),
             ("127.0.0.1", 443),
         ] {
-            assert!(!rule.covers(host, port), "{host}:{port}");
+            assert!(!rule.matches(host, port), "{host}:{port}");
         }
         let rule = EgressRule::new("*.example.com").unwrap().ports([443]);
-        assert!(rule.covers("a.example.com", 443) && rule.covers("a.b.example.com", 443));
-        assert!(!rule.covers("example.com", 443) && !rule.covers("aexample.com", 443));
+        assert!(rule.matches("a.example.com", 443) && rule.matches("a.b.example.com", 443));
+        assert!(!rule.matches("example.com", 443) && !rule.matches("aexample.com", 443));
         for wrong in ["", "*", "a/b", "user@host", "http://a", "a:80", "*.*.com", " "] {
             assert!(EgressRule::new(wrong).is_err(), "{wrong}");
         }
@@ -303,7 +309,7 @@ mod tests {
             ("", None),
             (":80", None),
         ] {
-            let read = understood(text);
+            let read = parse_authority(text);
             let read = read.as_ref().map(|read| (read.host.as_str(), read.port));
             assert_eq!(read, expected, "{text}");
         }

@@ -1,4 +1,4 @@
-//! Why a program did not run as it should.
+//! Errors of sandboxes.
 
 use std::io;
 
@@ -6,59 +6,59 @@ use provost_core::ErrorKind;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::IsolationMode;
 
-/// Why a program did not run as it should.
+/// A command was not run, or its result is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolationError {
-    /// What the profile demands is not there. Nothing has run.
-    #[error("isolation `{mode}` is not available: {why}")]
+    /// No backend provides what the profile requires. The command did not run.
+    #[error("isolation `{mode}` is not available: {reason}")]
     Unavailable {
-        /// The isolation that is demanded.
+        /// Isolation mode of the profile.
         mode: IsolationMode,
-        /// What is missing, and what to do.
-        why: String,
+        /// Missing prerequisite and how to provide it.
+        reason: String,
     },
-    /// The sandbox could not be set up. Nothing has run.
-    #[error("the sandbox `{backend}` could not be set up: {why}")]
+    /// The sandbox could not be set up. The command did not run.
+    #[error("cannot set up the sandbox `{backend}`: {reason}")]
     Setup {
-        /// The backend.
+        /// Name of the backend.
         backend: &'static str,
-        /// What it said.
-        why: String,
+        /// Error output of the backend.
+        reason: String,
     },
-    /// There is no such program in the sandbox.
-    #[error("there is no program `{0}` in the sandbox")]
+    /// The program does not exist in the sandbox.
+    #[error("the program `{0}` does not exist in the sandbox")]
     NoProgram(String),
-    /// The job can never run like this.
-    #[error("the job cannot run: {0}")]
-    Job(String),
-    /// The operating system says no.
-    #[error("{what}: {source}")]
+    /// The command, its profile or its state is invalid.
+    #[error("the command cannot run: {0}")]
+    Invalid(String),
+    /// An operating system call failed.
+    #[error("{operation}: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the system says.
+        /// Operation that failed.
+        operation: &'static str,
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl IsolationError {
-    /// What the system said about something.
-    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what, source }
+    /// Returns a function that wraps an I/O error of an operation.
+    pub(crate) fn io(operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { operation, source }
     }
 
-    /// What a program can do about it.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unavailable { .. } | Self::Setup { .. } | Self::Io { .. } => {
                 ErrorKind::Unavailable
             }
             Self::NoProgram(_) => ErrorKind::NotFound,
-            Self::Job(_) => ErrorKind::Invalid,
+            Self::Invalid(_) => ErrorKind::Invalid,
         }
     }
 
-    /// The same in the words of the tool contract.
+    /// Converts the error into an error of the tool contract.
     pub fn fault(&self) -> ToolContractError {
         let message = self.to_string();
         match self {
@@ -73,7 +73,7 @@ impl IsolationError {
             Self::NoProgram(_) => {
                 ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
             }
-            Self::Job(_) => ToolContractError::new(ToolErrorCode::InvalidInput, message),
+            Self::Invalid(_) => ToolContractError::new(ToolErrorCode::InvalidInput, message),
             Self::Io { .. } => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
         }
     }

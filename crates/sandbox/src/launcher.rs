@@ -1,22 +1,22 @@
-//! The part of a sandbox that runs in the sandboxed process itself.
+//! The part of a sandbox that runs inside the sandboxed process.
 //!
-//! A program that has a launcher starts itself again with [`WORD`] as its first argument; its `main` asks [`run_if_asked`]
-//! before anything else. Once for each backend it does so, and what runs then makes a process for each job, before there is
-//! one. In a sandbox of `bwrap` that is set up before there is a job it waits once more, inside. That process has one
-//! thread and our rights, and gives them up one after the other: it is in a control group and has bounds. Then it becomes
-//! `bwrap`; or it has name spaces where the kernel gives them, no new privileges, no files but those that it was told, no calls
-//! but those that a tool needs, and becomes the program.
+//! A program with a launcher starts its own executable again with [`LAUNCHER_ARG`] as the first argument; its `main`
+//! calls [`run_if_launcher`] before anything else. Each backend starts one such process, the fork server, which creates
+//! a process for each job in advance. In a warm sandbox of `bwrap`, another launcher process waits inside. A launcher
+//! process has one thread and initially all rights of its user. It drops them step by step: it joins the control groups
+//! of its job and sets resource limits. Then it executes `bwrap`; or it enters namespaces if the kernel permits them,
+//! sets `no_new_privs`, restricts files and system calls, and executes the program.
 //!
-//! Without `bwrap` two of our processes stand above the program: one outside that ends everything when its parent ends, and, in
-//! a name space, one that is the first process there and fetches those that nobody waits for.
+//! Without `bwrap`, two launcher processes are ancestors of the program: the supervisor outside, which ends everything
+//! when its parent ends, and the first process of the namespace, which reaps orphaned processes.
 
 mod bwrap;
+mod confine;
 mod fork;
 pub(crate) mod fork_server;
-mod inner;
 pub(crate) mod order;
-mod outer;
 pub(crate) mod rlimits;
+mod supervisor;
 
 pub(crate) use self::bwrap::variables;
 
@@ -28,79 +28,79 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use crate::egress;
 
-/// The first argument that makes a program a launcher.
-pub const WORD: &str = "__sandbox";
-/// What comes behind it: have processes ready, wait for a program in its sandbox, or stand beside one in its network.
-pub(crate) const STARTER: &str = "starter";
-pub(crate) const INSIDE: &str = "inside";
-pub(crate) const RELAY: &str = "relay";
-/// The code of a launcher that could not do its work.
+/// First argument that makes a program a launcher.
+pub const LAUNCHER_ARG: &str = "__sandbox";
+/// Second argument: run the fork server, wait for a program inside a sandbox, or forward connections beside a program.
+pub(crate) const FORK_SERVER_ARG: &str = "starter";
+pub(crate) const WAIT_INSIDE_ARG: &str = "inside";
+pub(crate) const RELAY_ARG: &str = "relay";
+/// Exit code of a launcher that failed.
 const FAILED: u8 = 125;
 
-/// How a program starts its launcher.
+/// Command that starts the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// What it is told first.
+    /// First arguments of the program.
     pub args: Vec<String>,
 }
 
 impl Launcher {
-    /// This program itself. Its `main` must ask [`run_if_asked`] first.
+    /// Returns the current executable. Its `main` must call [`run_if_launcher`] first.
     pub fn own() -> io::Result<Self> {
         Ok(Self::at(std::env::current_exe()?))
     }
 
-    /// Another program that is a launcher.
+    /// Returns another executable that is a launcher.
     pub fn at(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: vec![WORD.to_owned()] }
+        Self { program: program.into(), args: vec![LAUNCHER_ARG.to_owned()] }
     }
 }
 
-/// The file in which the inner process says that it is ready.
+/// File that the confined process writes when it is ready.
 pub(crate) const READY_FILE: &str = "ready";
 
-/// Does a launcher's work if this process was started as one.
-pub fn run_if_asked() -> Option<ExitCode> {
+/// Runs the launcher if this process was started as one. Returns its exit code, or `None` for a regular start.
+pub fn run_if_launcher() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    if args.next()? != WORD {
+    if args.next()? != LAUNCHER_ARG {
         return None;
     }
     let kind = args.next().unwrap_or_default();
-    let done = match kind.to_str() {
-        Some(RELAY) => relay(args),
-        Some(STARTER) => fork_server::run(),
-        Some(INSIDE) => fork_server::wait_inside(),
-        _ => Err(io::Error::other("it is not known what to launch")),
+    let result = match kind.to_str() {
+        Some(RELAY_ARG) => relay(args),
+        Some(FORK_SERVER_ARG) => fork_server::run(),
+        Some(WAIT_INSIDE_ARG) => fork_server::wait_inside(),
+        _ => Err(io::Error::other("unknown launcher argument")),
     };
-    Some(done.unwrap_or_else(|error| {
-        complain(&error);
+    Some(result.unwrap_or_else(|error| {
+        print_error(&error);
         ExitCode::from(FAILED)
     }))
 }
 
-fn complain(error: &io::Error) {
+fn print_error(error: &io::Error) {
     use io::Write as _;
-    // Standard error is all there is here; where it is closed nobody listens.
+    // Standard error is the only output here. If it is closed, the message is lost.
     writeln!(io::stderr(), "sandbox: {error}").unwrap_or_default();
 }
 
-/// Stands beside a program in its network and carries its words to the proxy.
+/// Forwards connections from the sandbox to the proxy while the program runs.
 fn relay(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let port = args.next().and_then(|port| port.to_str()?.parse().ok());
-    let port: u16 = port.ok_or_else(|| io::Error::other("there is no port to listen to"))?;
-    let entrance = PathBuf::from(args.next().unwrap_or_default());
-    let program = args.next().ok_or_else(|| io::Error::other("there is no program to start"))?;
-    listen(port, &entrance)?;
+    let port: u16 = port.ok_or_else(|| io::Error::other("the port argument is missing"))?;
+    let proxy_socket = PathBuf::from(args.next().unwrap_or_default());
+    let program = args.next().ok_or_else(|| io::Error::other("the program argument is missing"))?;
+    listen(port, &proxy_socket)?;
     let status = Command::new(program).args(args).status()?;
     Ok(code_of(status))
 }
 
-fn listen(port: u16, entrance: &Path) -> io::Result<()> {
+fn listen(port: u16, proxy_socket: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    let entrance = entrance.to_owned();
-    std::thread::Builder::new().spawn(move || egress::relay(&listener, &entrance))?;
+    let proxy_socket = proxy_socket.to_owned();
+    std::thread::Builder::new().spawn(move || egress::relay(&listener, &proxy_socket))?;
     Ok(())
 }
 

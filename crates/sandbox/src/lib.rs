@@ -1,22 +1,23 @@
-//! Isolation: where programs run that nobody trusts.
+//! Isolation of untrusted programs.
 //!
-//! A [`Profile`] says what a program may have: files of a workspace, a network, processes, memory, time. A [`Backend`] keeps
-//! it in. [`Backends`] finds the backend of a profile and has no second best: what is not there, or does not hold what the
-//! profile insists on, is `isolation_unavailable`, and nothing runs.
+//! An [`IsolationProfile`] states what a program may use: files of a workspace, network, processes, memory and time. A
+//! [`SandboxBackend`] enforces it. [`SandboxRegistry`] selects the backend of a profile. There is no fallback: if the
+//! backend is missing, or does not enforce a required guarantee, the call fails with `isolation_unavailable` and the
+//! program does not run. A *job* is one run of a [`SandboxCommand`].
 //!
-//! | mode | kept in by |
+//! | mode | enforced by |
 //! |---|---|
-//! | `none` | nothing: its own process group, a clean environment, a deadline |
+//! | `none` | nothing: separate process group, clean environment, time limit |
 //! | `container` | [`Container`]: podman or docker, an image or a root file system |
-//! | `process` | [`Bubblewrap`] where `bwrap` is there, else [`Landlocked`] |
+//! | `process` | [`Bubblewrap`] if `bwrap` is installed, else [`LandlockBackend`] |
 //!
-//! Whatever the backend, a program is given a clean environment, is ended at its deadline with everything it has started, and
-//! leaves nothing behind: no process, no directory, no control group. The network is off, or goes through an
-//! [`Egress`] proxy that checks each name and address when it is dialled.
+//! Every backend gives a program a clean environment, ends the program and all its processes at the time limit, and
+//! removes its processes, directories and control groups. The network is off, or restricted to an [`EgressPolicy`]
+//! proxy that checks each name and address when it connects.
 //!
-//! Invariants: no secret of this process reaches a program unless it is in the job; every amount has a bound with a name
-//! ([`limits`]); what a backend cannot hold it says ([`Backend::holds`]), and [`examine`] proves
-//! the rest by trying. It is made for Linux.
+//! Invariants: a program receives a secret of this process only if its command contains it. Every resource has a named
+//! limit ([`limits`]). A backend reports what it cannot enforce ([`SandboxBackend::guarantees`]), and [`self_test()`]
+//! verifies the rest by trying it. The crate supports Linux only.
 
 mod backend;
 mod command;
@@ -32,15 +33,15 @@ mod teardown;
 mod warm;
 
 pub use backend::bubblewrap::Bubblewrap;
-pub use backend::container::{Container, ContainerOptions, Pull, Source};
-pub use backend::landlock::Landlocked;
-pub use backend::none::Bare;
-pub use backend::{Backend, Backends, Holding};
-pub use command::{Input, Job};
-pub use egress::{Egress, EgressEvent, EgressRule, Verdict};
+pub use backend::container::{Container, ContainerOptions, PullPolicy, RootfsSource};
+pub use backend::landlock::LandlockBackend;
+pub use backend::none::NoSandbox;
+pub use backend::{GuaranteeStatus, SandboxBackend, SandboxRegistry};
+pub use command::{SandboxCommand, Stdin};
+pub use egress::{EgressDecision, EgressEvent, EgressPolicy, EgressRule};
 pub use error::IsolationError;
 pub use launcher::Launcher;
-pub use linux::scratch_dir::Scratch;
-pub use process::{Cause, Channel, Ended, Running};
-pub use profile::{Hold, Limits, Network, Profile, Workspace};
-pub use self_test::{Proof, Trial, examine};
+pub use linux::scratch_dir::ScratchDir;
+pub use process::{ExitInfo, ExitReason, SandboxedProcess, StdStream};
+pub use profile::{Guarantee, IsolationProfile, NetworkAccess, ResourceLimits, WorkspaceMount};
+pub use self_test::{SelfTestCase, SelfTestResult, self_test};

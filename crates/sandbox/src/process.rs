@@ -1,4 +1,4 @@
-//! A program that runs in a sandbox.
+//! A running sandboxed process.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitStatus;
@@ -10,107 +10,107 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::Input;
+use crate::command::Stdin;
 use crate::error::IsolationError;
 use crate::launcher::fork_server::receive;
-use crate::limits::{CHUNK_BYTES, COMPLAINT_BYTES_MAX, DRAIN_GRACE, MOMENT, TERM_GRACE};
-use crate::linux::child_process::{self, Pipes, Process, Started};
+use crate::limits::{CHUNK_BYTES, DRAIN_GRACE, INLINE_WAIT_MAX, SETUP_ERROR_BYTES_MAX, TERM_GRACE};
+use crate::linux::child_process::{self, ChildProcess, StartedProcess, StdPipes};
 use crate::linux::process_tree;
-use crate::teardown::{Held, LastCommand, Remains, abandon};
+use crate::teardown::{CleanupCommand, PidFd, Teardown, finish_in_background};
 
-/// Which of its outputs a program has written to.
+/// Standard output or standard error of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Channel {
+pub enum StdStream {
     /// Standard output.
     Out,
     /// Standard error.
     Err,
 }
 
-/// Why a program is over.
+/// Reason for the end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// It ended by itself.
+pub enum ExitReason {
+    /// The program exited by itself.
     Exited,
-    /// Its time was over.
+    /// The time limit was reached.
     TimedOut,
-    /// Somebody asked for its end.
-    Stopped,
-    /// It wrote more than it may.
-    Flooded,
+    /// The caller cancelled the program.
+    Cancelled,
+    /// The output limit was exceeded.
+    OutputLimit,
 }
 
-/// How a program ended.
+/// Result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Why.
-    pub cause: Cause,
-    /// Its code; 128 and the number of a signal if one ended it.
+pub struct ExitInfo {
+    /// Reason for the end.
+    pub reason: ExitReason,
+    /// Exit code, or 128 plus the number of the signal that ended the program.
     pub code: i32,
-    /// Bytes that it wrote in all, as far as they were read.
+    /// Number of output bytes that were read.
     pub output_bytes: u64,
-    /// How long it ran.
-    pub took: Duration,
+    /// Run time of the program.
+    pub duration: Duration,
 }
 
-/// A program that runs in a sandbox. Dropping it ends the program and all that it has started.
+/// A program that runs in a sandbox. Dropping it ends the program and all its processes.
 #[derive(Debug)]
-pub struct Running {
-    parts: Option<Parts>,
+pub struct SandboxedProcess {
+    parts: Option<ProcessParts>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    /// The line to whoever has become the program, if one waited for it.
-    line: Option<OwnedFd>,
+    /// Control socket of the launcher that executed the program, if the sandbox was warm.
+    control: Option<OwnedFd>,
     pub(crate) backend: &'static str,
-    set_up: SetUp,
+    setup_check: SetupCheck,
     started: Instant,
     deadline: Instant,
     output_bytes_max: u64,
 }
 
 #[derive(Debug)]
-struct Parts {
-    process: Process,
-    held: Held,
-    remains: Remains,
+struct ProcessParts {
+    process: ChildProcess,
+    pidfd: PidFd,
+    teardown: Teardown,
 }
 
-/// How it is known that a sandbox was set up, and that its code is that of the program.
+/// How to detect that the sandbox was set up and that the exit code is the code of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SetUp {
-    /// There is nothing to set up.
-    Always,
-    /// It tells the program's code in a file.
-    Told,
-    /// It left a sign.
-    Signed,
-    /// It did not end with this code.
-    Unless(i32),
+pub(crate) enum SetupCheck {
+    /// There is no setup.
+    NotNeeded,
+    /// The sandbox writes the exit code of the program to the status file.
+    StatusFile,
+    /// The sandbox creates the ready marker.
+    ReadyMarker,
+    /// The exit code differs from this code.
+    ExitCodeNot(i32),
 }
 
-/// How a program is told apart from its sandbox.
+/// Limits of a process, and how to distinguish a setup error from the result of the program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct ProcessOptions {
     pub(crate) backend: &'static str,
-    pub(crate) set_up: SetUp,
+    pub(crate) setup_check: SetupCheck,
     pub(crate) time: Duration,
     pub(crate) output_bytes_max: u64,
 }
 
-impl Running {
+impl SandboxedProcess {
     pub(crate) fn new(
-        process: Process,
-        pipes: Pipes,
-        remains: Remains,
-        terms: Terms,
+        process: ChildProcess,
+        pipes: StdPipes,
+        teardown: Teardown,
+        options: ProcessOptions,
     ) -> Result<Self, IsolationError> {
-        let held = process.held();
-        let Some(held) = held else {
-            remains.clear();
+        let pidfd = process.pidfd();
+        let Some(pidfd) = pidfd else {
+            teardown.clear();
             return Err(IsolationError::Setup {
-                backend: terms.backend,
-                why: "it is gone".to_owned(),
+                backend: options.backend,
+                reason: "the process ended during the setup".to_owned(),
             });
         };
         let started = Instant::now();
@@ -118,241 +118,253 @@ impl Running {
             stdin: pipes.stdin,
             stdout: pipes.stdout,
             stderr: pipes.stderr,
-            line: None,
-            parts: Some(Parts { process, held, remains }),
-            backend: terms.backend,
-            set_up: terms.set_up,
+            control: None,
+            parts: Some(ProcessParts { process, pidfd, teardown }),
+            backend: options.backend,
+            setup_check: options.setup_check,
             started,
-            deadline: started + terms.time,
-            output_bytes_max: terms.output_bytes_max,
+            deadline: started + options.time,
+            output_bytes_max: options.output_bytes_max,
         })
     }
 
-    /// The program in a sandbox that was just set up. Without one, clears what is left of the sandbox.
+    /// Wraps the program of a sandbox that was just started. If the start failed, removes the resources of the sandbox.
     pub(crate) fn of_started(
-        started: Result<Started, IsolationError>,
-        remains: Remains,
-        terms: Terms,
+        started: Result<StartedProcess, IsolationError>,
+        teardown: Teardown,
+        options: ProcessOptions,
     ) -> Result<Self, IsolationError> {
         match started {
-            Ok(Started { process, pipes }) => Self::new(process, pipes, remains, terms),
+            Ok(StartedProcess { process, pipes }) => Self::new(process, pipes, teardown, options),
             Err(error) => {
-                remains.clear();
+                teardown.clear();
                 Err(error)
             }
         }
     }
 
-    /// Gets the pipes of a program, and the line on which it is said if that cannot be started.
-    pub(crate) fn connect(&mut self, pipes: Pipes, line: OwnedFd) {
+    /// Connects the pipes of a program and the control socket that reports a failed start.
+    pub(crate) fn connect(&mut self, pipes: StdPipes, control: OwnedFd) {
         (self.stdin, self.stdout, self.stderr) = (pipes.stdin, pipes.stdout, pipes.stderr);
-        self.line = Some(line);
+        self.control = Some(control);
     }
 
-    /// Begins anew, for a program that takes the place of one that waited.
-    pub(crate) fn begin(&mut self, terms: Terms) {
-        self.set_up = terms.set_up;
+    /// Restarts the clock and replaces the options, when a warm sandbox receives a command.
+    pub(crate) fn begin(&mut self, options: ProcessOptions) {
+        self.setup_check = options.setup_check;
         self.started = Instant::now();
-        self.deadline = self.started + terms.time;
-        self.output_bytes_max = terms.output_bytes_max;
+        self.deadline = self.started + options.time;
+        self.output_bytes_max = options.output_bytes_max;
     }
 
     pub(crate) fn stdin_mut(&mut self) -> Option<&mut ChildStdin> {
         self.stdin.as_mut()
     }
 
-    /// True if it is over.
+    /// True if the process has ended.
     pub fn has_ended(&self) -> bool {
         self.parts.as_ref().is_none_or(|parts| {
-            process_tree::ended_within(&parts.held.handle, std::time::Duration::ZERO)
+            process_tree::ended_within(&parts.pidfd.handle, std::time::Duration::ZERO)
         })
     }
 
-    /// Asks the program to end. Dropping this ends it.
-    pub fn ask_to_end(&self) {
+    /// Requests the end of the program with SIGTERM. Dropping the process ends it unconditionally.
+    pub fn terminate(&self) {
         if let Some(parts) = &self.parts {
-            parts.remains.ask(&parts.held);
+            parts.teardown.terminate(&parts.pidfd);
         }
     }
 
-    /// The pipe to its standard input, once, if its job has [`Input::Piped`].
+    /// Takes the pipe to the standard input. Only for a command with [`Stdin::Piped`], and only once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// The pipes from its outputs, once. Whoever takes them bounds what is read.
+    /// Takes the pipes of the outputs, once. The caller must limit what it reads.
     pub fn take_outputs(&mut self) -> Option<(ChildStdout, ChildStderr)> {
         self.stdout.take().zip(self.stderr.take())
     }
 
-    /// Runs it to its end. Each piece of output is handed over as it comes; `cancel` ends the program.
-    pub async fn drive(
+    /// Waits until the program exits. `on_output` receives every output chunk as it arrives; `cancel` ends the program.
+    pub async fn wait_with_output(
         mut self,
-        input: Input,
+        input: Stdin,
         cancel: &CancellationToken,
-        mut each: impl FnMut(Channel, &[u8]),
-    ) -> Result<Ended, IsolationError> {
-        let mut complaint = Vec::new();
-        let mut heard = |channel, bytes: &[u8]| {
-            if channel == Channel::Err && complaint.len() < COMPLAINT_BYTES_MAX {
-                complaint.extend_from_slice(bytes);
+        mut on_output: impl FnMut(StdStream, &[u8]),
+    ) -> Result<ExitInfo, IsolationError> {
+        let mut setup_error = Vec::new();
+        let mut collect = |stream, bytes: &[u8]| {
+            if stream == StdStream::Err && setup_error.len() < SETUP_ERROR_BYTES_MAX {
+                setup_error.extend_from_slice(bytes);
             }
-            each(channel, bytes);
+            on_output(stream, bytes);
         };
-        let (cause, output_bytes) = self.listen(input, cancel, &mut heard).await;
-        let status = self.finish(cause).await?;
-        let took = self.started.elapsed();
+        let (reason, output_bytes) = self.pump_io(input, cancel, &mut collect).await;
+        let status = self.finish(reason).await?;
+        let duration = self.started.elapsed();
         let Some(parts) = self.parts.take() else {
-            return Err(IsolationError::Job("it has ended before".to_owned()));
+            return Err(IsolationError::Invalid("the process has already ended".to_owned()));
         };
-        let told = parts.remains.exit_code();
-        let is_set_up = cause != Cause::Exited
-            || match self.set_up {
-                SetUp::Always => true,
-                SetUp::Told => told.is_some() && !self.line.as_ref().is_some_and(is_refused),
-                SetUp::Signed => parts.remains.is_signed(),
-                SetUp::Unless(code) => code_of(status) != code,
+        let exit_code = parts.teardown.exit_code();
+        let is_set_up = reason != ExitReason::Exited
+            || match self.setup_check {
+                SetupCheck::NotNeeded => true,
+                SetupCheck::StatusFile => {
+                    exit_code.is_some() && !self.control.as_ref().is_some_and(has_exec_failed)
+                }
+                SetupCheck::ReadyMarker => parts.teardown.has_ready_marker(),
+                SetupCheck::ExitCodeNot(code) => code_of(status) != code,
             };
-        let mut remains = parts.remains;
-        if cause == Cause::Exited && is_set_up {
-            // What ended by itself has taken itself away, if nothing was in its way.
-            remains.last = remains.last.filter(LastCommand::is_needed);
+        let mut teardown = parts.teardown;
+        if reason == ExitReason::Exited && is_set_up {
+            // A container that exits by itself usually removes itself.
+            teardown.cleanup = teardown.cleanup.filter(CleanupCommand::is_needed);
         }
-        // It is about to end: to have the runtime look at it would mostly take longer.
-        if let Some(inner) = remains.inner()
-            && !process_tree::ended_within(&inner, MOMENT)
+        // The process usually ends within microseconds. Registering it with the runtime would take longer.
+        if let Some(init) = teardown.init_process()
+            && !process_tree::ended_within(&init, INLINE_WAIT_MAX)
         {
-            child_process::ended(inner).await;
+            child_process::wait_until_ended(init).await;
         }
-        // Most jobs leave next to nothing: to hand that to another thread would take longer than to take it away.
-        if let Some(remains) = remains.clear_at_once()
-            && tokio::task::spawn_blocking(move || remains.clear()).await.is_err()
+        // Most jobs leave few files. Moving the work to another thread would take longer than the removal.
+        if let Some(teardown) = teardown.clear_inline()
+            && tokio::task::spawn_blocking(move || teardown.clear()).await.is_err()
         {
-            tracing::error!("what a sandbox has left could not be taken away");
+            tracing::error!("cannot remove the resources of a sandbox");
         }
         if !is_set_up {
-            let why = String::from_utf8_lossy(&complaint).trim().to_owned();
-            return Err(IsolationError::Setup { backend: self.backend, why });
+            let message = String::from_utf8_lossy(&setup_error).trim().to_owned();
+            return Err(IsolationError::Setup { backend: self.backend, reason: message });
         }
-        Ok(Ended { cause, code: told.unwrap_or_else(|| code_of(status)), output_bytes, took })
+        Ok(ExitInfo {
+            reason,
+            code: exit_code.unwrap_or_else(|| code_of(status)),
+            output_bytes,
+            duration,
+        })
     }
 
-    async fn listen(
+    async fn pump_io(
         &mut self,
-        input: Input,
+        input: Stdin,
         cancel: &CancellationToken,
-        each: &mut (impl FnMut(Channel, &[u8]) + ?Sized),
-    ) -> (Cause, u64) {
-        let feeding = feed(self.stdin.take(), input);
-        tokio::pin!(feeding);
-        // The pipes stay open when this returns: who is asked to end may still say something.
+        on_output: &mut (impl FnMut(StdStream, &[u8]) + ?Sized),
+    ) -> (ExitReason, u64) {
+        let input_task = feed(self.stdin.take(), input);
+        tokio::pin!(input_task);
+        // The pipes stay open when this function returns, because a program may still write after SIGTERM.
         let Self { parts, stdout: out, stderr: err, deadline, output_bytes_max, .. } = self;
         let (mut out_chunk, mut err_chunk) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
-        let (mut total, mut is_fed, mut exited) = (0_u64, false, false);
+        let (mut total, mut is_input_done, mut exited) = (0_u64, false, false);
         let mut drained_by: Option<Instant> = None;
-        let Some(parts) = parts else { return (Cause::Stopped, 0) };
+        let Some(parts) = parts else { return (ExitReason::Cancelled, 0) };
         loop {
             if exited && out.is_none() && err.is_none() {
-                return (Cause::Exited, total);
+                return (ExitReason::Exited, total);
             }
             let until = drained_by.unwrap_or(*deadline);
-            let (channel, read) = tokio::select! {
+            let (stream, read) = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return (Cause::Stopped, total),
+                () = cancel.cancelled() => return (ExitReason::Cancelled, total),
                 () = sleep_until(until) => {
-                    let cause = if exited { Cause::Exited } else { Cause::TimedOut };
-                    return (cause, total);
+                    let reason = if exited { ExitReason::Exited } else { ExitReason::TimedOut };
+                    return (reason, total);
                 }
-                read = read(out, &mut out_chunk), if out.is_some() => (Channel::Out, read),
-                read = read(err, &mut err_chunk), if err.is_some() => (Channel::Err, read),
-                () = &mut feeding, if !is_fed => { is_fed = true; continue }
+                read = read(out, &mut out_chunk), if out.is_some() => (StdStream::Out, read),
+                read = read(err, &mut err_chunk), if err.is_some() => (StdStream::Err, read),
+                () = &mut input_task, if !is_input_done => { is_input_done = true; continue }
                 _ = parts.process.wait(), if !exited => {
                     exited = true;
-                    // A process that was left behind may hold a pipe open for ever.
+                    // An orphaned process can hold a pipe open indefinitely.
                     drained_by = Some(Instant::now() + DRAIN_GRACE);
                     continue;
                 }
             };
             if read == 0 {
-                match channel {
-                    Channel::Out => *out = None,
-                    Channel::Err => *err = None,
+                match stream {
+                    StdStream::Out => *out = None,
+                    StdStream::Err => *err = None,
                 }
                 continue;
             }
-            let chunk = match channel {
-                Channel::Out => &out_chunk[..read],
-                Channel::Err => &err_chunk[..read],
+            let chunk = match stream {
+                StdStream::Out => &out_chunk[..read],
+                StdStream::Err => &err_chunk[..read],
             };
-            let room = output_bytes_max.saturating_sub(total);
-            let kept = usize::try_from(room).unwrap_or(usize::MAX).min(chunk.len());
+            let remaining = output_bytes_max.saturating_sub(total);
+            let taken = usize::try_from(remaining).unwrap_or(usize::MAX).min(chunk.len());
             total += read as u64;
-            each(channel, &chunk[..kept]);
-            if kept < chunk.len() {
-                return (Cause::Flooded, total);
+            on_output(stream, &chunk[..taken]);
+            if taken < chunk.len() {
+                return (ExitReason::OutputLimit, total);
             }
         }
     }
 
-    /// Sees to it that the program has ended.
-    async fn finish(&mut self, cause: Cause) -> Result<ExitStatus, IsolationError> {
+    /// Ends the program, if it is still running, and waits for its exit status.
+    async fn finish(&mut self, reason: ExitReason) -> Result<ExitStatus, IsolationError> {
         let Some(parts) = &mut self.parts else {
-            return Err(IsolationError::Job("it has ended before".to_owned()));
+            return Err(IsolationError::Invalid("the process has already ended".to_owned()));
         };
-        let waited = IsolationError::io("the end of a program is not known");
-        if cause == Cause::Exited {
+        let waited = IsolationError::io("cannot determine the exit status of a program");
+        if reason == ExitReason::Exited {
             return parts.process.wait().await.map_err(waited);
         }
-        parts.remains.ask(&parts.held);
+        parts.teardown.terminate(&parts.pidfd);
         if timeout(TERM_GRACE, parts.process.wait()).await.is_err() {
-            // Blocks for as long as the kernel needs to end what was killed.
-            let Some(Parts { process, held, remains }) = self.parts.take() else {
-                return Err(IsolationError::Job("it has ended before".to_owned()));
+            // Blocks until the kernel has ended the killed processes.
+            let Some(ProcessParts { process, pidfd, teardown }) = self.parts.take() else {
+                return Err(IsolationError::Invalid("the process has already ended".to_owned()));
             };
             let ended = tokio::task::spawn_blocking(move || {
-                remains.end(&held);
-                Parts { process, held, remains }
+                teardown.kill(&pidfd);
+                ProcessParts { process, pidfd, teardown }
             });
             match ended.await {
                 Ok(parts) => self.parts = Some(parts),
-                Err(_) => return Err(IsolationError::Job("its end was cut off".to_owned())),
+                Err(_) => {
+                    return Err(IsolationError::Invalid(
+                        "the thread that ends the process failed".to_owned(),
+                    ));
+                }
             }
         }
         let Some(parts) = &mut self.parts else {
-            return Err(IsolationError::Job("it has ended before".to_owned()));
+            return Err(IsolationError::Invalid("the process has already ended".to_owned()));
         };
         parts.process.wait().await.map_err(waited)
     }
 }
 
-impl Drop for Running {
+impl Drop for SandboxedProcess {
     fn drop(&mut self) {
-        if let Some(Parts { process, held, remains }) = self.parts.take() {
-            abandon(remains, held, process);
+        if let Some(ProcessParts { process, pidfd, teardown }) = self.parts.take() {
+            finish_in_background(teardown, pidfd, process);
         }
     }
 }
 
-/// True if whoever waited has said that it could not become the program. It has ended, so what it said is there.
-fn is_refused(line: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(line, PollFlags::IN)];
+/// True if the launcher reported that it could not execute the program. The launcher has ended, so its message has
+/// already arrived.
+fn has_exec_failed(control: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(control, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-        && receive(line.as_fd()).is_ok_and(|said| said.is_some())
+        && receive(control.as_fd()).is_ok_and(|message| message.is_some())
 }
 
 async fn read<R: tokio::io::AsyncRead + Unpin>(pipe: &mut Option<R>, chunk: &mut [u8]) -> usize {
     match pipe {
-        // What cannot be read any more is at its end.
+        // A read error counts as the end of the output.
         Some(pipe) => pipe.read(chunk).await.unwrap_or(0),
         None => std::future::pending().await,
     }
 }
 
-async fn feed(stdin: Option<ChildStdin>, input: Input) {
-    if let (Some(mut stdin), Input::Bytes(bytes)) = (stdin, input) {
-        // A program need not read what it is given.
+async fn feed(stdin: Option<ChildStdin>, input: Stdin) {
+    if let (Some(mut stdin), Stdin::Bytes(bytes)) = (stdin, input) {
+        // A program may exit without reading its input.
         if let Err(error) = stdin.write_all(&bytes).await {
-            tracing::trace!(%error, "a program did not read its input");
+            tracing::trace!(%error, "a program did not read its complete input");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a program may have.
+//! Isolation profiles: the resources and guarantees of a sandboxed program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,112 +6,112 @@ use std::time::Duration;
 
 use provost_core::resource::IsolationMode;
 
-use crate::backend::container::Source;
-use crate::egress::{Egress, Entrance};
+use crate::backend::container::RootfsSource;
+use crate::egress::{EgressPolicy, ProxyListener};
 use crate::error::IsolationError;
 use crate::limits;
 
-/// What a program may have, and how far it is kept apart. The same words for every backend.
+/// Resources of a program and the guarantees that its sandbox must give. Independent of the backend.
 #[derive(Debug, Clone)]
-pub struct Profile {
-    /// How it is kept apart. `sandboxed` is no mode of its own: the operator says what it stands for.
+pub struct IsolationProfile {
+    /// Isolation mode. `sandboxed` is not a mode: the operator configures which mode it means.
     pub mode: IsolationMode,
-    /// How much it may use.
-    pub limits: Limits,
-    /// Which files it sees besides those of the system.
-    pub workspace: Workspace,
-    /// Whom it reaches.
-    pub network: Network,
-    /// What its root is made of, where the backend has roots to choose from; nothing means the backend's own.
-    pub source: Option<Source>,
-    /// What the backend must be able to hold. One that cannot is not used, and nothing else is either.
-    pub insists: Vec<Hold>,
+    /// Resource limits.
+    pub limits: ResourceLimits,
+    /// Files that the program sees besides those of the system.
+    pub workspace: WorkspaceMount,
+    /// Network access.
+    pub network: NetworkAccess,
+    /// Root file system, if the backend supports several. `None`: the default of the backend.
+    pub source: Option<RootfsSource>,
+    /// Guarantees that the backend must enforce. If it cannot, the program does not run.
+    pub required: Vec<Guarantee>,
 }
 
-/// How much a program may use.
+/// Resource limits of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Processes and threads at the same time.
+pub struct ResourceLimits {
+    /// Concurrent processes and threads.
     pub pids: u32,
-    /// Bytes of memory.
+    /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Share of the processors, in percent of one.
+    /// Processor share, in percent of one processor.
     pub cpu_percent: u32,
-    /// Time on a processor for each process.
+    /// Processor time of each process.
     pub cpu_time: Duration,
-    /// Bytes of one file.
+    /// Maximum size of a file, in bytes.
     pub file_bytes: u64,
     /// Open files of each process.
     pub open_files: u64,
-    /// Bytes of the private `/tmp`.
+    /// Size of the private `/tmp`, in bytes.
     pub tmp_bytes: u64,
-    /// Time from start to end.
+    /// Time limit from start to end.
     pub time: Duration,
-    /// Bytes of output.
+    /// Output limit, in bytes.
     pub output_bytes: u64,
 }
 
-/// Which files a program sees besides those of the system.
+/// Files that a program sees besides those of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Workspace {
-    /// None.
+pub enum WorkspaceMount {
+    /// No workspace.
     #[default]
     None,
-    /// Those of a directory, to read.
+    /// A read-only directory.
     ReadOnly(PathBuf),
-    /// Those of a directory, to read and to change.
+    /// A writable directory.
     ReadWrite(PathBuf),
 }
 
-/// Whom a program reaches.
+/// Network access of a program.
 #[derive(Debug, Clone, Default)]
-pub enum Network {
-    /// Nobody.
+pub enum NetworkAccess {
+    /// No network.
     #[default]
     Off,
-    /// Those that a proxy lets through.
-    Allow(Arc<Egress>),
+    /// Only hosts that the proxy permits.
+    Allow(Arc<EgressPolicy>),
 }
 
-impl Network {
-    /// Opens the entrance to the proxy in the directory of a job, if the program may use the network.
-    pub(crate) fn entrance(&self, dir: &Path) -> Result<Option<Entrance>, IsolationError> {
+impl NetworkAccess {
+    /// Opens the proxy socket in the directory of a job. `None` without network access.
+    pub(crate) fn open_proxy(&self, dir: &Path) -> Result<Option<ProxyListener>, IsolationError> {
         match self {
             Self::Off => Ok(None),
-            Self::Allow(egress) => egress.entrance(&dir.join("egress")).map(Some),
+            Self::Allow(egress) => egress.open_proxy(&dir.join("egress")).map(Some),
         }
     }
 }
 
-/// Something that a backend can hold.
+/// A property that a backend can enforce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hold {
-    /// Files outside of the workspace cannot be read or changed, but for those of the system.
+pub enum Guarantee {
+    /// Files outside of the workspace cannot be read or changed, except for reading those of the system.
     Files,
-    /// Nothing is reached over the network while it is off.
+    /// Without network access, nothing is reachable over the network.
     Network,
-    /// With an allow list, nothing is reached around the proxy.
+    /// With an allow list, nothing is reachable except through the proxy.
     AllowList,
-    /// Nothing of our environment is seen.
+    /// The environment of this process is not visible.
     Environment,
-    /// Every process that was started is gone at the end.
+    /// All processes of the program are gone at its end.
     Tree,
-    /// Processes outside cannot be seen, signalled or looked into.
+    /// Processes outside of the sandbox cannot be seen, signalled or inspected.
     Processes,
-    /// Parts of the kernel that a tool does not need are out of reach.
+    /// Kernel interfaces that tools do not need are blocked.
     Kernel,
-    /// Processes and threads are counted.
+    /// The number of processes and threads is limited.
     Pids,
-    /// Memory is counted for all processes together.
+    /// The memory of all processes together is limited.
     Memory,
-    /// The share of the processors is bounded.
+    /// The processor share is limited.
     Cpu,
-    /// `/tmp` is private and bounded.
+    /// `/tmp` is private and its size is limited.
     Tmp,
 }
 
-impl Hold {
-    /// All of them, in the order in which they are told.
+impl Guarantee {
+    /// All guarantees, in the order of reports.
     pub const ALL: [Self; 11] = [
         Self::Files,
         Self::Network,
@@ -126,7 +126,7 @@ impl Hold {
         Self::Tmp,
     ];
 
-    /// Its name.
+    /// Returns the name of the guarantee.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Files => "files",
@@ -144,7 +144,7 @@ impl Hold {
     }
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     fn default() -> Self {
         Self {
             pids: limits::PIDS_DEFAULT,
@@ -160,8 +160,8 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// The stricter of two in everything: a call can only harden what an operator allows.
+impl ResourceLimits {
+    /// Returns the lower limit for each resource: a call can only tighten the limits of the operator.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
         Self {
@@ -178,67 +178,67 @@ impl Limits {
     }
 }
 
-impl Profile {
-    /// Without files, without a network, with the usual limits.
+impl IsolationProfile {
+    /// Creates a profile without files and without network access, with the default limits.
     pub fn new(mode: IsolationMode) -> Self {
-        let insists = match mode {
+        let required = match mode {
             IsolationMode::None => Vec::new(),
             _ => vec![
-                Hold::Files,
-                Hold::Network,
-                Hold::Environment,
-                Hold::Tree,
-                Hold::Kernel,
-                Hold::Pids,
+                Guarantee::Files,
+                Guarantee::Network,
+                Guarantee::Environment,
+                Guarantee::Tree,
+                Guarantee::Kernel,
+                Guarantee::Pids,
             ],
         };
         Self {
             mode,
-            limits: Limits::default(),
-            workspace: Workspace::None,
-            network: Network::Off,
+            limits: ResourceLimits::default(),
+            workspace: WorkspaceMount::None,
+            network: NetworkAccess::Off,
             source: None,
-            insists,
+            required,
         }
     }
 
-    /// With a workspace.
+    /// Sets the workspace.
     #[must_use]
-    pub fn workspace(mut self, workspace: Workspace) -> Self {
+    pub fn workspace(mut self, workspace: WorkspaceMount) -> Self {
         self.workspace = workspace;
         self
     }
 
-    /// With a network.
+    /// Sets the network access.
     #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
+    pub fn network(mut self, network: NetworkAccess) -> Self {
         self.network = network;
         self
     }
 
-    /// With a root of its own.
+    /// Sets the root file system.
     #[must_use]
-    pub fn source(mut self, source: Source) -> Self {
+    pub fn source(mut self, source: RootfsSource) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// With other limits.
+    /// Sets the resource limits.
     #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Everything that a backend must hold for it, what its network needs included.
-    pub fn demanded(&self) -> impl Iterator<Item = Hold> + '_ {
-        let list = matches!(self.network, Network::Allow(_));
-        self.insists.iter().copied().chain(list.then_some(Hold::AllowList))
+    /// Returns all guarantees that the backend must enforce, including those of the network access.
+    pub fn all_required(&self) -> impl Iterator<Item = Guarantee> + '_ {
+        let has_allow_list = matches!(self.network, NetworkAccess::Allow(_));
+        self.required.iter().copied().chain(has_allow_list.then_some(Guarantee::AllowList))
     }
 }
 
-impl Workspace {
-    /// The directory, if there is one.
+impl WorkspaceMount {
+    /// Returns the directory, if there is one.
     pub fn dir(&self) -> Option<&Path> {
         match self {
             Self::None => None,

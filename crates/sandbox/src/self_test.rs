@@ -1,146 +1,154 @@
-//! What really holds on this machine, found out by trying.
+//! Verifies the guarantees of the backends on this machine by trying to break them.
 
 use std::net::TcpListener;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::{Backend, Backends, Holding};
-use crate::command::{Input, Job};
+use crate::backend::{GuaranteeStatus, SandboxBackend, SandboxRegistry};
+use crate::command::{SandboxCommand, Stdin};
 use crate::error::IsolationError;
-use crate::profile::{Hold, Limits, Profile};
+use crate::profile::{Guarantee, IsolationProfile, ResourceLimits};
 
-/// What a trial showed.
+/// Result of one test case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Proof {
-    /// It holds.
-    Held,
-    /// It does not, and this is how it showed.
-    Broken(String),
-    /// It was not tried, for this reason.
-    NotTried(&'static str),
+pub enum SelfTestResult {
+    /// The guarantee held.
+    Passed,
+    /// The guarantee did not hold. Contains the observation.
+    Failed(String),
+    /// The case was skipped. Contains the reason.
+    Skipped(&'static str),
 }
 
-/// One thing that a sandbox was tried with. Modules have bounds that programs have not, so what is held goes by its name.
+/// One guarantee of one sandbox. Guarantees are named by strings, because WASM modules have limits that processes do
+/// not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trial {
-    /// The sandbox.
+pub struct SelfTestCase {
+    /// Name of the backend.
     pub backend: &'static str,
-    /// What it should hold.
-    pub what: &'static str,
-    /// Whether it says that it does.
-    pub is_held: bool,
-    /// By what, or why not.
-    pub how: String,
-    /// What the trial showed. What it says it cannot hold is not tried.
-    pub proof: Proof,
+    /// Name of the guarantee.
+    pub name: &'static str,
+    /// True if the backend claims to enforce the guarantee.
+    pub is_enforced: bool,
+    /// Mechanism that enforces the guarantee, or the reason why it is not enforced.
+    pub mechanism: String,
+    /// Result. A guarantee that the backend does not claim is skipped.
+    pub result: SelfTestResult,
 }
 
-/// The longest that one trial may take.
-const TRIAL_TIME: Duration = Duration::from_secs(10);
-/// Memory that is given, and memory that is asked for.
-const MEMORY_GIVEN: u64 = 64 << 20;
-const MEMORY_ASKED: u64 = 192 << 20;
+/// Time limit of one case.
+const CASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Memory limit, and the memory that the test allocates.
+const MEMORY_LIMIT: u64 = 64 << 20;
+const MEMORY_ALLOCATED: u64 = 192 << 20;
 
-/// Tries every backend with everything that it says it holds.
-pub async fn examine(backends: &Backends) -> Vec<Trial> {
-    let mut trials = Vec::new();
+/// Tests every guarantee that each backend claims to enforce.
+pub async fn self_test(backends: &SandboxRegistry) -> Vec<SelfTestCase> {
+    let mut cases = Vec::new();
     for backend in backends.all() {
-        for holding in backend.holds() {
-            let proof = match holding.is_held {
-                false => Proof::NotTried("it says that it does not hold it"),
-                true => tried(backend.as_ref(), holding.hold).await,
+        for status in backend.guarantees() {
+            let result = match status.is_enforced {
+                false => SelfTestResult::Skipped("the backend does not enforce it"),
+                true => run_case(backend.as_ref(), status.guarantee).await,
             };
-            let Holding { hold, is_held, how } = holding;
-            trials.push(Trial {
+            let GuaranteeStatus { guarantee, is_enforced, mechanism } = status;
+            cases.push(SelfTestCase {
                 backend: backend.name(),
-                what: hold.as_str(),
-                is_held,
-                how,
-                proof,
+                name: guarantee.as_str(),
+                is_enforced,
+                mechanism,
+                result,
             });
         }
     }
-    trials
+    cases
 }
 
-async fn tried(backend: &dyn Backend, hold: Hold) -> Proof {
-    let proof = match hold {
-        Hold::Files => files(backend).await,
-        Hold::Network => network(backend).await,
-        Hold::Environment => environment(backend).await,
-        Hold::Tree => tree(backend).await,
-        Hold::Processes => processes(backend).await,
-        Hold::Kernel => kernel(backend).await,
-        Hold::Pids => pids(backend).await,
-        Hold::Memory => memory(backend).await,
-        Hold::Tmp => tmp(backend).await,
-        Hold::AllowList => Ok(Proof::NotTried("it needs somebody to reach")),
-        Hold::Cpu => Ok(Proof::NotTried("a share shows only over a long time")),
+async fn run_case(backend: &dyn SandboxBackend, guarantee: Guarantee) -> SelfTestResult {
+    let result = match guarantee {
+        Guarantee::Files => files(backend).await,
+        Guarantee::Network => network(backend).await,
+        Guarantee::Environment => environment(backend).await,
+        Guarantee::Tree => tree(backend).await,
+        Guarantee::Processes => processes(backend).await,
+        Guarantee::Kernel => kernel(backend).await,
+        Guarantee::Pids => pids(backend).await,
+        Guarantee::Memory => memory(backend).await,
+        Guarantee::Tmp => tmp(backend).await,
+        Guarantee::AllowList => Ok(SelfTestResult::Skipped("it needs a reachable host")),
+        Guarantee::Cpu => {
+            Ok(SelfTestResult::Skipped("a processor share is measurable only over a long time"))
+        }
     };
-    proof.unwrap_or_else(|error| Proof::Broken(error.to_string()))
+    result.unwrap_or_else(|error| SelfTestResult::Failed(error.to_string()))
 }
 
-/// Runs a script and gives its code and what it said.
-async fn said(
-    backend: &dyn Backend,
+/// Runs a script. Returns its exit code and its output.
+async fn run_script(
+    backend: &dyn SandboxBackend,
     script: &str,
-    limits: Limits,
+    limits: ResourceLimits,
 ) -> Result<(i32, String), IsolationError> {
-    let limits = Limits { time: limits.time.min(TRIAL_TIME), ..limits };
-    let job = Job::new("sh", ["-c", script], Profile::new(backend.mode()).limits(limits));
+    let limits = ResourceLimits { time: limits.time.min(CASE_TIMEOUT), ..limits };
+    let job = SandboxCommand::new(
+        "sh",
+        ["-c", script],
+        IsolationProfile::new(backend.mode()).limits(limits),
+    );
     let mut text = Vec::new();
     let running = backend.start(job).await?;
     let each = |_, bytes: &[u8]| text.extend_from_slice(bytes);
-    let ended = running.drive(Input::Empty, &CancellationToken::new(), each).await?;
+    let ended = running.wait_with_output(Stdin::Empty, &CancellationToken::new(), each).await?;
     Ok((ended.code, String::from_utf8_lossy(&text).into_owned()))
 }
 
-fn judged(is_broken: bool, how: &str) -> Proof {
+fn result(is_broken: bool, mechanism: &str) -> SelfTestResult {
     match is_broken {
-        true => Proof::Broken(how.to_owned()),
-        false => Proof::Held,
+        true => SelfTestResult::Failed(mechanism.to_owned()),
+        false => SelfTestResult::Passed,
     }
 }
 
-async fn files(backend: &dyn Backend) -> Result<Proof, IsolationError> {
+async fn files(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     const CANARY: &str = "canary-of-the-doctor";
-    let outside =
-        crate::linux::scratch_dir::Scratch::open().map_err(IsolationError::io("no directory"))?;
+    let outside = crate::linux::scratch_dir::ScratchDir::open()
+        .map_err(IsolationError::io("cannot create a directory"))?;
     let file = outside.path().join("canary");
-    std::fs::write(&file, CANARY).map_err(IsolationError::io("no file to look for"))?;
+    std::fs::write(&file, CANARY).map_err(IsolationError::io("cannot create the canary file"))?;
     let script = format!("cat {0}; echo changed > {0}; echo made > {0}.new", file.display());
-    let (_, text) = said(backend, &script, Limits::default()).await?;
+    let (_, text) = run_script(backend, &script, ResourceLimits::default()).await?;
     let is_same = std::fs::read_to_string(&file).is_ok_and(|text| text == CANARY);
-    let is_made = file.with_extension("new").exists();
-    Ok(match (text.contains(CANARY), is_same && !is_made) {
-        (true, _) => judged(true, "a file outside was read"),
-        (false, false) => judged(true, "a file outside was changed or made"),
-        (false, true) => Proof::Held,
+    let is_created = file.with_extension("new").exists();
+    Ok(match (text.contains(CANARY), is_same && !is_created) {
+        (true, _) => result(true, "a file outside was read"),
+        (false, false) => result(true, "a file outside was changed or created"),
+        (false, true) => SelfTestResult::Passed,
     })
 }
 
-async fn network(backend: &dyn Backend) -> Result<Proof, IsolationError> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(IsolationError::io("no port"))?;
-    listener.set_nonblocking(true).map_err(IsolationError::io("no port"))?;
-    let address = listener.local_addr().map_err(IsolationError::io("no port"))?;
+async fn network(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
+    let listener =
+        TcpListener::bind("127.0.0.1:0").map_err(IsolationError::io("cannot open a port"))?;
+    listener.set_nonblocking(true).map_err(IsolationError::io("cannot open a port"))?;
+    let address = listener.local_addr().map_err(IsolationError::io("cannot open a port"))?;
     let script = format!(
         "command -v bash >/dev/null || exit 9; bash -c 'exec 3<>/dev/tcp/127.0.0.1/{}' 2>/dev/null",
         address.port()
     );
-    let (code, _) = said(backend, &script, Limits::default()).await?;
+    let (code, _) = run_script(backend, &script, ResourceLimits::default()).await?;
     Ok(match (listener.accept().is_ok(), code) {
-        (true, _) => judged(true, "a port of this machine was reached"),
-        (false, 9) => Proof::NotTried("there is no bash in the sandbox to connect with"),
-        (false, code) => judged(code == 0, "a connection was made"),
+        (true, _) => result(true, "a port of this machine was reached"),
+        (false, 9) => SelfTestResult::Skipped("the sandbox has no bash"),
+        (false, code) => result(code == 0, "a connection was made"),
     })
 }
 
-async fn environment(backend: &dyn Backend) -> Result<Proof, IsolationError> {
+async fn environment(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     const SHARED: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"];
     let script = "env; cat /proc/1/environ /proc/self/environ 2>/dev/null | tr '\\0' '\\n'";
-    let (_, text) = said(backend, script, Limits::default()).await?;
+    let (_, text) = run_script(backend, script, ResourceLimits::default()).await?;
     let is_ours = |line: &str| {
         let name = line.split('=').next().unwrap_or(line);
         line.contains('=') && !SHARED.contains(&name) && std::env::var_os(name).is_some()
@@ -148,67 +156,71 @@ async fn environment(backend: &dyn Backend) -> Result<Proof, IsolationError> {
     let leaked = text.lines().find(|line| is_ours(line));
     let name = leaked.and_then(|line| line.split('=').next());
     Ok(match name {
-        Some(name) => judged(true, &format!("our variable `{name}` was seen")),
-        None => Proof::Held,
+        Some(name) => result(true, &format!("the variable `{name}` of this process was visible")),
+        None => SelfTestResult::Passed,
     })
 }
 
-async fn tree(backend: &dyn Backend) -> Result<Proof, IsolationError> {
+async fn tree(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let mark = format!("86399.{}", std::process::id());
     let script = format!(
         "(setsid sleep {mark} >/dev/null 2>&1 &); sh -c '(sleep {mark} >/dev/null 2>&1 &)'"
     );
-    said(backend, &script, Limits::default()).await?;
+    run_script(backend, &script, ResourceLimits::default()).await?;
     let entries = std::fs::read_dir("/proc").map_err(IsolationError::io("there is no /proc"))?;
     let mut lines =
         entries.flatten().filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let is_left = lines.any(|line| line.windows(mark.len()).any(|part| part == mark.as_bytes()));
-    Ok(judged(is_left, "a process was left"))
+    Ok(result(is_left, "a process survived"))
 }
 
-async fn processes(backend: &dyn Backend) -> Result<Proof, IsolationError> {
+async fn processes(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
     let pid = std::process::id();
     let script =
         format!("cat /proc/{pid}/cmdline 2>/dev/null; kill -0 {pid} 2>/dev/null && echo reached");
-    let (_, text) = said(backend, &script, Limits::default()).await?;
+    let (_, text) = run_script(backend, &script, ResourceLimits::default()).await?;
     let own = std::fs::read_to_string("/proc/self/cmdline").unwrap_or_default();
     let is_seen = !own.is_empty() && text.contains(own.trim_end_matches('\0'));
-    Ok(judged(
+    Ok(result(
         is_seen || text.contains("reached"),
-        "this very process was seen or could be signalled",
+        "this process was visible or could be signalled",
     ))
 }
 
-async fn kernel(backend: &dyn Backend) -> Result<Proof, IsolationError> {
-    // Where nothing holds it must do no harm either: it mounts on a directory of its own, and sets what is set already.
+async fn kernel(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
+    // The script must be harmless even without isolation: it mounts on its own directory and writes a setting with its
+    // current value.
     let script = "unshare -U true 2>/dev/null && echo space; mkdir -p \"$TMPDIR/m\"; \
          mount -t tmpfs none \"$TMPDIR/m\" 2>/dev/null && { umount \"$TMPDIR/m\"; echo mount; }; \
          v=$(cat /proc/sys/kernel/core_pattern 2>/dev/null) && \
          echo \"$v\" 2>/dev/null >/proc/sys/kernel/core_pattern && echo setting; true";
-    let (_, text) = said(backend, script, Limits::default()).await?;
+    let (_, text) = run_script(backend, script, ResourceLimits::default()).await?;
     Ok(match text.trim() {
-        "" => Proof::Held,
-        what => judged(true, &format!("it got: {}", what.replace('\n', ", "))),
+        "" => SelfTestResult::Passed,
+        name => result(true, &format!("the program succeeded with: {}", name.replace('\n', ", "))),
     })
 }
 
-async fn pids(backend: &dyn Backend) -> Result<Proof, IsolationError> {
-    let limits = Limits { pids: 16, ..Limits::default() };
+async fn pids(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
+    let limits = ResourceLimits { pids: 16, ..ResourceLimits::default() };
     let script = "i=0; while [ $i -lt 48 ]; do sleep 9 & i=$((i+1)); done 2>/dev/null; echo all";
-    let (_, text) = said(backend, script, limits).await?;
-    Ok(judged(text.contains("all"), "48 processes were started where 16 may be"))
+    let (_, text) = run_script(backend, script, limits).await?;
+    Ok(result(text.contains("all"), "48 processes started with a limit of 16"))
 }
 
-async fn memory(backend: &dyn Backend) -> Result<Proof, IsolationError> {
-    let limits = Limits { memory_bytes: MEMORY_GIVEN, ..Limits::default() };
-    let script = format!("head -c {0} /dev/zero | tail -c {0} | wc -c", MEMORY_ASKED);
-    let (_, text) = said(backend, &script, limits).await?;
-    Ok(judged(text.trim() == MEMORY_ASKED.to_string(), "192 MiB were used where 64 MiB may be"))
+async fn memory(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
+    let limits = ResourceLimits { memory_bytes: MEMORY_LIMIT, ..ResourceLimits::default() };
+    let script = format!("head -c {0} /dev/zero | tail -c {0} | wc -c", MEMORY_ALLOCATED);
+    let (_, text) = run_script(backend, &script, limits).await?;
+    Ok(result(
+        text.trim() == MEMORY_ALLOCATED.to_string(),
+        "192 MiB were used with a limit of 64 MiB",
+    ))
 }
 
-async fn tmp(backend: &dyn Backend) -> Result<Proof, IsolationError> {
-    let limits = Limits { tmp_bytes: 4 << 20, ..Limits::default() };
+async fn tmp(backend: &dyn SandboxBackend) -> Result<SelfTestResult, IsolationError> {
+    let limits = ResourceLimits { tmp_bytes: 4 << 20, ..ResourceLimits::default() };
     let script = "i=0; while [ $i -lt 16 ]; do head -c 1000000 /dev/zero > \"$TMPDIR/$i\" || exit 0; i=$((i+1)); done 2>/dev/null; echo all";
-    let (_, text) = said(backend, script, limits).await?;
-    Ok(judged(text.contains("all"), "16 MB were kept where 4 MiB may be"))
+    let (_, text) = run_script(backend, script, limits).await?;
+    Ok(result(text.contains("all"), "16 MB were stored with a limit of 4 MiB"))
 }

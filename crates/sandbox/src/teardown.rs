@@ -1,7 +1,7 @@
-//! What is left to do when a job ends, however it ends.
+//! Removal of a job's resources at its end.
 //!
-//! Invariant: the processes go first, then the control groups, then the directory. Nothing here needs a runtime, so it also
-//! works when one is going down.
+//! Invariant: processes end first, then the control groups are removed, then the directory. No step needs an async
+//! runtime, so the teardown also works during shutdown.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -12,175 +12,183 @@ use nix::mount::{MntFlags, umount2};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Deserialize;
 
-use crate::egress::Entrance;
+use crate::egress::ProxyListener;
 use crate::limits::{KILL_GRACE, TERM_GRACE};
 use crate::linux::cgroup::Cgroup;
-use crate::linux::child_process::Process;
+use crate::linux::child_process::ChildProcess;
 use crate::linux::process_tree;
-use crate::linux::rootfs::Root;
+use crate::linux::rootfs::Rootfs;
 use crate::linux::scratch_dir::JobDir;
-use crate::warm::fork_server::Room;
-use crate::warm::spawn_thread::Spawner;
+use crate::warm::fork_server::JobResources;
+use crate::warm::spawn_thread::SpawnThread;
 
-/// Who the process that we started is.
+/// Role of the process that the backend started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leader {
+pub(crate) enum RootProcess {
     /// The program itself.
     Program,
-    /// One of ours that watches over the program and ends after it.
-    Watcher,
+    /// A supervisor that ends after the program.
+    Supervisor,
 }
 
-/// What a job leaves behind.
+/// The resources of a job.
 #[derive(Debug)]
-pub(crate) struct Remains {
-    pub(crate) leader: Leader,
+pub(crate) struct Teardown {
+    pub(crate) root_process: RootProcess,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) dir: Option<JobDir>,
-    /// The root that it sees.
-    pub(crate) root: Option<Arc<Root>>,
-    /// A container of this name, and the command that ends it.
-    pub(crate) last: Option<LastCommand>,
-    /// Its entrance to the proxy.
-    pub(crate) entrance: Option<Entrance>,
-    /// Whoever started it must live as long as it does.
-    pub(crate) spawner: Arc<Spawner>,
+    /// Root file system of the sandbox.
+    pub(crate) root: Option<Arc<Rootfs>>,
+    /// Command that removes the container, if the job runs in one.
+    pub(crate) cleanup: Option<CleanupCommand>,
+    /// Proxy socket of the job.
+    pub(crate) proxy: Option<ProxyListener>,
+    /// Keeps the thread alive that started the process.
+    pub(crate) spawn_thread: Arc<SpawnThread>,
 }
 
-/// A command that takes away what no signal reaches.
+/// A command that removes resources that signals do not reach.
 #[derive(Debug, Clone)]
-pub(crate) struct LastCommand {
+pub(crate) struct CleanupCommand {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    /// A directory that it leaves if whoever made it was killed too soon.
+    /// State directory of the runtime, which an interrupted creation leaves behind.
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// A process that is held by a handle.
+/// A process id with an open handle of its process.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PidFd {
     pub(crate) pid: Pid,
     pub(crate) handle: OwnedFd,
 }
 
-/// One line of what the sandbox tells about itself.
+/// One line of the status that the sandbox reports.
 #[derive(Deserialize)]
-struct Told {
+struct StatusLine {
     #[serde(rename = "child-pid")]
     child: Option<i32>,
     #[serde(rename = "exit-code")]
     exit: Option<i32>,
 }
 
-/// The file in a job's directory in which the sandbox tells about itself.
+/// Status file of the sandbox, in the directory of its job.
 pub(crate) const STATUS_FILE: &str = "status";
-/// The file in a job's directory that is there once the sandbox was set up.
-pub(crate) const SIGN_FILE: &str = "pid";
+/// File in the directory of a job that exists once the sandbox is set up.
+pub(crate) const READY_MARKER_FILE: &str = "pid";
 
-impl Remains {
-    /// The remains of a sandbox that ends as a whole.
-    pub(crate) fn of_sandbox(room: Room, spawner: Arc<Spawner>) -> Self {
-        let Room { dir, cgroup, .. } = room;
+impl Teardown {
+    /// Creates the teardown of a sandbox whose processes end together.
+    pub(crate) fn of_sandbox(resources: JobResources, spawn_thread: Arc<SpawnThread>) -> Self {
+        let JobResources { dir, cgroup, .. } = resources;
         Self {
-            leader: Leader::Watcher,
+            root_process: RootProcess::Supervisor,
             cgroup: Some(cgroup),
             dir: Some(dir),
             root: None,
-            last: None,
-            entrance: None,
-            spawner,
+            cleanup: None,
+            proxy: None,
+            spawn_thread,
         }
     }
 
-    /// Asks the program to end.
-    pub(crate) fn ask(&self, held: &Held) {
-        if self.leader == Leader::Program {
-            pidfd_send_signal(&held.handle, Signal::TERM).unwrap_or_default();
+    /// Sends SIGTERM to the program and its descendants.
+    pub(crate) fn terminate(&self, pidfd: &PidFd) {
+        if self.root_process == RootProcess::Program {
+            pidfd_send_signal(&pidfd.handle, Signal::TERM).unwrap_or_default();
         }
-        process_tree::signal_below(held.pid, Signal::TERM);
+        process_tree::signal_descendants(pidfd.pid, Signal::TERM);
     }
 
-    /// Ends everything. Blocks until it is gone, for a bounded time.
-    pub(crate) fn end(&self, held: &Held) {
-        let send = |signal| pidfd_send_signal(&held.handle, signal).unwrap_or_default();
-        // Who is stopped starts nothing new meanwhile.
+    /// Kills all processes. Blocks until they have ended, for a bounded time.
+    pub(crate) fn kill(&self, pidfd: &PidFd) {
+        let send = |signal| pidfd_send_signal(&pidfd.handle, signal).unwrap_or_default();
+        // A stopped process cannot start new ones.
         send(Signal::STOP);
-        let is_clear = process_tree::kill_below(held.pid);
+        let is_clear = process_tree::kill_descendants(pidfd.pid);
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
         }
-        if self.leader == Leader::Watcher && is_clear {
-            // It fetches those that have ended, so that nobody else has to.
+        if self.root_process == RootProcess::Supervisor && is_clear {
+            // The supervisor reaps the processes that have ended.
             send(Signal::CONT);
-            if process_tree::ended_within(&held.handle, KILL_GRACE) {
+            if process_tree::ended_within(&pidfd.handle, KILL_GRACE) {
                 return;
             }
         }
         send(Signal::KILL);
-        if !process_tree::ended_within(&held.handle, KILL_GRACE) {
-            tracing::warn!(pid = held.pid.as_raw_nonzero(), "a sandbox does not end");
+        if !process_tree::ended_within(&pidfd.handle, KILL_GRACE) {
+            tracing::warn!(
+                pid = pidfd.pid.as_raw_nonzero(),
+                "a sandbox does not end after SIGKILL"
+            );
         }
     }
 
-    /// The first process inside, where there still is one: it ends a little after the one that we started.
-    pub(crate) fn inner(&self) -> Option<OwnedFd> {
-        self.told().child.and_then(Pid::from_raw).and_then(process_tree::handle)
+    /// Returns the first process inside the sandbox, if it still exists. It ends shortly after the process that the
+    /// backend started.
+    pub(crate) fn init_process(&self) -> Option<OwnedFd> {
+        self.status().child.and_then(Pid::from_raw).and_then(process_tree::open_pidfd)
     }
 
-    /// Takes away what is not a process, if that is a matter of moments; if not, gives it back.
-    pub(crate) fn clear_at_once(mut self) -> Option<Self> {
-        let is_little = self.last.is_none()
+    /// Removes the remaining resources if that is fast. Otherwise returns the teardown.
+    pub(crate) fn clear_inline(mut self) -> Option<Self> {
+        let is_small = self.cleanup.is_none()
             && self.cgroup.as_mut().is_none_or(Cgroup::remove_empty)
-            && self.dir.as_ref().is_none_or(JobDir::is_little);
-        if !is_little {
+            && self.dir.as_ref().is_none_or(JobDir::is_small);
+        if !is_small {
             return Some(self);
         }
-        drop(self.entrance.take());
+        drop(self.proxy.take());
         None
     }
 
-    /// Takes away what is not a process. The processes have ended or are about to.
+    /// Removes the remaining resources. The processes have ended or are about to end. Blocks.
     pub(crate) fn clear(mut self) {
-        drop(self.entrance.take());
-        if let Some(last) = &self.last {
-            last.run();
+        drop(self.proxy.take());
+        if let Some(cleanup) = &self.cleanup {
+            cleanup.run();
         }
-        if let Some(inner) = self.inner() {
-            process_tree::ended_within(&inner, KILL_GRACE);
+        if let Some(init_process) = self.init_process() {
+            process_tree::ended_within(&init_process, KILL_GRACE);
         }
         if let Some(cgroup) = self.cgroup {
             cgroup.remove();
         }
         drop(self.root);
         drop(self.dir);
-        drop(self.spawner);
+        drop(self.spawn_thread);
     }
 
-    /// The code with which the program ended, if the sandbox said so: then it had been set up.
+    /// Returns the exit code that the sandbox reported. A reported code implies that the setup succeeded.
     pub(crate) fn exit_code(&self) -> Option<i32> {
-        self.told().exit
+        self.status().exit
     }
 
-    /// True if there is the sign that the sandbox was set up.
-    pub(crate) fn is_signed(&self) -> bool {
-        self.dir.as_ref().is_some_and(|dir| dir.path().join(SIGN_FILE).exists())
+    /// True if the ready marker exists.
+    pub(crate) fn has_ready_marker(&self) -> bool {
+        self.dir.as_ref().is_some_and(|dir| dir.path().join(READY_MARKER_FILE).exists())
     }
 
-    fn told(&self) -> Told {
-        let nothing = Told { child: None, exit: None };
-        let Some(dir) = &self.dir else { return nothing };
+    fn status(&self) -> StatusLine {
+        let empty = StatusLine { child: None, exit: None };
+        let Some(dir) = &self.dir else { return empty };
         let text = fs::read_to_string(dir.path().join(STATUS_FILE)).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str::<Told>(line).ok()).fold(
-            nothing,
-            |sum, line| Told { child: sum.child.or(line.child), exit: sum.exit.or(line.exit) },
+        text.lines().filter_map(|line| serde_json::from_str::<StatusLine>(line).ok()).fold(
+            empty,
+            |sum, line| StatusLine {
+                child: sum.child.or(line.child),
+                exit: sum.exit.or(line.exit),
+            },
         )
     }
 }
 
-/// Takes away what a runtime knows of a container. One that was killed while it made it may have left a copy of itself, mounted.
-fn forget(dir: &Path) -> std::io::Result<()> {
+/// Removes the state of a runtime. A runtime that was killed during the creation of a container may have left a mount
+/// in it.
+fn remove_runtime_state(dir: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
-        // What is no mount says so.
+        // Unmounting fails for an entry that is not a mount point.
         umount2(&entry.path(), MntFlags::MNT_DETACH).unwrap_or_default();
     }
     match fs::remove_dir_all(dir) {
@@ -189,50 +197,50 @@ fn forget(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-impl LastCommand {
-    /// True if there is still something to take away, as far as that can be seen.
+impl CleanupCommand {
+    /// True if the state directory still exists.
     pub(crate) fn is_needed(&self) -> bool {
         self.dir.as_ref().is_some_and(|dir| dir.exists())
     }
 
-    /// Runs it, and waits for it.
+    /// Runs the command and waits for it.
     pub(crate) fn run(&self) {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         if let Err(error) = command.status() {
-            tracing::warn!(%error, "the command that takes a container away cannot be run");
+            tracing::warn!(%error, "cannot run the command that removes a container");
         }
         if let Some(dir) = &self.dir
-            && let Err(error) = forget(dir)
+            && let Err(error) = remove_runtime_state(dir)
         {
-            tracing::warn!(%error, "what a runtime knows of a container stays");
+            tracing::warn!(%error, "cannot remove the runtime state of a container");
         }
     }
 }
 
-/// Ends a job that nobody waits for any more, on a thread of its own.
-pub(crate) fn abandon(remains: Remains, held: Held, process: Process) {
-    let work = Arc::new(Mutex::new(Some((remains, held, process))));
+/// Ends a dropped job on a separate thread.
+pub(crate) fn finish_in_background(teardown: Teardown, pidfd: PidFd, process: ChildProcess) {
+    let work = Arc::new(Mutex::new(Some((teardown, pidfd, process))));
     let taken = Arc::clone(&work);
     let built = std::thread::Builder::new().name("sandbox-end".to_owned()).spawn(move || {
         finish(&taken);
     });
     if let Err(error) = built {
-        // Whoever has started all the processes there may be gets no thread: then it is done here and now.
-        tracing::warn!(%error, "no thread to end a sandbox");
+        // The process limit may prevent a new thread. The work then runs on the current one.
+        tracing::warn!(%error, "cannot start a thread that ends a sandbox");
         finish(&work);
     }
 }
 
-fn finish(work: &Mutex<Option<(Remains, Held, Process)>>) {
+fn finish(work: &Mutex<Option<(Teardown, PidFd, ChildProcess)>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((remains, held, process)) = taken else { return };
-    remains.ask(&held);
-    if !process_tree::ended_within(&held.handle, TERM_GRACE) {
-        remains.end(&held);
+    let Some((teardown, pidfd, process)) = taken else { return };
+    teardown.terminate(&pidfd);
+    if !process_tree::ended_within(&pidfd.handle, TERM_GRACE) {
+        teardown.kill(&pidfd);
     }
-    // Fetches it: nobody else may do so soon.
-    process.fetch();
-    remains.clear();
+    // No other code reaps the process soon.
+    process.reap();
+    teardown.clear();
 }

@@ -1,4 +1,4 @@
-//! Sandboxes and processes that are started before a job needs them.
+//! Sandboxes and processes that start before a command needs them.
 
 pub(crate) mod fork_server;
 pub(crate) mod pool;

@@ -1,115 +1,119 @@
-//! Why a secret cannot be had.
+//! Errors of secrets.
 
 use provost_core::ErrorKind;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
-use provost_redact::Unlearnable;
+use provost_redact::RegisterError;
 
-/// Why a secret cannot be had. No text of it holds a value.
+/// A secret is not available. No message contains a value.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SecretError {
-    /// What names it is no name.
+    /// The reference is invalid.
     #[error(
-        "`{text}` names no secret: {problem}; write `name`, `name:key`, `namespace/name` or `namespace/name:key`"
+        "`{text}` is not a reference to a secret: {problem}; use `name`, `name:key`, `namespace/name` or `namespace/name:key`"
     )]
     Reference {
-        /// What was written.
+        /// The reference as written.
         text: String,
-        /// What is wrong with it.
+        /// Reason for the rejection.
         problem: &'static str,
     },
-    /// It belongs to another namespace.
-    #[error("the secret `{reference}` is not in the namespace `{namespace}`; use one of its own")]
+    /// The secret belongs to another namespace.
+    #[error(
+        "the secret `{reference}` is not in the namespace `{namespace}`; use a secret of that namespace"
+    )]
     Namespace {
-        /// Who asks.
+        /// Namespace of the caller.
         namespace: String,
-        /// What for.
+        /// The requested reference.
         reference: String,
     },
-    /// It is nowhere.
-    #[error("there is no secret `{reference}`; make it with `provost secret set`")]
+    /// No resolver has the secret.
+    #[error("the secret `{reference}` does not exist; create it with `provost secret set`")]
     NotFound {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
     },
-    /// It is there and has no value.
+    /// The secret exists but has no value.
     #[error("the secret `{reference}` is empty in {place}; set it or remove it there")]
     Empty {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
-        /// Where it is.
+        /// Location of the empty value.
         place: String,
     },
-    /// A place where it might be cannot be read. What it would say is not known, so nobody else is asked.
+    /// A source of secrets cannot be read. The search ends, because its content is unknown.
     #[error("{place} cannot be read: {problem}")]
     Unreadable {
-        /// Which place.
+        /// The source.
         place: String,
-        /// What is wrong.
+        /// Reason for the failure.
         problem: String,
-        /// What sort of failure.
+        /// Category of the failure.
         kind: ErrorKind,
     },
-    /// It was sealed with a key that is not here.
+    /// The keyring does not contain the key of the secret.
     #[error(
-        "the secret `{reference}` was sealed with the key `{key_id}`, which is not in the keyring; bring that key back, or set the secret again"
+        "the secret `{reference}` was sealed with the key `{key_id}`, which is not in the keyring; restore the key, or set the secret again"
     )]
     KeyMissing {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
-        /// The key's id.
+        /// Id of the missing key.
         key_id: String,
     },
-    /// It does not open: the row was changed, or belongs to another place.
-    #[error("the secret `{reference}` does not open: its row was changed or moved; set it again")]
+    /// Decryption failed: the row was modified, or moved from another location.
+    #[error(
+        "the secret `{reference}` cannot be decrypted: its row was modified or moved; set it again"
+    )]
     Sealed {
-        /// What was asked for.
+        /// The requested reference.
         reference: String,
     },
-    /// The master key cannot be used.
-    #[error("the master key cannot be used: {problem}")]
+    /// The master key is unusable.
+    #[error("the master key is unusable: {problem}")]
     Key {
-        /// What is wrong and what to do.
+        /// Reason and remedy.
         problem: String,
     },
-    /// It could not be kept out of what is written down.
+    /// The value cannot be redacted, so it must not be used.
     #[error("the secret `{reference}` cannot be used: {problem}")]
-    Unlearnable {
-        /// What was asked for.
+    Unredactable {
+        /// The requested reference.
         reference: String,
-        /// Why.
-        problem: Unlearnable,
+        /// Reason for the rejection.
+        problem: RegisterError,
     },
-    /// Somebody else changed it at the same time.
-    #[error("the secret `{reference}` was changed by somebody else at the same time; try again")]
+    /// The secret changed concurrently.
+    #[error("the secret `{reference}` was changed concurrently; try again")]
     Conflict {
-        /// Which one.
+        /// The affected reference.
         reference: String,
     },
-    /// It is there and cannot be sent as it is.
+    /// The value cannot be sent in the required form.
     #[error("the secret `{reference}` cannot be sent: {problem}")]
     Unusable {
-        /// Which one.
+        /// The affected reference.
         reference: String,
-        /// What is wrong, without the value.
+        /// Reason, without the value.
         problem: &'static str,
     },
     /// A token cannot be fetched.
     #[error("no token from `{host}`: {problem}")]
     Token {
-        /// The host of the token's address.
+        /// Host of the token endpoint.
         host: String,
-        /// What is wrong.
+        /// Reason for the failure.
         problem: String,
-        /// What sort of failure.
+        /// Category of the failure.
         kind: ErrorKind,
     },
 }
 
 impl SecretError {
-    /// What sort of failure.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Reference { .. } | Self::Empty { .. } | Self::Unlearnable { .. } => {
+            Self::Reference { .. } | Self::Empty { .. } | Self::Unredactable { .. } => {
                 ErrorKind::Invalid
             }
             Self::Unusable { .. } | Self::Key { .. } => ErrorKind::Invalid,
@@ -122,12 +126,12 @@ impl SecretError {
         }
     }
 
-    /// A place that cannot be read.
+    /// Creates the error of a source that cannot be read.
     pub fn unreadable(place: impl Into<String>, kind: ErrorKind, problem: impl ToString) -> Self {
         Self::Unreadable { place: place.into(), problem: problem.to_string(), kind }
     }
 
-    /// As a failure of a tool call.
+    /// Converts the error into an error of the tool contract.
     pub fn fault(&self) -> ToolContractError {
         let fault = ToolContractError::new(ToolErrorCode::SecretResolutionFailed, self.to_string());
         ToolContractError { retryable: self.kind().retryable(), ..fault }

@@ -1,4 +1,4 @@
-//! Where the master key is: in a variable, in a file that a variable names, or in a file beside the database.
+//! Source of the master key: an environment variable, a file that a variable names, or a file in the data directory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,33 +8,33 @@ use zeroize::Zeroizing;
 
 use crate::{Keyring, SecretError};
 
-/// The variable that holds the keys.
+/// Environment variable that contains the keys.
 pub const KEY_VARIABLE: &str = "PROVOST_MASTER_KEY";
-/// The variable that names the file of the keys.
+/// Environment variable that names the key file.
 pub const KEY_FILE_VARIABLE: &str = "PROVOST_MASTER_KEY_FILE";
-/// The name of the file beside the database.
+/// Name of the key file in the data directory.
 const FILE_NAME: &str = "secrets.key";
-/// Bytes of a file.
+/// Maximum size of a key file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Whoever is not the owner has no business with it.
+/// Permission bits of the group and of other users.
 #[cfg(unix)]
-const OTHERS: u32 = 0o077;
+const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Where the keys are.
+/// Source of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
-    /// In the environment, where we cannot change them.
+    /// The environment, which this process cannot change.
     Variable,
-    /// In a file.
+    /// A file.
     File(PathBuf),
 }
 
 impl KeySource {
-    /// Looks where the keys are: [`KEY_VARIABLE`], [`KEY_FILE_VARIABLE`], or a file in the data directory.
+    /// Selects the source: [`KEY_VARIABLE`], [`KEY_FILE_VARIABLE`], or a file in the data directory.
     pub fn find(dir: &Path, env: impl Fn(&str) -> Option<String>) -> Result<Self, SecretError> {
         let named = |name: &str| match env(name) {
             Some(value) if value.trim().is_empty() => {
-                Err(problem(format!("{name} is set and empty; set it or remove it")))
+                Err(problem(format!("{name} is set but empty; set or remove it")))
             }
             value => Ok(value),
         };
@@ -48,7 +48,7 @@ impl KeySource {
         }
     }
 
-    /// Reads the keys; nothing if the file is not there.
+    /// Reads the keys. `None` if the file does not exist.
     pub fn load(
         &self,
         env: impl Fn(&str) -> Option<String>,
@@ -65,33 +65,33 @@ impl KeySource {
         }
     }
 
-    /// Makes the first key and keeps it, unless somebody else has just made one: then that one counts.
+    /// Generates and stores the first key. If another process has just created one, returns that key.
     pub fn create(&self) -> Result<Keyring, SecretError> {
         let Self::File(path) = self else {
-            return Err(problem(format!("{KEY_VARIABLE} holds no key")));
+            return Err(problem(format!("{KEY_VARIABLE} contains no key")));
         };
         let keys = Keyring::generate()?;
         match write_new(path, &keys) {
             Ok(()) => Ok(keys),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.load(|_| None)?.ok_or_else(|| problem("the file came and went"))
+                self.load(|_| None)?.ok_or_else(|| problem("the key file disappeared"))
             }
             Err(error) => Err(unreadable(path, &error)),
         }
     }
 
-    /// Replaces the keys, all or nothing.
+    /// Replaces the keys atomically.
     pub fn replace(&self, keys: &Keyring) -> Result<(), SecretError> {
         let Self::File(path) = self else {
-            let what = format!(
-                "they come from {KEY_VARIABLE}; put the new key first there, keep the old ones behind it, and rotate again"
+            let message = format!(
+                "the keys come from {KEY_VARIABLE}; put the new key first there, keep the old keys after it, and rotate again"
             );
-            return Err(problem(what));
+            return Err(problem(message));
         };
-        let beside = path.with_extension("key.new");
-        let written = remove(&beside)
-            .and_then(|()| write_new(&beside, keys))
-            .and_then(|()| fs::rename(&beside, path))
+        let new_path = path.with_extension("key.new");
+        let written = remove(&new_path)
+            .and_then(|()| write_new(&new_path, keys))
+            .and_then(|()| fs::rename(&new_path, path))
             .and_then(|()| sync_dir(path));
         written.map_err(|error| unreadable(path, &error))
     }
@@ -103,24 +103,24 @@ fn read(path: &Path) -> io::Result<Option<Zeroizing<String>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let facts = file.metadata()?;
-    if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
     #[cfg(unix)]
-    if std::os::unix::fs::PermissionsExt::mode(&facts.permissions()) & OTHERS != 0 {
-        let what = "others than its owner may read or change it; run `chmod 600` on it";
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & GROUP_AND_OTHERS != 0 {
+        let message = "other users can read or change it; run `chmod 600` on it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let mut text = Zeroizing::new(String::new());
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large for keys"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the key file is too large"));
     }
     Ok(Some(text))
 }
 
-/// Writes a file that was not there, for its owner only. It appears with its keys in it, or not at all.
+/// Creates a file that only its owner can access. It appears with its complete content or not at all.
 fn write_new(path: &Path, keys: &Keyring) -> io::Result<()> {
     let draft = path.with_extension(format!("{}.tmp", std::process::id()));
     remove(&draft)?;
@@ -129,13 +129,13 @@ fn write_new(path: &Path, keys: &Keyring) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&draft)?;
-    let made = file
+    let written = file
         .write_all(keys.to_text().expose().as_bytes())
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::hard_link(&draft, path))
         .and_then(|()| sync_dir(path));
     remove(&draft)?;
-    made
+    written
 }
 
 fn remove(path: &Path) -> io::Result<()> {

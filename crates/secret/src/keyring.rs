@@ -1,4 +1,4 @@
-//! Sealing with XChaCha20-Poly1305: what is sealed opens only with its key and only in its place.
+//! Encryption with XChaCha20-Poly1305. A sealed value can be decrypted only with its key and only in its location.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use provost_core::{Secret, Timestamp};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{SealedRow, SecretError, SecretRef};
+use crate::{SealedSecret, SecretError, SecretRef};
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
-/// Bytes of a nonce. It is so long that a random one never comes twice.
+/// Length of a nonce, in bytes. Random nonces of this length do not collide in practice.
 const NONCE_BYTES: usize = 24;
-/// Keys in a keyring.
+/// Maximum number of keys in a keyring.
 const KEYS_MAX: usize = 64;
-/// Says what is sealed, so that nothing sealed for another purpose opens here.
+/// Domain separation: values that were sealed for another purpose cannot be opened here.
 const PURPOSE: &str = "provost secret row 1";
 
-/// Names a key: a hash of it, so that nobody has to number keys.
+/// Id of a key: a hash of the key, so that keys need no numbering.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(String);
 
 impl KeyId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,14 +40,14 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// Keys: the first one seals, all of them open. Clones share them.
+/// Encryption keys: the first one encrypts, and all of them decrypt. Clones share the keys.
 #[derive(Clone)]
 pub struct Keyring {
     keys: Arc<Vec<(KeyId, Zeroizing<[u8; KEY_BYTES]>)>>,
 }
 
 impl Keyring {
-    /// A keyring with one new key.
+    /// Creates a keyring with one new key.
     pub fn generate() -> Result<Self, SecretError> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         getrandom::fill(&mut *key)
@@ -55,16 +55,16 @@ impl Keyring {
         Ok(Self { keys: Arc::new(vec![(id_of(&key), key)]) })
     }
 
-    /// Reads keys: 32 bytes each, in base64 or as 64 hexadecimal digits, apart by blanks, commas or lines, the newest first.
-    /// What follows a `#` in a line is a comment.
+    /// Parses keys: 32 bytes each, in base64 or as 64 hexadecimal digits, separated by blanks, commas or lines, the
+    /// newest first. `#` starts a comment.
     pub fn parse(text: &str) -> Result<Self, SecretError> {
         let mut keys: Vec<(KeyId, Zeroizing<[u8; KEY_BYTES]>)> = Vec::new();
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-        let words = lines.flat_map(|line| line.split([' ', '\t', ',']));
-        for word in words.filter(|word| !word.is_empty()) {
-            let key = key_of(word).ok_or_else(|| {
+        let key_texts = lines.flat_map(|line| line.split([' ', '\t', ',']));
+        for key_text in key_texts.filter(|key_text| !key_text.is_empty()) {
+            let key = key_of(key_text).ok_or_else(|| {
                 let number = keys.len() + 1;
-                key_problem(format!("number {number} is no key; it must be 32 bytes in base64 or 64 hexadecimal digits"))
+                key_problem(format!("key {number} is invalid; it must be 32 bytes in base64 or 64 hexadecimal digits"))
             })?;
             let id = id_of(&key);
             if !keys.iter().any(|(known, _)| *known == id) {
@@ -72,18 +72,19 @@ impl Keyring {
             }
         }
         if keys.is_empty() {
-            return Err(key_problem("there is none; make one with `provost secret set`"));
+            return Err(key_problem("there is no key; create one with `provost secret set`"));
         }
         if keys.len() > KEYS_MAX {
-            return Err(key_problem("there are more than 64; forget those that seal nothing"));
+            return Err(key_problem("there are more than 64 keys; remove the unused ones"));
         }
         Ok(Self { keys: Arc::new(keys) })
     }
 
-    /// The keys as they are read again. This is the one way to them: for the file that keeps them.
+    /// Returns the keys in the format of [`parse`](Self::parse). This is the only access to the keys, for the file that
+    /// stores them.
     pub fn to_text(&self) -> Secret<String> {
         let mut text = String::from(
-            "# Keys of provost, the newest first. Whoever has this file can read all secrets.\n",
+            "# Keys of provost, the newest first. Anyone with this file can read all secrets.\n",
         );
         for (id, key) in self.keys.iter() {
             text.push_str(&format!("{} # {id}\n", BASE64_STANDARD.encode(**key)));
@@ -91,17 +92,17 @@ impl Keyring {
         Secret::new(text)
     }
 
-    /// The key that seals.
+    /// Returns the id of the key that encrypts.
     pub fn current(&self) -> &KeyId {
         &self.keys[0].0
     }
 
-    /// All keys, the newest first.
+    /// Returns the ids of all keys, the newest first.
     pub fn ids(&self) -> impl Iterator<Item = &KeyId> {
         self.keys.iter().map(|(id, _)| id)
     }
 
-    /// The same keys behind a new one.
+    /// Adds a new key before the existing ones.
     pub fn with_new_key(&self) -> Result<Self, SecretError> {
         let mut keys = (*Self::generate()?.keys).clone();
         keys.extend(self.keys.iter().cloned());
@@ -109,13 +110,13 @@ impl Keyring {
         Ok(Self { keys: Arc::new(keys) })
     }
 
-    /// The newest key alone.
+    /// Keeps only the newest key.
     #[must_use]
     pub fn only_current(&self) -> Self {
         Self { keys: Arc::new(self.keys.iter().take(1).cloned().collect()) }
     }
 
-    /// Seals a value for its place and revision.
+    /// Encrypts a value for its location and revision.
     pub fn seal(
         &self,
         namespace: &str,
@@ -123,12 +124,12 @@ impl Keyring {
         revision: u64,
         updated: Timestamp,
         value: &Secret<String>,
-    ) -> Result<SealedRow, SecretError> {
+    ) -> Result<SealedSecret, SecretError> {
         let (id, key) = &self.keys[0];
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce)
             .map_err(|error| key_problem(format!("no random source: {error}")))?;
-        let row = SealedRow {
+        let row = SealedSecret {
             namespace: namespace.to_owned(),
             name: reference.name.clone(),
             key: reference.key.clone(),
@@ -137,16 +138,16 @@ impl Keyring {
             revision,
             updated,
         };
-        let aad = place_of(&row);
+        let aad = associated_data(&row);
         let payload = Payload { msg: value.expose().as_bytes(), aad: &aad };
         let sealed = cipher(key)
             .encrypt(&nonce.into(), payload)
-            .map_err(|error| key_problem(format!("the value cannot be sealed: {error}")))?;
-        Ok(SealedRow { sealed: [&nonce[..], &sealed].concat(), ..row })
+            .map_err(|error| key_problem(format!("the value cannot be encrypted: {error}")))?;
+        Ok(SealedSecret { sealed: [&nonce[..], &sealed].concat(), ..row })
     }
 
-    /// Opens a row. It must be the one that was sealed, in the place that it was sealed for.
-    pub fn open(&self, row: &SealedRow) -> Result<Secret<String>, SecretError> {
+    /// Decrypts a secret. Fails if it was modified or belongs to another location.
+    pub fn open(&self, row: &SealedSecret) -> Result<Secret<String>, SecretError> {
         let reference = || format!("{}/{}:{}", row.namespace, row.name, row.key);
         let Some((_, key)) = self.keys.iter().find(|(id, _)| id.0 == row.key_id) else {
             return Err(SecretError::KeyMissing {
@@ -156,10 +157,10 @@ impl Keyring {
         };
         let sealed = || SecretError::Sealed { reference: reference() };
         let (nonce, text) = row.sealed.split_first_chunk::<NONCE_BYTES>().ok_or_else(sealed)?;
-        let aad = place_of(row);
+        let aad = associated_data(row);
         let payload = Payload { msg: text, aad: &aad };
         let opened = cipher(key).decrypt(&(*nonce).into(), payload);
-        // That it does not open is all that there is to say.
+        // The decryption error contains no further information.
         let mut bytes = Zeroizing::new(opened.ok().ok_or_else(sealed)?);
         match String::from_utf8(std::mem::take(&mut *bytes)) {
             Ok(value) => Ok(Secret::new(value)),
@@ -177,8 +178,9 @@ impl fmt::Debug for Keyring {
     }
 }
 
-/// What the seal is bound to. Each part has its length before it, so that no two places look alike.
-fn place_of(row: &SealedRow) -> Vec<u8> {
+/// Returns the associated data of the encryption. Each part is preceded by its length, so that different locations
+/// never have the same data.
+fn associated_data(row: &SealedSecret) -> Vec<u8> {
     let mut bytes = Vec::new();
     let revision = row.revision.to_string();
     for part in [PURPOSE, &row.namespace, &row.name, &row.key, &row.key_id, &revision] {
@@ -197,13 +199,13 @@ fn id_of(key: &[u8; KEY_BYTES]) -> KeyId {
     KeyId(HEXLOWER.encode(&hash[..8]))
 }
 
-fn key_of(word: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+fn key_of(key_text: &str) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
-    if word.len() == 2 * KEY_BYTES {
-        HEXLOWER_PERMISSIVE.decode_mut(word.as_bytes(), &mut *key).ok()?;
+    if key_text.len() == 2 * KEY_BYTES {
+        HEXLOWER_PERMISSIVE.decode_mut(key_text.as_bytes(), &mut *key).ok()?;
         return Some(key);
     }
-    let bytes = Zeroizing::new(BASE64_STANDARD.decode(word).ok()?);
+    let bytes = Zeroizing::new(BASE64_STANDARD.decode(key_text).ok()?);
     *key = bytes.as_slice().try_into().ok()?;
     Some(key)
 }

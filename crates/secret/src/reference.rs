@@ -1,16 +1,16 @@
-//! How a definition names a secret.
+//! References to secrets.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::SecretError;
 
-/// The key of a secret that has only one value.
+/// Key of a secret with only one value.
 pub const VALUE_KEY: &str = "value";
-/// Characters of a name.
+/// Maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 128;
 
-/// Names a secret: `name`, `name:key`, `namespace/name` or `namespace/name:key`.
+/// Reference to a secret: `name`, `name:key`, `namespace/name` or `namespace/name:key`.
 ///
 /// ```
 /// use provost_secret::SecretRef;
@@ -22,22 +22,22 @@ const NAME_CHARS_MAX: usize = 128;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretRef {
-    /// Where it is, if not where the caller is.
+    /// Namespace of the secret. `None`: the namespace of the caller.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the secret.
     pub name: String,
-    /// Which of its values.
+    /// Key of one value of the secret.
     pub key: String,
 }
 
 impl SecretRef {
-    /// Another value of the same secret.
+    /// Returns a reference to another value of the same secret.
     #[must_use]
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: key.to_owned(), ..self.clone() }
     }
 
-    /// Refuses parts that are no names. Parsed references have been through it.
+    /// Fails if a part is not a valid name. A parsed reference is always valid.
     pub fn check(&self) -> Result<(), SecretError> {
         let parts = [self.namespace.as_deref(), Some(&self.name), Some(&self.key)];
         match parts.into_iter().flatten().find_map(|part| name_problem(part).err()) {
@@ -76,17 +76,17 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// Names are used in file names and rows: nothing in them may lead elsewhere.
+/// Returns the problem of a name. Names become parts of file names and rows, so they must not contain separators.
 pub(crate) fn name_problem(name: &str) -> Result<(), &'static str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() {
-        return Err("a part of it is empty");
+        return Err("a part is empty");
     }
     if name.len() > NAME_CHARS_MAX {
-        return Err("a part of it has more than 128 characters");
+        return Err("a part exceeds 128 characters");
     }
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        return Err("each part starts with a letter or a digit");
+        return Err("each part must start with a letter or a digit");
     }
     if !name.chars().all(is_name) {
         return Err("only letters, digits, `-`, `_` and `.` are allowed");

@@ -1,4 +1,4 @@
-//! Where values are found.
+//! Resolution of references.
 
 mod env;
 mod file;
@@ -16,12 +16,12 @@ pub use env::{ENV_PREFIX, EnvResolver};
 pub use file::FileResolver;
 pub use store::StoreResolver;
 
-/// What a resolver found: nothing is the only thing that makes others be asked.
+/// Result of a resolver. Only `Ok(None)` continues the search.
 pub(crate) type Resolved = Result<Option<Secret<String>>, SecretError>;
 
-/// Finds the value that a reference names.
+/// Finds the value of a reference.
 pub trait SecretResolver: Send + Sync + 'static {
-    /// Finds it for a caller in a namespace. `Ok(None)` means that it is not here, and nothing else means that.
+    /// Finds the value for a caller in a namespace. `Ok(None)` means that this resolver does not have the secret.
     fn resolve<'a>(
         &'a self,
         namespace: &'a str,
@@ -29,22 +29,22 @@ pub trait SecretResolver: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Option<Secret<String>>, SecretError>>;
 }
 
-/// Asks several places in order. A place that fails ends the search: what it would have said is not known.
+/// Queries several resolvers in order. An error ends the search, because the content of that resolver is unknown.
 #[derive(Clone, Default)]
 pub struct ChainResolver {
-    places: Vec<Arc<dyn SecretResolver>>,
+    resolvers: Vec<Arc<dyn SecretResolver>>,
 }
 
 impl ChainResolver {
-    /// A chain without places, which finds nothing.
+    /// Creates a chain without resolvers, which finds no secret.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks this place after the others.
+    /// Appends a resolver.
     #[must_use]
-    pub fn then(mut self, place: impl SecretResolver) -> Self {
-        self.places.push(Arc::new(place));
+    pub fn then(mut self, resolver: impl SecretResolver) -> Self {
+        self.resolvers.push(Arc::new(resolver));
         self
     }
 }
@@ -56,8 +56,8 @@ impl SecretResolver for ChainResolver {
         reference: &'a SecretRef,
     ) -> BoxFuture<'a, Resolved> {
         Box::pin(async move {
-            for place in &self.places {
-                if let Some(value) = place.resolve(namespace, reference).await? {
+            for resolver in &self.resolvers {
+                if let Some(value) = resolver.resolve(namespace, reference).await? {
                     return Ok(Some(value));
                 }
             }
@@ -66,33 +66,33 @@ impl SecretResolver for ChainResolver {
     }
 }
 
-/// Which namespaces a caller may read besides its own.
+/// Namespaces that every caller may read besides its own.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared(BTreeSet<String>);
+pub(crate) struct SharedNamespaces(BTreeSet<String>);
 
-impl Shared {
+impl SharedNamespaces {
     pub(crate) fn add(&mut self, namespace: impl Into<String>) {
         self.0.insert(namespace.into());
     }
 
-    /// The namespace to look in.
-    pub(crate) fn place<'a>(
+    /// Returns the namespace of the reference. Fails if the caller may not read it.
+    pub(crate) fn resolve<'a>(
         &self,
         namespace: &'a str,
         reference: &'a SecretRef,
     ) -> Result<&'a str, SecretError> {
         reference.check()?;
-        let wanted = reference.namespace.as_deref().unwrap_or(namespace);
-        if wanted != namespace && !self.0.contains(wanted) {
+        let requested = reference.namespace.as_deref().unwrap_or(namespace);
+        if requested != namespace && !self.0.contains(requested) {
             let reference = reference.to_string();
             return Err(SecretError::Namespace { namespace: namespace.to_owned(), reference });
         }
-        Ok(wanted)
+        Ok(requested)
     }
 }
 
-/// Refuses a value that is none.
-pub(crate) fn filled(
+/// Fails if the value is empty.
+pub(crate) fn require_value(
     value: Secret<String>,
     reference: &SecretRef,
     place: impl FnOnce() -> String,

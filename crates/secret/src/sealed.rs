@@ -1,67 +1,68 @@
-//! Where sealed secrets are kept. Whoever keeps them cannot read them.
+//! Stores of encrypted secrets. A store cannot decrypt them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, ready};
 use provost_core::Timestamp;
-pub use provost_store::table::governance::secret::SecretPlace as SealedPlace;
+pub use provost_store::table::governance::secret::SecretPlace as SecretLocation;
 
 use crate::SecretError;
 
-/// One sealed value in its place.
+/// An encrypted value in its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SealedRow {
-    /// The tenancy boundary.
+pub struct SealedSecret {
+    /// Namespace of the secret.
     pub namespace: String,
-    /// The name of the secret.
+    /// Name of the secret.
     pub name: String,
-    /// Which of its values.
+    /// Key of one value of the secret.
     pub key: String,
-    /// The key it is sealed with.
+    /// Id of the encryption key.
     pub key_id: String,
-    /// The nonce, and behind it the sealed value.
+    /// Nonce, followed by the encrypted value.
     pub sealed: Vec<u8>,
-    /// Counts its changes.
+    /// Revision, which increases with every change.
     pub revision: u64,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated: Timestamp,
 }
 
-impl SealedRow {
-    /// The place of the row.
-    pub fn place(&self) -> SealedPlace {
+impl SealedSecret {
+    /// Returns the location of the secret.
+    pub fn location(&self) -> SecretLocation {
         let Self { namespace, name, key, .. } = self;
-        SealedPlace { namespace: namespace.clone(), name: name.clone(), key: key.clone() }
+        SecretLocation { namespace: namespace.clone(), name: name.clone(), key: key.clone() }
     }
 }
 
-/// Keeps sealed rows.
-pub trait SealedStore: Send + Sync + 'static {
-    /// The row in a place.
+/// Stores encrypted secrets.
+pub trait SecretStore: Send + Sync + 'static {
+    /// Returns the secret at a location. `None` if there is none.
     fn get<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>>;
+    ) -> BoxFuture<'a, Result<Option<SealedSecret>, SecretError>>;
 
-    /// Keeps a row in the place of the one with revision `replaces`, or where there is none. False if that is not how it is.
+    /// Stores a secret in place of revision `replaces`, or as a new one for `None`. Returns false if the stored
+    /// revision differs.
     fn put(
         &self,
-        row: SealedRow,
+        row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>>;
 
-    /// Rows in the order of namespace, name and key, after a place; of one namespace, or of all.
+    /// Returns secrets ordered by namespace, name and key, after a location. `None` as the namespace returns all.
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<SealedPlace>,
+        after: Option<SecretLocation>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>>;
+    ) -> BoxFuture<'a, Result<Vec<SealedSecret>, SecretError>>;
 
-    /// Removes a value, or all values of a secret. How many there were.
+    /// Deletes a value, or all values of a secret. Returns their number.
     fn delete<'a>(
         &'a self,
         namespace: &'a str,
@@ -70,43 +71,43 @@ pub trait SealedStore: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<u64, SecretError>>;
 }
 
-/// Keeps rows in memory.
+/// Stores secrets in memory.
 #[derive(Debug, Default)]
-pub struct MemorySealedStore {
-    rows: Mutex<BTreeMap<SealedPlace, SealedRow>>,
+pub struct InMemorySecretStore {
+    rows: Mutex<BTreeMap<SecretLocation, SealedSecret>>,
 }
 
-impl MemorySealedStore {
-    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<SealedPlace, SealedRow>) -> T) -> T {
+impl InMemorySecretStore {
+    fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<SecretLocation, SealedSecret>) -> T) -> T {
         work(&mut self.rows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl SealedStore for MemorySealedStore {
+impl SecretStore for InMemorySecretStore {
     fn get<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>> {
-        let place = SealedPlace {
+    ) -> BoxFuture<'a, Result<Option<SealedSecret>, SecretError>> {
+        let location = SecretLocation {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             key: key.to_owned(),
         };
-        Box::pin(ready(Ok(self.with(|rows| rows.get(&place).cloned()))))
+        Box::pin(ready(Ok(self.with(|rows| rows.get(&location).cloned()))))
     }
 
     fn put(
         &self,
-        row: SealedRow,
+        row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>> {
-        let place = row.place();
+        let location = row.location();
         let done = self.with(|rows| {
-            let fits = rows.get(&place).map(|row| row.revision) == replaces;
+            let fits = rows.get(&location).map(|row| row.revision) == replaces;
             if fits {
-                rows.insert(place, row);
+                rows.insert(location, row);
             }
             fits
         });
@@ -116,16 +117,16 @@ impl SealedStore for MemorySealedStore {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<SealedPlace>,
+        after: Option<SecretLocation>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
+    ) -> BoxFuture<'a, Result<Vec<SealedSecret>, SecretError>> {
         let found = self.with(|rows| {
-            let is_wanted =
-                |row: &&SealedRow| namespace.is_none_or(|wanted| row.namespace == wanted);
+            let is_in_namespace =
+                |row: &&SealedSecret| namespace.is_none_or(|requested| row.namespace == requested);
             let later =
-                rows.iter().filter(|(place, _)| after.as_ref().is_none_or(|at| *place > at));
+                rows.iter().filter(|(location, _)| after.as_ref().is_none_or(|at| *location > at));
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            later.map(|(_, row)| row).filter(is_wanted).take(limit).cloned().collect()
+            later.map(|(_, row)| row).filter(is_in_namespace).take(limit).cloned().collect()
         });
         Box::pin(ready(Ok(found)))
     }
@@ -136,15 +137,15 @@ impl SealedStore for MemorySealedStore {
         name: &'a str,
         key: Option<&'a str>,
     ) -> BoxFuture<'a, Result<u64, SecretError>> {
-        let gone = self.with(|rows| {
+        let deleted = self.with(|rows| {
             let before = rows.len();
-            rows.retain(|place, _| {
-                place.namespace != namespace
-                    || place.name != name
-                    || key.is_some_and(|key| key != place.key)
+            rows.retain(|location, _| {
+                location.namespace != namespace
+                    || location.name != name
+                    || key.is_some_and(|key| key != location.key)
             });
             before - rows.len()
         });
-        Box::pin(ready(Ok(gone as u64)))
+        Box::pin(ready(Ok(deleted as u64)))
     }
 }

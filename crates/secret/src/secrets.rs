@@ -1,4 +1,4 @@
-//! The way to a value: it is found, and redaction knows it before anybody gets it.
+//! Access to secrets, with registration for redaction.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use provost_redact::Redactor;
 
 use crate::{SecretError, SecretRef, SecretResolver};
 
-/// Finds values and teaches them to redaction. Clones share both.
+/// Resolves secrets and registers their values for redaction. Clones share the resolver and the redactor.
 #[derive(Clone)]
-pub struct Secrets {
+pub struct SecretService {
     resolver: Arc<dyn SecretResolver>,
     redactor: Redactor,
 }
 
-impl Secrets {
-    /// Finds values with a resolver and teaches them to a redactor.
+impl SecretService {
+    /// Creates a service from a resolver and a redactor.
     pub fn new(resolver: Arc<dyn SecretResolver>, redactor: Redactor) -> Self {
         Self { resolver, redactor }
     }
 
-    /// The value for a caller in a namespace. That there is none is an error here.
+    /// Returns the value for a caller in a namespace. Fails if the secret does not exist.
     pub async fn get(
         &self,
         namespace: &str,
@@ -29,21 +29,25 @@ impl Secrets {
         let found = self.resolver.resolve(namespace, reference).await?;
         let missing = || SecretError::NotFound { reference: reference.to_string() };
         let value = found.ok_or_else(missing)?;
-        self.teach(reference, &value)?;
+        self.register(reference, &value)?;
         Ok(value)
     }
 
-    /// Teaches a value that was made of others, such as a token.
-    pub fn teach(&self, reference: &SecretRef, value: &Secret<String>) -> Result<(), SecretError> {
-        self.redactor.learn(value).map_err(|problem| SecretError::Unlearnable {
+    /// Registers a derived value for redaction, such as a token.
+    pub fn register(
+        &self,
+        reference: &SecretRef,
+        value: &Secret<String>,
+    ) -> Result<(), SecretError> {
+        self.redactor.register(value).map_err(|problem| SecretError::Unredactable {
             reference: reference.to_string(),
             problem,
         })
     }
 }
 
-impl std::fmt::Debug for Secrets {
+impl std::fmt::Debug for SecretService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secrets").finish_non_exhaustive()
+        f.debug_struct("SecretService").finish_non_exhaustive()
     }
 }

@@ -1,47 +1,48 @@
-//! Sealed rows in the database.
+//! Encrypted secrets in the database.
 
 use futures::future::BoxFuture;
 use provost_store::table::governance::secret::{self, SecretRow};
 use provost_store::{Store, StoreError};
 
-use crate::{SealedPlace, SealedRow, SealedStore, SecretError};
+use crate::{SealedSecret, SecretError, SecretLocation, SecretStore};
 
-impl SealedStore for Store {
+impl SecretStore for Store {
     fn get<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>> {
-        let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
+    ) -> BoxFuture<'a, Result<Option<SealedSecret>, SecretError>> {
+        let location = (namespace.to_owned(), name.to_owned(), key.to_owned());
         Box::pin(async move {
-            let found = self.read(move |tx| secret::get(tx, &place.0, &place.1, &place.2)).await;
-            found.map(|row| row.map(sealed)).map_err(of_store)
+            let found =
+                self.read(move |tx| secret::get(tx, &location.0, &location.1, &location.2)).await;
+            found.map(|row| row.map(sealed)).map_err(store_error)
         })
     }
 
     fn put(
         &self,
-        row: SealedRow,
+        row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>> {
         let row = stored(row);
         Box::pin(async move {
-            self.write(move |tx| secret::put(tx, &row, replaces)).await.map_err(of_store)
+            self.write(move |tx| secret::put(tx, &row, replaces)).await.map_err(store_error)
         })
     }
 
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<SealedPlace>,
+        after: Option<SecretLocation>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
+    ) -> BoxFuture<'a, Result<Vec<SealedSecret>, SecretError>> {
         let namespace = namespace.map(str::to_owned);
         Box::pin(async move {
             let found =
                 self.read(move |tx| secret::list(tx, namespace.as_deref(), after.as_ref(), limit));
-            let rows = found.await.map_err(of_store)?;
+            let rows = found.await.map_err(store_error)?;
             Ok(rows.into_iter().map(sealed).collect())
         })
     }
@@ -52,25 +53,26 @@ impl SealedStore for Store {
         name: &'a str,
         key: Option<&'a str>,
     ) -> BoxFuture<'a, Result<u64, SecretError>> {
-        let place = (namespace.to_owned(), name.to_owned(), key.map(str::to_owned));
+        let location = (namespace.to_owned(), name.to_owned(), key.map(str::to_owned));
         Box::pin(async move {
-            let gone =
-                self.write(move |tx| secret::remove(tx, &place.0, &place.1, place.2.as_deref()));
-            gone.await.map_err(of_store)
+            let deleted = self.write(move |tx| {
+                secret::remove(tx, &location.0, &location.1, location.2.as_deref())
+            });
+            deleted.await.map_err(store_error)
         })
     }
 }
 
-fn sealed(row: SecretRow) -> SealedRow {
+fn sealed(row: SecretRow) -> SealedSecret {
     let SecretRow { namespace, name, key, key_id, sealed, revision, updated } = row;
-    SealedRow { namespace, name, key, key_id, sealed, revision, updated }
+    SealedSecret { namespace, name, key, key_id, sealed, revision, updated }
 }
 
-fn stored(row: SealedRow) -> SecretRow {
-    let SealedRow { namespace, name, key, key_id, sealed, revision, updated } = row;
+fn stored(row: SealedSecret) -> SecretRow {
+    let SealedSecret { namespace, name, key, key_id, sealed, revision, updated } = row;
     SecretRow { namespace, name, key, key_id, sealed, revision, updated }
 }
 
-fn of_store(error: StoreError) -> SecretError {
+fn store_error(error: StoreError) -> SecretError {
     SecretError::unreadable("the store", error.kind(), error)
 }

@@ -1,63 +1,63 @@
-//! What an operator does with sealed secrets. No way leads back to a value.
+//! Management of encrypted secrets by an operator. No function returns a value.
 
 use std::sync::Arc;
 
 use provost_core::{Env, Secret, Timestamp};
 
-use crate::{Keyring, SealedRow, SealedStore, SecretError, SecretRef};
+use crate::{Keyring, SealedSecret, SecretError, SecretRef, SecretStore};
 
-/// Rows that are read at once.
+/// Number of secrets per page.
 const PAGE_ROWS: u64 = 200;
-/// How often a change is tried again because somebody else came first.
-const TRIES_MAX: u32 = 5;
+/// Maximum number of attempts after concurrent changes.
+const ATTEMPTS_MAX: u32 = 5;
 
-/// Sets, lists, removes and rotates secrets.
+/// Sets, lists, deletes and re-encrypts secrets.
 #[derive(Clone)]
 pub struct Vault {
-    store: Arc<dyn SealedStore>,
+    store: Arc<dyn SecretStore>,
     keys: Keyring,
     env: Env,
 }
 
-/// What may be known of a secret.
+/// Metadata of a secret, without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretFacts {
-    /// The tenancy boundary.
+pub struct SecretMetadata {
+    /// Namespace of the secret.
     pub namespace: String,
-    /// Its name.
+    /// Name of the secret.
     pub name: String,
-    /// Which of its values.
+    /// Key of one value of the secret.
     pub key: String,
-    /// The key it is sealed with.
+    /// Id of the encryption key.
     pub key_id: String,
-    /// Counts its changes.
+    /// Revision, which increases with every change.
     pub revision: u64,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated: Timestamp,
 }
 
-/// What came of a rotation.
+/// Result of a key rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rotation {
-    /// Rows that were sealed anew.
+pub struct RotationReport {
+    /// Number of re-encrypted secrets.
     pub resealed: u64,
-    /// Rows that were under the current key before.
+    /// Number of secrets that already used the current key.
     pub current: u64,
 }
 
 impl Vault {
-    /// Seals with the keyring's first key, into a store.
-    pub fn new(store: Arc<dyn SealedStore>, keys: Keyring) -> Self {
+    /// Creates a vault that encrypts with the first key of the keyring.
+    pub fn new(store: Arc<dyn SecretStore>, keys: Keyring) -> Self {
         Self { store, keys, env: Env::system() }
     }
 
-    /// The same with another clock.
+    /// Uses another clock.
     #[must_use]
     pub fn with_env(self, env: Env) -> Self {
         Self { env, ..self }
     }
 
-    /// Sets a value, or replaces it. Returns its revision.
+    /// Sets or replaces a value. Returns its revision.
     pub async fn set(
         &self,
         namespace: &str,
@@ -67,15 +67,15 @@ impl Vault {
         let namespace = reference.namespace.as_deref().unwrap_or(namespace);
         SecretRef { namespace: Some(namespace.to_owned()), ..reference.clone() }.check()?;
         if value.expose().trim().is_empty() {
-            let place = "what was given".to_owned();
+            let place = "the new value".to_owned();
             return Err(SecretError::Empty { reference: reference.to_string(), place });
         }
-        // What could not be kept out of what is written down is not taken in.
-        let problem = provost_redact::Redactor::new().learn(value).err();
+        // A value that cannot be redacted is rejected.
+        let problem = provost_redact::Redactor::new().register(value).err();
         if let Some(problem) = problem {
-            return Err(SecretError::Unlearnable { reference: reference.to_string(), problem });
+            return Err(SecretError::Unredactable { reference: reference.to_string(), problem });
         }
-        for _ in 0..TRIES_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             let found = self.store.get(namespace, &reference.name, &reference.key).await?;
             let replaces = found.map(|row| row.revision);
             let revision = replaces.unwrap_or(0) + 1;
@@ -87,27 +87,27 @@ impl Vault {
         Err(SecretError::Conflict { reference: reference.to_string() })
     }
 
-    /// What there is, without values; of one namespace, or of all.
-    pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<SecretFacts>, SecretError> {
-        Self::facts(&*self.store, namespace).await
+    /// Returns the metadata of the secrets of one namespace, or of all.
+    pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<SecretMetadata>, SecretError> {
+        Self::metadata(&*self.store, namespace).await
     }
 
-    /// What there is in a store, for which no key is needed.
-    pub async fn facts(
-        store: &dyn SealedStore,
+    /// Returns the metadata of the secrets in a store. Needs no key.
+    pub async fn metadata(
+        store: &dyn SecretStore,
         namespace: Option<&str>,
-    ) -> Result<Vec<SecretFacts>, SecretError> {
-        let mut facts = Vec::new();
+    ) -> Result<Vec<SecretMetadata>, SecretError> {
+        let mut metadata = Vec::new();
         let mut after = None;
         loop {
             let rows = store.list(namespace, after.take(), PAGE_ROWS).await?;
-            let Some(last) = rows.last() else { return Ok(facts) };
-            after = Some(last.place());
-            facts.extend(rows.into_iter().map(facts_of));
+            let Some(last) = rows.last() else { return Ok(metadata) };
+            after = Some(last.location());
+            metadata.extend(rows.into_iter().map(metadata_of));
         }
     }
 
-    /// Removes a value, or all values of a secret. How many there were.
+    /// Deletes a value, or all values of a secret. Returns their number.
     pub async fn delete(
         &self,
         namespace: &str,
@@ -117,14 +117,14 @@ impl Vault {
         self.store.delete(namespace, name, key).await
     }
 
-    /// Seals everything anew that is not under the first key. What was done before a crash is not done again.
-    pub async fn reseal(&self) -> Result<Rotation, SecretError> {
-        let mut rotation = Rotation::default();
+    /// Re-encrypts all secrets that do not use the first key. A repeated call after a crash skips completed secrets.
+    pub async fn reseal(&self) -> Result<RotationReport, SecretError> {
+        let mut rotation = RotationReport::default();
         let mut after = None;
         loop {
             let rows = self.store.list(None, after.take(), PAGE_ROWS).await?;
             let Some(last) = rows.last() else { return Ok(rotation) };
-            after = Some(last.place());
+            after = Some(last.location());
             for row in rows {
                 match row.key_id == self.keys.current().as_str() {
                     true => rotation.current += 1,
@@ -134,9 +134,9 @@ impl Vault {
         }
     }
 
-    /// False if it is gone or under the first key by now.
-    async fn reseal_row(&self, mut row: SealedRow) -> Result<bool, SecretError> {
-        for _ in 0..TRIES_MAX {
+    /// Returns false if the secret was deleted or already uses the first key.
+    async fn reseal_row(&self, mut row: SealedSecret) -> Result<bool, SecretError> {
+        for _ in 0..ATTEMPTS_MAX {
             if row.key_id == self.keys.current().as_str() {
                 return Ok(false);
             }
@@ -159,9 +159,9 @@ impl Vault {
     }
 }
 
-fn facts_of(row: SealedRow) -> SecretFacts {
-    let SealedRow { namespace, name, key, key_id, revision, updated, .. } = row;
-    SecretFacts { namespace, name, key, key_id, revision, updated }
+fn metadata_of(row: SealedSecret) -> SecretMetadata {
+    let SealedSecret { namespace, name, key, key_id, revision, updated, .. } = row;
+    SecretMetadata { namespace, name, key, key_id, revision, updated }
 }
 
 impl std::fmt::Debug for Vault {

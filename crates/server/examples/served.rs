@@ -7,12 +7,12 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use provost_agent::Agent;
-use provost_api::{Client, NewTask, NewToken, Scope, TokenCreated};
+use provost_api::{Client, CreatedToken, NewTask, NewToken, Scope};
 use provost_core::Env;
 use provost_core::id::name::Namespace;
-use provost_engine::{AgentConfig, AgentProfile, Engine, EngineDeps, EngineOptions, Lease};
+use provost_engine::{AgentConfig, AgentRevision, Engine, EngineDeps, EngineOptions, Lease};
 use provost_model::ScriptedModel;
-use provost_server::{App, AppOptions, Limits, LocalTransport, MasterKey, serve};
+use provost_server::{App, AppOptions, Limits, LocalTransport, WebhookSigningKey, serve};
 use provost_store::{Store, StoreOptions};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 async fn main() {
     let dir: PathBuf = std::env::args_os().nth(1).expect("usage: served <directory>").into();
     let store = Store::open(StoreOptions::new(dir.join("provost.db"))).expect("a database");
-    let agents = |_: &AgentProfile, _: &Lease| {
+    let agents = |_: &AgentRevision, _: &Lease| {
         // Each run says one thing; there is no script that could run out.
         let model = ScriptedModel::new().turn(provost_model::text("done"));
         Ok(Agent::builder("default", model).build().expect("an agent"))
@@ -37,7 +37,11 @@ async fn main() {
     let limits = Limits { rate_per_second: 0, stream_timeout, ..Limits::default() };
     let app = App::new(
         engine.clone(),
-        AppOptions { limits, master_key: Some(MasterKey::new([1; 32])), ..AppOptions::default() },
+        AppOptions {
+            limits,
+            webhook_signing_key: Some(WebhookSigningKey::new([1; 32])),
+            ..AppOptions::default()
+        },
     );
     let client = Client::new(LocalTransport::new(app.clone()), namespace.clone());
     let known = known_ids(&client, &engine, &namespace).await;
@@ -68,7 +72,7 @@ async fn tokens(app: &App) -> Map<String, Value> {
             namespaces: vec![namespace.to_owned()],
             expires: None,
         };
-        let made: TokenCreated = client.create_token(&new).await.expect("a token");
+        let made: CreatedToken = client.create_token(&new).await.expect("a token");
         tokens.insert(name.to_owned(), json!(made.secret));
     }
     tokens

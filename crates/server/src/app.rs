@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! State that all handlers share.
 
 use std::sync::Arc;
 
@@ -6,100 +6,97 @@ use provost_api::Problem;
 use provost_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{self, KnownTokens};
+use crate::auth::{self, TokenCache};
 use crate::config::AppOptions;
-use crate::live::Hub;
+use crate::live::LiveEvents;
 use crate::metrics::Metrics;
-use crate::middleware::{BodyBudget, Rates};
-use crate::tool_catalog::ToolHouse;
+use crate::middleware::{BodyBudget, RateLimiter};
+use crate::tool_service::ToolService;
 
-/// The server behind its router. Clones share it.
+/// A server. Clones share its state.
 #[derive(Clone)]
 pub struct App {
-    shared: Arc<Shared>,
+    state: Arc<AppState>,
 }
 
-struct Shared {
+struct AppState {
     engine: Engine,
     options: AppOptions,
-    tokens: KnownTokens,
-    rates: Rates,
+    tokens: TokenCache,
+    rate_limiter: RateLimiter,
     bodies: BodyBudget,
     metrics: Metrics,
-    live: Hub,
+    live: LiveEvents,
     shutdown: CancellationToken,
 }
 
 impl App {
-    /// Builds a server over an engine.
-    #[expect(
-        clippy::expect_used,
-        reason = "the names of metrics are constants, which a test registers"
-    )]
+    /// Creates a server for an engine.
+    #[expect(clippy::expect_used, reason = "metric names are constants, and a test registers them")]
     pub fn new(engine: Engine, options: AppOptions) -> Self {
         let limits = &options.limits;
-        let shared = Shared {
-            tokens: KnownTokens::default(),
-            rates: Rates::new(limits.rate_per_second, limits.rate_burst),
+        let state = AppState {
+            tokens: TokenCache::default(),
+            rate_limiter: RateLimiter::new(limits.rate_per_second, limits.rate_burst),
             bodies: BodyBudget::new(limits.bodies_bytes_max),
-            metrics: Metrics::new().expect("metrics with legal names"),
-            live: Hub::default(),
+            metrics: Metrics::new().expect("valid metric names"),
+            live: LiveEvents::default(),
             shutdown: CancellationToken::new(),
             engine,
             options,
         };
-        Self { shared: Arc::new(shared) }
+        Self { state: Arc::new(state) }
     }
 
-    /// Creates a token with every permission, unless a usable one exists. Its text is shown this once.
-    pub async fn first_token(&self) -> Result<Option<String>, Problem> {
-        auth::first(self).await
+    /// Creates an admin token for all namespaces and returns its text. `None` if a valid one exists.
+    pub async fn bootstrap_admin_token(&self) -> Result<Option<String>, Problem> {
+        auth::bootstrap_admin_token(self).await
     }
 
-    /// Ends streams and waits, so that their clients reconnect elsewhere. It cannot be undone.
-    pub fn drain(&self) {
-        self.shared.shutdown.cancel();
+    /// Ends all streams and waits, so that their clients connect to another server. It cannot be undone.
+    pub fn begin_shutdown(&self) {
+        self.state.shutdown.cancel();
     }
 
-    /// Returns how many streams are open and how many calls wait for the end of a run.
-    pub fn viewers(&self) -> usize {
-        self.shared.live.viewers()
+    /// Returns the number of open streams and of requests that wait for the end of a run.
+    pub fn open_streams(&self) -> usize {
+        self.state.live.subscriber_count()
     }
 
-    /// Cancelled when the server stops: streams end, and calls that wait are answered.
+    /// Returns the token that is cancelled when the server shuts down.
     pub(crate) fn shutdown(&self) -> &CancellationToken {
-        &self.shared.shutdown
+        &self.state.shutdown
     }
 
     pub(crate) fn engine(&self) -> &Engine {
-        &self.shared.engine
+        &self.state.engine
     }
 
     pub(crate) fn options(&self) -> &AppOptions {
-        &self.shared.options
+        &self.state.options
     }
 
-    pub(crate) fn tools(&self) -> Option<&dyn ToolHouse> {
-        self.shared.options.tools.as_deref()
+    pub(crate) fn tools(&self) -> Option<&dyn ToolService> {
+        self.state.options.tools.as_deref()
     }
 
-    pub(crate) fn tokens(&self) -> &KnownTokens {
-        &self.shared.tokens
+    pub(crate) fn tokens(&self) -> &TokenCache {
+        &self.state.tokens
     }
 
-    pub(crate) fn rates(&self) -> &Rates {
-        &self.shared.rates
+    pub(crate) fn rate_limiter(&self) -> &RateLimiter {
+        &self.state.rate_limiter
     }
 
     pub(crate) fn bodies(&self) -> &BodyBudget {
-        &self.shared.bodies
+        &self.state.bodies
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
-        &self.shared.metrics
+        &self.state.metrics
     }
 
-    pub(crate) fn live(&self) -> &Hub {
-        &self.shared.live
+    pub(crate) fn live(&self) -> &LiveEvents {
+        &self.state.live
     }
 }

@@ -1,8 +1,8 @@
-//! Who calls: tokens, scopes and namespaces.
+//! Authentication and authorization: tokens, scopes and namespaces.
 //!
-//! A call needs a token, except for the few paths that are open, and except inside the process: whoever has the database open
-//! needs no permission. A token that is missing, broken, unknown, expired or taken back meets one and the same answer.
-//! Where a token may not enter there is nothing: 404, never 403.
+//! Every request needs a token, except for public operations and for callers in the same process, which have full access to the
+//! database anyway. Missing, malformed, unknown, expired and revoked tokens all receive the same response. A request to a
+//! namespace that the token does not cover receives 404, not 403.
 
 mod cache;
 mod token;
@@ -12,39 +12,39 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use provost_api::{Page, Problem, Scope, TokenCreated};
+use provost_api::{CreatedToken, Page, Problem, Scope};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::LOCAL_PRINCIPAL;
 use provost_core::{ErrorKind, TokenId};
 use provost_engine::{NewToken, Token};
 
 use crate::app::App;
-use crate::error::{self, of_engine};
-use crate::middleware::Caller;
+use crate::error::{self, from_engine};
+use crate::middleware::RateLimitKey;
 use crate::router::Access;
 
-pub(crate) use self::cache::KnownTokens;
-use self::cache::{Known, Seen};
+pub(crate) use self::cache::TokenCache;
+use self::cache::{CacheLookup, CachedToken};
 
-/// Characters of a token's name at most.
+/// Maximum length of a token's name, in characters.
 const NAME_CHARS_MAX: usize = 100;
-/// Namespaces of one token at most.
+/// Maximum number of namespaces of a token.
 const NAMESPACES_MAX: usize = 100;
 
-/// Who calls, and what they may do.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub(crate) struct Principal {
-    /// The token's id; nothing for whoever is in the same process.
+    /// Id of the token. `None` for a caller in the same process.
     pub(crate) token: Option<String>,
-    /// A name for people.
+    /// Name of the token.
     pub(crate) name: String,
     pub(crate) scopes: Vec<Scope>,
-    /// `*` is everywhere.
+    /// Namespaces that the caller can access. `*` means all namespaces.
     pub(crate) namespaces: Vec<String>,
 }
 
 impl Principal {
-    /// Whoever is in the same process may do everything: they have the database.
+    /// Returns the principal of callers in the same process, which has all permissions.
     pub(crate) fn local() -> Self {
         Self {
             token: None,
@@ -54,57 +54,62 @@ impl Principal {
         }
     }
 
-    fn nobody() -> Self {
-        Self { token: None, name: "nobody".to_owned(), scopes: Vec::new(), namespaces: Vec::new() }
+    fn anonymous() -> Self {
+        Self {
+            token: None,
+            name: "anonymous".to_owned(),
+            scopes: Vec::new(),
+            namespaces: Vec::new(),
+        }
     }
 
-    /// True if it may do this.
-    pub(crate) fn may(&self, scope: Scope) -> bool {
-        self.scopes.iter().any(|held| *held == scope || *held == Scope::Admin)
+    /// Returns true if the caller has the scope. The scope `admin` includes all others.
+    pub(crate) fn has_scope(&self, scope: Scope) -> bool {
+        self.scopes.iter().any(|granted| *granted == scope || *granted == Scope::Admin)
     }
 
-    /// True if it may enter a namespace; `*` asks for all of them.
-    pub(crate) fn enters(&self, namespace: &str) -> bool {
+    /// Returns true if the caller can access the namespace. The argument `*` stands for all namespaces.
+    pub(crate) fn can_access(&self, namespace: &str) -> bool {
         self.namespaces.iter().any(|name| name == "*" || name == namespace)
     }
 }
 
-/// Finds out who calls.
-pub(crate) async fn identify(
+/// Authenticates the caller of a request.
+pub(crate) async fn authenticate(
     app: &App,
     access: Access,
     headers: &HeaderMap,
     peer: IpAddr,
 ) -> Result<Arc<Principal>, Problem> {
     if access == Access::Public {
-        return Ok(Arc::new(Principal::nobody()));
+        return Ok(Arc::new(Principal::anonymous()));
     }
-    let shown = shown(headers).ok_or_else(unauthenticated)?;
-    let Seen { token, noted } = known(app, shown.id, peer).await?;
-    let token = token.filter(|token| token::same(&token.hash, &shown.hash));
+    let presented = bearer_token(headers).ok_or_else(unauthenticated)?;
+    let CacheLookup { token, is_use_recorded } = lookup(app, presented.id, peer).await?;
+    let token = token.filter(|token| token::constant_time_eq(&token.hash, &presented.hash));
     let now = || app.options().env.now();
     let token = token.filter(|token| token.expires.is_none_or(|expires| now() < expires));
     let token = token.ok_or_else(unauthenticated)?;
-    if !noted {
-        note_use(app, shown.id);
+    if !is_use_recorded {
+        record_use(app, presented.id);
     }
-    Ok(Arc::clone(&token.who))
+    Ok(Arc::clone(&token.principal))
 }
 
-/// Whether they may do it there.
-pub(crate) fn permit(
-    who: &Principal,
+/// Checks that the caller has the required access in the namespace.
+pub(crate) fn authorize(
+    principal: &Principal,
     access: Access,
     namespace: Option<&Namespace>,
 ) -> Result<(), Problem> {
     if let Some(namespace) = namespace
-        && !who.enters(namespace.as_str())
+        && !principal.can_access(namespace.as_str())
     {
         let detail = format!("there is no namespace `{namespace}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
     match access {
-        Access::Scope(scope) if !who.may(scope) => {
+        Access::Scope(scope) if !principal.has_scope(scope) => {
             let detail = format!("this token lacks the scope `{scope}`");
             Err(Problem::new(ErrorKind::Denied, "scope", detail))
         }
@@ -112,22 +117,22 @@ pub(crate) fn permit(
     }
 }
 
-/// Makes a token. Nobody can give away more than they have.
+/// Creates a token. The new token cannot have more scopes or namespaces than its creator.
 pub(crate) async fn create(
     app: &App,
-    who: &Principal,
+    principal: &Principal,
     new: provost_api::NewToken,
-) -> Result<TokenCreated, Problem> {
+) -> Result<CreatedToken, Problem> {
     check(app, &new)?;
-    if let Some(scope) = new.scopes.iter().find(|scope| !who.may(**scope)) {
-        let detail = format!("this token lacks the scope `{scope}` and cannot give it away");
+    if let Some(scope) = new.scopes.iter().find(|scope| !principal.has_scope(**scope)) {
+        let detail = format!("this token lacks the scope `{scope}` and cannot grant it");
         return Err(Problem::new(ErrorKind::Denied, "scope", detail));
     }
-    if let Some(name) = new.namespaces.iter().find(|name| !who.enters(name)) {
+    if let Some(name) = new.namespaces.iter().find(|name| !principal.can_access(name)) {
         let detail = format!("there is no namespace `{name}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
-    let secret = token::secret().ok_or_else(|| error::bug(&"no random source"))?;
+    let secret = token::secret().ok_or_else(|| error::internal(&"no random source"))?;
     let stored = NewToken {
         hash: token::to_hex(token::hash(&secret)),
         name: new.name,
@@ -135,47 +140,47 @@ pub(crate) async fn create(
         namespaces: new.namespaces,
         expires: new.expires.map(|time| time.0),
     };
-    let made = app.engine().tokens().create(stored).await.map_err(of_engine)?;
-    let secret = token::text(made.id, &secret);
-    Ok(TokenCreated { token: wire(made)?, secret })
+    let created = app.engine().tokens().create(stored).await.map_err(from_engine)?;
+    let secret = token::text(created.id, &secret);
+    Ok(CreatedToken { token: to_api(created)?, secret })
 }
 
-/// The tokens that the caller may see, oldest first.
+/// Lists the tokens that the caller can access, oldest first.
 pub(crate) async fn list(
     app: &App,
-    who: &Principal,
+    principal: &Principal,
     after: Option<TokenId>,
     limit: u64,
 ) -> Result<Page<provost_api::Token>, Problem> {
-    let page = app.engine().tokens().list(after, limit).await.map_err(of_engine)?;
-    let seen = page.items.into_iter().filter(|token| sees(who, token));
-    let items = seen.map(wire).collect::<Result<_, _>>()?;
+    let page = app.engine().tokens().list(after, limit).await.map_err(from_engine)?;
+    let visible = page.items.into_iter().filter(|token| can_view(principal, token));
+    let items = visible.map(to_api).collect::<Result<_, _>>()?;
     Ok(Page { items, next: page.next.map(|id| id.to_string()) })
 }
 
-/// Takes a token back. This process hears of it at once, others within seconds, see [`cache`].
+/// Revokes a token. It takes effect at once in this process and within seconds in others, see [`cache`].
 pub(crate) async fn revoke(
     app: &App,
-    who: &Principal,
+    principal: &Principal,
     id: TokenId,
 ) -> Result<provost_api::Token, Problem> {
-    let token = app.engine().tokens().get(id).await.map_err(of_engine)?;
-    if !sees(who, &token) {
+    let token = app.engine().tokens().get(id).await.map_err(from_engine)?;
+    if !can_view(principal, &token) {
         let detail = format!("there is no token `{id}`");
         return Err(Problem::new(ErrorKind::NotFound, "not_found", detail));
     }
-    let token = app.engine().tokens().revoke(id).await.map_err(of_engine)?;
+    let token = app.engine().tokens().revoke(id).await.map_err(from_engine)?;
     app.tokens().forget(id);
-    wire(token)
+    to_api(token)
 }
 
-/// Makes a token that may do everything, unless there is one; its text is shown this once.
-pub(crate) async fn first(app: &App) -> Result<Option<String>, Problem> {
+/// Creates an admin token for all namespaces and returns its text. `None` if a valid one exists.
+pub(crate) async fn bootstrap_admin_token(app: &App) -> Result<Option<String>, Problem> {
     let now = app.options().env.now();
     let mut after = None;
     loop {
         let page =
-            app.engine().tokens().list(after, provost_api::LIMIT_MAX).await.map_err(of_engine)?;
+            app.engine().tokens().list(after, provost_api::LIMIT_MAX).await.map_err(from_engine)?;
         let usable = page.items.iter().any(|token| {
             token.revoked.is_none()
                 && token.expires.is_none_or(|expires| now < expires)
@@ -199,8 +204,8 @@ pub(crate) async fn first(app: &App) -> Result<Option<String>, Problem> {
     Ok(Some(create(app, &Principal::local(), new).await?.secret))
 }
 
-fn sees(who: &Principal, token: &Token) -> bool {
-    token.namespaces.iter().all(|name| who.enters(name))
+fn can_view(principal: &Principal, token: &Token) -> bool {
+    token.namespaces.iter().all(|name| principal.can_access(name))
 }
 
 fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
@@ -210,23 +215,26 @@ fn check(app: &App, new: &provost_api::NewToken) -> Result<(), Problem> {
         return Err(error::invalid("name", &detail));
     }
     if new.scopes.is_empty() {
-        return Err(error::invalid("scopes", "name at least one"));
+        return Err(error::invalid("scopes", "send at least one scope"));
     }
     if !(1..=NAMESPACES_MAX).contains(&new.namespaces.len()) {
-        return Err(error::invalid("namespaces", &format!("name 1 to {NAMESPACES_MAX}")));
+        return Err(error::invalid(
+            "namespaces",
+            &format!("send 1 to {NAMESPACES_MAX} namespaces"),
+        ));
     }
     for name in new.namespaces.iter().filter(|name| *name != "*") {
         name.parse::<Namespace>()
             .map_err(|error| error::invalid("namespaces", &error.to_string()))?;
     }
     if new.expires.is_some_and(|expires| expires.0 <= app.options().env.now()) {
-        return Err(error::invalid("expires", "this moment has passed"));
+        return Err(error::invalid("expires", "it is in the past"));
     }
     Ok(())
 }
 
-fn shown(headers: &HeaderMap) -> Option<token::Shown> {
-    // More than one header is a trick: two readers could take different ones.
+fn bearer_token(headers: &HeaderMap) -> Option<token::PresentedToken> {
+    // Repeated headers are rejected, because a proxy and this server could read different ones.
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.to_str().ok()?;
     if values.next().is_some() {
@@ -236,30 +244,30 @@ fn shown(headers: &HeaderMap) -> Option<token::Shown> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token::parse(text.trim_start()))?
 }
 
-async fn known(app: &App, id: TokenId, peer: IpAddr) -> Result<Seen, Problem> {
+async fn lookup(app: &App, id: TokenId, peer: IpAddr) -> Result<CacheLookup, Problem> {
     if let Some(known) = app.tokens().get(id) {
         return Ok(known);
     }
-    // A look into the database costs something, so that whoever guesses cannot make us look all the time.
-    let standing = app.rates().take(Caller::Peer(peer));
-    if let Some(refused) = standing.and_then(|standing| standing.refused()) {
-        return Err(refused);
+    // A database lookup counts against the rate limit of the address, so that guessing tokens is slow.
+    let status = app.rate_limiter().take(RateLimitKey::Address(peer));
+    if let Some(rejection) = status.and_then(|status| status.rejection()) {
+        return Err(rejection);
     }
     let token = match app.engine().tokens().get(id).await {
-        Ok(token) => token.revoked.is_none().then(|| usable(token)).flatten().map(Arc::new),
+        Ok(token) => token.revoked.is_none().then(|| to_cached(token)).flatten().map(Arc::new),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(of_engine(error)),
+        Err(error) => return Err(from_engine(error)),
     };
     app.tokens().put(id, token.clone());
-    Ok(Seen { token, noted: false })
+    Ok(CacheLookup { token, is_use_recorded: false })
 }
 
-/// A stored token as it is used. One whose scopes a newer version wrote has those that this one knows.
-fn usable(token: Token) -> Option<Known> {
+/// Converts a stored token. Scopes that this version does not know are ignored.
+fn to_cached(token: Token) -> Option<CachedToken> {
     let scopes = token.scopes.iter().filter_map(|scope| scope.parse().ok()).collect();
-    Some(Known {
+    Some(CachedToken {
         hash: token::from_hex(&token.hash)?,
-        who: Arc::new(Principal {
+        principal: Arc::new(Principal {
             token: Some(token.id.to_string()),
             name: token.name,
             scopes,
@@ -270,25 +278,25 @@ fn usable(token: Token) -> Option<Known> {
     })
 }
 
-/// Notes that a token was used, beside the request and now and then only.
-fn note_use(app: &App, id: TokenId) {
+/// Records in the background that a token was used, at most once per minute.
+fn record_use(app: &App, id: TokenId) {
     let now = app.options().env.now();
-    if app.tokens().is_due(id, now) {
+    if app.tokens().should_record_use(id, now) {
         let app = app.clone();
         tokio::spawn(async move {
             if let Err(error) = app.engine().tokens().touch(id, now).await {
-                tracing::warn!(%error, token.id = %id, "the use of token {id} was not noted");
+                tracing::warn!(%error, token.id = %id, "cannot record the use of token {id}");
             }
         });
     }
 }
 
-fn wire(token: Token) -> Result<provost_api::Token, Problem> {
+fn to_api(token: Token) -> Result<provost_api::Token, Problem> {
     let scopes = token.scopes.iter().map(|scope| scope.parse()).collect::<Result<_, String>>();
     Ok(provost_api::Token {
         id: token.id.to_string(),
         name: token.name,
-        scopes: scopes.map_err(|error| error::bug(&error))?,
+        scopes: scopes.map_err(|error| error::internal(&error))?,
         namespaces: token.namespaces,
         created: token.created.into(),
         expires: token.expires.map(Into::into),
@@ -297,7 +305,7 @@ fn wire(token: Token) -> Result<provost_api::Token, Problem> {
     })
 }
 
-/// One text for all: whoever guesses learns nothing.
+/// Returns the same problem for all invalid tokens, so that a caller learns nothing by guessing.
 fn unauthenticated() -> Problem {
     let detail = "send a valid token: `Authorization: Bearer prv_…`";
     Problem::new(ErrorKind::Unauthenticated, "unauthenticated", detail)

@@ -1,32 +1,32 @@
-//! How a server behaves, and what its callers may use: bytes, requests per second, connections, time.
+//! Options and limits of a server.
 //!
-//! Every limit has a name and a number in [`Limits`]; the memory that callers can fill is bounded by their product.
+//! Every limit is a field of [`Limits`]. Together they bound the memory that clients can use.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Env;
 
-use crate::tool_catalog::ToolHouse;
-use crate::webhook::MasterKey;
+use crate::tool_service::ToolService;
+use crate::webhook::WebhookSigningKey;
 
-/// How the server behaves.
+/// Options of a server.
 #[derive(Clone)]
 pub struct AppOptions {
-    /// Bytes of a request body at most.
+    /// Maximum size of a request body in bytes.
     pub body_bytes_max: usize,
-    /// Limits for callers.
+    /// Limits for clients.
     pub limits: Limits,
-    /// True if `/metrics` needs no token.
+    /// True allows `/metrics` without a token.
     pub open_metrics: bool,
-    /// The clock by which tokens expire.
+    /// Clock and random source.
     pub env: Env,
-    /// The key from which the keys of webhooks are derived; without it none can be made.
-    pub master_key: Option<MasterKey>,
-    /// True if webhooks may lead into this machine's network, and without TLS: for tests.
+    /// Key from which the signing keys of webhooks are derived. Without it, webhooks cannot be created.
+    pub webhook_signing_key: Option<WebhookSigningKey>,
+    /// True allows webhook URLs in private networks and without TLS. For tests.
     pub allow_private_webhooks: bool,
-    /// The tools that the server knows.
-    pub tools: Option<Arc<dyn ToolHouse>>,
+    /// Declared tools. `None` if the server has no tools.
+    pub tools: Option<Arc<dyn ToolService>>,
 }
 
 impl Default for AppOptions {
@@ -36,45 +36,45 @@ impl Default for AppOptions {
             limits: Limits::default(),
             open_metrics: false,
             env: Env::system(),
-            master_key: None,
+            webhook_signing_key: None,
             allow_private_webhooks: false,
             tools: None,
         }
     }
 }
 
-/// The limits of a server. Every number has a default.
+/// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at once.
+    /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Requests of one token, or of one address without a token, in a second; zero is no limit.
+    /// Maximum requests per second of one token, or of one address without a token. Zero means no limit.
     pub rate_per_second: u32,
-    /// Requests that may come at once.
+    /// Maximum number of requests in a burst.
     pub rate_burst: u32,
-    /// Headers of a request.
+    /// Maximum number of headers of a request.
     pub headers_max: usize,
-    /// Bytes of a request's line and headers.
+    /// Maximum size of a request's line and headers in bytes.
     pub head_bytes_max: usize,
-    /// Bytes of a request's target.
+    /// Maximum size of a request's URI in bytes.
     pub uri_bytes_max: usize,
-    /// Bytes of all bodies that are being read or processed.
+    /// Maximum total size of all request bodies in memory, in bytes.
     pub bodies_bytes_max: usize,
-    /// How long the head of a request may take.
+    /// Maximum time to receive the line and headers of a request.
     pub head_timeout: Duration,
-    /// How long a body may stand still.
+    /// Maximum time without data while a body is received.
     pub body_stall_timeout: Duration,
-    /// How long a body may take in all.
+    /// Maximum time to receive a body.
     pub body_timeout: Duration,
-    /// How long an answer may take to begin, except for streams and waits.
+    /// Maximum time until a response starts. Streams and waits are exempt.
     pub answer_timeout: Duration,
-    /// How long a caller may take nothing of an answer.
+    /// Maximum time in which a client reads nothing of a response.
     pub write_timeout: Duration,
-    /// How long a stream may stay open; its client then reconnects. Without it a stream has no time limit.
+    /// Maximum duration of a stream, after which its client reconnects. `None` means no limit.
     pub stream_timeout: Option<Duration>,
-    /// How long a connection may be without a request.
+    /// Maximum idle time of a connection.
     pub idle_timeout: Duration,
-    /// How long requests that are under way may take once the server stops.
+    /// Maximum time for requests in progress to end when the server shuts down.
     pub drain_timeout: Duration,
 }
 

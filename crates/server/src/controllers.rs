@@ -1,6 +1,6 @@
-//! Handlers: one file per noun. A handler reads its arguments, asks the engine and converts the result.
+//! Handlers, one file per noun. A handler reads its arguments, calls the engine and converts the result.
 //!
-//! Invariant: handlers know the engine and the types of [`provost_api`], never a row's SQL or a socket.
+//! Invariant: handlers use the engine and the types of [`provost_api`]. They contain neither SQL nor socket code.
 
 pub(crate) mod agent;
 pub(crate) mod approval;

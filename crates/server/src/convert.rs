@@ -1,4 +1,4 @@
-//! From what is stored to what is said on the wire, and back.
+//! Conversions between stored rows and API types.
 
 pub(crate) mod agent;
 pub(crate) mod approval;
@@ -21,19 +21,19 @@ use serde::de::DeserializeOwned;
 
 use crate::error;
 
-/// A stored word as its type; one that this version does not know is a defect.
-pub(crate) fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Problem> {
-    text.parse().map_err(|error: T::Err| error::bug(&error))
+/// Parses an enum column. An unknown value is an internal error.
+pub(crate) fn parse_column<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|error: T::Err| error::internal(&error))
 }
 
-/// A stored word that need not be there.
-pub(crate) fn maybe_word<T: FromStr<Err: std::fmt::Display>>(
+/// Parses an optional enum column. An unknown value is an internal error.
+pub(crate) fn parse_optional_column<T: FromStr<Err: std::fmt::Display>>(
     text: Option<&String>,
 ) -> Result<Option<T>, Problem> {
-    text.map(|text| word(text)).transpose()
+    text.map(|text| parse_column(text)).transpose()
 }
 
-/// Stored JSON as its type; what cannot be read is a defect.
-pub(crate) fn stored<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
-    serde_json::from_str(text).map_err(|error| error::bug(&error))
+/// Parses stored JSON. Invalid JSON is an internal error.
+pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    serde_json::from_str(text).map_err(|error| error::internal(&error))
 }

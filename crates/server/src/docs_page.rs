@@ -1,4 +1,4 @@
-//! The documentation page: what is served, with schemas and a way to try it. Nothing is loaded from elsewhere.
+//! The documentation page: all operations with their schemas, and a form to send requests. It loads no external resources.
 
 use std::sync::LazyLock;
 
@@ -9,18 +9,18 @@ use sha2::{Digest, Sha256};
 const STYLE: &str = include_str!("docs_page/style.css");
 const SCRIPT: &str = include_str!("docs_page/page.js");
 
-/// The page.
+/// The HTML of the page.
 pub(crate) static PAGE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Provost API</title>\n<style>{STYLE}</style>\n<body>\n\
-         <noscript>This page needs scripts. The same is at <a href=\"/openapi.json\">/openapi.json</a>.</noscript>\n\
+         <noscript>This page needs JavaScript. The OpenAPI document is at <a href=\"/openapi.json\">/openapi.json</a>.</noscript>\n\
          <main id=\"main\"></main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 });
 
-/// What the page may do: its own style, its own script, and calls to this server.
+/// Content security policy of the page: its own style, its own script and requests to this server.
 pub(crate) static POLICY: LazyLock<String> = LazyLock::new(|| {
     let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
     format!(

@@ -1,4 +1,4 @@
-//! From errors to problem documents.
+//! Conversion of errors to problem documents.
 
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -8,7 +8,7 @@ use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
 use provost_store::query::QueryError;
 
-/// Why an operation failed. The middleware writes the problem, because only it knows the id of the request.
+/// Error of an operation. The middleware serializes the problem, because it adds the id of the request.
 #[derive(Debug)]
 pub(crate) struct ApiError(Problem);
 
@@ -20,7 +20,7 @@ impl From<Problem> for ApiError {
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
-        Self(of_engine(error))
+        Self(from_engine(error))
     }
 }
 
@@ -39,44 +39,44 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A request of which one part is wrong.
+/// Returns the problem for an invalid field.
 pub(crate) fn invalid(field: &str, problem: &str) -> Problem {
     Problem::new(ErrorKind::Invalid, "invalid", format!("{field}: {problem}")).field(field, problem)
 }
 
-/// Something that cannot happen.
-pub(crate) fn bug(error: &dyn std::fmt::Display) -> Problem {
+/// Logs a defect of the server and returns the problem for it.
+pub(crate) fn internal(error: &dyn std::fmt::Display) -> Problem {
     tracing::error!(%error, "defect");
-    Problem::new(ErrorKind::Bug, "bug", "a defect of the server; its log says more")
+    Problem::new(ErrorKind::Bug, "bug", "internal error: see the log of the server")
 }
 
-/// Translates an error of the engine. The text of a defect stays in the log: it may name what is stored.
-pub(crate) fn of_engine(error: EngineError) -> Problem {
+/// Converts an error of the engine. The text of an internal error is only logged, because it can contain stored data.
+pub(crate) fn from_engine(error: EngineError) -> Problem {
     match error {
         EngineError::Request(RequestError::Invalid { path, problem, fix }) => {
-            invalid(&field_of(&path), &format!("{problem}; {fix}"))
+            invalid(&api_field(&path), &format!("{problem}; {fix}"))
         }
         EngineError::Request(RequestError::Policy(ref refused)) => {
-            let (field, why) =
-                (field_of(&refused.path), format!("{}; {}", refused.problem, refused.fix));
-            Problem::from(error.info()).field(field, why)
+            let (field, problem) =
+                (api_field(&refused.path), format!("{}; {}", refused.problem, refused.fix));
+            Problem::from(error.info()).field(field, problem)
         }
         EngineError::Request(RequestError::TooLarge { ref path, bytes, max }) => {
-            let why = format!("it has {bytes} bytes, {max} are allowed");
-            Problem::from(error.info()).field(field_of(path), why)
+            let problem = format!("it has {bytes} bytes; the maximum is {max}");
+            Problem::from(error.info()).field(api_field(path), problem)
         }
         // The caller named the revision in `If-Match`.
         EngineError::Request(RequestError::RevisionConflict { .. }) => {
             Problem::from(error.info()).status(412)
         }
-        EngineError::Bug(_) | EngineError::Unreadable(_) => bug(&error),
+        EngineError::Bug(_) | EngineError::Unreadable(_) => internal(&error),
         error => error.info().into(),
     }
 }
 
-/// Translates the place of an error from the engine's names to those of the wire.
-fn field_of(path: &str) -> String {
-    let places = [
+/// Converts the path of a field from the names of the engine to those of the API.
+fn api_field(path: &str) -> String {
+    let prefixes = [
         ("schedule.command.", "task."),
         ("schedule.id", "schedule"),
         ("schedule.", ""),
@@ -89,7 +89,7 @@ fn field_of(path: &str) -> String {
         ("agent.", "config."),
     ];
     let found =
-        places.iter().find_map(|(from, to)| Some(format!("{to}{}", path.strip_prefix(from)?)));
+        prefixes.iter().find_map(|(from, to)| Some(format!("{to}{}", path.strip_prefix(from)?)));
     let field = found.unwrap_or_else(|| path.to_owned());
     match field.as_str() {
         "session_id" | "run_id" => field.trim_end_matches("_id").to_owned(),
@@ -97,14 +97,14 @@ fn field_of(path: &str) -> String {
     }
 }
 
-/// An id or a name that leads nowhere.
+/// Returns the problem for an id or a name that does not exist.
 pub(crate) fn not_found(detail: String) -> Problem {
     Problem::new(ErrorKind::NotFound, "not_found", detail)
 }
 
-/// The server stops.
+/// Returns the problem for requests during a shutdown.
 pub(crate) fn draining() -> Problem {
-    let detail = "the server stops: ask again in a moment";
+    let detail = "the server is shutting down: try again in a moment";
     let mut problem = Problem::new(ErrorKind::Unavailable, "draining", detail);
     problem.retry_after_ms = Some(1_000);
     problem

@@ -1,4 +1,4 @@
-//! Arguments of handlers, and what each of them says about its operation.
+//! Arguments of handlers, and their documentation in the OpenAPI document.
 
 mod auth;
 mod header;
@@ -16,25 +16,25 @@ pub(crate) use self::auth::{Admin, Approve, Auth, Authenticated, Authorized, Pub
 pub(crate) use self::header::{CallbackToken, IdempotencyKey, IfMatch, LastEventId};
 pub(crate) use self::json::ApiJson;
 pub(crate) use self::path::{AgentName, ApiPath, RequestName, ScheduleName, SessionKey, namespace};
-pub(crate) use self::query::{ApiQuery, limit, refuse_query};
+pub(crate) use self::query::{ApiQuery, limit, reject_query};
 use crate::app::App;
 use crate::error;
 use crate::router::{Endpoint, SchemaFn};
 
-/// What an operation reads besides its path and headers.
+/// Input of an operation besides its path and headers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input {
-    /// Nothing: a query or a body is refused.
-    Nothing,
-    /// A query.
+    /// No input. A query or a body is rejected.
+    None,
+    /// Query parameters.
     Query(SchemaFn),
-    /// A JSON body; a query is refused.
+    /// A JSON body. A query is rejected.
     Json(SchemaFn),
 }
 
 /// An argument of a handler.
 pub(crate) trait DescribeArgument {
-    /// Adds what the argument means for the operation.
+    /// Adds the argument to the description of the operation.
     fn describe(endpoint: &mut Endpoint);
 }
 
@@ -42,16 +42,16 @@ impl DescribeArgument for State<App> {
     fn describe(_: &mut Endpoint) {}
 }
 
-/// What cannot be read, with its place. Of what a caller sent only a little is repeated.
-fn unreadable(whole: &str, path: &serde_path_to_error::Path, error: &dyn Display) -> Problem {
+/// Returns the problem for a value that cannot be deserialized. The message contains only the beginning of the value.
+fn deserialize_error(root: &str, path: &serde_path_to_error::Path, error: &dyn Display) -> Problem {
     let (path, error) = (path.to_string(), error.to_string());
-    // A field that is missing, or there twice, is named in the text only.
+    // Only the message contains the name of a missing or duplicate field.
     let named = ["missing field `", "duplicate field `"].iter().find_map(|start| {
         error.strip_prefix(start)?.split_once('`').map(|(name, _)| name.to_owned())
     });
     let field = match (path.as_str(), named) {
         (".", Some(name)) => name,
-        (".", None) => whole.to_owned(),
+        (".", None) => root.to_owned(),
         (_, Some(name)) if !path.ends_with(&name) => format!("{path}.{name}"),
         _ => path,
     };

@@ -1,10 +1,10 @@
-//! The run API over HTTP.
+//! The HTTP API of Provost.
 //!
-//! `router` holds one table in which every operation has its path, its handler and its name. Each handler's types describe what
-//! it takes, who may call it and what it returns. The table makes the `axum` router, the OpenAPI document and the documentation
-//! page, so nothing is served that is not described and nothing is described that is not served.
+//! The route table in `router` lists the path, the handler and the id of every operation. The types of a handler describe its
+//! arguments, its access and its response. The `axum` router, the OpenAPI document and the documentation page are generated from
+//! this table, so every operation is documented and every documented operation exists.
 //!
-//! Invariant: `axum` is used in this crate only. Handlers know the engine and the types of [`provost_api`].
+//! Invariant: only this crate uses `axum`. Handlers use the engine and the types of [`provost_api`].
 
 mod app;
 mod auth;
@@ -23,7 +23,7 @@ mod openapi;
 mod response;
 mod router;
 mod sse;
-mod tool_catalog;
+mod tool_service;
 mod webhook;
 
 pub use app::App;
@@ -31,10 +31,10 @@ pub use config::{AppOptions, Limits};
 pub use listener::serve;
 pub use local::LocalTransport;
 pub use router::router;
-pub use tool_catalog::{ToolHouse, Undelivered};
-pub use webhook::{MasterKey, SenderError, WebhookSender};
+pub use tool_service::{CallbackRejection, ToolService};
+pub use webhook::{SenderError, WebhookSender, WebhookSigningKey};
 
-/// The OpenAPI document of everything that is served.
+/// Returns the OpenAPI document of all operations.
 pub fn openapi() -> serde_json::Value {
-    openapi::served().clone()
+    openapi::document().clone()
 }

@@ -1,11 +1,11 @@
 //! Fan-out of new events to open streams.
 //!
 //! One task reads the log as it grows, encodes each event once and delivers it to the subscribers of its run, task, session and
-//! namespace. It never waits for a subscriber: each has a short queue, and one whose queue is full reads what it missed from the
-//! database by itself. Live deltas take the same way, so they never overtake a durable event that precedes them, see
-//! [`progress`]. A slow subscriber loses deltas only, and is told how many.
+//! namespace. It never waits for a subscriber: each has a short queue, and a subscriber whose queue overflows reads the missing
+//! events from the database. Deltas pass through the same task, so a delta never overtakes a durable event that precedes it, see
+//! [`progress`]. A slow subscriber loses only deltas and receives their number.
 //!
-//! Invariant: the database is the truth. A defect here delays a stream and never loses an event.
+//! Invariant: the database is authoritative. A defect in this module can delay a stream but cannot lose an event.
 
 mod delta;
 mod dispatcher;
@@ -23,53 +23,60 @@ use provost_engine::Engine;
 use tokio::task::AbortHandle;
 
 pub(crate) use self::delta::{delta, is_also_durable};
-use self::registry::Board;
-pub(crate) use self::registry::Seated;
-pub(crate) use self::subscriber::{Frame, Taken, Wants, What};
+pub(crate) use self::registry::LiveSubscription;
+use self::registry::SubscriptionRegistry;
+pub(crate) use self::subscriber::{Frame, FrameKind, Interest, Received};
 pub(crate) use self::topic::Topic;
 
-/// Where viewers take their seats.
-pub(crate) struct Hub {
-    board: Arc<Board>,
-    /// The task that reads the log; it begins with the first viewer.
-    tail: Mutex<Option<AbortHandle>>,
+/// Subscriptions to new events.
+pub(crate) struct LiveEvents {
+    registry: Arc<SubscriptionRegistry>,
+    /// Task that reads the log. The first subscription starts it.
+    dispatcher_task: Mutex<Option<AbortHandle>>,
 }
 
-impl Default for Hub {
+impl Default for LiveEvents {
     fn default() -> Self {
-        Self { board: Arc::new(Board::new()), tail: Mutex::new(None) }
+        Self { registry: Arc::new(SubscriptionRegistry::new()), dispatcher_task: Mutex::new(None) }
     }
 }
 
-impl Hub {
-    /// Takes a seat. When this returns, every event that is committed from now on reaches it: whoever reads the database
-    /// afterwards to its end and goes on with the seat misses nothing.
-    pub(crate) async fn join(&self, engine: &Engine, topic: Topic, wants: Wants) -> Seated {
-        self.start(engine);
-        let seated = Board::seat(&self.board, topic, wants);
-        self.board.tail_stands().await;
-        seated
+impl LiveEvents {
+    /// Subscribes to a topic. The subscription receives every event that is committed after this method returns, so a caller that
+    /// then reads the database to its end and continues with the subscription misses no event.
+    pub(crate) async fn subscribe(
+        &self,
+        engine: &Engine,
+        topic: Topic,
+        interest: Interest,
+    ) -> LiveSubscription {
+        self.start_dispatcher(engine);
+        let subscription = SubscriptionRegistry::subscribe(&self.registry, topic, interest);
+        self.registry.wait_until_tailing().await;
+        subscription
     }
 
-    /// How many watch or wait.
-    pub(crate) fn viewers(&self) -> usize {
-        self.board.viewers()
+    /// Returns the number of open streams and waits.
+    pub(crate) fn subscriber_count(&self) -> usize {
+        self.registry.subscriber_count()
     }
 
-    fn start(&self, engine: &Engine) {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        if tail.as_ref().is_none_or(AbortHandle::is_finished) {
-            let task = tokio::spawn(dispatcher::run(engine.clone(), Arc::clone(&self.board)));
-            *tail = Some(task.abort_handle());
+    fn start_dispatcher(&self, engine: &Engine) {
+        let mut dispatcher_task =
+            self.dispatcher_task.lock().unwrap_or_else(PoisonError::into_inner);
+        if dispatcher_task.as_ref().is_none_or(AbortHandle::is_finished) {
+            let task = tokio::spawn(dispatcher::run(engine.clone(), Arc::clone(&self.registry)));
+            *dispatcher_task = Some(task.abort_handle());
         }
     }
 }
 
-impl Drop for Hub {
+impl Drop for LiveEvents {
     fn drop(&mut self) {
-        let tail = self.tail.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tail) = tail.take() {
-            tail.abort();
+        let dispatcher_task =
+            self.dispatcher_task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dispatcher_task) = dispatcher_task.take() {
+            dispatcher_task.abort();
         }
     }
 }

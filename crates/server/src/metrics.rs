@@ -1,7 +1,7 @@
-//! Numbers about the server, as Prometheus reads them at `/metrics`.
+//! Metrics of the server in the text format of Prometheus at `/metrics`.
 //!
-//! Requests and connections are counted as they come. How much there is of everything is read from the database when a scrape
-//! asks, in one read, and kept for a moment. What only grows is counted from one position of the log to the next.
+//! Requests and connections are counted as they happen. Gauges of the database are read in one transaction when Prometheus
+//! scrapes, and cached briefly. Counters of the event log are advanced from the last counted position to the newest one.
 
 mod family;
 mod snapshot;
@@ -19,16 +19,16 @@ use self::snapshot::SnapshotCache;
 use crate::app::App;
 use crate::error;
 
-/// The media type of the text.
+/// Media type of the text format.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Bounds of the latency histogram in seconds.
+/// Bucket bounds of the latency histogram, in seconds.
 const BOUNDS: [f64; 13] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// The name under which requests to no operation are counted.
+/// Value of the label `operation` for requests without an operation.
 const NO_OPERATION: &str = "none";
 
-/// What the server counts by itself.
+/// Metrics that this process counts.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: IntCounterVec,
@@ -42,18 +42,18 @@ pub(crate) struct Metrics {
     snapshots: SnapshotCache,
 }
 
-/// Something that is open. It is counted until this is dropped.
+/// Counts an open object until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Open(IntGauge);
+pub(crate) struct OpenGuard(IntGauge);
 
-impl Open {
+impl OpenGuard {
     fn new(gauge: &IntGauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -64,54 +64,54 @@ impl Metrics {
         let registry = Registry::new();
         let latency = HistogramOpts::new(
             "provost_http_request_duration_seconds",
-            "Time until the head of an answer.",
+            "Time until a response starts.",
         );
-        let requests = Opts::new("provost_http_requests_total", "Requests that were answered.");
-        let refused = "Connections that were closed at once because there were too many.";
+        let requests = Opts::new("provost_http_requests_total", "Completed requests.");
+        let refused = "Connections that were rejected because of the connection limit.";
         Ok(Self {
             requests: register(&registry, IntCounterVec::new(requests, &["operation", "status"])?)?,
             latency: register(
                 &registry,
                 HistogramVec::new(latency.buckets(BOUNDS.to_vec()), &["operation"])?,
             )?,
-            streams: open_gauge(&registry, "provost_streams", "Event streams that are open.")?,
-            connections: open_gauge(
-                &registry,
-                "provost_connections",
-                "Connections that are open.",
-            )?,
+            streams: open_gauge(&registry, "provost_streams", "Open event streams.")?,
+            connections: open_gauge(&registry, "provost_connections", "Open connections.")?,
             connections_accepted: total(
                 &registry,
                 "provost_connections_accepted_total",
-                "Connections.",
+                "Accepted connections.",
             )?,
             connections_refused: total(&registry, "provost_connections_refused_total", refused)?,
-            accept_errors: total(&registry, "provost_accept_errors_total", "Failures to accept.")?,
+            accept_errors: total(
+                &registry,
+                "provost_accept_errors_total",
+                "Connections that could not be accepted.",
+            )?,
             panics: total(&registry, "provost_http_panics_total", "Operations that panicked.")?,
             snapshots: SnapshotCache::default(),
             registry,
         })
     }
 
-    /// Counts a request to an operation, or to none.
-    pub(crate) fn answered(&self, operation: Option<&str>, status: u16, took: Duration) {
+    /// Counts a completed request. `operation` is `None` if the request matched no operation.
+    pub(crate) fn request_completed(&self, operation: Option<&str>, status: u16, took: Duration) {
         let operation = operation.unwrap_or(NO_OPERATION);
         self.requests.with_label_values(&[operation, &status.to_string()]).inc();
         self.latency.with_label_values(&[operation]).observe(took.as_secs_f64());
     }
 
-    /// Counts a stream while it is open.
-    pub(crate) fn stream(&self) -> Open {
-        Open::new(&self.streams)
+    /// Counts a stream until the guard is dropped.
+    pub(crate) fn stream(&self) -> OpenGuard {
+        OpenGuard::new(&self.streams)
     }
 
-    /// Counts a connection while it is open.
-    pub(crate) fn connection(&self) -> Open {
+    /// Counts a connection until the guard is dropped.
+    pub(crate) fn connection(&self) -> OpenGuard {
         self.connections_accepted.inc();
-        Open::new(&self.connections)
+        OpenGuard::new(&self.connections)
     }
 
-    /// Counts a connection above the limit.
+    /// Counts a connection that was rejected because of the limit.
     pub(crate) fn connection_refused(&self) {
         self.connections_refused.inc();
     }
@@ -143,39 +143,39 @@ fn open_gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, p
     register(registry, IntGauge::new(name, help)?)
 }
 
-/// Returns all numbers as text.
+/// Returns all metrics as text.
 pub(crate) async fn render(app: &App) -> Result<String, Problem> {
     let metrics = app.metrics();
-    let snapshot = metrics.snapshots.read(app.engine()).await.map_err(error::of_engine)?;
+    let snapshot = metrics.snapshots.read(app.engine()).await.map_err(error::from_engine)?;
     let mut families = metrics.registry.gather();
     families.extend(snapshot.families());
     families.extend(process_families(app));
     families.retain(|family| !family.get_metric().is_empty());
-    TextEncoder::new().encode_to_string(&families).map_err(|error| error::bug(&error))
+    TextEncoder::new().encode_to_string(&families).map_err(|error| error::internal(&error))
 }
 
-/// Numbers of this process that other parts of it count.
+/// Returns the metrics of the engine and the store of this process.
 fn process_families(app: &App) -> Vec<prometheus::proto::MetricFamily> {
     let vitals = app.engine().metrics();
     let store = app.engine().store().stats();
     let build = sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     let one = |value: u64| vec![sample(&[], value as f64)];
-    let fenced = "Attempts whose write was refused because another worker had taken their run.";
-    let first = "Time from asking a model until the first piece of its answer.";
-    let failed = "Groups of writes that failed as a whole.";
+    let fenced = "Writes that were rejected because another worker had claimed the run.";
+    let first = "Time from a model request to the first token of its response.";
+    let failed = "Group commits that failed.";
     vec![
-        gauge("provost_build_info", "What runs here.", vec![build]),
+        gauge("provost_build_info", "Version of the server.", vec![build]),
         counter("provost_fenced_writes_total", fenced, one(vitals.fenced_writes)),
         histogram("provost_first_token_seconds", first, &vitals.first_token),
-        counter("provost_store_commits_total", "Commits.", one(store.commits)),
+        counter("provost_store_commits_total", "Database commits.", one(store.commits)),
         counter(
             "provost_store_writes_total",
-            "Writes, many of which share a commit.",
+            "Database writes. Several writes share a commit.",
             one(store.jobs),
         ),
-        counter("provost_store_reads_total", "Reads.", one(store.reads)),
+        counter("provost_store_reads_total", "Database reads.", one(store.reads)),
         counter("provost_store_failed_groups_total", failed, one(store.groups_failed)),
-        gauge("provost_store_waiting_writes", "Writes that wait.", one(store.waiting)),
+        gauge("provost_store_waiting_writes", "Database writes in the queue.", one(store.waiting)),
     ]
 }
 
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn every_name_is_registered_once() {
         let metrics = Metrics::new().unwrap();
-        metrics.answered(None, 404, Duration::ZERO);
+        metrics.request_completed(None, 404, Duration::ZERO);
         assert_eq!(metrics.registry.gather().len(), 8);
         let open = metrics.stream();
         assert_eq!(metrics.streams.get(), 1);

@@ -1,4 +1,4 @@
-//! What every request passes on its way to a handler.
+//! Middleware of all requests.
 
 mod authorize;
 mod body;
@@ -34,30 +34,30 @@ use tower_http::trace::TraceLayer;
 pub(crate) use self::body::OperationId;
 pub(crate) use self::body_budget::BodyBudget;
 pub(crate) use self::fallback::{no_such_path, other_method};
-pub(crate) use self::rate_limit::{Caller, Rates};
+pub(crate) use self::rate_limit::{RateLimitKey, RateLimiter};
 use crate::app::App;
 use crate::router::Endpoint;
 
-/// From where a request came.
+/// Origin of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ClientAddr {
-    /// Over a connection, from this address.
+    /// A connection from this address.
     Remote(IpAddr),
-    /// From the same process. Nothing that arrives over a connection is marked like this.
+    /// A caller in the same process. Requests over a connection never have this origin.
     InProcess,
 }
 
-/// A route of a server: what the middleware around its handler knows.
+/// A route and its server. It is the state of the middleware.
 #[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) app: App,
     pub(crate) endpoint: Arc<Endpoint>,
 }
 
-/// Puts around a handler what depends on its operation. The last layer is the first that a request passes.
-pub(crate) fn around(route: Route, handler: MethodRouter<App>) -> MethodRouter<App> {
+/// Adds the middleware that depends on the operation. A request passes the last layer first.
+pub(crate) fn wrap_handler(route: Route, handler: MethodRouter<App>) -> MethodRouter<App> {
     handler
-        .layer(CatchPanicLayer::custom(panic::Respond(route.clone())))
+        .layer(CatchPanicLayer::custom(panic::PanicResponse(route.clone())))
         .layer(from_fn_with_state(route.clone(), deadline::enforce))
         .layer(from_fn_with_state(route.clone(), body::read))
         .layer(from_fn_with_state(route.clone(), authorize::check))
@@ -66,8 +66,8 @@ pub(crate) fn around(route: Route, handler: MethodRouter<App>) -> MethodRouter<A
         .layer(from_fn_with_state(route, http_metrics::record))
 }
 
-/// Puts around all routes what every response carries. The first layer is the first that a request passes.
-pub(crate) fn around_all(app: &App, router: Router) -> Router {
+/// Adds the middleware that is the same for all routes. A request passes the first layer first.
+pub(crate) fn wrap_router(app: &App, router: Router) -> Router {
     let callback_token = HeaderName::from_static("x-tool-callback-token");
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     let unless_set = |name, value: HeaderValue| SetResponseHeaderLayer::if_not_present(name, value);
@@ -75,7 +75,9 @@ pub(crate) fn around_all(app: &App, router: Router) -> Router {
         ServiceBuilder::new()
             .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION, callback_token]))
             .layer(MapRequestLayer::new(request_id::drop_invalid))
-            .layer(SetRequestIdLayer::x_request_id(request_id::Make(app.options().env.clone())))
+            .layer(SetRequestIdLayer::x_request_id(request_id::RequestIdGenerator(
+                app.options().env.clone(),
+            )))
             .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(()))
             .layer(PropagateRequestIdLayer::x_request_id())
             .layer(unless_set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, made from the route table.
+//! Generates the OpenAPI 3.1 document from the route table.
 
 mod schema_fixes;
 mod validation;
@@ -13,19 +13,19 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use self::schema_fixes::{describe_variants, without_null};
+use self::schema_fixes::{flatten_string_enums, strip_null};
 pub(crate) use self::validation::BodySchema;
 use crate::extract::Input;
 use crate::router::{Access, ApiRouter, Endpoint, api};
 
-/// The document of what is served, made once.
-pub(crate) fn served() -> &'static Value {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(&api()));
+/// Returns the document of the API. It is generated once.
+pub(crate) fn document() -> &'static Value {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(|| generate(&api()));
     &DOCUMENT
 }
 
-/// Makes the document of a route table.
-fn document(api: &ApiRouter) -> Value {
+/// Generates the document of a route table.
+fn generate(api: &ApiRouter) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -40,7 +40,7 @@ fn document(api: &ApiRouter) -> Value {
         path[method] = described;
     }
     let mut components = Value::Object(schemas.take_definitions(true));
-    describe_variants(&mut components);
+    flatten_string_enums(&mut components);
     let tags = api.tags().iter();
     let tags = tags.map(|tag| json!({"name": tag.name, "description": tag.description}));
     json!({
@@ -48,8 +48,8 @@ fn document(api: &ApiRouter) -> Value {
         "info": {
             "title": "Provost",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "Durable runs of AI agents",
-            "description": "Hand in work, watch it, steer it, answer its questions, and learn why it waits.",
+            "summary": "Durable execution of AI agents",
+            "description": "Submit tasks to agents, stream their events, steer them, decide about approvals, and explain why a run waits.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/", "description": "This server"}],
@@ -62,17 +62,17 @@ fn document(api: &ApiRouter) -> Value {
             "securitySchemes": {"token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A token of this server: `prv_…`. Its scopes say what it may do, its namespaces where.",
+                "description": "An API token: `prv_…`. Its scopes define the permitted operations, its namespaces where they apply.",
             }},
         },
     })
 }
 
-/// Describes one operation. Its schemas are added in this order: query or body, responses, path.
+/// Generates the description of an operation. The order of the schemas is: query or body, responses, path.
 fn describe(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Value {
     let (mut query, mut body) = (None, None);
     match endpoint.input {
-        Input::Nothing => {}
+        Input::None => {}
         Input::Query(schema) => query = Some(schema(schemas)),
         Input::Json(schema) => body = Some(schema(schemas)),
     }
@@ -103,13 +103,18 @@ fn path_parameters(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Vec<Va
     let mut parameters = Vec::new();
     for name in endpoint.path_names() {
         let about = match name {
-            "namespace" => "Whose: names are apart from each other".to_owned(),
-            "id" => "The id of a run, a task, an approval or a session".to_owned(),
-            name => format!("Which {name}"),
+            "namespace" => "Name of the namespace".to_owned(),
+            "id" => "Id of a run, task, approval, session or delivery".to_owned(),
+            "agent" | "session" => format!("Name of the {name}"),
+            "class" => "Key of the execution class".to_owned(),
+            "post" => "Id of the webhook delivery".to_owned(),
+            "request" => "Id of the tool request".to_owned(),
+            name => format!("Id of the {name}"),
         };
-        let known = endpoint.path_parameters.iter().find(|parameter| parameter.name == name);
-        // The namespace is read by `Auth` in all operations.
-        let schema = known.map_or_else(namespace_schema, |known| (known.schema)(schemas));
+        let parameter = endpoint.path_parameters.iter().find(|parameter| parameter.name == name);
+        // `Auth` reads the namespace in all operations.
+        let schema =
+            parameter.map_or_else(namespace_schema, |parameter| (parameter.schema)(schemas));
         parameters.push(json!({
             "name": name, "in": "path", "required": true, "description": about, "schema": schema,
         }));
@@ -122,7 +127,7 @@ fn namespace_schema() -> Value {
     json!({"type": "string", "pattern": pattern, "maxLength": NAMESPACE_CHARS_MAX})
 }
 
-/// The properties of the query's object, each as a parameter. What may be left out is never null.
+/// Converts the properties of the query schema to parameters. Optional parameters are omitted, never null.
 fn query_parameters(query: Option<&Value>) -> Vec<Value> {
     let required: Vec<&str> = query
         .and_then(|query| query["required"].as_array())
@@ -130,7 +135,7 @@ fn query_parameters(query: Option<&Value>) -> Vec<Value> {
         .unwrap_or_default();
     let properties = query.and_then(|query| query["properties"].as_object());
     let parameter = |(name, schema): (&String, &Value)| {
-        let mut schema = without_null(schema);
+        let mut schema = strip_null(schema);
         let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
         json!({
             "name": name,
@@ -148,21 +153,22 @@ fn header_parameters(endpoint: &Endpoint) -> Vec<Value> {
     let mut parameters = Vec::new();
     if endpoint.has_etag && endpoint.method == Method::GET {
         let about =
-            "The ETag of what the caller has: if it is still that, the answer is 304 and empty";
+            "ETag that the client has. If it is still current, the response is 304 without a body";
         parameters.push(header("If-None-Match", about, json!({"type": "string"})));
     }
     if endpoint.reads_last_event_id {
-        let about = "The cursor of the last event that was seen: what comes behind it is sent. It goes before `after`";
+        let about = "Cursor of the last received event. The stream continues after it. It takes precedence over `after`";
         parameters.push(header("Last-Event-ID", about, json!({"type": "string"})));
     }
     if endpoint.is_idempotent {
-        let about = "Makes a repeat harmless: the same key with the same request does it once";
+        let about =
+            "Idempotency key. A repeated request with the same key returns the first result";
         let schema =
             json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"});
         parameters.push(header("Idempotency-Key", about, schema));
     }
     if endpoint.reads_if_match {
-        let about = "The ETag of what is changed: if it is another one by now, nothing happens";
+        let about = "ETag of the version to change. If it is not current, the response is 412 and nothing changes";
         let schema = json!({"type": "string", "pattern": "^\"[0-9]{1,19}\"$"});
         parameters.push(header("If-Match", about, schema));
     }
@@ -173,14 +179,17 @@ fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Map<String, 
     let mut responses = Map::new();
     let mut headers = headers();
     if endpoint.has_etag {
-        headers["ETag"] = header("The revision: for `If-Match` and `If-None-Match`", "string");
+        headers["ETag"] =
+            header("Revision of the object, for `If-Match` and `If-None-Match`", "string");
     }
     if endpoint.has_etag && endpoint.method == Method::GET {
-        let unchanged = json!({"description": "It is what the caller has", "headers": headers});
+        let unchanged =
+            json!({"description": "The client has the current version", "headers": headers});
         responses.insert("304".to_owned(), unchanged);
     }
     for doc in &endpoint.responses {
-        let mut response = json!({"description": success(doc.status), "headers": headers});
+        let mut response =
+            json!({"description": success_description(doc.status), "headers": headers});
         if let Some(content) = doc.content {
             response["content"] =
                 json!({content.media_type: {"schema": (content.schema)(schemas)}});
@@ -195,25 +204,25 @@ fn responses(endpoint: &Endpoint, schemas: &mut SchemaGenerator) -> Map<String, 
     responses
 }
 
-fn success(status: u16) -> &'static str {
+fn success_description(status: u16) -> &'static str {
     match status {
-        201 => "It was made",
-        204 => "Done; there is nothing to say",
-        _ => "Done",
+        201 => "Created",
+        204 => "Success without content",
+        _ => "Success",
     }
 }
 
-/// Headers that every response may carry.
+/// Returns the headers that every response can have.
 fn headers() -> Value {
     json!({
-        "X-Request-Id": header("The id of the request: the caller's, or a new one", "string"),
-        "RateLimit-Limit": header("Requests that may come at once", "integer"),
-        "RateLimit-Remaining": header("Requests that may still come now", "integer"),
-        "RateLimit-Reset": header("Seconds until all of them may come again", "integer"),
+        "X-Request-Id": header("Id of the request: the one that the client sent, or a new one", "string"),
+        "RateLimit-Limit": header("Maximum number of requests in a burst", "integer"),
+        "RateLimit-Remaining": header("Number of requests that are available now", "integer"),
+        "RateLimit-Reset": header("Seconds until the full burst is available", "integer"),
     })
 }
 
-/// The statuses of problems that an operation may answer with, as far as that is known before it is called.
+/// Returns the error statuses that follow from the description of an operation.
 fn problem_statuses(endpoint: &Endpoint) -> Vec<u16> {
     let mut statuses = vec![400];
     if endpoint.access != Access::Public {
@@ -239,9 +248,9 @@ fn problem_statuses(endpoint: &Endpoint) -> Vec<u16> {
     statuses
 }
 
-/// A problem of the document.
+/// An error response in the document.
 struct ProblemDoc {
-    /// Empty for all others.
+    /// HTTP status. Empty for all other statuses.
     status: &'static str,
     about: &'static str,
     code: &'static str,
@@ -250,22 +259,22 @@ struct ProblemDoc {
 
 #[rustfmt::skip]
 const PROBLEMS: [ProblemDoc; 13] = [
-    ProblemDoc { status: "400", about: "The request is wrong; `fields` says where", code: "invalid", kind: "invalid" },
-    ProblemDoc { status: "401", about: "A valid token is needed", code: "unauthenticated", kind: "unauthenticated" },
-    ProblemDoc { status: "403", about: "The token lacks the scope", code: "scope", kind: "denied" },
-    ProblemDoc { status: "404", about: "There is no such thing, or not for this token", code: "not_found", kind: "not_found" },
-    ProblemDoc { status: "408", about: "The body did not arrive in time", code: "body_timeout", kind: "timeout" },
-    ProblemDoc { status: "409", about: "The state does not allow it", code: "conflict", kind: "conflict" },
-    ProblemDoc { status: "412", about: "It has changed meanwhile", code: "precondition_failed", kind: "conflict" },
-    ProblemDoc { status: "413", about: "The body is too large", code: "too_large", kind: "invalid" },
-    ProblemDoc { status: "415", about: "The body is not JSON", code: "invalid", kind: "invalid" },
-    ProblemDoc { status: "422", about: "A limit or a budget is used up", code: "budget", kind: "exhausted" },
+    ProblemDoc { status: "400", about: "The request is invalid. `fields` lists the invalid parts", code: "invalid", kind: "invalid" },
+    ProblemDoc { status: "401", about: "A valid token is required", code: "unauthenticated", kind: "unauthenticated" },
+    ProblemDoc { status: "403", about: "The token lacks the required scope", code: "scope", kind: "denied" },
+    ProblemDoc { status: "404", about: "The object does not exist, or the token cannot access it", code: "not_found", kind: "not_found" },
+    ProblemDoc { status: "408", about: "The request body did not arrive in time", code: "body_timeout", kind: "timeout" },
+    ProblemDoc { status: "409", about: "The request conflicts with the current state", code: "conflict", kind: "conflict" },
+    ProblemDoc { status: "412", about: "The object has another revision", code: "precondition_failed", kind: "conflict" },
+    ProblemDoc { status: "413", about: "The request body is too large", code: "too_large", kind: "invalid" },
+    ProblemDoc { status: "415", about: "The request body is not JSON", code: "invalid", kind: "invalid" },
+    ProblemDoc { status: "422", about: "A limit or a budget is exhausted", code: "budget", kind: "exhausted" },
     ProblemDoc { status: "429", about: "Too many requests", code: "rate_limited", kind: "rate_limited" },
-    ProblemDoc { status: "503", about: "Not available now: try again after `Retry-After`", code: "unavailable", kind: "unavailable" },
-    ProblemDoc { status: "", about: "Refused or failed: `code` says why", code: "bug", kind: "bug" },
+    ProblemDoc { status: "503", about: "The service is unavailable. Try again after `Retry-After`", code: "unavailable", kind: "unavailable" },
+    ProblemDoc { status: "", about: "Another error. `code` identifies it", code: "bug", kind: "bug" },
 ];
 
-/// Each problem once, with an example.
+/// Returns all error responses with examples.
 fn problem_responses() -> Map<String, Value> {
     PROBLEMS.iter().map(problem_response).collect()
 }
@@ -283,8 +292,10 @@ fn problem_response(doc: &ProblemDoc) -> (String, Value) {
     });
     let mut headers = headers();
     match number {
-        401 => headers["WWW-Authenticate"] = header("How to show a token", "string"),
-        429 | 503 => headers["Retry-After"] = header("Seconds to wait", "integer"),
+        401 => headers["WWW-Authenticate"] = header("Authentication scheme", "string"),
+        429 | 503 => {
+            headers["Retry-After"] = header("Seconds until a retry can succeed", "integer")
+        }
         _ => {}
     }
     let schema = json!({"$ref": "#/components/schemas/Problem"});

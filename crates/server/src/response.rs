@@ -1,4 +1,4 @@
-//! Results of handlers, and what each of them says about its operation.
+//! Results of handlers, and their documentation in the OpenAPI document.
 
 use axum::Json;
 use axum::body::Body;
@@ -15,27 +15,27 @@ use crate::error::ApiError;
 use crate::router::{Endpoint, SchemaFn, schema_of};
 use crate::{docs_page, metrics, openapi};
 
-/// What a handler returns.
+/// Result of a handler.
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
-/// One successful response in the document.
+/// A successful response in the OpenAPI document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
-    /// Nothing if it has no body.
+    /// Body of the response. `None` if it has none.
     pub(crate) content: Option<ContentDoc>,
 }
 
-/// The body of a response in the document.
+/// Body of a response in the OpenAPI document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContentDoc {
     pub(crate) media_type: &'static str,
     pub(crate) schema: SchemaFn,
 }
 
-/// A result of a handler.
+/// A successful result of a handler.
 pub(crate) trait DescribeResponse: IntoResponse {
-    /// Adds the successful responses of the operation.
+    /// Adds the successful responses to the description of the operation.
     fn describe(endpoint: &mut Endpoint);
 }
 
@@ -55,7 +55,7 @@ impl<T: Serialize + JsonSchema> DescribeResponse for Json<T> {
     }
 }
 
-/// Something that was created: 201, or 200 if it existed before.
+/// Response with a created object: 201, or 200 if it existed before.
 pub(crate) struct Created<T> {
     pub(crate) value: T,
     pub(crate) is_new: bool,
@@ -74,7 +74,7 @@ impl<T: Serialize + JsonSchema> DescribeResponse for Created<T> {
     }
 }
 
-/// Something with a revision, which is its `ETag`.
+/// Response with a versioned object. Its revision is the `ETag`.
 pub(crate) struct Versioned<T> {
     pub(crate) value: T,
     pub(crate) revision: u64,
@@ -93,7 +93,7 @@ impl<T: Serialize + JsonSchema> DescribeResponse for Versioned<T> {
     }
 }
 
-/// Done, and nothing to return: 204.
+/// Response without content: 204.
 pub(crate) struct NoContent;
 
 impl IntoResponse for NoContent {
@@ -108,7 +108,7 @@ impl DescribeResponse for NoContent {
     }
 }
 
-/// A stream of server-sent events.
+/// Response with a stream of server-sent events.
 pub(crate) struct EventStream(pub(crate) Body);
 
 impl IntoResponse for EventStream {
@@ -116,7 +116,7 @@ impl IntoResponse for EventStream {
         let headers = [
             (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            // Proxies that gather responses would hold events back.
+            // Prevents proxies from buffering events.
             (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
         ];
         (headers, self.0).into_response()
@@ -125,11 +125,11 @@ impl IntoResponse for EventStream {
 
 impl DescribeResponse for EventStream {
     fn describe(endpoint: &mut Endpoint) {
-        // Some tools read the schema of a stream as that of the whole, some as that of each event: it has no type.
+        // The schema has no type, because some tools apply it to the whole stream and others to each event.
         fn schema(_: &mut SchemaGenerator) -> Value {
             json!({
                 "description": "Server-sent events. A durable event has its cursor as `id`, its kind as `event` and a `RunEvent` \
-                    as `data`. Without an id come `delta` (a `Delta`), `reset`, `lagged` and `end`.",
+                    as `data`. The events `delta` (a `Delta`), `reset`, `lagged` and `end` have no id.",
             })
         }
         let content = ContentDoc { media_type: "text/event-stream", schema };
@@ -137,7 +137,7 @@ impl DescribeResponse for EventStream {
     }
 }
 
-/// The numbers of the server.
+/// Response with the metrics.
 pub(crate) struct Metrics(pub(crate) String);
 
 impl IntoResponse for Metrics {
@@ -152,12 +152,12 @@ impl DescribeResponse for Metrics {
     }
 }
 
-/// The OpenAPI document.
+/// Response with the OpenAPI document.
 pub(crate) struct OpenApi;
 
 impl IntoResponse for OpenApi {
     fn into_response(self) -> Response {
-        Json(openapi::served()).into_response()
+        Json(openapi::document()).into_response()
     }
 }
 
@@ -172,7 +172,7 @@ impl DescribeResponse for OpenApi {
     }
 }
 
-/// The documentation page.
+/// Response with the documentation page.
 pub(crate) struct DocsPage;
 
 impl IntoResponse for DocsPage {

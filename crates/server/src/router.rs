@@ -1,4 +1,4 @@
-//! The route table: everything that is served, in one place.
+//! The route table: all operations of the API.
 
 mod api_router;
 mod endpoint;
@@ -15,21 +15,21 @@ use crate::controllers::{
 };
 use crate::middleware;
 
-/// What operations inside a namespace begin with.
+/// Path prefix of the operations within a namespace.
 const NAMESPACE: &str = "/v1/namespaces/{namespace}";
-/// The summary of a tool's late answer.
-const DELIVER: &str = "Hand in the answer of a tool that comes later; the header X-Tool-Callback-Token is that of the \
-request";
+/// Summary of `completeToolCall`.
+const COMPLETE_TOOL_CALL: &str = "Submit the result of an asynchronous tool call. The header X-Tool-Callback-Token must \
+contain the callback token of the request";
 
-/// Returns everything that is served, as a service.
+/// Returns the HTTP service of a server.
 pub fn router(app: App) -> Router {
     let routes = api().into_router(&app);
-    middleware::around_all(&app, routes)
+    middleware::wrap_router(&app, routes)
 }
 
-/// Returns every operation. The document lists them in this order.
+/// Returns all operations. The OpenAPI document lists them in this order.
 pub(crate) fn api() -> ApiRouter {
-    let nouns: [fn(ApiRouter) -> ApiRouter; 16] = [
+    let groups: [fn(ApiRouter) -> ApiRouter; 16] = [
         tasks,
         runs,
         agents,
@@ -47,152 +47,156 @@ pub(crate) fn api() -> ApiRouter {
         webhooks,
         health,
     ];
-    nouns.into_iter().fold(tags(ApiRouter::default()), |api, noun| noun(api))
+    groups.into_iter().fold(tags(ApiRouter::default()), |api, add_group| add_group(api))
 }
 
 fn tags(api: ApiRouter) -> ApiRouter {
-    api.tag("tasks", "Pieces of work: hand them in, look at them, end them")
-        .tag("runs", "What answers for a task: watch it, say something to it, fork it")
-        .tag("agents", "Who does the work")
-        .tag("approvals", "Questions to people")
-        .tag("grants", "Answers that reach further than one call")
-        .tag("sessions", "Conversations")
-        .tag("deliveries", "Answers on their way to where they belong")
-        .tag("stream", "Everything that happens in a namespace")
-        .tag("webhooks", "Addresses that are told what happens")
-        .tag("schedules", "Work that is asked for by the clock")
-        .tag("classes", "Runs that share a budget of concurrency")
-        .tag("budgets", "Money that may be spent")
-        .tag("tools", "Declared tools")
-        .tag("audit", "Who did what")
-        .tag("usage", "What was used")
-        .tag("explain", "Why something waits or failed")
-        .tag("tokens", "Who may call")
-        .tag("server", "How the server is")
+    api.tag("tasks", "Durable requests to agents")
+        .tag("runs", "Executions of an agent for a task: stream, steer, fork and replay them")
+        .tag("agents", "Definitions of agents")
+        .tag("approvals", "Requests to a person to decide about a tool call")
+        .tag("standing approvals", "Approvals that also cover later calls")
+        .tag("sessions", "Conversations that outlive a run")
+        .tag("deliveries", "Messages to channels: inspect, retry and dismiss them")
+        .tag("event streams", "Events of a whole namespace")
+        .tag("webhooks", "URLs that receive events, in the Standard Webhooks format")
+        .tag("schedules", "Recurring tasks")
+        .tag("execution classes", "Groups of runs that share a concurrency limit")
+        .tag("budgets", "Spending limits")
+        .tag("tools", "Tools that manifests declare")
+        .tag("audit", "Records of tool calls and decisions")
+        .tag("usage", "Records of resource use")
+        .tag("explanations", "Causes of waiting and failed runs")
+        .tag("tokens", "API tokens")
+        .tag("server", "Health, version, metrics and documentation of the server")
 }
 
 fn tasks(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .post("/tasks", task::submit, op("submitTask", "Hand in a piece of work").large_body())
-        .get("/tasks", task::list, op("listTasks", "Tasks, newest first"))
-        .get("/tasks/{task}", task::get, op("getTask", "A task as it stands"))
+        .post("/tasks", task::submit, op("submitTask", "Submit a task").large_body())
+        .get("/tasks", task::list, op("listTasks", "List tasks, newest first"))
+        .get("/tasks/{task}", task::get, op("getTask", "Get a task"))
         .post(
             "/tasks/{task}/cancel",
             task::cancel,
-            op("cancelTask", "Cancel a task and everything below it"),
+            op("cancelTask", "Cancel a task and its children"),
         )
         .post(
             "/tasks/{task}/archive",
             task::archive,
-            op("archiveTask", "Put a task away that has ended or waits for a person"),
+            op("archiveTask", "Archive a task that has ended or waits for a decision"),
         )
         .post(
             "/tasks/{task}/retry",
             task::retry,
-            op("retryTask", "Tell a new run once more what the last one was told"),
+            op("retryTask", "Retry a task with a new run and the same messages"),
         )
         .get(
             "/tasks/{task}/runs",
             task::runs,
-            op("listTaskRuns", "The runs of a task, newest first"),
+            op("listTaskRuns", "List the runs of a task, newest first"),
         )
         .post(
             "/tasks/{task}/inputs",
             input::send_to_task,
-            op("sayToTask", "Say something to a task").large_body(),
+            op("sendTaskInput", "Send a message to a task").large_body(),
         )
         .get(
             "/tasks/{task}/inputs",
-            input::list_of_task,
-            op("listTaskInputs", "What was said to a task and nobody has read yet"),
+            input::list_for_task,
+            op("listTaskInputs", "List the messages of a task that no run has read yet"),
         )
 }
 
 fn runs(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get("/runs", run::list, op("listRuns", "Runs, newest first"))
-        .get("/runs/{run}", run::get, op("getRun", "A run as it stands"))
-        .get("/runs/{run}/steps", run::steps, op("listSteps", "The steps of a run, in order"))
+        .get("/runs", run::list, op("listRuns", "List runs, newest first"))
+        .get("/runs/{run}", run::get, op("getRun", "Get a run"))
+        .get(
+            "/runs/{run}/steps",
+            run::steps,
+            op("listRunSteps", "List the journal steps of a run, oldest first"),
+        )
         .get(
             "/runs/{run}/snapshots",
-            run::snapshots,
-            op("listSnapshots", "The changes of a run's life, in order"),
+            run::transitions,
+            op("listRunTransitions", "List the state changes of a run, oldest first"),
         )
         .get(
             "/runs/{run}/attempts",
             run::attempts,
-            op("listAttempts", "The tries of a run, in order"),
+            op("listRunAttempts", "List the attempts of a run, oldest first"),
         )
         .get(
             "/runs/{run}/replay",
             run::replay,
-            op("replayRun", "Fold a run again from what is stored and compare; nothing is changed"),
+            op(
+                "replayRun",
+                "Replay a run from its journal and compare the results, without effects",
+            ),
         )
         .get(
             "/runs/{run}/deliveries",
             run::deliveries,
-            op("listRunDeliveries", "What became of sending a run's answer out"),
+            op("listRunDeliveries", "List the deliveries of a run's answer"),
         )
-        .post(
-            "/runs/{run}/cancel",
-            run::cancel,
-            op("cancelRun", "Cancel a run and every run below it"),
-        )
+        .post("/runs/{run}/cancel", run::cancel, op("cancelRun", "Cancel a run and its children"))
         .post(
             "/runs/{run}/resume",
             run::resume,
-            op("resumeRun", "Let a run go on that waits for an operator"),
+            op("resumeRun", "Resume a run that waits for an operator"),
         )
         .post(
             "/runs/{run}/fork",
             run::fork,
-            op("forkRun", "Make a new run that shares the first steps of this one").large_body(),
+            op("forkRun", "Fork a run: create a run that shares its first steps").large_body(),
         )
         .post(
             "/runs/{run}/inputs",
             input::send_to_run,
-            op("sayToRun", "Say something to a run; if it has ended, to its task").large_body(),
+            op("sendRunInput", "Send a message to a run, or to its task if the run has ended")
+                .large_body(),
         )
         .get(
             "/runs/{run}/inputs",
-            input::list_of_run,
-            op("listRunInputs", "What was said to a run and it has not read yet"),
+            input::list_for_run,
+            op("listRunInputs", "List the messages that a run has not read yet"),
         )
         .delete(
             "/runs/{run}/inputs/{input}",
-            input::withdraw,
-            op("withdrawInput", "Take a message back that nobody has read yet"),
+            input::delete,
+            op("deleteRunInput", "Delete a message that the run has not read yet"),
         )
         .get(
             "/runs/{run}/interaction",
             run::interaction,
-            op("getInteraction", "What can be said to a run now"),
+            op("getRunInteraction", "Get the input state of a run"),
         )
 }
 
 fn agents(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .post("/agents", agent::create, op("createAgent", "Make an agent"))
-        .get("/agents", agent::list, op("listAgents", "Agents, by name"))
+        .post("/agents", agent::create, op("createAgent", "Create an agent"))
+        .get("/agents", agent::list, op("listAgents", "List agents by name"))
         .get(
             "/agents/{agent}",
             agent::get,
-            op("getAgent", "An agent as it stands; its ETag is its revision"),
+            op("getAgent", "Get an agent. The ETag of the response is its revision"),
         )
         .patch(
             "/agents/{agent}",
             agent::update,
-            op("updateAgent", "Change an agent; runs that were accepted before keep what they had"),
+            op("updateAgent", "Update an agent. Runs that were accepted before are not affected"),
         )
         .delete(
             "/agents/{agent}",
             agent::delete,
-            op("deleteAgent", "Remove an agent; its tasks stay"),
+            op("deleteAgent", "Delete an agent. Its tasks are not affected"),
         )
         .get(
             "/agents/{agent}/default-config",
             agent::default_config,
-            op("getDefaultConfig", "What a new agent of this name is configured with"),
+            op("getAgentDefaultConfig", "Get the default configuration of an agent with this name"),
         )
 }
 
@@ -201,112 +205,117 @@ fn approvals(api: ApiRouter) -> ApiRouter {
         .get(
             "/approvals",
             approval::list,
-            op("listApprovals", "Questions that wait for a person, newest first"),
+            op(
+                "listApprovals",
+                "List approvals, newest first. Without a filter, only pending ones",
+            ),
         )
-        .get("/approvals/{approval}", approval::get, op("getApproval", "A question as it stands"))
+        .get("/approvals/{approval}", approval::get, op("getApproval", "Get an approval"))
         .post(
             "/approvals/{approval}/answer",
-            approval::answer,
-            op("answerApproval", "Answer a question; the first answer counts"),
+            approval::decide,
+            op("decideApproval", "Decide about an approval. The first decision counts"),
         )
         .get(
             "/grants",
-            approval::list_grants,
-            op("listGrants", "What was approved beyond single calls"),
+            approval::list_standing,
+            op("listStandingApprovals", "List standing approvals"),
         )
         .delete(
             "/grants",
-            approval::revoke_grant,
-            op("revokeGrant", "Take a grant back: the next such call asks again"),
+            approval::revoke_standing,
+            op(
+                "revokeStandingApproval",
+                "Revoke a standing approval. The next such call needs an approval again",
+            ),
         )
 }
 
 fn deliveries(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get(
-            "/deliveries",
-            delivery::list,
-            op("listDeliveries", "Answers on their way out, newest first"),
-        )
-        .get(
-            "/deliveries/{delivery}",
-            delivery::get,
-            op("getDelivery", "An answer on its way out, as it stands"),
-        )
+        .get("/deliveries", delivery::list, op("listDeliveries", "List deliveries, newest first"))
+        .get("/deliveries/{delivery}", delivery::get, op("getDelivery", "Get a delivery"))
         .post(
             "/deliveries/{delivery}/retry",
             delivery::retry,
             op(
                 "retryDelivery",
-                "Send an answer again; if it had arrived after all, it arrives twice",
+                "Send a delivery again. If the channel had received it, it receives it twice",
             ),
         )
         .post(
             "/deliveries/{delivery}/dismiss",
             delivery::dismiss,
-            op("dismissDelivery", "Put an answer away that has not arrived"),
+            op("dismissDelivery", "Dismiss a delivery, so that it is not sent"),
         )
 }
 
 fn sessions(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get("/sessions", session::list, op("listSessions", "Sessions by id, the last first"))
+        .get(
+            "/sessions",
+            session::list,
+            op("listSessions", "List sessions by id, in descending order"),
+        )
         .post(
             "/sessions",
             session::create,
-            op("createSession", "Create a session, or find the one that has the key"),
+            op("createSession", "Create a session, or return the session that has the key"),
         )
-        .get("/sessions/{session}", session::get, op("getSession", "A session as it stands"))
+        .get("/sessions/{session}", session::get, op("getSession", "Get a session"))
         .get(
             "/sessions/{session}/messages",
             session::messages,
-            op("listMessages", "What was said in a session, in order"),
+            op("listSessionMessages", "List the messages of a session, oldest first"),
         )
         .put(
             "/sessions/{session}/queue",
             session::set_queue,
             op(
                 "setSessionQueue",
-                "Set how messages wait in a session, as far as it differs from its agent",
+                "Set the differences of a session's input queue from that of its agent",
             ),
         )
 }
 
 fn limits(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get("/classes", class::list, op("listClasses", "Scheduling classes, by key"))
+        .get("/classes", class::list, op("listExecutionClasses", "List execution classes by key"))
         .put(
             "/classes/{class}/target",
-            class::set_target,
-            op("setClassTarget", "Set how many runs of a class may work at once; zero pauses it"),
+            class::set_concurrency_limit,
+            op(
+                "setConcurrencyLimit",
+                "Set the concurrency limit of an execution class. Zero pauses the class",
+            ),
         )
-        .get("/budgets", budget::list, op("listBudgets", "Budgets, by scope"))
+        .get("/budgets", budget::list, op("listBudgets", "List budgets by scope"))
         .put(
             "/budgets",
             budget::set,
-            op("setBudget", "Bound what may be spent; what was spent before stays counted"),
+            op("setBudget", "Set a spending limit. Amounts that were spent before still count"),
         )
-        .delete("/budgets", budget::remove, op("removeBudget", "Take a bound away"))
+        .delete("/budgets", budget::remove, op("removeBudget", "Remove a spending limit"))
 }
 
 fn schedules(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get("/schedules", schedule::list, op("listSchedules", "Schedules, by id"))
-        .get("/schedules/{schedule}", schedule::get, op("getSchedule", "A schedule as it stands"))
+        .get("/schedules", schedule::list, op("listSchedules", "List schedules by id"))
+        .get("/schedules/{schedule}", schedule::get, op("getSchedule", "Get a schedule"))
         .put(
             "/schedules/{schedule}",
             schedule::put,
-            op("putSchedule", "Make a schedule, or change one").large_body(),
+            op("putSchedule", "Create or replace a schedule").large_body(),
         )
         .delete(
             "/schedules/{schedule}",
             schedule::delete,
-            op("deleteSchedule", "Remove a schedule; tasks that it asked for go on"),
+            op("deleteSchedule", "Delete a schedule. Tasks that it submitted continue"),
         )
         .post(
             "/schedules/{schedule}/pause",
             schedule::pause,
-            op("pauseSchedule", "Pause a schedule, or let it go on"),
+            op("pauseSchedule", "Pause or continue a schedule"),
         )
 }
 
@@ -314,10 +323,7 @@ fn explanations(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE).get(
         "/explain/{id}",
         explain::explain,
-        op(
-            "explain",
-            "Why a run, a task, a question, a session or a delivery stands where it stands",
-        ),
+        op("explain", "Explain why a run, task, approval, session or delivery waits or failed"),
     )
 }
 
@@ -326,28 +332,34 @@ fn tokens(api: ApiRouter) -> ApiRouter {
         .post(
             "/tokens",
             token::create,
-            op("createToken", "Make a token; its secret is shown this once"),
+            op("createToken", "Create an API token. Only this response contains its secret"),
         )
-        .get("/tokens", token::list, op("listTokens", "Tokens, oldest first"))
-        .delete("/tokens/{token}", token::revoke, op("revokeToken", "Take a token back"))
+        .get("/tokens", token::list, op("listTokens", "List API tokens, oldest first"))
+        .delete("/tokens/{token}", token::revoke, op("revokeToken", "Revoke an API token"))
 }
 
 fn tools(api: ApiRouter) -> ApiRouter {
     api.under(NAMESPACE)
-        .get("/tools", tool::list, op("listTools", "Declared tools"))
-        .get("/audit", audit::list, op("listAudit", "Who did what, newest first"))
-        .get("/usage", usage::list, op("listUsage", "What was used, newest first"))
+        .get("/tools", tool::list, op("listTools", "List declared tools by name"))
+        .get("/audit", audit::list, op("listAuditRecords", "List audit records, newest first"))
+        .get("/usage", usage::list, op("listUsageRecords", "List usage records, newest first"))
         .under("/v1")
-        .get("/capabilities", tool::capabilities, op("getCapabilities", "What the server can do"))
-        .post("/tool-callbacks/{request}", tool::callback, op("deliverToolAnswer", DELIVER))
+        .get(
+            "/capabilities",
+            tool::capabilities,
+            op("getCapabilities", "Get the capabilities of the server"),
+        )
+        .post(
+            "/tool-callbacks/{request}",
+            tool::complete_call,
+            op("completeToolCall", COMPLETE_TOOL_CALL),
+        )
 }
 
 fn server(api: ApiRouter) -> ApiRouter {
-    api.under("/v1").get("/whoami", meta::whoami, op("whoami", "Whose token this is")).get(
-        "/version",
-        meta::version,
-        op("getVersion", "What runs here"),
-    )
+    api.under("/v1")
+        .get("/whoami", meta::identity, op("getIdentity", "Get the identity of the caller"))
+        .get("/version", meta::version, op("getVersion", "Get the versions of the server"))
 }
 
 fn streams(api: ApiRouter) -> ApiRouter {
@@ -355,32 +367,32 @@ fn streams(api: ApiRouter) -> ApiRouter {
         .get(
             "/runs/{run}/stream",
             stream::run,
-            op("streamRun", "What happens in a run, until it ends").long_lived(),
+            op("streamRun", "Stream the events of a run until it ends").long_lived(),
         )
         .get(
             "/tasks/{task}/stream",
             stream::task,
-            op("streamTask", "What happens in all runs of a task").long_lived(),
+            op("streamTask", "Stream the events of all runs of a task").long_lived(),
         )
         .get(
             "/sessions/{session}/stream",
             stream::session,
-            op("streamSession", "What happens in all runs of a session").long_lived(),
+            op("streamSession", "Stream the events of all runs of a session").long_lived(),
         )
         .get(
             "/stream",
             stream::namespace,
-            op("streamNamespace", "What happens in the whole namespace").long_lived(),
+            op("streamNamespace", "Stream the events of all runs of the namespace").long_lived(),
         )
         .get(
             "/runs/{run}/wait",
             wait::for_run,
-            op("waitForRun", "Wait until a run has ended, for a while").long_lived(),
+            op("waitForRun", "Wait until a run ends or the timeout elapses").long_lived(),
         )
         .get(
             "/tasks/{task}/wait",
             wait::for_task,
-            op("waitForTask", "Wait until the run that answers for a task has ended, for a while")
+            op("waitForTask", "Wait until the current run of a task ends or the timeout elapses")
                 .long_lived(),
         )
 }
@@ -390,17 +402,20 @@ fn events(api: ApiRouter) -> ApiRouter {
         .get(
             "/runs/{run}/events",
             event::run_events,
-            op("listRunEvents", "The durable events of a run, oldest first"),
+            op("listRunEvents", "List the durable events of a run, oldest first"),
         )
         .get(
             "/tasks/{task}/events",
             event::task_events,
-            op("getTaskEvents", "What is new about a task, for those who poll"),
+            op(
+                "getTaskEvents",
+                "Get the state and the new events of a task, for clients that poll",
+            ),
         )
         .get(
             "/tasks/{task}/logs",
             event::task_logs,
-            op("listTaskLogs", "What was said in a task, oldest first"),
+            op("listTaskLogs", "List the log entries of a task, oldest first"),
         )
 }
 
@@ -409,37 +424,50 @@ fn webhooks(api: ApiRouter) -> ApiRouter {
         .post(
             "/webhooks",
             webhook::create,
-            op(
-                "createWebhook",
-                "Have an address told of what happens; its secret is shown this once",
-            ),
+            op("createWebhook", "Create a webhook. Only this response contains its signing key"),
         )
-        .get("/webhooks", webhook::list, op("listWebhooks", "Webhooks, oldest first"))
-        .get("/webhooks/{webhook}", webhook::get, op("getWebhook", "A webhook"))
+        .get("/webhooks", webhook::list, op("listWebhooks", "List webhooks, oldest first"))
+        .get("/webhooks/{webhook}", webhook::get, op("getWebhook", "Get a webhook"))
         .delete(
             "/webhooks/{webhook}",
             webhook::delete,
-            op("deleteWebhook", "Remove a webhook and what it was to be told"),
+            op("deleteWebhook", "Delete a webhook and its pending deliveries"),
         )
         .get(
             "/webhooks/{webhook}/posts",
-            webhook::list_posts,
-            op("listWebhookPosts", "What a webhook was told, newest first"),
+            webhook::list_deliveries,
+            op("listWebhookDeliveries", "List the deliveries of a webhook, newest first"),
         )
         .post(
             "/webhooks/{webhook}/posts/{post}/resend",
             webhook::resend,
-            op("resendWebhookPost", "Tell a webhook once more"),
+            op("resendWebhookDelivery", "Send a delivery of a webhook again"),
         )
 }
 
 fn health(api: ApiRouter) -> ApiRouter {
     api.under("")
-        .get("/healthz", meta::healthz, op("getHealth", "Whether the process is alive"))
-        .get("/readyz", meta::readyz, op("getReadiness", "Whether work can be taken in"))
-        .get("/metrics", meta::metrics, op("getMetrics", "Numbers for Prometheus").metrics())
-        .get("/openapi.json", meta::openapi, op("getOpenApi", "This document"))
-        .get("/docs", meta::docs, op("getDocs", "A page to read and try this"))
+        .get(
+            "/healthz",
+            meta::healthz,
+            op("getHealth", "Check whether the server process responds"),
+        )
+        .get(
+            "/readyz",
+            meta::readyz,
+            op("getReadiness", "Check whether the server can accept work"),
+        )
+        .get(
+            "/metrics",
+            meta::metrics,
+            op("getMetrics", "Get the metrics in the text format of Prometheus").metrics(),
+        )
+        .get("/openapi.json", meta::openapi, op("getOpenApiDocument", "Get the OpenAPI document"))
+        .get(
+            "/docs",
+            meta::docs,
+            op("getDocumentation", "Get the HTML page with this documentation"),
+        )
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Streams of server-sent events: first what is stored, then what happens, without a gap and without a repetition.
+//! Streams of server-sent events: first the stored events, then new ones, without gaps and without duplicates.
 //!
-//! A stream holds its cursor and nothing else that grows: it asks the database for a page only when the connection has taken
-//! the last one, and it follows the [live events](crate::live) once nothing is left to read. What it misses there it reads
-//! again from the database.
+//! A stream buffers only one page of events. It reads the next page after the connection has accepted the previous one, and
+//! follows the [live events](crate::live) at the end of the log. Events that it misses there are read from the database.
 
 pub(crate) mod encode;
 mod snapshot;
@@ -21,30 +20,30 @@ use provost_store::query::event_log::LogPage;
 use tokio::time::{sleep, timeout};
 
 use self::encode::{end, finished_turn, lagged, position, terminal_status};
-pub(crate) use self::source::{Source, Start};
+pub(crate) use self::source::{StreamSource, StreamStart};
 use crate::app::App;
-use crate::live::{Frame, Seated, Taken, Wants, What};
+use crate::live::{Frame, FrameKind, Interest, LiveSubscription, Received};
 
-/// A comment is sent after this much silence, so that proxies do not take the connection for dead.
+/// Interval of comments on an idle stream, so that proxies do not close the connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 const HEARTBEAT_BYTES: Bytes = Bytes::from_static(b":\n\n");
-/// Events of the first page.
+/// Number of events in the first page.
 const PAGE_FIRST: u64 = 128;
-/// Events of a page at most.
+/// Maximum number of events in a page.
 const PAGE_MAX: u64 = 2048;
-/// How often a snapshot is taken anew because the log has overtaken it.
+/// Maximum number of snapshots that are replaced because a durable event already contains them.
 const SNAPSHOT_ATTEMPTS_MAX: u32 = 16;
-/// The size that a page should have: what one client that does not read on holds in memory.
+/// Target size of a page in bytes. It bounds the memory of a client that stops reading.
 const PAGE_BYTES: usize = 192 * 1024;
 
-/// Opens a stream from a place on, as the body of a response. It ends between two events when the server stops or its time is
-/// over.
-pub(crate) async fn open(app: App, source: Source, start: Start, deltas: bool) -> Body {
-    let wants = if deltas { Wants::Everything } else { Wants::Events };
-    let subscription = app.live().join(app.engine(), source.topic(), wants).await;
+/// Opens a stream as the body of a response. The stream ends between two events when the server shuts down or its time limit
+/// is reached.
+pub(crate) async fn open(app: App, source: StreamSource, start: StreamStart, deltas: bool) -> Body {
+    let interest = if deltas { Interest::EventsAndDeltas } else { Interest::Events };
+    let subscription = app.live().subscribe(app.engine(), source.topic(), interest).await;
     let open = app.metrics().stream();
-    let over = over(&app);
-    let reader = Reader {
+    let stream_end = stream_end(&app);
+    let reader = EventReader {
         subscription,
         generation: start.generation,
         at: start.after,
@@ -56,16 +55,16 @@ pub(crate) async fn open(app: App, source: Source, start: Start, deltas: bool) -
         source,
         app,
     };
-    let events = reader.events(start).take_until(over);
+    let events = reader.events(start).take_until(stream_end);
     Body::from_stream(events.map(move |bytes| {
-        // Counted as open as long as the body exists.
+        // The stream counts as open until the body is dropped.
         let _open = &open;
         Ok::<_, Infallible>(bytes)
     }))
 }
 
-/// Waits until a stream that begins now must end.
-fn over(app: &App) -> impl Future<Output = ()> + Send + 'static {
+/// Completes when a stream that starts now must end.
+fn stream_end(app: &App) -> impl Future<Output = ()> + Send + 'static {
     let shutdown = app.shutdown().clone();
     let timeout = app.options().limits.stream_timeout;
     async move {
@@ -82,59 +81,59 @@ fn over(app: &App) -> impl Future<Output = ()> + Send + 'static {
     }
 }
 
-/// One client of a stream.
-struct Reader {
+/// State of one stream.
+struct EventReader {
     app: App,
-    source: Source,
-    subscription: Seated,
+    source: StreamSource,
+    subscription: LiveSubscription,
     generation: u64,
-    /// Everything up to here was sent: a number of the run, or a position.
+    /// Position of the last sent event: its number in the run, or its position in the log.
     at: u64,
-    /// Events of the next page.
+    /// Maximum number of events in the next page.
     page_size: u64,
-    /// The newest epoch of the run that was seen; deltas of older ones are not sent.
+    /// Newest observed epoch of the run. Deltas of older epochs are not sent.
     epoch: u64,
-    /// The newest model call that was read as finished: its run and its number.
+    /// Run and number of the last finished turn.
     turn: Option<(RunId, u32)>,
-    /// The deltas that were sent with the snapshot.
+    /// End of the snapshot that was sent.
     snapshot: Option<SnapshotEnd>,
     state: State,
 }
 
-/// Whether more can come.
+/// State of a stream.
 enum State {
     Open,
-    /// The run of the stream ended like this.
+    /// The run has ended with this status.
     Ended(RunStatus),
-    /// The log cannot be read.
+    /// The log could not be read.
     Failed,
 }
 
-/// Which deltas a snapshot held.
+/// Position of the last delta in a snapshot.
 struct SnapshotEnd {
     run: RunId,
     epoch: u64,
-    /// The number of the first delta that it did not hold.
+    /// Number of the first delta after the snapshot.
     next: u64,
 }
 
-/// A page of the log, encoded.
+/// An encoded page of the log.
 struct Page {
     bytes: Bytes,
-    more: bool,
+    has_more: bool,
 }
 
-/// What to do with a frame.
-enum Accepted {
+/// Handling of a frame.
+enum FrameAction {
     Send,
     Skip,
-    /// Events before it are missing: read the database.
+    /// Preceding events are missing and must be read from the database.
     Gap,
 }
 
-impl Reader {
-    /// The whole stream.
-    fn events(mut self, start: Start) -> impl Stream<Item = Bytes> + Send {
+impl EventReader {
+    /// Returns the complete stream.
+    fn events(mut self, start: StreamStart) -> impl Stream<Item = Bytes> + Send {
         let events = stream! {
             yield start.bytes(&self.source);
             for await bytes in self.replay() {
@@ -150,26 +149,26 @@ impl Reader {
         events.filter(|bytes| std::future::ready(!bytes.is_empty()))
     }
 
-    /// What is stored. Behind it comes a snapshot of the turn in progress, if deltas are wanted.
+    /// Streams the stored events, followed by a snapshot of the turn in progress if the client wants deltas.
     fn replay(&mut self) -> impl Stream<Item = Bytes> + Send {
         stream! {
             let mut attempts = 0;
             while self.is_open() {
                 let page = self.read_page().await;
-                if page.more || !self.is_open() || !self.subscription.wants_live() {
+                if page.has_more || !self.is_open() || !self.subscription.wants_deltas() {
                     yield page.bytes;
-                    if page.more {
+                    if page.has_more {
                         continue;
                     }
                     return;
                 }
-                // From here on a client that does not read on is told how many deltas it misses.
-                self.subscription.listen();
+                // From now on, a slow client receives the number of dropped deltas.
+                self.subscription.start_deltas();
                 let snapshot = snapshot::take(&self.app, &self.source).await;
-                // What was committed before the snapshot was taken goes first.
+                // Events that were committed before the snapshot precede it.
                 let late = self.read_page().await;
                 yield [page.bytes, late.bytes].concat().into();
-                if late.more || !self.is_open() {
+                if late.has_more || !self.is_open() {
                     continue;
                 }
                 let Some(snapshot) = snapshot else { return };
@@ -187,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// New events, as they come.
+    /// Streams new events.
     fn follow(&mut self) -> impl Stream<Item = Bytes> + Send {
         stream! {
             let mut must_read = false;
@@ -195,25 +194,25 @@ impl Reader {
                 if must_read {
                     let page = self.read_page().await;
                     yield page.bytes;
-                    must_read = page.more;
+                    must_read = page.has_more;
                     continue;
                 }
-                match self.subscription.take() {
-                    Taken::Frame(frame) => match self.accept(&frame) {
-                        Accepted::Send => yield frame.bytes.clone(),
-                        Accepted::Skip => {}
-                        Accepted::Gap => must_read = true,
+                match self.subscription.receive() {
+                    Received::Frame(frame) => match self.accept(&frame) {
+                        FrameAction::Send => yield frame.bytes.clone(),
+                        FrameAction::Skip => {}
+                        FrameAction::Gap => must_read = true,
                     },
-                    Taken::Missed(deltas) => yield lagged(deltas),
-                    Taken::Behind => must_read = true,
-                    Taken::Nothing => {
+                    Received::DeltasDropped(deltas) => yield lagged(deltas),
+                    Received::Lagged => must_read = true,
+                    Received::Empty => {
                         if timeout(HEARTBEAT, self.subscription.changed()).await.is_err() {
                             yield HEARTBEAT_BYTES;
                         }
                     }
                 }
                 if must_read {
-                    self.subscription.begin();
+                    self.subscription.resume();
                 }
             }
         }
@@ -223,14 +222,14 @@ impl Reader {
         matches!(self.state, State::Open)
     }
 
-    /// Reads one page of the log. If the database cannot be read, the stream ends, and the client reconnects with its cursor.
+    /// Reads a page of the log. If the read fails, the stream ends, and the client reconnects with its cursor.
     async fn read_page(&mut self) -> Page {
         match self.source.page(self.app.engine(), self.at, self.page_size).await {
             Ok(page) => self.apply_page(&page),
             Err(error) => {
                 tracing::warn!(%error, "a stream ends because the log cannot be read");
                 self.state = State::Failed;
-                Page { bytes: Bytes::new(), more: false }
+                Page { bytes: Bytes::new(), has_more: false }
             }
         }
     }
@@ -254,43 +253,43 @@ impl Reader {
         self.turn = turn.or(self.turn);
         let ended = last.filter(|_| is_run).and_then(|last| terminal_status(&last.kind));
         self.state = ended.map_or(State::Open, State::Ended);
-        Page { bytes, more: page.more }
+        Page { bytes, has_more: page.has_more }
     }
 
-    /// Decides about a frame: it may have been sent before, or be of no use.
-    fn accept(&mut self, frame: &Frame) -> Accepted {
+    /// Decides whether to send a frame. It skips frames that were sent before or are stale.
+    fn accept(&mut self, frame: &Frame) -> FrameAction {
         let is_run = self.source.run().is_some();
-        match frame.what {
-            What::Event { at, .. } if at <= self.at => Accepted::Skip,
-            // Live events have no gaps. If there were one, the database has the events.
-            What::Event { at, .. } if is_run && at > self.at + 1 => Accepted::Gap,
-            What::Event { at, epoch, end } => {
+        match frame.kind {
+            FrameKind::Durable { at, .. } if at <= self.at => FrameAction::Skip,
+            // Live events have no gaps. If there is a gap, the database contains the missing events.
+            FrameKind::Durable { at, .. } if is_run && at > self.at + 1 => FrameAction::Gap,
+            FrameKind::Durable { at, epoch, end } => {
                 self.at = at;
                 if is_run {
                     self.epoch = self.epoch.max(epoch);
                     self.state = end.map_or(State::Open, State::Ended);
                 }
-                Accepted::Send
+                FrameAction::Send
             }
-            What::Live { epoch, .. } if epoch < self.epoch => Accepted::Skip,
-            What::Live { run, epoch, number } => {
-                let sent = self.snapshot.as_ref().is_some_and(|snapshot| {
+            FrameKind::Delta { epoch, .. } if epoch < self.epoch => FrameAction::Skip,
+            FrameKind::Delta { run, epoch, number } => {
+                let is_in_snapshot = self.snapshot.as_ref().is_some_and(|snapshot| {
                     (snapshot.run, snapshot.epoch) == (run, epoch) && number < snapshot.next
                 });
-                if sent { Accepted::Skip } else { Accepted::Send }
+                if is_in_snapshot { FrameAction::Skip } else { FrameAction::Send }
             }
         }
     }
 }
 
-impl Start {
-    fn bytes(&self, source: &Source) -> Bytes {
+impl StreamStart {
+    fn bytes(&self, source: &StreamSource) -> Bytes {
         let mut text = "retry: 1000\n\n".to_owned();
         if self.reset {
             text.push_str("event: reset\ndata: {}\n\n");
         }
         if self.from_end {
-            // No event: only the cursor, for a client that disconnects before the first one comes.
+            // A cursor without an event, for a client that disconnects before the first event.
             text.push_str(&position(source.cursor(self.generation, self.after)));
         }
         text.into()

@@ -1,7 +1,7 @@
-//! Outgoing webhooks in the Standard Webhooks format: signed, at least once, to addresses that are not ours.
+//! Outgoing webhooks in the Standard Webhooks format: signed deliveries to public addresses, at least once.
 //!
-//! The engine keeps what is to be sent; here it is signed and sent. The database holds no key: each webhook's is derived from
-//! the server's own and the webhook's id.
+//! The engine stores the deliveries; this module signs and sends them. The database contains no keys: the key of a webhook is
+//! derived from the key of the server and the id of the webhook.
 
 mod address;
 mod key;
@@ -9,5 +9,5 @@ mod payload;
 mod sender;
 
 pub(crate) use self::address::check_url;
-pub use self::key::MasterKey;
+pub use self::key::WebhookSigningKey;
 pub use self::sender::{SenderError, WebhookSender};

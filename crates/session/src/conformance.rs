@@ -1,6 +1,6 @@
-//! What every session store must do, as checks that anybody who writes a store can run.
+//! Conformance checks for implementations of [`SessionStore`].
 //!
-//! A check panics where the store is wrong and returns an error where the store gave one it should not.
+//! A check panics if the store violates the contract, and returns an error if the store fails unexpectedly.
 
 mod sample;
 
@@ -8,29 +8,28 @@ use std::sync::Arc;
 
 use provost_core::Message;
 
-use self::sample::one_of_everything;
+use self::sample::sample_messages;
 use crate::{SESSION_ID_BYTES_MAX, Session, SessionChange, SessionError, SessionStore, Transcript};
 
-/// Writers at the same time.
+/// Number of concurrent writers.
 const WRITERS: usize = 8;
-/// Messages each of them adds.
+/// Number of messages per writer.
 const WRITES: usize = 5;
-/// Sessions at the same time.
+/// Number of sessions in the check with many sessions.
 const SESSIONS: usize = 100;
 
-/// Runs every check but that of the listing's order, which needs a clock.
-///
-/// Each call of `open` must give a store over the same data; at first there must be none.
+/// Runs all checks except [`listing_is_newest_first`], which needs a clock. Each call of `open` must return a store
+/// over the same data, which is empty at first.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn all(open: impl Fn() -> Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let store = open();
     lifecycle(&store).await?;
     limits_pop_and_clear(&store).await?;
     revisions_and_conflicts(&*store).await?;
-    changes_are_whole(&*store).await?;
-    strange_ids(&store).await?;
+    changes_are_atomic(&*store).await?;
+    unusual_ids(&store).await?;
     sessions_are_isolated(&store).await?;
     everything_round_trips(&store, &open()).await?;
     reopened(&open).await?;
@@ -38,10 +37,10 @@ pub async fn all(open: impl Fn() -> Arc<dyn SessionStore>) -> Result<(), Session
     concurrent_writers(&store).await
 }
 
-/// Create, exist, load, delete.
+/// Sessions can be created, loaded and deleted.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn lifecycle(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let session = Session::new(Arc::clone(store), "lifecycle");
     assert_eq!(store.load("lifecycle").await?, None, "missing is none");
@@ -61,14 +60,14 @@ pub async fn lifecycle(store: &Arc<dyn SessionStore>) -> Result<(), SessionError
     assert!(!session.exists().await?);
     assert!(!session.delete().await?);
     session.create().await?;
-    assert!(session.messages(None).await?.is_empty(), "a new life starts empty");
+    assert!(session.messages(None).await?.is_empty(), "a recreated session is empty");
     Ok(())
 }
 
-/// Newest n in order, pop is last in first out, clear.
+/// Limits return the newest messages in order, `pop` removes the newest message, and `clear` removes all.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn limits_pop_and_clear(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let session = Session::new(Arc::clone(store), "limits");
     assert_eq!(session.pop().await?, None);
@@ -95,10 +94,10 @@ pub async fn limits_pop_and_clear(store: &Arc<dyn SessionStore>) -> Result<(), S
     Ok(())
 }
 
-/// Revisions grow by one; a stale base is a conflict and changes nothing.
+/// Each commit raises the revision by one. A stale base is a conflict and changes nothing.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn revisions_and_conflicts(store: &dyn SessionStore) -> Result<(), SessionError> {
     let id = "revisions";
     for base in 0..4 {
@@ -120,11 +119,12 @@ pub async fn revisions_and_conflicts(store: &dyn SessionStore) -> Result<(), Ses
     Ok(())
 }
 
-/// Pop and add are one change, an empty batch is a change too, and popping more than there is pops all.
+/// A removal and an addition are one change. An empty change raises the revision. A removal of more messages than
+/// exist removes all.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn changes_are_whole(store: &dyn SessionStore) -> Result<(), SessionError> {
+/// If the store violates the contract.
+pub async fn changes_are_atomic(store: &dyn SessionStore) -> Result<(), SessionError> {
     let id = "whole";
     store.commit(id, 0, add(&["a", "b", "c"])).await?;
     let change = SessionChange { pop: 2, ..add(&["summary", "b", "c"]) };
@@ -135,7 +135,7 @@ pub async fn changes_are_whole(store: &dyn SessionStore) -> Result<(), SessionEr
     let change = SessionChange { pop: usize::MAX, ..add(&["z"]) };
     store.commit(id, 3, change).await?;
     assert_eq!(texts(&load(store, id).await?), ["z"]);
-    // Enough popping that a store which keeps what was popped has reason to tidy up.
+    // Enough removals to trigger the cleanup of a store that keeps removed messages.
     for base in 4..204 {
         let change = SessionChange { pop: usize::from(base % 8 != 0), ..add(&["y"]) };
         assert_eq!(store.commit(id, base, change).await?, base + 1);
@@ -145,11 +145,11 @@ pub async fn changes_are_whole(store: &dyn SessionStore) -> Result<(), SessionEr
     Ok(())
 }
 
-/// Ids of any characters name different sessions; too long ones are refused.
+/// Ids may contain any characters. Too long ids are rejected.
 ///
 /// # Panics
-/// If the store is wrong.
-pub async fn strange_ids(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
+/// If the store violates the contract.
+pub async fn unusual_ids(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let long = "i".repeat(SESSION_ID_BYTES_MAX);
     let long_unicode = "記".repeat(SESSION_ID_BYTES_MAX / 3);
     let ids = [
@@ -195,10 +195,10 @@ pub async fn strange_ids(store: &Arc<dyn SessionStore>) -> Result<(), SessionErr
     Ok(())
 }
 
-/// A change or a delete touches one session only.
+/// A change or a deletion affects one session only.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn sessions_are_isolated(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let [one, two] = ["isolated", "isolated-2"].map(|id| Session::new(Arc::clone(store), id));
     one.add([Message::user("1")]).await?;
@@ -213,15 +213,15 @@ pub async fn sessions_are_isolated(store: &Arc<dyn SessionStore>) -> Result<(), 
     Ok(())
 }
 
-/// All roles, parts and fields come back as they were, from a second store over the same data too.
+/// All roles, parts and fields are read exactly as written, also by a second handle of the store.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn everything_round_trips(
     store: &Arc<dyn SessionStore>,
     again: &Arc<dyn SessionStore>,
 ) -> Result<(), SessionError> {
-    let messages = one_of_everything();
+    let messages = sample_messages();
     let session = Session::new(Arc::clone(store), "everything");
     session.add(messages.clone()).await?;
     let expected: Vec<_> = messages.into_iter().map(Arc::new).collect();
@@ -231,10 +231,10 @@ pub async fn everything_round_trips(
     Ok(())
 }
 
-/// A store opened again goes on where the first one stopped.
+/// A reopened store contains the committed revisions.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn reopened(open: &impl Fn() -> Arc<dyn SessionStore>) -> Result<(), SessionError> {
     open().commit("reopened", 0, add(&["a"])).await?;
     assert_eq!(open().commit("reopened", 1, add(&["b"])).await?, 2);
@@ -243,10 +243,10 @@ pub async fn reopened(open: &impl Fn() -> Arc<dyn SessionStore>) -> Result<(), S
     Ok(())
 }
 
-/// A hundred sessions keep their own.
+/// Many sessions do not mix their messages.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn many_sessions(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     for number in 0..SESSIONS {
         let id = format!("many-{number}");
@@ -262,10 +262,10 @@ pub async fn many_sessions(store: &Arc<dyn SessionStore>) -> Result<(), SessionE
     Ok(())
 }
 
-/// Writers at the same time lose nothing, and each one's messages stay in its order.
+/// Concurrent writers lose no messages, and the messages of each writer stay in order.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn concurrent_writers(store: &Arc<dyn SessionStore>) -> Result<(), SessionError> {
     let writers = (0..WRITERS).map(|writer| {
         let session = Session::new(Arc::clone(store), "concurrent");
@@ -291,10 +291,10 @@ pub async fn concurrent_writers(store: &Arc<dyn SessionStore>) -> Result<(), Ses
     Ok(())
 }
 
-/// The session that changed last is listed first; `tick` moves the store's clock on.
+/// The most recently changed session is listed first. `tick` advances the clock of the store.
 ///
 /// # Panics
-/// If the store is wrong.
+/// If the store violates the contract.
 pub async fn listing_is_newest_first(
     store: &dyn SessionStore,
     tick: impl Fn(),

@@ -1,4 +1,4 @@
-//! One session of a store, for programs that read and write it outside of a run.
+//! Handle of one session, for programs that read and write a session outside of a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use provost_core::Message;
 
 use crate::store::{SessionChange, SessionError, SessionStore, Transcript};
 
-/// Times a change is tried again because somebody else wrote first.
+/// Maximum number of retries after conflicts with other writers.
 const CONFLICT_RETRIES_MAX: u32 = 100;
 
-/// One session of a store.
+/// Handle of one session of a store.
 ///
-/// Each change reads the session first and, if somebody else wrote in between, starts over: no write is lost.
+/// Each change reads the session first. If another writer commits in between, the change is repeated on the new
+/// revision, so no write is lost.
 #[derive(Clone)]
 pub struct Session {
     store: Arc<dyn SessionStore>,
@@ -20,33 +21,34 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of this id, whether it exists yet or not.
+    /// Creates a handle. The session need not exist.
     pub fn new(store: Arc<dyn SessionStore>, id: impl Into<String>) -> Self {
         Self { store, id: id.into() }
     }
 
-    /// Its id.
+    /// Returns the id of the session.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Where it is kept.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn SessionStore> {
         &self.store
     }
 
-    /// True if it exists, be it without messages.
+    /// Returns true if the session exists, even without messages.
     pub async fn exists(&self) -> Result<bool, SessionError> {
         Ok(self.store.load(&self.id).await?.is_some())
     }
 
-    /// Creates it without messages. One that exists already is a [`SessionError::Conflict`].
+    /// Creates the session without messages. Fails with [`SessionError::Conflict`] if it exists.
     pub async fn create(&self) -> Result<(), SessionError> {
         self.store.commit(&self.id, 0, SessionChange::default()).await?;
         Ok(())
     }
 
-    /// The newest messages, at most `limit` of them, oldest first; `None` means all. Without a session there are none.
+    /// Returns the newest `limit` messages, oldest first; all messages if `limit` is `None`. Empty if the session
+    /// does not exist.
     pub async fn messages(&self, limit: Option<usize>) -> Result<Vec<Arc<Message>>, SessionError> {
         let mut messages = self.transcript().await?.messages;
         let skip = messages.len() - limit.unwrap_or(usize::MAX).min(messages.len());
@@ -54,7 +56,7 @@ impl Session {
         Ok(messages)
     }
 
-    /// Adds messages, all or none; creates the session if it does not exist.
+    /// Adds messages in one commit. Creates a missing session.
     pub async fn add(
         &self,
         messages: impl IntoIterator<Item = Message>,
@@ -64,19 +66,19 @@ impl Session {
         Ok(())
     }
 
-    /// Removes the newest message and returns it; `None` if there is none.
+    /// Removes the newest message and returns it; `None` if there is no message.
     pub async fn pop(&self) -> Result<Option<Message>, SessionError> {
         let before = self.change(|transcript| remove(transcript, 1)).await?;
         Ok(before.messages.last().map(|last| Message::clone(last)))
     }
 
-    /// Removes all messages; the session stays.
+    /// Removes all messages. The session remains.
     pub async fn clear(&self) -> Result<(), SessionError> {
         self.change(|transcript| remove(transcript, usize::MAX)).await?;
         Ok(())
     }
 
-    /// Removes the session; true if there was one.
+    /// Deletes the session. Returns false if it does not exist.
     pub async fn delete(&self) -> Result<bool, SessionError> {
         self.store.delete(&self.id).await
     }
@@ -85,7 +87,8 @@ impl Session {
         Ok(self.store.load(&self.id).await?.unwrap_or_default())
     }
 
-    /// Commits what `plan` makes of the stored messages, and returns these as they were before.
+    /// Commits the change that `plan` derives from the stored transcript, unless it is `None`. Returns the transcript
+    /// before the change.
     async fn change(
         &self,
         plan: impl Fn(&Transcript) -> Option<SessionChange>,
@@ -108,7 +111,7 @@ impl Session {
     }
 }
 
-/// Removes the newest messages, if there are any.
+/// Returns a change that removes the newest messages; `None` if there are no messages.
 fn remove(transcript: &Transcript, pop: usize) -> Option<SessionChange> {
     (!transcript.messages.is_empty()).then(|| SessionChange { pop, add: Vec::new() })
 }

@@ -1,29 +1,30 @@
-//! Values of the state that outlive a run: of a conversation, of a user, of everybody.
+//! Shared state: values of a session, a user or the whole application that persist across runs.
 //!
-//! A run loads them when it begins and stores what it changed whenever a round of tools is over and when it ends. Names are
-//! stored one by one, so that runs that change different ones never meet; of two that change the same one the last one wins.
+//! A run loads the values at its start, and stores its changes after each round of tool calls and at its end. Each
+//! name is stored separately, so runs that change different names do not conflict. If two runs change the same name,
+//! the last write wins.
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod conformance;
-mod memory;
+mod in_memory;
 
 use futures::future::BoxFuture;
 use provost_core::{ErrorKind, StateChange, StateScope};
 use serde_json::{Map, Value};
 
-pub use self::memory::MemoryState;
+pub use self::in_memory::InMemoryStateStore;
 
-/// Whose values a run sees. Those of [`StateScope::App`] belong to the store itself.
+/// Owners of the values that a run can access. The values of [`StateScope::App`] need no owner.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateOwners {
-    /// The conversation, if the run is part of one that is stored.
+    /// Id of the session; `None` if the run has no stored session.
     pub session: Option<String>,
-    /// For whom it runs, if that is known.
+    /// Id of the user; `None` if the user is not known.
     pub user: Option<String>,
 }
 
 impl StateOwners {
-    /// Who owns the values of a scope; `None` if the run has none there.
+    /// Returns the owner of the values of a scope; `None` if the run has no access to the scope.
     pub fn owner(&self, scope: StateScope) -> Option<&str> {
         match scope {
             StateScope::Run => None,
@@ -33,45 +34,45 @@ impl StateOwners {
         }
     }
 
-    /// Each scope that outlives a run and has an owner.
+    /// Returns all persistent scopes that have an owner.
     pub fn all(&self) -> impl Iterator<Item = (StateScope, &str)> {
         StateScope::SHARED.into_iter().filter_map(|scope| Some((scope, self.owner(scope)?)))
     }
 }
 
-/// Why shared values could not be read or written.
+/// Error of a shared state store.
 #[derive(Debug, thiserror::Error)]
 #[error("shared state: {message}")]
 pub struct StateError {
-    /// What was tried, and what went wrong.
+    /// Description of the failure.
     pub message: String,
-    /// Why.
+    /// Cause of the failure.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl StateError {
-    /// The shared kind.
+    /// Returns the category that decides how callers handle the error.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Unavailable
     }
 }
 
-/// What a store's call gives.
+/// Future that the methods of [`StateStore`] return.
 pub type StateFuture<'a, T> = BoxFuture<'a, Result<T, StateError>>;
 
-/// Where shared values are kept.
+/// Storage of shared state.
 pub trait StateStore: Send + Sync + 'static {
-    /// Everything that these owners have, under names with their scope.
+    /// Returns all values of the owners. The keys are names with their scope.
     fn load<'a>(&'a self, owners: &'a StateOwners) -> StateFuture<'a, Map<String, Value>>;
 
-    /// Sets and takes away values, all of them or none. A change in a scope without an owner is left out.
+    /// Sets and removes values in one transaction. Changes in a scope without an owner are ignored.
     fn commit<'a>(
         &'a self,
         owners: &'a StateOwners,
         changes: &'a [StateChange],
     ) -> StateFuture<'a, ()>;
 
-    /// Takes away everything that one owner has; how many values it were.
-    fn forget<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64>;
+    /// Deletes all values of an owner and returns their number.
+    fn delete_owner<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64>;
 }

@@ -1,12 +1,13 @@
-//! Sessions in one SQLite file.
+//! A session store in one SQLite file.
 //!
-//! A commit is one transaction and on the disk before it returns. It names the revision it builds on, so of two writers, in
-//! this process or another, the second is refused and nothing is mixed.
+//! A commit is one transaction and is on disk before the call returns. It names the revision that it builds on. If
+//! two writers, in this process or in different ones, build on the same revision, the second commit fails with a
+//! conflict.
 
 mod error;
-mod fault;
 mod read;
 mod state;
+mod transaction_error;
 mod write;
 
 use std::path::Path;
@@ -21,90 +22,96 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::error::OpenError;
-use self::fault::{Fault, check_size, stopped};
-use self::write::Encoded;
+use self::transaction_error::{TransactionError, check_size, database_closed};
+use self::write::EncodedChange;
 use crate::{
     SESSION_ID_BYTES_MAX, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
     Transcript,
 };
 
-/// Sessions in one page of a listing.
+/// Maximum number of sessions in one page.
 const PAGE_MAX: usize = 1000;
-/// Bytes of the metadata of one session as JSON.
+/// Maximum size of the metadata of a session as JSON, in bytes.
 const METADATA_BYTES_MAX: usize = 64 * 1024;
-/// How long another process may hold the file unless the options say otherwise.
+/// Default time to wait for the write lock of another process.
 const BUSY_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// How sessions are kept.
+/// Options of a [`SqliteSessionStore`].
 #[derive(Debug, Clone)]
-pub struct SqliteSessionsOptions {
-    /// What the names of the tables begin with; stores with different prefixes share a file and nothing else.
+pub struct SqliteSessionOptions {
+    /// Prefix of the table names. Stores with different prefixes can use the same file and are independent.
     pub table_prefix: String,
-    /// How long another process may hold the file.
+    /// Time to wait for the write lock of another process before a call fails.
     pub busy_timeout: Duration,
-    /// Where the time of changes comes from.
+    /// Source of the time of changes.
     pub env: Env,
 }
 
-impl Default for SqliteSessionsOptions {
+impl Default for SqliteSessionOptions {
     fn default() -> Self {
         Self { table_prefix: String::new(), busy_timeout: BUSY_TIMEOUT_DEFAULT, env: Env::system() }
     }
 }
 
-/// A place in the listing of sessions.
+/// Position in the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCursor {
-    /// When the session before it last changed.
+    /// Time of the last change of the previous session.
     pub updated_at: Timestamp,
-    /// Its id.
+    /// Id of the previous session.
     pub id: String,
 }
 
-/// Some sessions, the most recently changed first.
+/// A page of sessions, most recently changed first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPage {
     /// The sessions.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page starts; `None` if this is the last one.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<SessionCursor>,
 }
 
-/// Keeps sessions in one SQLite file. Clones share it, and so can other processes on the same machine.
+/// Session store in one SQLite file. Clones share it, and other processes on the same machine can use the same file.
 #[derive(Clone)]
-pub struct SqliteSessions {
+pub struct SqliteSessionStore {
     store: Store,
     tables: Arc<SessionTables>,
 }
 
-impl SqliteSessions {
-    /// Opens a file, made if it does not exist. On Unix a new one has mode 0600, and directories made for it have 0700.
-    pub fn open(path: impl AsRef<Path>, options: SqliteSessionsOptions) -> Result<Self, OpenError> {
-        let SqliteSessionsOptions { table_prefix, busy_timeout, env } = options;
+impl SqliteSessionStore {
+    /// Opens a file. Creates a missing file and missing directories. On Unix, a new file has mode 0600 and new
+    /// directories have mode 0700.
+    pub fn open(path: impl AsRef<Path>, options: SqliteSessionOptions) -> Result<Self, OpenError> {
+        let SqliteSessionOptions { table_prefix, busy_timeout, env } = options;
         let Some(prefix) = TablePrefix::new(&table_prefix) else {
             let prefix = first_chars(&table_prefix, 2 * TablePrefix::CHARS_MAX).to_owned();
-            return Err(OpenError::Prefix { prefix, chars_max: TablePrefix::CHARS_MAX });
+            return Err(OpenError::InvalidPrefix { prefix, chars_max: TablePrefix::CHARS_MAX });
         };
         let path = path.as_ref();
-        // The whole path, so that it stays the same file wherever the process goes.
+        // An absolute path stays valid if the process changes its working directory.
         let path = std::path::absolute(path)
             .map_err(|source| OpenError::Storage { path: path.to_owned(), source })?;
         let tables = Arc::new(SessionTables::new(&prefix));
         let schema = Schema::Sessions(prefix);
         let options = StoreOptions { schema, env, busy_timeout, ..StoreOptions::new(&path) };
-        let store = Store::open(options).map_err(|error| error::refusal(&path, error))?;
+        let store = Store::open(options).map_err(|error| error::open_error(&path, error))?;
         Ok(Self { store, tables })
     }
 
-    /// The newest messages of a session, at most `limit` of them, oldest first, without reading the others. `None` if there
-    /// is no such session.
-    pub async fn newest(&self, id: &str, limit: usize) -> Result<Option<Transcript>, SessionError> {
+    /// Returns the newest `limit` messages of a session, oldest first, without reading the others. `None` if the
+    /// session does not exist.
+    pub async fn load_last(
+        &self,
+        id: &str,
+        limit: usize,
+    ) -> Result<Option<Transcript>, SessionError> {
         check_id(id)?;
         let name = id.to_owned();
         self.read(id, move |tx, tables| read::load(tx, tables, &name, limit)).await
     }
 
-    /// A page of the listing, from the beginning or after a cursor. At most 1000 sessions, whatever the limit is.
+    /// Returns a page of sessions after the cursor, or the first page if it is `None`. A page has at most 1000
+    /// sessions.
     pub async fn page(
         &self,
         after: Option<&SessionCursor>,
@@ -112,18 +119,21 @@ impl SqliteSessions {
     ) -> Result<SessionPage, SessionError> {
         let after = after.cloned();
         let limit = limit.clamp(1, PAGE_MAX);
-        self.read(fault::ALL, move |tx, tables| read::page(tx, tables, after.as_ref(), limit)).await
+        self.read(transaction_error::ALL_SESSIONS, move |tx, tables| {
+            read::page(tx, tables, after.as_ref(), limit)
+        })
+        .await
     }
 
-    /// What the program has noted about a session; `None` if there is no such session.
+    /// Returns the metadata of a session; `None` if the session does not exist.
     pub async fn metadata(&self, id: &str) -> Result<Option<Map<String, Value>>, SessionError> {
         check_id(id)?;
         let name = id.to_owned();
         self.read(id, move |tx, tables| read::metadata(tx, tables, &name)).await
     }
 
-    /// Replaces what is noted about a session; false if there is no such session. The session's revision and the time of its
-    /// last change stay, so it disturbs no run.
+    /// Replaces the metadata of a session. Returns false if the session does not exist. The revision and the time of
+    /// the last change remain, so the call does not conflict with a run.
     pub async fn set_metadata(
         &self,
         id: &str,
@@ -139,8 +149,9 @@ impl SqliteSessions {
         self.write(id, move |tx, tables| Ok(tables.set_metadata(tx, &name, &text)?)).await
     }
 
-    /// Copies a session with its metadata to a new one: its first `messages` messages, or all. False if there is no such
-    /// session; one that is there under the new id is a [`SessionError::Conflict`].
+    /// Copies the first `messages` messages of a session and its metadata to a new session; all messages if
+    /// `messages` is `None`. Returns false if the session does not exist. Fails with [`SessionError::Conflict`] if
+    /// the new id is in use.
     pub async fn fork(
         &self,
         from: &str,
@@ -157,53 +168,55 @@ impl SqliteSessions {
         self.write(to, move |tx, tables| write::fork(tx, tables, &copy)).await
     }
 
-    /// Deletes the sessions that have not changed since a moment and says how many those were.
-    pub async fn forget_unused_since(&self, moment: Timestamp) -> Result<u64, SessionError> {
-        let mut forgotten = 0;
+    /// Deletes the sessions that have not changed since a point in time, and returns their number.
+    pub async fn delete_inactive_since(&self, since: Timestamp) -> Result<u64, SessionError> {
+        let mut deleted = 0;
         loop {
-            let forget =
-                move |tx: &mut Tx<'_>, tables: &SessionTables| write::forget(tx, tables, moment);
-            match self.write(fault::ALL, forget).await? {
-                0 => return Ok(forgotten),
-                some => forgotten += some,
+            let delete = move |tx: &mut Tx<'_>, tables: &SessionTables| {
+                write::delete_inactive(tx, tables, since)
+            };
+            match self.write(transaction_error::ALL_SESSIONS, delete).await? {
+                0 => return Ok(deleted),
+                count => deleted += count,
             }
         }
     }
 
-    /// Reads one state of the file.
+    /// Runs a function on a consistent snapshot of the file.
     async fn read<T: Send + 'static>(
         &self,
         id: &str,
-        work: impl FnOnce(&mut Tx<'_>, &SessionTables) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &SessionTables) -> Result<T, TransactionError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let tables = Arc::clone(&self.tables);
-        self.store.read(move |tx| work(tx, &tables)).await.map_err(|fault| fault.of(id))
+        self.store.read(move |tx| work(tx, &tables)).await.map_err(|error| error.for_session(id))
     }
 
-    /// Makes a change, all of it or nothing. A change whose caller is gone when its turn comes is not made.
+    /// Runs a function in a write transaction. If the caller drops the future before the transaction starts, the
+    /// function does not run.
     async fn write<T: Send + 'static>(
         &self,
         id: &str,
-        work: impl Fn(&mut Tx<'_>, &SessionTables) -> Result<T, Fault> + Send + 'static,
+        work: impl Fn(&mut Tx<'_>, &SessionTables) -> Result<T, TransactionError> + Send + 'static,
     ) -> Result<T, SessionError> {
         let tables = Arc::clone(&self.tables);
         let caller = Arc::new(());
         let is_awaited = Arc::downgrade(&caller);
         let written = self.store.write(move |tx| {
             if is_awaited.strong_count() == 0 {
-                return Err(Fault::Store(StoreError::Closed));
+                return Err(TransactionError::Store(StoreError::Closed));
             }
             work(tx, &tables)
         });
         let outcome = written.await;
         drop(caller);
-        outcome.map_err(|fault| fault.of(id))
+        outcome.map_err(|error| error.for_session(id))
     }
 }
 
-impl SessionStore for SqliteSessions {
+impl SessionStore for SqliteSessionStore {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
-        Box::pin(self.newest(id, usize::MAX))
+        Box::pin(self.load_last(id, usize::MAX))
     }
 
     fn commit<'a>(
@@ -215,10 +228,12 @@ impl SessionStore for SqliteSessions {
         Box::pin(async move {
             check_id(id)?;
             let name = id.to_owned();
-            let encode =
-                move || Encoded::new(&name, base, change.pop, &change.add).map(|made| (made, name));
-            // Large messages take their time, and that is not the writer's.
-            let encoded = tokio::task::spawn_blocking(encode).await.map_err(stopped)?;
+            let encode = move || {
+                EncodedChange::new(&name, base, change.pop, &change.add)
+                    .map(|encoded| (encoded, name))
+            };
+            // Encoding large messages takes time and must not block the writer thread.
+            let encoded = tokio::task::spawn_blocking(encode).await.map_err(database_closed)?;
             let (change, name) = encoded?;
             self.write(id, move |tx, tables| write::commit(tx, tables, &name, &change)).await
         })
@@ -236,18 +251,20 @@ impl SessionStore for SqliteSessions {
         Box::pin(async move {
             let all =
                 |tx: &mut Tx<'_>, tables: &SessionTables| read::page(tx, tables, None, usize::MAX);
-            Ok(self.read(fault::ALL, all).await?.sessions)
+            Ok(self.read(transaction_error::ALL_SESSIONS, all).await?.sessions)
         })
     }
 }
 
-impl std::fmt::Debug for SqliteSessions {
+impl std::fmt::Debug for SqliteSessionStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SqliteSessions").field("path", &self.store.path()).finish_non_exhaustive()
+        f.debug_struct("SqliteSessionStore")
+            .field("path", &self.store.path())
+            .finish_non_exhaustive()
     }
 }
 
-/// Refuses an id that no store takes.
+/// Returns an error if the id is too long.
 fn check_id(id: &str) -> Result<(), SessionError> {
     if id.len() <= SESSION_ID_BYTES_MAX {
         return Ok(());

@@ -7,22 +7,22 @@ use provost_core::text::first_chars;
 use provost_core::{ErrorKind, Message, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a session id; the same for every store, so that sessions can move between them.
+/// Maximum length of a session id, in bytes. It is the same for every store, so sessions can be moved between stores.
 pub const SESSION_ID_BYTES_MAX: usize = 128;
 
 /// The stored messages of a session, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
-    /// All messages, those behind a summary included.
+    /// All messages, including those before a summary.
     pub messages: Vec<Arc<Message>>,
-    /// Grows by one with each commit; the first is 1.
+    /// Number of commits. The first commit creates revision 1.
     pub revision: u64,
 }
 
 /// One atomic change of a session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SessionChange {
-    /// Number of the newest messages to remove first; more than there are removes all.
+    /// Number of the newest messages to remove first. A number above the length removes all.
     pub pop: usize,
     /// Messages to add after that.
     pub add: Vec<Arc<Message>>,
@@ -40,59 +40,59 @@ impl SessionChange {
     }
 }
 
-/// A session in a listing.
+/// A session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// How many messages it has.
+    /// Number of messages.
     pub messages: usize,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// Why a session could not be read or written.
+/// Error of a session store.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Somebody else wrote meanwhile; load again and repeat.
+    /// Another writer changed the session. Load it again and repeat the change.
     #[error("session `{id}` is at revision {found}, not {expected}: another run wrote to it")]
     Conflict {
-        /// Which session.
+        /// Id of the session.
         id: String,
-        /// What the writer had seen.
+        /// The revision that the change builds on.
         expected: u64,
-        /// What is there.
+        /// The stored revision.
         found: u64,
     },
-    /// The id cannot name a session.
+    /// The session id is invalid.
     #[error("`{id}` is not a session id: {problem}")]
     Id {
-        /// The id as given.
+        /// The rejected id, shortened.
         id: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// What is stored is not a session.
+    /// The stored session is corrupt.
     #[error("session `{id}` cannot be read: {problem}")]
     Corrupt {
-        /// Which session.
+        /// Id of the session.
         id: String,
-        /// What is wrong, and where.
+        /// Description of the problem and its position.
         problem: String,
     },
-    /// The storage itself failed.
+    /// Reading or writing the storage failed.
     #[error("session storage: {message}")]
     Storage {
-        /// What was tried.
+        /// Description of the failed operation.
         message: String,
-        /// Why it failed.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl SessionError {
-    /// The shared kind.
+    /// Returns the category that decides how callers handle the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Conflict { .. } => ErrorKind::Conflict,
@@ -103,18 +103,18 @@ impl SessionError {
     }
 }
 
-/// What a store's call gives.
+/// Future that the methods of [`SessionStore`] return.
 pub type SessionFuture<'a, T> = BoxFuture<'a, Result<T, SessionError>>;
 
-/// Where sessions are kept.
+/// Storage of sessions.
 pub trait SessionStore: Send + Sync + 'static {
-    /// The whole transcript, or `None` if there is no such session.
+    /// Returns the complete transcript; `None` if the session does not exist.
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>>;
 
-    /// Applies a change to the revision `base`, all of it or nothing, and returns the new revision.
+    /// Applies a change to revision `base` in one transaction and returns the new revision.
     ///
-    /// A base of 0 creates the session. A base that is not the stored revision is a [`SessionError::Conflict`].
-    /// When it returns, a crash can no longer lose the change.
+    /// A base of 0 creates the session. If the base is not the stored revision, the call fails with
+    /// [`SessionError::Conflict`]. The change is durable when the call returns.
     fn commit<'a>(
         &'a self,
         id: &'a str,
@@ -122,14 +122,14 @@ pub trait SessionStore: Send + Sync + 'static {
         change: SessionChange,
     ) -> SessionFuture<'a, u64>;
 
-    /// Removes the session; true if there was one.
+    /// Deletes a session. Returns false if it does not exist.
     fn delete<'a>(&'a self, id: &'a str) -> SessionFuture<'a, bool>;
 
-    /// All sessions, the most recently changed first.
+    /// Returns all sessions, most recently changed first.
     fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>>;
 }
 
-/// Refuses an id that no store takes.
+/// Returns an error if the id is too long.
 pub(crate) fn check_id(id: &str) -> Result<(), SessionError> {
     if id.len() <= SESSION_ID_BYTES_MAX {
         return Ok(());
@@ -141,7 +141,7 @@ pub(crate) fn check_id(id: &str) -> Result<(), SessionError> {
     })
 }
 
-/// Refuses a change that was made for another revision than the stored one.
+/// Returns a conflict if a change builds on another revision than the stored one.
 pub(crate) fn check_base(id: &str, expected: u64, found: u64) -> Result<(), SessionError> {
     if expected == found {
         return Ok(());

@@ -22,7 +22,7 @@ pub enum StoreError {
     #[error(
         "the database has no room left ({detail}); nothing was changed: free space on its disk or raise its size limit"
     )]
-    Full {
+    DiskFull {
         /// The message of the database.
         detail: String,
     },
@@ -31,7 +31,7 @@ pub enum StoreError {
         "the database is damaged ({detail}): stop all processes that use it, look with `provost db check`, \
          then bring back the last backup with `provost db restore`"
     )]
-    Damaged {
+    Corrupt {
         /// The message of the database.
         detail: String,
     },
@@ -40,7 +40,7 @@ pub enum StoreError {
         "the database has schema version {found} and this program knows versions up to {known}; \
          nothing was changed: use a newer program"
     )]
-    NewerSchema {
+    SchemaTooNew {
         /// Schema version of the database.
         found: u32,
         /// Newest schema version that this program supports.
@@ -70,7 +70,7 @@ pub enum StoreError {
     #[error("the change breaks a {rule} rule of the schema ({detail}); nothing was changed")]
     Constraint {
         /// Kind of the violated constraint.
-        rule: Rule,
+        rule: ConstraintKind,
         /// Table and columns of the constraint.
         detail: String,
     },
@@ -109,7 +109,7 @@ pub enum StoreError {
 
 /// Kinds of schema constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum ConstraintKind {
     /// A primary key or a unique index.
     Unique,
     /// A foreign key.
@@ -120,7 +120,7 @@ pub enum Rule {
     NotNull,
 }
 
-impl Rule {
+impl ConstraintKind {
     /// The name that error messages use.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl Rule {
     }
 }
 
-impl std::fmt::Display for Rule {
+impl std::fmt::Display for ConstraintKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
@@ -143,9 +143,9 @@ impl StoreError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Busy { .. } => "store_busy",
-            Self::Full { .. } => "store_full",
-            Self::Damaged { .. } => "store_damaged",
-            Self::NewerSchema { .. } => "store_newer_schema",
+            Self::DiskFull { .. } => "store_full",
+            Self::Corrupt { .. } => "store_damaged",
+            Self::SchemaTooNew { .. } => "store_newer_schema",
             Self::TableTaken { .. } => "store_table_taken",
             Self::Locked { .. } => "store_locked",
             Self::ReadOnly { .. } => "store_read_only",
@@ -161,11 +161,11 @@ impl StoreError {
     /// The category that decides how callers handle the error.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::Busy { .. } | Self::Full { .. } | Self::Io { .. } | Self::Closed => {
+            Self::Busy { .. } | Self::DiskFull { .. } | Self::Io { .. } | Self::Closed => {
                 ErrorKind::Unavailable
             }
-            Self::Damaged { .. } => ErrorKind::Malformed,
-            Self::NewerSchema { .. } | Self::NotADatabase { .. } => ErrorKind::Invalid,
+            Self::Corrupt { .. } => ErrorKind::Malformed,
+            Self::SchemaTooNew { .. } | Self::NotADatabase { .. } => ErrorKind::Invalid,
             Self::TableTaken { .. }
             | Self::Locked { .. }
             | Self::Exists { .. }
@@ -177,7 +177,7 @@ impl StoreError {
 
     /// Returns true if a primary key or a unique index rejected the change.
     pub const fn is_duplicate(&self) -> bool {
-        matches!(self, Self::Constraint { rule: Rule::Unique, .. })
+        matches!(self, Self::Constraint { rule: ConstraintKind::Unique, .. })
     }
 
     pub(crate) fn bug(detail: impl Into<String>) -> Self {
@@ -193,7 +193,7 @@ impl StoreError {
             }
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => Self::Full { detail },
+            | io::ErrorKind::FileTooLarge => Self::DiskFull { detail },
             _ => Self::Io { detail },
         }
     }

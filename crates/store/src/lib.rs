@@ -18,20 +18,20 @@ mod store;
 pub mod table;
 mod transaction;
 
-pub use error::{Rule, StoreError};
-pub use options::{Durability, FaultPoint, Faults, StoreOptions, Threads};
-pub use provost_bus::Wakeup as Hint;
+pub use error::{ConstraintKind, StoreError};
+pub use options::{Durability, FaultInjector, FaultPoint, StoreOptions, ThreadMode};
+pub use provost_bus::Wakeup;
 pub use schema::{Schema, TablePrefix};
 pub use sqlite::SCHEMA_VERSION;
-pub use sqlite::job::Pending;
-pub use sqlite::lock::{NodeLock, is_free, lock_dir};
+pub use sqlite::job::WriteHandle;
+pub use sqlite::lock::{WorkerLock, is_unlocked, lock_dir};
 pub use sqlite::maintenance::{
-    BackupReport, CheckReport, CopyProgress, DatabaseSize, Problem, RestoreOptions, RestoreReport,
-    TableSize, restore,
+    BackupReport, CheckFailure, CheckReport, CopyProgress, DatabaseSize, RestoreOptions,
+    RestoreReport, TableSize, restore,
 };
-pub use stats::Stats;
+pub use stats::StoreStats;
 pub use store::Store;
 pub use transaction::lock::{Lockable, Locked};
-pub use transaction::text::{Body, INLINE_BYTES_MAX, load_body};
-pub use transaction::tx::{Sql, Tx};
-pub use transaction::value::{Cells, Flow, FromColumn, FromRow, Row, ToColumn, Value};
+pub use transaction::text::{INLINE_BYTES_MAX, StoredText, load_text};
+pub use transaction::tx::{SqlExecutor, Tx};
+pub use transaction::value::{ColumnSource, FromColumn, FromRow, Row, RowControl, ToColumn, Value};

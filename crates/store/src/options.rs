@@ -31,11 +31,11 @@ pub struct StoreOptions {
     /// Sends the wake-ups of committed changes.
     pub bus: Arc<dyn Bus>,
     /// The threads on which jobs run.
-    pub threads: Threads,
+    pub thread_mode: ThreadMode,
     /// Size at which the database counts as full; `None` for no limit.
     pub bytes_max: Option<u64>,
     /// Injects errors, for tests and simulations.
-    pub faults: Option<Faults>,
+    pub faults: Option<FaultInjector>,
     /// Runs each job twice and rejects jobs that break the rules of transaction functions (module `transaction`); for
     /// tests.
     pub check_transactions: bool,
@@ -52,7 +52,7 @@ impl StoreOptions {
             readers: 4,
             durability: Durability::PowerLoss,
             bus: Arc::new(LocalBus::new()),
-            threads: Threads::Own,
+            thread_mode: ThreadMode::Dedicated,
             bytes_max: None,
             faults: None,
             check_transactions: false,
@@ -81,12 +81,12 @@ pub enum Durability {
 
 /// The threads on which jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
+pub enum ThreadMode {
     /// Writes run in groups on a thread of the store; reads run on Tokio's blocking threads.
-    Own,
+    Dedicated,
     /// Each job runs on the caller's thread and is finished when the call returns. For deterministic simulations and
     /// paused time.
-    Caller,
+    Inline,
 }
 
 /// A point at which a [`FaultInjector`] can make the store fail.
@@ -97,16 +97,16 @@ pub enum FaultPoint {
     /// Before the commit; the transaction is rolled back.
     Commit,
     /// After the commit: the change is stored, but the callers receive an error.
-    Answer,
+    AfterCommit,
     /// Before a read.
     Read,
 }
 
 /// Decides at each [`FaultPoint`] whether the store fails, and with which error.
 #[derive(Clone)]
-pub struct Faults(Arc<dyn Fn(FaultPoint) -> Option<StoreError> + Send + Sync>);
+pub struct FaultInjector(Arc<dyn Fn(FaultPoint) -> Option<StoreError> + Send + Sync>);
 
-impl Faults {
+impl FaultInjector {
     /// Creates an injector that fails wherever `decide` returns an error.
     pub fn new(decide: impl Fn(FaultPoint) -> Option<StoreError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(decide))
@@ -118,8 +118,8 @@ impl Faults {
     }
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for FaultInjector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Faults")
+        f.write_str("FaultInjector")
     }
 }

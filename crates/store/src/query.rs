@@ -1,7 +1,7 @@
-//! Reads over one or several tables, as the program above shows them.
+//! Reads over one or several tables, in the form that programs show to users.
 //!
-//! A function over [`Store`](crate::Store) reads in a transaction of its own; a function over [`Tx`](crate::Tx) is part of the
-//! caller's transaction. Every read of a tenant's rows takes the namespace and leaves out the rows of others.
+//! A function over [`Store`](crate::Store) opens a transaction; a function over [`Tx`](crate::Tx) is part of the
+//! caller's transaction. Every read of a tenant's rows takes the namespace and returns no rows of other namespaces.
 
 pub mod approval;
 pub mod deferred_run;
@@ -29,7 +29,7 @@ use std::str::FromStr;
 pub use error::QueryError;
 pub use page::Page;
 
-/// A stored name of a closed set. An unknown one was written by a newer program or by hand.
+/// Parses a stored name of a closed set. An unknown name, which a newer program or a person wrote, is an error.
 pub fn parse<T: FromStr>(text: &str) -> Result<T, QueryError>
 where
     T::Err: Display,

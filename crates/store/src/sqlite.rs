@@ -26,8 +26,8 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Statement};
 
 use crate::StoreError;
-use crate::transaction::tx::Sql;
-use crate::transaction::value::{Cells, Flow, Row, Value};
+use crate::transaction::tx::SqlExecutor;
+use crate::transaction::value::{ColumnSource, Row, RowControl, Value};
 
 use plan::FullScanCheck;
 
@@ -35,7 +35,8 @@ pub use migrate::SCHEMA_VERSION;
 
 pub(crate) use migrate::ENGINE;
 pub(crate) use open::{
-    Identity, Role, connect, create_file, identify, open_plain, open_read_only, prepare,
+    ConnectionRole, DatabaseIdentity, connect, create_file, identify, open_plain, open_read_only,
+    prepare,
 };
 
 /// A connection to a database file.
@@ -172,7 +173,7 @@ impl Sqlite {
     }
 }
 
-impl Sql for &Sqlite {
+impl SqlExecutor for &Sqlite {
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         self.cached(sql, params, |statement| Ok(Ok(statement.raw_execute()? as u64)))
     }
@@ -181,13 +182,13 @@ impl Sql for &Sqlite {
         &mut self,
         sql: &str,
         params: &[Value<'_>],
-        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+        each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
     ) -> Result<(), StoreError> {
         self.cached(sql, params, |statement| walk(statement, each))
     }
 }
 
-impl Sql for Sqlite {
+impl SqlExecutor for Sqlite {
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError> {
         (&*self).execute(sql, params)
     }
@@ -196,7 +197,7 @@ impl Sql for Sqlite {
         &mut self,
         sql: &str,
         params: &[Value<'_>],
-        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+        each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
     ) -> Result<(), StoreError> {
         (&*self).query(sql, params, each)
     }
@@ -235,7 +236,7 @@ fn check_count(
 
 fn walk(
     statement: &mut Statement<'_>,
-    each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
 ) -> rusqlite::Result<Result<(), StoreError>> {
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
@@ -248,7 +249,7 @@ fn walk(
     Ok(Ok(()))
 }
 
-impl Cells for rusqlite::Row<'_> {
+impl ColumnSource for rusqlite::Row<'_> {
     fn cell(&self, index: usize) -> Result<Value<'_>, StoreError> {
         let value = self.get_ref(index).map_err(|error| StoreError::bug(error.to_string()))?;
         Ok(match value {
@@ -265,7 +266,7 @@ impl Cells for rusqlite::Row<'_> {
 
 fn utf8(text: &[u8]) -> Result<&str, StoreError> {
     std::str::from_utf8(text)
-        .map_err(|error| StoreError::Damaged { detail: format!("a text is not UTF-8: {error}") })
+        .map_err(|error| StoreError::Corrupt { detail: format!("a text is not UTF-8: {error}") })
 }
 
 impl ToSql for Value<'_> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters of the store since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
+pub struct StoreStats {
     /// Jobs that the writer completed.
     pub jobs: u64,
     /// Commits. `jobs / commits` is the mean group size.
@@ -30,7 +30,7 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Counts a completed group of `jobs`.
-    pub(crate) fn answered(&self, jobs: usize, committed: bool, failed: bool) {
+    pub(crate) fn record_group(&self, jobs: usize, committed: bool, failed: bool) {
         let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
         self.jobs.fetch_add(jobs, Ordering::Relaxed);
         self.commits.fetch_add(u64::from(committed), Ordering::Relaxed);
@@ -40,12 +40,12 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self) {
+    pub(crate) fn record_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn stats(&self, waiting: usize) -> Stats {
-        Stats {
+    pub(crate) fn snapshot(&self, waiting: usize) -> StoreStats {
+        StoreStats {
             jobs: self.jobs.load(Ordering::Relaxed),
             commits: self.commits.load(Ordering::Relaxed),
             groups_failed: self.groups_failed.load(Ordering::Relaxed),

@@ -7,35 +7,35 @@ use std::thread;
 use provost_bus::Bus;
 use tokio::sync::watch;
 
-use crate::options::{StoreOptions, Threads};
+use crate::options::{StoreOptions, ThreadMode};
 use crate::sqlite;
-use crate::sqlite::job::{self, Job, Pending};
+use crate::sqlite::job::{self, WriteHandle, WriteJob};
 use crate::sqlite::lock::{DatabaseLock, lock_dir};
-use crate::sqlite::reader_pool::{self, Readers};
-use crate::sqlite::write_queue::{Lane, WriteQueue, write_queue};
+use crate::sqlite::reader_pool::{self, ReaderPool};
+use crate::sqlite::write_queue::{WritePriority, WriteQueue, write_queue};
 use crate::sqlite::writer::Writer;
-use crate::stats::{Counters, Stats};
+use crate::stats::{Counters, StoreStats};
 use crate::{Schema, StoreError, Tx};
 
 /// An open database. Clones share it.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
+    inner: Arc<StoreInner>,
 }
 
-struct Shared {
+struct StoreInner {
     options: StoreOptions,
-    writing: Writing,
-    readers: Arc<Readers>,
+    writing: WriterHandle,
+    readers: Arc<ReaderPool>,
     counters: Arc<Counters>,
     lock: Mutex<Option<DatabaseLock>>,
 }
 
-enum Writing {
+enum WriterHandle {
     /// The writer has a thread; `ended` becomes true when the thread exits.
     Thread { queue: WriteQueue, ended: watch::Receiver<bool> },
     /// The writer runs on the caller's thread; `None` once the store is closed.
-    Caller(Box<Mutex<Option<Writer>>>),
+    Inline(Box<Mutex<Option<Writer>>>),
 }
 
 impl Store {
@@ -59,14 +59,14 @@ impl Store {
             faults: options.faults.clone(),
             check_transactions: options.check_transactions,
         };
-        let writing = match options.threads {
-            Threads::Own => start(writer, &options)?,
-            Threads::Caller => Writing::Caller(Box::new(Mutex::new(Some(writer)))),
+        let writing = match options.thread_mode {
+            ThreadMode::Dedicated => start(writer, &options)?,
+            ThreadMode::Inline => WriterHandle::Inline(Box::new(Mutex::new(Some(writer)))),
         };
-        let readers = Arc::new(Readers::new(options.clone(), Arc::clone(&counters)));
+        let readers = Arc::new(ReaderPool::new(options.clone(), Arc::clone(&counters)));
         let lock = Mutex::new(lock);
-        let shared = Shared { options, writing, readers, counters, lock };
-        Ok(Self { shared: Arc::new(shared) })
+        let inner = StoreInner { options, writing, readers, counters, lock };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Enqueues a job. Jobs run in the order of these calls. The returned handle resolves when the commit is on disk.
@@ -81,25 +81,25 @@ impl Store {
     pub fn write<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Pending<T, E>
+    ) -> WriteHandle<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.enqueue(job, Lane::Normal)
+        self.enqueue(job, WritePriority::Normal)
     }
 
     /// Like [`Store::write`], but the job runs before all queued jobs of normal priority. For lease renewals, which
     /// must not wait behind other work.
-    pub fn write_urgent<T, E>(
+    pub fn write_high_priority<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Pending<T, E>
+    ) -> WriteHandle<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.enqueue(job, Lane::Urgent)
+        self.enqueue(job, WritePriority::High)
     }
 
     /// Like [`Store::write`], in the same order, but the commit may wait a few milliseconds for another job to share
@@ -107,17 +107,17 @@ impl Store {
     pub fn write_deferred<T, E>(
         &self,
         job: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-    ) -> Pending<T, E>
+    ) -> WriteHandle<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.enqueue(job, Lane::Deferred)
+        self.enqueue(job, WritePriority::Deferred)
     }
 
     /// Commits the [deferred](Self::write_deferred) jobs as soon as possible.
     pub fn flush(&self) {
-        if let Writing::Thread { queue, .. } = &self.shared.writing {
+        if let WriterHandle::Thread { queue, .. } = &self.inner.writing {
             queue.flush();
         }
     }
@@ -131,26 +131,26 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        Arc::clone(&self.shared.readers).read(job).await
+        Arc::clone(&self.inner.readers).read(job).await
     }
 
     /// The bus that carries the wake-ups of committed changes.
     pub fn bus(&self) -> &Arc<dyn Bus> {
-        &self.shared.options.bus
+        &self.inner.options.bus
     }
 
     /// Returns the counters of the store.
-    pub fn stats(&self) -> Stats {
-        let waiting = match &self.shared.writing {
-            Writing::Thread { queue, .. } => queue.len(),
-            Writing::Caller(_) => 0,
+    pub fn stats(&self) -> StoreStats {
+        let waiting = match &self.inner.writing {
+            WriterHandle::Thread { queue, .. } => queue.len(),
+            WriterHandle::Inline(_) => 0,
         };
-        self.shared.counters.stats(waiting)
+        self.inner.counters.snapshot(waiting)
     }
 
     /// Path of the database file.
     pub fn path(&self) -> &Path {
-        &self.shared.options.path
+        &self.inner.options.path
     }
 
     /// Directory for the lock files of running workers, see [`WorkerLock`](crate::WorkerLock).
@@ -160,18 +160,18 @@ impl Store {
 
     /// Finishes all queued jobs and closes the database for all clones. Later calls fail with [`StoreError::Closed`].
     pub async fn close(&self) {
-        match &self.shared.writing {
-            Writing::Thread { queue, ended } => {
+        match &self.inner.writing {
+            WriterHandle::Thread { queue, ended } => {
                 queue.close();
                 // An error means that the thread has exited, which is the awaited condition.
                 ended.clone().wait_for(|ended| *ended).await.ok();
             }
-            Writing::Caller(writer) => {
+            WriterHandle::Inline(writer) => {
                 writer.lock().unwrap_or_else(PoisonError::into_inner).take();
             }
         }
-        self.shared.readers.close();
-        self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.inner.readers.close();
+        self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Runs a blocking function that opens connections of its own.
@@ -179,26 +179,27 @@ impl Store {
         &self,
         work: impl FnOnce(&StoreOptions) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        if self.shared.readers.is_closed() {
+        if self.inner.readers.is_closed() {
             return Err(StoreError::Closed);
         }
-        let options = self.shared.options.clone();
-        reader_pool::blocking(options.threads, move || job::caught(|| work(&options))).await
+        let options = self.inner.options.clone();
+        reader_pool::blocking(options.thread_mode, move || job::catch_panic(|| work(&options)))
+            .await
     }
 
     fn enqueue<T, E>(
         &self,
         work: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        lane: Lane,
-    ) -> Pending<T, E>
+        priority: WritePriority,
+    ) -> WriteHandle<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
         let (job, pending) = job::job(work);
-        match &self.shared.writing {
-            Writing::Thread { queue, .. } => queue.push(job, lane),
-            Writing::Caller(writer) => write_here(writer, job),
+        match &self.inner.writing {
+            WriterHandle::Thread { queue, .. } => queue.push(job, priority),
+            WriterHandle::Inline(writer) => write_inline(writer, job),
         }
         pending
     }
@@ -211,11 +212,11 @@ impl std::fmt::Debug for Store {
 }
 
 /// Starts the writer thread.
-fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> {
+fn start(writer: Writer, options: &StoreOptions) -> Result<WriterHandle, StoreError> {
     let (queue, incoming) = write_queue();
     let (end, ended) = watch::channel(false);
     let busy_timeout = options.busy_timeout;
-    let guard = EndGuard { end };
+    let guard = CloseGuard { end };
     thread::Builder::new()
         .name("provost-store".into())
         .spawn(move || {
@@ -223,24 +224,24 @@ fn start(writer: Writer, options: &StoreOptions) -> Result<Writing, StoreError> 
             writer.serve(incoming, busy_timeout);
         })
         .map_err(|error| StoreError::Io { detail: format!("starting a thread: {error}") })?;
-    Ok(Writing::Thread { queue, ended })
+    Ok(WriterHandle::Thread { queue, ended })
 }
 
 /// Signals that the writer thread has exited, even after a panic.
-struct EndGuard {
+struct CloseGuard {
     end: watch::Sender<bool>,
 }
 
-impl Drop for EndGuard {
+impl Drop for CloseGuard {
     fn drop(&mut self) {
         self.end.send_replace(true);
     }
 }
 
-fn write_here(writer: &Mutex<Option<Writer>>, job: Box<dyn Job>) {
+fn write_inline(writer: &Mutex<Option<Writer>>, job: Box<dyn WriteJob>) {
     match &mut *writer.lock().unwrap_or_else(PoisonError::into_inner) {
         // `write` has already replied to the job if no transaction could be started.
         Some(writer) => writer.write(vec![job]).unwrap_or(()),
-        None => job.answer(Err(StoreError::Closed)),
+        None => job.reply(Err(StoreError::Closed)),
     }
 }

@@ -1,4 +1,4 @@
-//! The body of a scripted answer: frames, pauses, and the ways a connection can go wrong.
+//! Body of a scripted response: frames, pauses, and connection failures.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 
 use crate::reply::Ending;
 
-/// A body that plays frames and counts itself as abandoned if it is dropped before its end.
+/// Body that sends frames. It counts itself as abandoned if it is dropped before its end.
 pub(crate) struct ReplyBody {
     frames: Arc<[Bytes]>,
     next: usize,
@@ -62,18 +62,18 @@ impl Body for ReplyBody {
             return Poll::Ready(Some(Ok(Frame::data(frame))));
         }
         match self.ending {
-            Ending::Stall => Poll::Pending,
-            Ending::Cut if !self.flushed => {
-                // A pause lets the server write what it holds before the connection breaks.
+            Ending::Hanging => Poll::Pending,
+            Ending::Dropped if !self.flushed => {
+                // A pause lets the server write its buffer before the connection breaks.
                 self.flushed = true;
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
-            Ending::Cut => {
+            Ending::Dropped => {
                 self.over = true;
                 Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())))
             }
-            Ending::Whole | Ending::Early => {
+            Ending::Complete | Ending::WithoutFinalFrame => {
                 self.over = true;
                 Poll::Ready(None)
             }

@@ -1,6 +1,6 @@
-//! The history checker: what must hold of the events and leases of any run, however often processes died on the way.
+//! History checker: invariants of the events and leases of any run, even after crashes.
 //!
-//! Pure functions over what a test has collected; each gives back all violations, as sentences.
+//! Pure functions over collected data. Each function returns all violations, in plain text.
 //!
 //! ```
 //! use provost_testkit::history::{self, Record};
@@ -14,37 +14,37 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// One event as it was read, whatever it was read from.
+/// An event that was read from any source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The run it belongs to.
+    /// Run of the event.
     pub run: String,
-    /// Its number within the run.
+    /// Sequence number within the run.
     pub seq: u64,
-    /// The epoch of the owner that wrote it.
+    /// Epoch of the writer.
     pub epoch: u64,
-    /// What happened.
+    /// Kind of the event.
     pub kind: String,
-    /// When, in milliseconds of the store's clock.
+    /// Time, in milliseconds of the store's clock.
     pub at: i64,
 }
 
-/// A time in which a run was owned: from its claim until it was settled, parked, or its lease ran out.
+/// Lease of a run: from its claim until the run was settled or parked, or the lease expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The session of the run.
+    /// Session of the run.
     pub session: String,
     /// The run.
     pub run: String,
-    /// The epoch of the claim.
+    /// Epoch of the claim.
     pub epoch: u64,
-    /// The first moment, in milliseconds of the store's clock.
+    /// Start, in milliseconds of the store's clock.
     pub from: i64,
-    /// The first moment after it; none if it still holds.
+    /// End, exclusive. `None`: the lease is active.
     pub until: Option<i64>,
 }
 
-/// Something that must never be.
+/// Violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
     /// Numbers are missing before an event.

@@ -1,10 +1,10 @@
-//! A real process under test: its output, its signals, its end.
+//! A real process under test: its output, signals and exit.
 //!
-//! Nothing here sleeps: threads wait for lines and for changes of state, a timeout only ends a wait that would last
-//! for ever. Waits use tokio's clock, which must not be paused.
+//! Nothing polls: threads wait for lines and state changes. A timeout only ends a wait that would never end. Waits use
+//! tokio's clock, which must not be paused.
 
 #[cfg(target_os = "linux")]
-mod family;
+mod descendants;
 mod watch;
 
 use std::fmt;
@@ -21,18 +21,18 @@ use tokio::sync::watch::{Receiver, Sender};
 pub use watch::Stream;
 use watch::{Output, State};
 
-/// How long a signal may take to have its effect.
-const SIGNAL_PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for the effect of a signal.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The environment variable by which processes that were started by a process under test are found.
-const MARK_VARIABLE: &str = "PROVOST_TESTKIT_PROCESS";
+/// Environment variable that identifies the descendants of a process under test.
+const TAG_VARIABLE: &str = "PROVOST_TESTKIT_PROCESS";
 
-/// A process that was started for a test.
+/// A process that a test has started.
 ///
-/// It leads a process group of its own. Dropping it kills the group and all its descendants and waits for its end.
+/// It leads its own process group. Dropping it kills the group and all descendants and waits for the exit.
 pub struct Process {
     name: String,
-    mark: String,
+    tag: String,
     id: Pid,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -42,12 +42,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program without input; what the command says of its input, output and process group is replaced.
+    /// Starts a program without input. Replaces the input, output and process group of the command.
     pub fn start(command: Command) -> Result<Self, ProcessError> {
         Self::spawn(command, Stdio::null())
     }
 
-    /// Starts a program whose input is written by [`send`](Self::send).
+    /// Starts a program whose input [`send`](Self::send) writes.
     pub fn start_with_input(command: Command) -> Result<Self, ProcessError> {
         Self::spawn(command, Stdio::piped())
     }
@@ -55,47 +55,47 @@ impl Process {
     fn spawn(mut command: Command, stdin: Stdio) -> Result<Self, ProcessError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = command.get_program().to_string_lossy().into_owned();
-        let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        command.env(MARK_VARIABLE, &mark).process_group(0);
+        let tag = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        command.env(TAG_VARIABLE, &tag).process_group(0);
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = command.spawn();
         let mut child =
-            started.map_err(|e| ProcessError { what: format!("{name}: {e}"), said: None })?;
+            started.map_err(|e| ProcessError { what: format!("{name}: {e}"), output: None })?;
         let output = Sender::new(Output::default());
         watch::read(child.stdout.take(), Stream::Out, &output);
         watch::read(child.stderr.take(), Stream::Err, &output);
         let id = Pid::from_child(&child);
         let state = Sender::new(State::Running);
         let watcher = Some(watch::follow(id, state.clone()));
-        Ok(Self { name, mark, id, stdin: child.stdin.take(), child, output, state, watcher })
+        Ok(Self { name, tag, id, stdin: child.stdin.take(), child, output, state, watcher })
     }
 
-    /// Its id, which stays its own until it is dropped.
+    /// Returns the process id. The system does not reuse it before the drop.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// All lines so far.
+    /// Returns all lines so far.
     pub fn lines(&self) -> Vec<String> {
         self.output.borrow().lines.iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// The lines of one stream so far.
+    /// Returns the lines of one stream so far.
     pub fn lines_of(&self, stream: Stream) -> Vec<String> {
         let output = self.output.borrow();
         let lines = output.lines.iter().filter(|(from, _)| *from == stream);
         lines.map(|(_, line)| line.clone()).collect()
     }
 
-    /// Waits for a line that contains a text, and gives it back; lines that were printed before count too.
+    /// Waits for a line that contains a text, and returns it. Earlier lines count too.
     ///
-    /// A line is seen when it is complete, or when the program has closed its output.
+    /// A line is visible when it is complete, or when the program has closed its output.
     pub async fn wait_for_line(&self, text: &str, wait: Duration) -> Result<String, ProcessError> {
         let mut lines = self.wait_for_lines(text, 1, wait).await?;
         Ok(lines.swap_remove(0))
     }
 
-    /// Waits for so many lines that contain a text.
+    /// Waits for `count` lines that contain a text.
     pub async fn wait_for_lines(
         &self,
         text: &str,
@@ -117,7 +117,7 @@ impl Process {
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process exits.
     pub async fn wait(&self, wait: Duration) -> Result<ExitStatus, ProcessError> {
         self.wait_for_state(wait, "no end", |state| match state {
             State::Ended(status) => Some(status),
@@ -126,27 +126,27 @@ impl Process {
         .await
     }
 
-    /// Waits until it is frozen, by itself or by another.
+    /// Waits until the process is frozen, by itself or by another process.
     pub async fn wait_until_frozen(&self, wait: Duration) -> Result<(), ProcessError> {
         self.wait_for_state(wait, "not frozen", |state| (state == State::Frozen).then_some(()))
             .await
     }
 
-    /// Kills it as `kill -9` does, and waits until it is dead; what it has started lives on.
+    /// Kills the process like `kill -9`, and waits for its exit. Its descendants continue.
     pub async fn kill(&self) -> Result<ExitStatus, ProcessError> {
         self.signal(Signal::KILL)?;
-        self.wait(SIGNAL_PATIENCE).await
+        self.wait(SIGNAL_TIMEOUT).await
     }
 
-    /// Stops it in the middle of whatever it does, and waits until it stands still.
+    /// Stops the process with SIGSTOP, and waits until it has stopped.
     pub async fn freeze(&self) -> Result<(), ProcessError> {
         self.signal(Signal::STOP)?;
-        self.wait_until_frozen(SIGNAL_PATIENCE).await
+        self.wait_until_frozen(SIGNAL_TIMEOUT).await
     }
 
-    /// Lets it go on after it was frozen.
+    /// Continues a frozen process.
     pub fn thaw(&self) -> Result<(), ProcessError> {
-        // Written before the signal: if it freezes itself again at once, that is seen as a new state.
+        // Set before the signal, so that an immediate second freeze is visible as a new state.
         self.state.send_if_modified(|state| {
             let is_frozen = *state == State::Frozen;
             if is_frozen {
@@ -157,22 +157,22 @@ impl Process {
         self.signal(Signal::CONT)
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Sends SIGTERM.
     pub fn terminate(&self) -> Result<(), ProcessError> {
         self.signal(Signal::TERM)
     }
 
-    /// Interrupts it as Ctrl-C does (SIGINT).
+    /// Sends SIGINT, like Ctrl-C.
     pub fn interrupt(&self) -> Result<(), ProcessError> {
         self.signal(Signal::INT)
     }
 
-    /// Tells it that its terminal was closed (SIGHUP).
+    /// Sends SIGHUP, like a closed terminal.
     pub fn hang_up(&self) -> Result<(), ProcessError> {
         self.signal(Signal::HUP)
     }
 
-    /// Writes to its input.
+    /// Writes to the input.
     pub fn send(&mut self, text: &str) -> Result<(), ProcessError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(self.error("has no open input; start it with start_with_input".to_owned()));
@@ -181,12 +181,12 @@ impl Process {
         sent.map_err(|e| self.error(format!("does not read its input: {e}")))
     }
 
-    /// Closes its input.
+    /// Closes the input.
     pub fn close_input(&mut self) {
         self.stdin = None;
     }
 
-    /// An id that ended is not given to another process before the drop, so the signal cannot go astray.
+    /// The system does not reuse the id before the drop, so the signal cannot reach another process.
     fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
         let sent = kill_process(self.id, signal);
         sent.map_err(|e| self.error(format!("signal {}: {e}", signal.as_raw())))
@@ -209,12 +209,12 @@ impl Process {
     }
 
     fn error(&self, what: String) -> ProcessError {
-        let said = Some(self.output.borrow().to_string());
-        ProcessError { what: format!("{} ({}): {what}", self.name, self.id()), said }
+        let output = Some(self.output.borrow().to_string());
+        ProcessError { what: format!("{} ({}): {what}", self.name, self.id()), output }
     }
 }
 
-/// Waits until a value is decided and gives it back; none if that takes too long.
+/// Waits until a value is decided, and returns it. `None` after the timeout.
 async fn await_value<T: Clone>(
     mut values: Receiver<T>,
     is_decided: impl Fn(&T) -> bool,
@@ -227,10 +227,10 @@ async fn await_value<T: Clone>(
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The leader was not waited for yet, so its id and that of the group still belong to it.
+        // The leader was not reaped yet, so its id and the id of the group are still valid.
         let _group_gone = kill_process_group(self.id, Signal::KILL).is_err();
         #[cfg(target_os = "linux")]
-        family::kill(self.id, &self.mark);
+        descendants::kill(self.id, &self.tag);
         let _watcher_panicked = self.watcher.take().is_some_and(|watcher| watcher.join().is_err());
         let _not_ours = self.child.wait().is_err();
     }
@@ -243,23 +243,23 @@ impl fmt::Debug for Process {
     }
 }
 
-/// What went wrong with a process, together with all it has said.
+/// Error of a process, with its output.
 pub struct ProcessError {
     what: String,
-    said: Option<String>,
+    output: Option<String>,
 }
 
 impl fmt::Display for ProcessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        match &self.said {
-            Some(said) => write!(f, "; it said so far:\n{said}"),
+        match &self.output {
+            Some(output) => write!(f, "; it said so far:\n{output}"),
             None => Ok(()),
         }
     }
 }
 
-/// The same as its text, so that `unwrap` shows lines and not escapes.
+/// Formats like `Display`, so that `unwrap` prints lines without escapes.
 impl fmt::Debug for ProcessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

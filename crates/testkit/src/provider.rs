@@ -1,4 +1,4 @@
-//! The fake provider: a small HTTP/1.1 server on a port the system chooses.
+//! Fake provider: a small HTTP/1.1 server on a port that the system chooses.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,26 +24,26 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::body::ReplyBody;
 use crate::reply::{Ending, Reply, Shape, WireKind, failure};
 
-/// A request as it came in.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// Its path, such as `/v1/messages`.
+    /// Path, such as `/v1/messages`.
     pub path: String,
-    /// Its query, such as `alt=sse`.
+    /// Query, such as `alt=sse`.
     pub query: Option<String>,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body.
     pub body: Bytes,
 }
 
 impl Recorded {
-    /// A header as text.
+    /// Returns a header as text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The body as JSON; null if it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ struct Shared {
     abandoned: watch::Sender<usize>,
 }
 
-/// A provider that answers from a script, or from a function, over a real socket.
+/// Provider that responds from a script or a function, over a real socket.
 ///
 /// Dropping it closes the port and all connections.
 pub struct FakeProvider {
@@ -71,7 +71,7 @@ pub struct FakeProvider {
 }
 
 impl FakeProvider {
-    /// Starts a provider that plays the replies given to [`reply`](Self::reply), one for each request.
+    /// Starts a provider that sends the replies given to [`reply`](Self::reply), one for each request.
     ///
     /// # Panics
     /// If no port of the loopback interface can be opened.
@@ -79,7 +79,7 @@ impl FakeProvider {
         Self::serve(None).await
     }
 
-    /// Starts a provider that asks a function for each answer.
+    /// Starts a provider that calls a function for each request.
     ///
     /// # Panics
     /// If no port of the loopback interface can be opened.
@@ -104,12 +104,12 @@ impl FakeProvider {
         Self { address, shared, server }
     }
 
-    /// The base URL for all wires, such as `http://127.0.0.1:4711/v1`.
+    /// Returns the base URL for all wires, such as `http://127.0.0.1:4711/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -124,43 +124,43 @@ impl FakeProvider {
         lock(&self.shared.replies).extend(replies);
     }
 
-    /// Stops remembering requests: for measurements.
+    /// Stops recording requests, for measurements.
     pub fn forget_requests(&self) {
         self.shared.recording.store(false, Ordering::Relaxed);
         lock(&self.shared.requests).clear();
     }
 
-    /// The requests so far, oldest first.
+    /// Returns the recorded requests, oldest first.
     pub fn requests(&self) -> Vec<Recorded> {
         lock(&self.shared.requests).clone()
     }
 
-    /// The bodies of the requests so far, as JSON.
+    /// Returns the bodies of the recorded requests, as JSON.
     pub fn bodies(&self) -> Vec<Value> {
         lock(&self.shared.requests).iter().map(Recorded::json).collect()
     }
 
-    /// How many requests came in.
+    /// Returns the number of requests.
     pub fn request_count(&self) -> usize {
         *self.shared.count.borrow()
     }
 
-    /// How many connections were opened.
+    /// Returns the number of opened connections.
     pub fn connection_count(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many replies of the script were not played.
+    /// Returns the number of unused replies in the script.
     pub fn replies_left(&self) -> usize {
         lock(&self.shared.replies).len()
     }
 
-    /// Waits until so many requests came in.
+    /// Waits for a number of requests.
     pub async fn wait_for_requests(&self, wanted: usize) {
         wait(&self.shared.count, wanted).await;
     }
 
-    /// Waits until so many answers were left unread because the client went away.
+    /// Waits for a number of responses that clients abandoned.
     pub async fn wait_for_abandoned(&self, wanted: usize) {
         wait(&self.shared.abandoned, wanted).await;
     }
@@ -198,11 +198,11 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     debug_assert!(nodelay.is_ok(), "{nodelay:?}");
     let service = service_fn(move |request| respond(request, Arc::clone(&shared)));
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // Connections that break are what some scripts are about.
+    // Some scripts break connections, so errors are expected.
     let _broken = served.await.is_err();
 }
 
-/// Closes the connection.
+/// Error that closes the connection.
 #[derive(Debug)]
 struct Reset;
 
@@ -224,11 +224,11 @@ async fn respond(
         (Some(wire), ..) => wire,
         (None, &Method::GET, "/v1/models") => {
             let models = r#"{"object":"list","data":[{"id":"fake-1","object":"model","created":1700000000,"owned_by":"fake"}]}"#;
-            let reply = Reply::fixed(200, "application/json", models);
+            let reply = Reply::raw_response(200, "application/json", models);
             return answer(&reply, WireKind::OpenAiChat, &shared).await;
         }
         _ => {
-            let reply = Reply::fixed(404, "text/plain", "404 page not found");
+            let reply = Reply::raw_response(404, "text/plain", "404 page not found");
             return answer(&reply, WireKind::OpenAiChat, &shared).await;
         }
     };
@@ -252,7 +252,7 @@ async fn respond(
 fn exhausted() -> Reply {
     let body =
         r#"{"error":{"message":"the script has no reply left","type":"invalid_request_error"}}"#;
-    Reply::fixed(400, "application/json", body)
+    Reply::raw_response(400, "application/json", body)
 }
 
 async fn read(mut body: Incoming) -> Bytes {
@@ -280,14 +280,14 @@ async fn answer(
         Shape::Failure(kind) => {
             let (status, body) = failure(*kind, wire);
             let frames = Arc::from([Bytes::from(body)]);
-            (status, "application/json".to_owned(), frames, Duration::ZERO, Ending::Whole)
+            (status, "application/json".to_owned(), frames, Duration::ZERO, Ending::Complete)
         }
-        Shape::Fixed { status, content_type, body } => {
+        Shape::Raw { status, content_type, body } => {
             let frames = Arc::from([body.clone()]);
             (*status, content_type.clone(), frames, Duration::ZERO, reply.ending)
         }
         Shape::Reset => return Err(Reset),
-        Shape::Silence => {
+        Shape::NoResponse => {
             let never: Infallible = std::future::pending().await;
             match never {}
         }

@@ -1,4 +1,4 @@
-//! What the fake provider answers: one script, said in any vendor's words.
+//! Replies of the fake provider: one script, rendered in the format of any vendor.
 
 mod anthropic;
 mod bedrock;
@@ -17,46 +17,46 @@ use serde_json::Value;
 
 pub use self::kind::WireKind;
 
-/// Failures that vendors report with a status and a body of their own.
+/// Failures with a status and body of each vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// A wrong key.
+    /// Invalid key.
     Auth,
     /// Too many requests.
     RateLimited,
-    /// No money left.
+    /// Exhausted quota.
     Quota,
     /// Overloaded.
     Overloaded,
-    /// A defect of the server.
+    /// Server error.
     Server,
-    /// Too long a prompt.
+    /// Prompt too long.
     ContextLength,
-    /// A filter.
+    /// Content filter.
     ContentFilter,
-    /// No such model.
+    /// Unknown model.
     UnknownModel,
-    /// A wrong request.
+    /// Invalid request.
     InvalidRequest,
-    /// A tool whose schema the vendor refuses.
+    /// Tool schema that the vendor rejects.
     ToolSchema,
 }
 
-/// How a streamed answer ends.
+/// End of a streamed response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Ending {
-    /// As the vendor ends it.
+    /// Complete, as the vendor ends it.
     #[default]
-    Whole,
-    /// The body ends without the vendor's last words.
-    Early,
+    Complete,
+    /// The body ends without the vendor's final frame.
+    WithoutFinalFrame,
     /// The connection is closed in the middle of the body.
-    Cut,
-    /// Nothing more comes, and the connection stays open.
-    Stall,
+    Dropped,
+    /// The connection stays open without further data.
+    Hanging,
 }
 
-/// One piece of a scripted answer.
+/// One part of a scripted response.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Text(String),
@@ -70,29 +70,29 @@ pub(crate) enum Step {
         name: String,
         arguments: String,
     },
-    /// Bytes put into the stream as they are.
+    /// Bytes that are sent unchanged.
     Raw(Bytes),
     Failure(Failure),
 }
 
-/// What kind of answer it is.
+/// Kind of a response.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Shape {
     #[default]
     Stream,
     Failure(Failure),
-    Fixed {
+    Raw {
         status: u16,
         content_type: String,
         body: Bytes,
     },
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Reset,
-    /// No answer at all, ever.
-    Silence,
+    /// No response is sent.
+    NoResponse,
 }
 
-/// One answer of the fake provider.
+/// One response of the fake provider.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) shape: Shape,
@@ -119,7 +119,7 @@ impl Default for Reply {
             usage: None,
             stop: None,
             stop_name: None,
-            ending: Ending::Whole,
+            ending: Ending::Complete,
             fragment: 0,
             id: "resp_1".to_owned(),
             model: "fake-1".to_owned(),
@@ -133,49 +133,53 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// An answer with nothing in it yet.
+    /// Creates an empty response.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An answer of one piece of text.
+    /// Creates a response with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new().say(text)
     }
 
-    /// An answer of one tool call.
+    /// Creates a response with one tool call.
     pub fn call(id: impl Into<String>, name: impl Into<String>, arguments: &Value) -> Self {
         Self::new().and_call(id, name, arguments)
     }
 
-    /// A failure with the vendor's own status and body.
+    /// Creates a failure with the vendor's status and body.
     pub fn failure(failure: Failure) -> Self {
         Self { shape: Shape::Failure(failure), ..Self::default() }
     }
 
-    /// A fixed answer that is no stream.
-    pub fn fixed(status: u16, content_type: impl Into<String>, body: impl Into<Bytes>) -> Self {
-        let shape = Shape::Fixed { status, content_type: content_type.into(), body: body.into() };
+    /// Creates a response that is not a stream.
+    pub fn raw_response(
+        status: u16,
+        content_type: impl Into<String>,
+        body: impl Into<Bytes>,
+    ) -> Self {
+        let shape = Shape::Raw { status, content_type: content_type.into(), body: body.into() };
         Self { shape, ..Self::default() }
     }
 
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     pub fn reset() -> Self {
         Self { shape: Shape::Reset, ..Self::default() }
     }
 
-    /// Takes the request and never answers.
-    pub fn silence() -> Self {
-        Self { shape: Shape::Silence, ..Self::default() }
+    /// Accepts the request and never responds.
+    pub fn never_respond() -> Self {
+        Self { shape: Shape::NoResponse, ..Self::default() }
     }
 
-    /// Adds a piece of text.
+    /// Adds a text.
     #[must_use]
     pub fn say(self, text: impl Into<String>) -> Self {
         self.step(Step::Text(text.into()))
     }
 
-    /// Adds pieces of text, one event for each.
+    /// Adds texts, one event for each.
     #[must_use]
     pub fn deltas<T: Into<String>>(mut self, pieces: impl IntoIterator<Item = T>) -> Self {
         let pieces = pieces.into_iter().map(|piece| Step::Text(piece.into()));
@@ -183,13 +187,13 @@ impl Reply {
         self
     }
 
-    /// Adds reasoning; the signature is sent where the vendor has one.
+    /// Adds reasoning. The signature is sent if the vendor has one.
     #[must_use]
     pub fn reasoning(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
         self.step(Step::Reasoning { text: text.into(), signature: signature.into() })
     }
 
-    /// Adds hidden reasoning, where the vendor has it.
+    /// Adds redacted reasoning, if the vendor has it.
     #[must_use]
     pub fn redacted(self, data: impl Into<String>) -> Self {
         self.step(Step::Redacted(data.into()))
@@ -206,7 +210,7 @@ impl Reply {
         self.raw_call(id, name, arguments.to_string())
     }
 
-    /// Adds a tool call with these arguments, valid JSON or not.
+    /// Adds a tool call with these arguments, which may be invalid JSON.
     #[must_use]
     pub fn raw_call(
         self,
@@ -217,68 +221,68 @@ impl Reply {
         self.step(Step::Call { id: id.into(), name: name.into(), arguments: arguments.into() })
     }
 
-    /// Puts bytes into the stream as they are: malformed events, comments, whatever.
+    /// Adds bytes to the stream unchanged, such as malformed events or comments.
     #[must_use]
     pub fn raw(self, bytes: impl Into<Bytes>) -> Self {
         self.step(Step::Raw(bytes.into()))
     }
 
-    /// Sends nothing but the bytes given by [`raw`](Self::raw), not even the vendor's first and last words.
+    /// Sends only the bytes given by [`raw`](Self::raw), without the vendor's first and final frames.
     #[must_use]
     pub fn only_raw(mut self) -> Self {
         self.only_raw = true;
         self
     }
 
-    /// The pieces of the stream as they are sent.
+    /// Returns the frames of the stream.
     pub fn render(&self, wire: WireKind) -> Vec<Bytes> {
         self.frames(wire).to_vec()
     }
 
-    /// Reports a failure inside the stream; nothing follows it.
+    /// Reports a failure inside the stream. No frame follows it.
     #[must_use]
     pub fn fail_midway(self, failure: Failure) -> Self {
         let mut reply = self.step(Step::Failure(failure));
-        reply.ending = Ending::Early;
+        reply.ending = Ending::WithoutFinalFrame;
         reply
     }
 
-    /// Says what the answer used.
+    /// Sets the token usage.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Says why the model stopped, where it is not what the content suggests.
+    /// Sets the stop reason. Default: the one that the content implies.
     #[must_use]
     pub fn stop(mut self, stop: StopReason) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// Says why the model stopped in the vendor's own word.
+    /// Sets the vendor's name of the stop reason.
     #[must_use]
-    pub fn stop_word(mut self, word: impl Into<String>) -> Self {
+    pub fn stop_reason_name(mut self, word: impl Into<String>) -> Self {
         self.stop_name = Some(word.into());
         self
     }
 
-    /// Cuts arguments, and text, into pieces of so many characters.
+    /// Splits arguments and texts into pieces of `chars` characters.
     #[must_use]
     pub fn fragment(mut self, chars: usize) -> Self {
         self.fragment = chars;
         self
     }
 
-    /// Sets the vendor's id of the answer.
+    /// Sets the vendor's id of the response.
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// Sets the name of the model that answers.
+    /// Sets the name of the model.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
@@ -292,42 +296,42 @@ impl Reply {
         self
     }
 
-    /// Waits before the answer begins.
+    /// Sets the delay before the response.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Waits before each piece.
+    /// Sets the delay before each frame.
     #[must_use]
     pub fn chunk_delay(mut self, delay: Duration) -> Self {
         self.chunk_delay = delay;
         self
     }
 
-    /// Closes the connection in the middle of the body, after the pieces given so far.
+    /// Closes the connection in the middle of the body, after the frames so far.
     #[must_use]
-    pub fn cut(mut self) -> Self {
-        self.ending = Ending::Cut;
+    pub fn drop_connection(mut self) -> Self {
+        self.ending = Ending::Dropped;
         self
     }
 
-    /// Ends the body properly, but without the vendor's last words.
+    /// Ends the body without the vendor's final frame.
     #[must_use]
-    pub fn end_early(mut self) -> Self {
-        self.ending = Ending::Early;
+    pub fn omit_final_frame(mut self) -> Self {
+        self.ending = Ending::WithoutFinalFrame;
         self
     }
 
-    /// Sends nothing more after the pieces given so far, and keeps the connection open.
+    /// Sends nothing more after the frames so far, and keeps the connection open.
     #[must_use]
-    pub fn stall(mut self) -> Self {
-        self.ending = Ending::Stall;
+    pub fn hang_midway(mut self) -> Self {
+        self.ending = Ending::Hanging;
         self
     }
 
-    /// Renders the stream now, so that every later use only sends bytes: for measurements.
+    /// Renders the stream now, so that later uses only send bytes, for measurements.
     #[must_use]
     pub fn prepare(mut self, wire: WireKind) -> Self {
         self.prepared = Some((wire, self.frames(wire)));
@@ -339,7 +343,7 @@ impl Reply {
         self
     }
 
-    /// The events of the stream in a vendor's words.
+    /// Returns the events of the stream in the format of a vendor.
     pub(crate) fn frames(&self, wire: WireKind) -> Arc<[Bytes]> {
         match &self.prepared {
             Some((prepared, frames)) if *prepared == wire => Arc::clone(frames),
@@ -376,7 +380,7 @@ impl Reply {
     }
 }
 
-/// The status and the body of a failure in a vendor's words.
+/// Returns the status and body of a failure in the format of a vendor.
 pub(crate) fn failure(failure: Failure, wire: WireKind) -> (u16, String) {
     match wire {
         WireKind::OpenAiChat => openai::failure(failure),
@@ -388,7 +392,7 @@ pub(crate) fn failure(failure: Failure, wire: WireKind) -> (u16, String) {
     }
 }
 
-/// A JSON string.
+/// Returns a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

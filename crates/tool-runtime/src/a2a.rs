@@ -1,7 +1,8 @@
-//! Another agent as a tool, over A2A 1.0: its card says where it is, a message starts its work, its task is looked at until it ends.
+//! A2A 1.0 agents as tools: the agent card names the interface, a message starts a task, and the task is polled until
+//! it ends.
 //!
-//! Invariants: credentials go to the origin that the operator declared and to no other, whatever a card says; a task that nobody
-//! waits for any more is cancelled.
+//! Invariants: credentials are only sent to the origin that the operator declared; a task whose caller stopped waiting
+//! is cancelled.
 
 mod protocol;
 
@@ -15,45 +16,45 @@ use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Method, header};
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{A2aSpec, ToolResource, ToolType};
-use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use url::Url;
 
 use crate::limits::{
-    CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TAKE_BACK_TIMEOUT, TASK_POLL_DEFAULT, TASK_POLL_MAX,
+    CANCEL_TIMEOUT, CARD_BYTES_MAX, CARD_TTL, CARDS_MAX, TASK_POLL_DEFAULT, TASK_POLL_MAX,
 };
-use crate::transport::client::{self, Call, Outbound};
-use crate::transport::excerpt::Clip;
-use crate::transport::fault::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
-use protocol::{Card, Interface, Message, Sent, State, Task};
+use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::error::{self, DETAIL_OUTCOME, OUTCOME_UNKNOWN};
+use crate::transport::excerpt::ErrorExcerpt;
+use protocol::{Card, Interface, Message, SendMessageResult, State, Task};
 
-/// Where an agent's card is unless the tool says otherwise.
+/// Default path of the agent card.
 const CARD_PATH: &str = "/.well-known/agent-card.json";
-/// The header that tells which version is spoken.
+/// Header with the protocol version.
 const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
-/// The way of speaking that is understood.
+/// Supported protocol binding.
 const BINDING: &str = "JSONRPC";
-/// How much longer each pause is than the one before, in percent.
+/// Growth of the poll interval in percent.
 const POLL_GROWTH_PERCENT: u32 = 150;
 
-/// Tools of type `a2a`.
+/// Tool runtime for tools of type `a2a`.
 #[derive(Clone)]
 pub struct A2aRuntime {
-    outbound: Outbound,
-    cards: Arc<Mutex<HashMap<Url, Known>>>,
+    client: ToolHttpClient,
+    cards: Arc<Mutex<HashMap<Url, CachedCard>>>,
 }
 
-/// A card that was read.
-struct Known {
+/// Interface from an agent card, with its expiration time.
+struct CachedCard {
     interface: Interface,
     until: Instant,
 }
 
 impl A2aRuntime {
-    /// Over these clients.
-    pub fn new(outbound: Outbound) -> Self {
-        Self { outbound, cards: Arc::default() }
+    /// Creates a runtime with these HTTP clients.
+    pub fn new(client: ToolHttpClient) -> Self {
+        Self { client, cards: Arc::default() }
     }
 }
 
@@ -63,28 +64,33 @@ impl ToolRuntime for A2aRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        self.outbound.admit(tool)?;
+        self.client.check_network_policy(tool)?;
         card_url(tool).map(|_url| ())
     }
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
-        let call = Call::of(&attempt);
-        async move { call.within(Box::pin(runtime.ask(&call, &attempt))).await }.boxed()
+        let call = CallContext::from_invocation(&attempt);
+        async move { call.with_deadline(Box::pin(runtime.send_and_wait(&call, &attempt))).await }
+            .boxed()
     }
 }
 
 impl A2aRuntime {
-    async fn ask(&self, call: &Call, attempt: &Attempt) -> Result<ToolOutput, ToolContractError> {
+    async fn send_and_wait(
+        &self,
+        call: &CallContext,
+        attempt: &ToolInvocation,
+    ) -> Result<ToolOutput, ToolContractError> {
         let interface = self.interface(call).await?;
-        let peer = Peer::of(self, call, &interface)?;
+        let client = A2aClient::new(self, call, &interface)?;
         let request = &call.request;
         let mut params = json!({
             "message": {
-                // The same call has the same message: an agent that knows it need not do it twice.
+                // Repeating a call sends the same message id, so an agent can recognize the repetition.
                 "messageId": attempt.effect_key,
                 "role": "ROLE_USER",
                 "parts": protocol::parts(&attempt.arguments),
@@ -92,183 +98,192 @@ impl A2aRuntime {
             },
             "configuration": { "returnImmediately": true },
         });
-        peer.name_tenant(&mut params);
-        match send(peer.clone(), params).await? {
-            Sent::Message(message) => {
+        client.name_tenant(&mut params);
+        match send(client.clone(), params).await? {
+            SendMessageResult::Message(message) => {
                 let parts = message.parts.iter();
-                Ok(finished(parts, None, &message.context_id, &call.clip))
+                Ok(task_output(parts, None, &message.context_id, &call.excerpt))
             }
-            Sent::Task(task) => follow(peer, task, attempt).await,
+            SendMessageResult::Task(task) => poll_task(client, task, attempt).await,
         }
     }
 
-    /// Where the agent is, by its card.
-    async fn interface(&self, call: &Call) -> Result<Interface, ToolContractError> {
+    /// Returns the interface of the agent from its card.
+    async fn interface(&self, call: &CallContext) -> Result<Interface, ToolContractError> {
         let url = card_url(&call.tool)?;
-        let call = &call.looking();
-        if let Some(known) = self.known(&url) {
-            return Ok(known);
+        let call = &call.read_only();
+        if let Some(interface) = self.cached_interface(&url) {
+            return Ok(interface);
         }
         let mut request = call.request(Method::GET, url.clone(), Bytes::new())?;
         request.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         request.headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
-        let answer = self.outbound.send(call, request).await?;
-        if !client::succeeded(answer.status) {
-            return Err(call.failure(answer).await);
+        let response = self.client.send(call, request).await?;
+        if !client::succeeded(response.status) {
+            return Err(call.response_error(response).await);
         }
-        let body = answer.bytes(CARD_BYTES_MAX).await.map_err(|error| call.lost(&error))?;
+        let body =
+            response.bytes(CARD_BYTES_MAX).await.map_err(|error| call.transport_error(&error))?;
         let card: Card =
-            serde_json::from_slice(&body).map_err(|error| malformed(&call.clip, &error))?;
-        let interface = chosen(card, &url, &call.clip)?;
-        self.remember(url, &interface);
+            serde_json::from_slice(&body).map_err(|error| malformed(&call.excerpt, &error))?;
+        let interface = select_interface(card, &url, &call.excerpt)?;
+        self.cache_interface(url, &interface);
         Ok(interface)
     }
 
-    fn known(&self, url: &Url) -> Option<Interface> {
+    fn cached_interface(&self, url: &Url) -> Option<Interface> {
         let cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = cards.get(url).filter(|known| known.until > Instant::now())?;
-        Some(known.interface.clone())
+        let card = cards.get(url).filter(|card| card.until > Instant::now())?;
+        Some(card.interface.clone())
     }
 
-    fn remember(&self, url: Url, interface: &Interface) {
+    fn cache_interface(&self, url: Url, interface: &Interface) {
         let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        cards.retain(|_, known| known.until > now);
+        cards.retain(|_, card| card.until > now);
         if cards.len() < CARDS_MAX {
-            cards.insert(url, Known { interface: interface.clone(), until: now + CARD_TTL });
+            cards.insert(url, CachedCard { interface: interface.clone(), until: now + CARD_TTL });
         }
     }
 }
 
-/// Sends the message. If nobody waits any more, the answer is waited for a little all the same: it names the task to cancel.
-async fn send(peer: Peer, params: Value) -> Result<Sent, ToolContractError> {
-    let (mut give, take) = oneshot::channel();
-    let mut sender = peer;
-    sender.call.deadline += TAKE_BACK_TIMEOUT;
+/// Sends the message. If the caller stops waiting, the request continues for a short time, because the response
+/// contains the id of the task to cancel.
+async fn send(client: A2aClient, params: Value) -> Result<SendMessageResult, ToolContractError> {
+    let (mut result_tx, result_rx) = oneshot::channel();
+    let mut sender = client;
+    sender.call.deadline += CANCEL_TIMEOUT;
     tokio::spawn(async move {
-        let answered = async {
+        let exchange = async {
             let sent = sender.call("SendMessage", params).await?;
-            serde_json::from_value::<Sent>(sent)
-                .map_err(|error| malformed(&sender.call.clip, &error))
+            serde_json::from_value::<SendMessageResult>(sent)
+                .map_err(|error| malformed(&sender.call.excerpt, &error))
         };
-        let answer = tokio::select! {
+        let response = tokio::select! {
             biased;
-            answer = answered => answer,
+            response = exchange => response,
             () = async {
-                give.closed().await;
-                tokio::time::sleep(TAKE_BACK_TIMEOUT).await;
+                result_tx.closed().await;
+                tokio::time::sleep(CANCEL_TIMEOUT).await;
             } => return,
         };
-        if let Err(Ok(Sent::Task(task))) = give.send(answer) {
-            drop(Live { peer: sender, task_id: Some(task.id) });
+        if let Err(Ok(SendMessageResult::Task(task))) = result_tx.send(response) {
+            drop(CancelOnDrop { client: sender, task_id: Some(task.id) });
         }
     });
-    take.await.unwrap_or_else(|_closed| Err(fault::timeout()))
+    result_rx.await.unwrap_or_else(|_closed| Err(error::timeout()))
 }
 
-/// Looks at a task until it has ended.
-async fn follow(
-    peer: Peer,
+/// Polls a task until it ends.
+async fn poll_task(
+    client: A2aClient,
     mut task: Task,
-    attempt: &Attempt,
+    attempt: &ToolInvocation,
 ) -> Result<ToolOutput, ToolContractError> {
-    let clip = peer.call.clip.clone();
+    let excerpt = client.call.excerpt.clone();
     if task.id.is_empty() {
-        return Err(malformed(&clip, &"a task has no id"));
+        return Err(malformed(&excerpt, &"a task has no id"));
     }
-    let mut live = Live { peer, task_id: Some(task.id.clone()) };
+    let mut cancel_guard = CancelOnDrop { client, task_id: Some(task.id.clone()) };
     let spec = attempt.tool.a2a.as_ref();
     let first = spec.and_then(|spec| spec.poll_interval).map_or(TASK_POLL_DEFAULT, |span| span.0);
     let mut pause = first.max(Duration::from_millis(1));
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
-        if let Some(outcome) = ended(&task, &clip) {
-            // One that waits for something goes on waiting unless it is told that nobody will give it.
+        if let Some(outcome) = task_outcome(&task, &excerpt) {
+            // A task that requires input or authorization keeps waiting, so it is cancelled.
             if !matches!(State::of(&task.status.state), State::InputRequired | State::AuthRequired)
             {
-                live.task_id = None;
+                cancel_guard.task_id = None;
             }
             return outcome;
         }
-        let says = protocol::said(task.status.message.as_ref(), &clip);
-        if !says.is_empty() && says != told {
-            (attempt.progress)(says.clone());
-            told = says;
+        let text = protocol::message_text(task.status.message.as_ref(), &excerpt);
+        if !text.is_empty() && text != reported {
+            (attempt.progress)(text.clone());
+            reported = text;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * POLL_GROWTH_PERCENT / 100).min(TASK_POLL_MAX.max(first));
         let mut params = json!({ "id": task.id });
-        live.peer.name_tenant(&mut params);
-        // It has begun: whatever goes wrong while we look, it may happen.
-        let looked = live.peer.call("GetTask", params).await;
-        let looked = looked.map_err(|fault| fault::unknown(&attempt.tool, fault))?;
-        let looked: Task =
-            serde_json::from_value(looked).map_err(|error| malformed(&clip, &error))?;
-        if looked.id != task.id {
-            return Err(malformed(&clip, &"it answers with another task"));
+        cancel_guard.client.name_tenant(&mut params);
+        // The task has started, so after any error while polling its outcome is unknown.
+        let polled = cancel_guard.client.call("GetTask", params).await;
+        let polled = polled.map_err(|fault| error::outcome_unknown(&attempt.tool, fault))?;
+        let polled: Task =
+            serde_json::from_value(polled).map_err(|error| malformed(&excerpt, &error))?;
+        if polled.id != task.id {
+            return Err(malformed(&excerpt, &"the response contains another task"));
         }
-        task = looked;
+        task = polled;
     }
 }
 
-/// What came of a task, once it has ended or waits for somebody.
-fn ended(task: &Task, clip: &Clip) -> Option<Result<ToolOutput, ToolContractError>> {
-    let word = &task.status.state;
-    let says = protocol::said(task.status.message.as_ref(), clip);
-    let says = if says.is_empty() { "and not why".to_owned() } else { says };
-    let fault = match State::of(word) {
+/// Returns the outcome of a task. `None` while it is working.
+fn task_outcome(
+    task: &Task,
+    excerpt: &ErrorExcerpt,
+) -> Option<Result<ToolOutput, ToolContractError>> {
+    let state = &task.status.state;
+    let text = protocol::message_text(task.status.message.as_ref(), excerpt);
+    let text = if text.is_empty() { "no reason given".to_owned() } else { text };
+    let fault = match State::of(state) {
         State::Working => return None,
         State::Completed => {
             let parts = task.artifacts.iter().flat_map(|artifact| artifact.parts.iter());
             let status = task.status.message.iter().flat_map(|message: &Message| &message.parts);
-            let empty = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
-            // What it says at its end is its answer only if it made nothing.
-            let output = match empty {
-                true => finished(status, Some(&task.id), &task.context_id, clip),
-                false => finished(parts, Some(&task.id), &task.context_id, clip),
+            let has_no_artifacts = task.artifacts.iter().all(|artifact| artifact.parts.is_empty());
+            // The final message is the result only if the task has no artifacts.
+            let output = match has_no_artifacts {
+                true => task_output(status, Some(&task.id), &task.context_id, excerpt),
+                false => task_output(parts, Some(&task.id), &task.context_id, excerpt),
             };
             return Some(Ok(output));
         }
-        State::Failed => ToolContractError::final_failure(format!("the agent failed: {says}")),
-        State::Rejected => ToolContractError::final_failure(format!("the agent refused: {says}")),
+        State::Failed => ToolContractError::final_failure(format!("the agent failed: {text}")),
+        State::Rejected => {
+            ToolContractError::final_failure(format!("the agent rejected the task: {text}"))
+        }
         State::Canceled => {
-            ToolContractError::final_failure(format!("the agent's task was cancelled: {says}"))
+            ToolContractError::final_failure(format!("the task of the agent was cancelled: {text}"))
         }
         State::InputRequired => ToolContractError::new(
             ToolErrorCode::InvalidInput,
-            format!("the agent needs more to go on: {says}"),
+            format!("the agent requires more input: {text}"),
         )
-        .detail("asks", says),
+        .detail("asks", text),
         State::AuthRequired => ToolContractError::new(
             ToolErrorCode::AuthInvalid,
-            format!("the agent needs another authorisation: {says}"),
+            format!("the agent requires another authorization: {text}"),
         )
         .detail(DETAIL_OUTCOME, OUTCOME_UNKNOWN)
-        .detail("asks", says),
+        .detail("asks", text),
         State::Other => {
-            let word = clip.text(word);
-            return Some(Err(malformed(clip, &format!("`{word}` is no state of a task"))));
+            let state = excerpt.text(state);
+            return Some(Err(malformed(excerpt, &format!("`{state}` is not a task state"))));
         }
     };
-    Some(Err(fault.detail("task_state", clip.text(word)).detail("task_id", clip.text(&task.id))))
+    Some(Err(fault
+        .detail("task_state", excerpt.text(state))
+        .detail("task_id", excerpt.text(&task.id))))
 }
 
-fn finished<'a>(
+fn task_output<'a>(
     parts: impl Iterator<Item = &'a Value>,
     task_id: Option<&str>,
     context_id: &str,
-    clip: &Clip,
+    excerpt: &ErrorExcerpt,
 ) -> ToolOutput {
-    let cut = |id: &str| clip.text(id);
-    protocol::output(parts, clip).with_metadata(json!({
-        "a2a": { "task_id": task_id.map(cut), "context_id": cut(context_id) }
+    let truncate = |id: &str| excerpt.text(id);
+    protocol::output(parts, excerpt).with_metadata(json!({
+        "a2a": { "task_id": task_id.map(truncate), "context_id": truncate(context_id) }
     }))
 }
 
-fn malformed(clip: &Clip, problem: &dyn std::fmt::Display) -> ToolContractError {
-    let problem = clip.text(&problem.to_string());
+fn malformed(excerpt: &ErrorExcerpt, problem: &dyn std::fmt::Display) -> ToolContractError {
+    let problem = excerpt.text(&problem.to_string());
     ToolContractError::final_failure(format!(
-        "the agent does not keep to A2A {}: {problem}",
+        "the agent violates A2A {}: {problem}",
         protocol::VERSION
     ))
 }
@@ -286,57 +301,63 @@ fn card_url(tool: &ToolResource) -> Result<Url, ToolContractError> {
     } else {
         endpoint.join(path)
     };
-    let url = url.map_err(|error| fault::definition(format!("`a2a.card_path`: {error}")))?;
+    let url =
+        url.map_err(|error| error::invalid_definition(format!("`a2a.card_path`: {error}")))?;
     if url.origin() != endpoint.origin() {
-        return Err(fault::definition("`a2a.card_path` leads to another host than the endpoint"));
+        return Err(error::invalid_definition(
+            "`a2a.card_path` has another origin than the endpoint",
+        ));
     }
     Ok(url)
 }
 
-/// The way in that both sides know.
-fn chosen(card: Card, card_url: &Url, clip: &Clip) -> Result<Interface, ToolContractError> {
-    let known = |interface: &Interface| {
+/// Returns the first supported interface of a card.
+fn select_interface(
+    card: Card,
+    card_url: &Url,
+    excerpt: &ErrorExcerpt,
+) -> Result<Interface, ToolContractError> {
+    let is_supported = |interface: &Interface| {
         let version = interface.protocol_version.as_str();
         interface.protocol_binding == BINDING && (version.is_empty() || version.starts_with("1."))
     };
-    let mut interface = card.supported_interfaces.into_iter().find(known).ok_or_else(|| {
-        ToolContractError::final_failure(format!(
-            "the agent's card offers no {BINDING} interface of A2A {}",
-            protocol::VERSION
-        ))
-    })?;
-    let url = card_url.join(&interface.url).map_err(|error| malformed(clip, &error))?;
+    let mut interface =
+        card.supported_interfaces.into_iter().find(is_supported).ok_or_else(|| {
+            ToolContractError::final_failure(format!(
+                "the agent's card offers no {BINDING} interface of A2A {}",
+                protocol::VERSION
+            ))
+        })?;
+    let url = card_url.join(&interface.url).map_err(|error| malformed(excerpt, &error))?;
     if url.origin() != card_url.origin() {
-        let host = clip.text(url.host_str().unwrap_or_default());
+        let host = excerpt.text(url.host_str().unwrap_or_default());
         return Err(ToolContractError::new(
             ToolErrorCode::PermissionDenied,
-            format!(
-                "the agent's card sends calls to `{host}`: declare the tool with that endpoint"
-            ),
+            format!("the agent card refers to host `{host}`: declare the tool with this endpoint"),
         ));
     }
     interface.url = url.into();
     Ok(interface)
 }
 
-/// The agent, for one call.
+/// Client of an agent for one call.
 #[derive(Clone)]
-struct Peer {
-    outbound: Outbound,
-    call: Call,
+struct A2aClient {
+    client: ToolHttpClient,
+    call: CallContext,
     url: Url,
     tenant: String,
 }
 
-impl Peer {
-    fn of(
+impl A2aClient {
+    fn new(
         runtime: &A2aRuntime,
-        call: &Call,
+        call: &CallContext,
         interface: &Interface,
     ) -> Result<Self, ToolContractError> {
-        let url = Url::parse(&interface.url).map_err(|error| malformed(&call.clip, &error))?;
+        let url = Url::parse(&interface.url).map_err(|error| malformed(&call.excerpt, &error))?;
         let tenant = interface.tenant.clone();
-        Ok(Self { outbound: runtime.outbound.clone(), call: call.clone(), url, tenant })
+        Ok(Self { client: runtime.client.clone(), call: call.clone(), url, tenant })
     }
 
     fn name_tenant(&self, params: &mut Value) {
@@ -345,7 +366,7 @@ impl Peer {
         }
     }
 
-    /// One request of JSON-RPC.
+    /// Sends one JSON-RPC request.
     async fn call(&self, method: &str, params: Value) -> Result<Value, ToolContractError> {
         let id = &self.call.request.request_id;
         let body = protocol::call(id, method, params).to_string();
@@ -354,39 +375,39 @@ impl Peer {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(VERSION_HEADER, HeaderValue::from_static(protocol::VERSION));
-        let answer = self.outbound.send(&self.call, request).await?;
-        if !client::succeeded(answer.status) {
-            return Err(self.call.failure(answer).await);
+        let response = self.client.send(&self.call, request).await?;
+        if !client::succeeded(response.status) {
+            return Err(self.call.response_error(response).await);
         }
-        let body = self.call.body(answer).await?;
-        // One that failed inside may have done its work before.
-        protocol::result(&body, id, &self.call.clip)
-            .map_err(|fault| if fault.retryable { self.call.doubtful(fault) } else { fault })
+        let body = self.call.body(response).await?;
+        // An internal error may occur after the work was done.
+        protocol::result(&body, id, &self.call.excerpt)
+            .map_err(|fault| if fault.retryable { self.call.outcome_unknown(fault) } else { fault })
     }
 }
 
-/// A task that goes on over there. It is cancelled when nobody waits any more.
-struct Live {
-    peer: Peer,
+/// A running task. Dropping the guard cancels it.
+struct CancelOnDrop {
+    client: A2aClient,
     task_id: Option<String>,
 }
 
-impl Drop for Live {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let (Some(task_id), Ok(runtime)) =
             (self.task_id.take(), tokio::runtime::Handle::try_current())
         else {
             return;
         };
-        let mut peer = self.peer.clone();
-        peer.call.deadline = Instant::now() + TAKE_BACK_TIMEOUT;
+        let mut client = self.client.clone();
+        client.call.deadline = Instant::now() + CANCEL_TIMEOUT;
         runtime.spawn(async move {
             let mut params = json!({ "id": task_id });
-            peer.name_tenant(&mut params);
-            let told =
-                tokio::time::timeout(TAKE_BACK_TIMEOUT, peer.call("CancelTask", params)).await;
-            if !matches!(told, Ok(Ok(_))) {
-                tracing::debug!("an agent could not be told that nobody waits for its task");
+            client.name_tenant(&mut params);
+            let reported =
+                tokio::time::timeout(CANCEL_TIMEOUT, client.call("CancelTask", params)).await;
+            if !matches!(reported, Ok(Ok(_))) {
+                tracing::debug!("task of an agent could not be cancelled");
             }
         });
     }

@@ -1,8 +1,7 @@
-//! The suite that every runtime passes, with real parts behind it.
+//! Conformance suite for tool runtimes, run against real backends.
 //!
-//! A [`Stage`] is a running backend that can act out [`Scene`]s; [`conform`] plays them through the guarded path and gives a
-//! [`Report`] with one row of a matrix: the groups of the contract, each with the checks that hold. What a backend cannot act
-//! out is marked as such and never counted as held.
+//! A [`TestBackend`] implements [`Scenario`]s. [`run_conformance`] runs them through the guard and returns a [`Report`]
+//! with the checks of each group. Scenarios that a backend does not implement are skipped and not counted as passed.
 
 mod call;
 mod expect;
@@ -17,75 +16,75 @@ use provost_tool::ToolRuntime;
 use serde_json::{Value, json};
 
 pub use report::{Check, Group, Outcome, Report, matrix};
-pub use suite::conform;
+pub use suite::run_conformance;
 
-/// What a backend is asked to do with a call.
+/// Behaviour of the backend in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scene {
-    /// Answers with the text of the argument `text`.
+pub enum Scenario {
+    /// Responds with the text of the argument `text`.
     Echo,
-    /// Never answers, and keeps at it whatever is said to it.
+    /// Never responds, and ignores cancellation.
     Hang,
-    /// Fails twice in a way that may pass, then echoes.
+    /// Fails twice with a retryable error, then echoes.
     Flaky,
-    /// Fails in a way that does not pass.
+    /// Fails with a permanent error.
     Broken,
-    /// Says that the credential is not valid.
+    /// Rejects the credential as invalid.
     Unauthorised,
-    /// Says that the credential may not do this.
+    /// Denies access for the credential.
     Forbidden,
-    /// Answers something that is not its protocol.
+    /// Violates its protocol.
     Garbage,
-    /// Answers another request's id.
+    /// Responds with the id of another request.
     WrongId,
-    /// Answers without end, or more than anybody wants.
+    /// Responds with an endless or too large body.
     Endless,
 }
 
-/// One call as it arrived at the backend.
+/// A call as the backend received it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The request's id.
+pub struct ObservedCall {
+    /// Id of the request.
     pub request_id: String,
-    /// The id of its trace.
+    /// Id of the trace.
     pub trace_id: String,
-    /// The number of the attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// The `authorization` header or metadata.
+    /// Value of the `authorization` header or metadata.
     pub authorization: String,
-    /// Everything that came in the body.
+    /// Body of the request.
     pub body: String,
 }
 
-/// A running backend of one runtime.
-pub trait Stage: Send + Sync {
-    /// What the row of the matrix is called.
+/// A running backend for one runtime.
+pub trait TestBackend: Send + Sync {
+    /// Returns the name of the backend for the report.
     fn name(&self) -> &str;
 
-    /// The runtime that reaches it.
+    /// Returns the runtime that calls the backend.
     fn runtime(&self) -> Arc<dyn ToolRuntime>;
 
-    /// A tool that acts out a scene; `None` if this backend cannot. Each call of this gives a tool that starts anew.
-    fn tool(&self, scene: Scene) -> Option<ToolResource>;
+    /// Returns a new tool that implements a scenario. `None` if the backend does not support it.
+    fn tool(&self, scenario: Scenario) -> Option<ToolResource>;
 
-    /// The arguments with which a tool echoes a text.
-    fn arguments(&self, _scene: Scene, text: &str) -> Value {
+    /// Returns the arguments with which a tool echoes a text.
+    fn arguments(&self, _scene: Scenario, text: &str) -> Value {
         json!({ "text": text })
     }
 
-    /// Whether there is a place for credentials in what is sent: a program behind pipes has none.
-    fn takes_credentials(&self) -> bool {
+    /// Returns true if requests can carry credentials. Programs with pipes cannot.
+    fn supports_credentials(&self) -> bool {
         true
     }
 
-    /// The code of an answer that is not its protocol. A module that breaks its contract is a definition that cannot work.
-    fn breach(&self) -> ToolErrorCode {
+    /// Returns the error code of a protocol violation. For a module it is an invalid definition.
+    fn protocol_error_code(&self) -> ToolErrorCode {
         ToolErrorCode::ExecutionFailed
     }
 
-    /// The calls that arrived so far; `None` if it cannot be looked into.
-    fn seen(&self) -> Option<Vec<Seen>>;
+    /// Returns the received calls. `None` if the backend does not record them.
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>>;
 
-    /// The calls that it still works on; `None` if it cannot be looked into.
-    fn busy(&self) -> Option<usize>;
+    /// Returns the number of running calls. `None` if the backend does not count them.
+    fn active_calls(&self) -> Option<usize>;
 }

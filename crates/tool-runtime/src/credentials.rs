@@ -1,4 +1,4 @@
-//! Credentials for tools: headers made of secrets.
+//! Credentials of tools: headers with secret values.
 
 mod oauth;
 mod token_cache;
@@ -13,18 +13,18 @@ use provost_core::contract::ToolContractError;
 use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::NetClient;
-use provost_secret::{SecretError, SecretRef, Secrets};
-use provost_tool::{Authenticator, Credentials};
+use provost_secret::{SecretError, SecretRef, SecretService};
+use provost_tool::{CredentialProvider, Credentials};
 
 pub use token_cache::TOKENS_MAX;
 
 use oauth::{Client, Fetcher};
 use token_cache::TokenCache;
 
-/// One failure for all callers that waited for the same token.
+/// Error that all callers waiting for one token share.
 type SharedError = Arc<SecretError>;
 
-/// Headers that belong to the connection and not to whoever calls.
+/// Headers that belong to the connection.
 const HEADERS_REFUSED: [&str; 9] = [
     "host",
     "connection",
@@ -37,17 +37,17 @@ const HEADERS_REFUSED: [&str; 9] = [
     "content-type",
 ];
 
-/// Finds the credentials that tools need: bearer tokens, keys in headers, names with passwords, and tokens that are fetched with
-/// a client's own credentials and kept until they end.
+/// Resolves the credentials of tools: bearer tokens, API keys in headers, basic authentication, and cached OAuth tokens
+/// from client credentials.
 pub struct AuthInjector {
-    secrets: Secrets,
+    secrets: SecretService,
     fetcher: Fetcher,
     tokens: TokenCache,
 }
 
 impl AuthInjector {
-    /// Resolves with `secrets` and fetches tokens through `client`, whose policy says where from.
-    pub fn new(secrets: Secrets, client: NetClient, env: Env) -> Self {
+    /// Creates a provider with a source of secrets and an HTTP client for token requests.
+    pub fn new(secrets: SecretService, client: NetClient, env: Env) -> Self {
         Self {
             fetcher: Fetcher::new(client, secrets.clone()),
             secrets,
@@ -74,8 +74,8 @@ impl AuthInjector {
             AuthProfile::Oauth2ClientCredentials => {
                 let client = self.client(namespace, &reference, auth).await?;
                 let token = self.tokens.get(&client, &self.fetcher).await?;
-                // Redaction forgets what was taught longest ago; what is handed out is in use, however long it has been kept.
-                self.secrets.teach(&reference, &token)?;
+                // The redactor evicts the oldest secrets, so a value in use is registered again.
+                self.secrets.register(&reference, &token)?;
                 ("authorization".to_owned(), joined("Bearer ", token.expose()))
             }
         };
@@ -85,12 +85,13 @@ impl AuthInjector {
 
     fn basic(&self, reference: &SecretRef, value: &str) -> Result<Secret<String>, SecretError> {
         let Some((_, password)) = value.split_once(':') else {
-            let problem = "it must be `name:password`";
+            let problem = "the value must be `name:password`";
             return Err(SecretError::Unusable { reference: reference.to_string(), problem });
         };
-        // The password alone may be told as well. One that is too short to be known stands within the whole, which is known.
+        // The password alone is registered as well. If it is too short for redaction, only the complete value is
+        // registered.
         if password.trim().len() >= provost_redact::VALUE_BYTES_MIN {
-            self.secrets.teach(reference, &Secret::from(password))?;
+            self.secrets.register(reference, &Secret::from(password))?;
         }
         Ok(joined("Basic ", &BASE64_STANDARD.encode(value)))
     }
@@ -107,7 +108,7 @@ impl AuthInjector {
     }
 }
 
-impl Authenticator for AuthInjector {
+impl CredentialProvider for AuthInjector {
     fn credentials<'a>(
         &'a self,
         namespace: &'a str,
@@ -116,14 +117,14 @@ impl Authenticator for AuthInjector {
         Box::pin(async move { self.find(namespace, auth).await.map_err(|error| error.fault()) })
     }
 
-    fn evict<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
+    fn invalidate<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             if auth.profile != AuthProfile::Oauth2ClientCredentials {
                 return false;
             }
             let Ok(reference) = auth.secret_ref.parse::<SecretRef>() else { return false };
             match self.client(namespace, &reference, auth).await {
-                Ok(client) => self.tokens.evict(&client),
+                Ok(client) => self.tokens.invalidate(&client),
                 Err(_) => false,
             }
         })
@@ -141,22 +142,23 @@ fn joined(scheme: &str, value: &str) -> Secret<String> {
 }
 
 fn header_name(name: &str, reference: &SecretRef) -> Result<String, SecretError> {
-    let unusable = |problem| SecretError::Unusable { reference: reference.to_string(), problem };
+    let invalid = |problem| SecretError::Unusable { reference: reference.to_string(), problem };
     let name = HeaderName::from_bytes(name.trim().as_bytes())
         .ok()
-        .ok_or_else(|| unusable("`headerName` is no name of a header"))?;
+        .ok_or_else(|| invalid("`headerName` is not a valid header name"))?;
     if HEADERS_REFUSED.contains(&name.as_str()) {
-        return Err(unusable("`headerName` belongs to the connection; use another header"));
+        return Err(invalid("`headerName` is reserved for the connection; use another header"));
     }
     Ok(name.as_str().to_owned())
 }
 
-/// A line end in a value would end the header and begin another one.
+/// Rejects values that contain a line break, which would inject another header.
 fn check_value(value: &Secret<String>, reference: &SecretRef) -> Result<(), SecretError> {
     if value.expose().bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Ok(());
     }
-    let problem = "it has a line end or another character that no header takes";
+    let problem =
+        "the value contains a line break or another character that is not allowed in headers";
     Err(SecretError::Unusable { reference: reference.to_string(), problem })
 }
 

@@ -1,7 +1,7 @@
-//! Tools behind a gRPC server that speaks the contract: one unary method, the envelope as protobuf or as JSON.
+//! Tools behind a gRPC server: one unary method with the request envelope as protobuf or JSON.
 //!
-//! Invariants: TLS unless the tool's definition says otherwise; addresses are checked when they are dialled; connections are
-//! shared by all calls to a place.
+//! Invariants: TLS unless the definition disables it; addresses are checked when dialled; all calls to an endpoint
+//! share its connection.
 
 mod channel;
 mod codec;
@@ -20,7 +20,7 @@ use provost_core::contract::{
     CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolRequest, ToolResponse,
 };
 use provost_core::resource::{GrpcEncoding, ToolResource, ToolType};
-use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
@@ -34,45 +34,47 @@ pub use message::{
     Auth, ExecuteRequest, ExecuteResponse, Failure, Output, Runtime, Tool, Trace, Usage,
 };
 
-use crate::http::envelope::said;
+use crate::http::envelope::response_output;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
-use crate::transport::client::{ATTEMPT_HEADER, Call, Outbound, REQUEST_ID_HEADER, traceparent};
-use crate::transport::fault;
+use crate::transport::client::{
+    ATTEMPT_HEADER, CallContext, REQUEST_ID_HEADER, ToolHttpClient, traceparent,
+};
+use crate::transport::error;
 use channel::{Channels, EndpointKey};
 
-/// The method that is called unless the endpoint names another service.
+/// Default method, unless the endpoint names another service.
 pub const EXECUTE_PATH: &str = "/provost.tool.v1.ToolService/Execute";
-/// The method of a service that the endpoint names.
+/// Method of a service that the endpoint names.
 const METHOD: &str = "Execute";
-/// The port of an endpoint that names none.
+/// Default port with TLS.
 const PORT_DEFAULT: u16 = 443;
 const PORT_PLAINTEXT_DEFAULT: u16 = 80;
-/// Who calls, for the logs of the other side.
+/// Value of the `user-agent` header.
 const USER_AGENT: &str = concat!("provost/", env!("CARGO_PKG_VERSION"));
-/// Room for the metadata of a call.
-const HEADERS: usize = 16;
-/// A scheme without a port of its own, so that every port that is written stays.
-const STAND_IN: &str = "grpc";
+/// Capacity of the metadata of a call.
+const METADATA_CAPACITY: usize = 16;
+/// Placeholder scheme without a default port, so that an explicit port is never dropped.
+const PLACEHOLDER_SCHEME: &str = "grpc";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Tools of type `grpc`.
+/// Tool runtime for tools of type `grpc`.
 ///
-/// An endpoint is `host:port`, with or without `grpcs://` before it. A path names another service of the same shape, such as
-/// `grpcs://tools.example:443/acme.tool.v1.ToolService`.
+/// An endpoint is `host:port`, optionally prefixed with `grpcs://`. A path names another service with the same method,
+/// such as `grpcs://tools.example:443/acme.tool.v1.ToolService`.
 #[derive(Clone)]
 pub struct GrpcRuntime(Arc<Inner>);
 
 struct Inner {
-    outbound: Outbound,
+    client: ToolHttpClient,
     channels: Channels,
 }
 
 impl GrpcRuntime {
-    /// Over these addresses; whom it trusts is what the clients trust.
-    pub fn new(outbound: Outbound) -> Self {
-        let channels = Channels::new(&outbound);
-        Self(Arc::new(Inner { outbound, channels }))
+    /// Creates a runtime with the network policy and the trusted certificates of these clients.
+    pub fn new(client: ToolHttpClient) -> Self {
+        let channels = Channels::new(&client);
+        Self(Arc::new(Inner { client, channels }))
     }
 }
 
@@ -87,20 +89,20 @@ impl ToolRuntime for GrpcRuntime {
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = Arc::clone(&self.0);
-        let call = Call::of(&attempt);
-        async move { call.within(runtime.exchange(&call)).await }.boxed()
+        let call = CallContext::from_invocation(&attempt);
+        async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
     }
 }
 
 impl Inner {
-    /// The endpoint and the method of a tool, if the operator lets it be reached like that.
+    /// Returns the endpoint and the method of a tool, if the network policy allows it.
     fn target(&self, tool: &ToolResource) -> Result<Target, ToolContractError> {
-        self.outbound.admit(tool)?;
+        self.client.check_network_policy(tool)?;
         let target = target(tool)?;
-        if target.endpoint.plaintext && !self.outbound.options(false).policy.plain_http {
+        if target.endpoint.plaintext && !self.client.options(false).policy.plain_http {
             let message = format!(
                 "tool `{}` has `grpc.plaintext`, and nothing may go out without TLS here (`plain_http` of the network \
                  policy opens it)",
@@ -112,7 +114,7 @@ impl Inner {
         Ok(target)
     }
 
-    async fn exchange(&self, call: &Call) -> Result<ToolOutput, ToolContractError> {
+    async fn exchange(&self, call: &CallContext) -> Result<ToolOutput, ToolContractError> {
         let Target { endpoint, path } = self.target(&call.tool)?;
         let (channel, origin) = (self.channels.get(&endpoint)?, endpoint.uri()?);
         let mut envelope = ToolRequest::clone(&call.request);
@@ -122,8 +124,8 @@ impl Inner {
         let response = match encoding {
             GrpcEncoding::Protobuf => {
                 let codec = ProtobufCodec::<ExecuteRequest, ExecuteResponse>::default();
-                let answer = unary(call, channel, method, codec, envelope.into()).await?;
-                ToolResponse::try_from(answer)?
+                let response = unary(call, channel, method, codec, envelope.into()).await?;
+                ToolResponse::try_from(response)?
             }
             GrpcEncoding::Json => {
                 let codec = JsonCodec::<ToolRequest, ToolResponse>::default();
@@ -135,18 +137,18 @@ impl Inner {
                 unary(call, channel, method, codec, envelope).await?
             }
         };
-        said(call, response)
+        response_output(call, response)
     }
 }
 
-/// Where a tool is.
+/// Endpoint and method of a tool.
 #[derive(Debug)]
 struct Target {
     endpoint: EndpointKey,
     path: PathAndQuery,
 }
 
-/// The full name of a method.
+/// Full name of a method.
 struct Method {
     origin: Uri,
     path: PathAndQuery,
@@ -154,7 +156,7 @@ struct Method {
 
 /// Makes one call.
 async fn unary<S, C>(
-    call: &Call,
+    call: &CallContext,
     channel: S,
     method: Method,
     codec: C,
@@ -177,20 +179,20 @@ where
         client.unary(request, method.path, codec).await
     };
     match answered.await {
-        Ok(answer) => Ok(answer.into_inner()),
+        Ok(response) => Ok(response.into_inner()),
         Err(status) => Err(status::of(call, &status)),
     }
 }
 
-/// Credentials and what helps to follow a call, as metadata.
-fn metadata(call: &Call) -> Result<MetadataMap, ToolContractError> {
-    let mut headers = HeaderMap::with_capacity(HEADERS);
+/// Returns the metadata of a call: credentials, request id, attempt and trace.
+fn metadata(call: &CallContext) -> Result<MetadataMap, ToolContractError> {
+    let mut headers = HeaderMap::with_capacity(METADATA_CAPACITY);
     let mut set = |name: &'static str, value: Option<HeaderValue>| {
         if let Some(value) = value {
             headers.insert(HeaderName::from_static(name), value);
         }
     };
-    // What is no header value is left out: these only help people to follow a call.
+    // Invalid header values are skipped, because they are only informative.
     set(REQUEST_ID_HEADER, HeaderValue::from_str(&call.request.request_id).ok());
     set(ATTEMPT_HEADER, Some(HeaderValue::from(call.request.attempt)));
     set("traceparent", traceparent(&call.request).and_then(|it| it.try_into().ok()));
@@ -201,38 +203,40 @@ fn metadata(call: &Call) -> Result<MetadataMap, ToolContractError> {
     Ok(MetadataMap::from_headers(headers))
 }
 
-/// The time that is left until a deadline, in milliseconds of at most eight digits as the protocol wants it.
+/// Returns the time until a deadline in milliseconds with at most eight digits, as the protocol requires.
 fn timeout(deadline: Instant) -> String {
     const MILLIS_MAX: u128 = 99_999_999;
     let left = deadline.saturating_duration_since(Instant::now()).as_millis().min(MILLIS_MAX);
     format!("{}m", u32::try_from(left).unwrap_or(u32::MAX))
 }
 
-/// Reads the endpoint and the method of a tool.
+/// Parses the endpoint and the method of a tool.
 fn target(tool: &ToolResource) -> Result<Target, ToolContractError> {
-    let refused = |problem: &str| {
+    let invalid = |problem: &str| {
         let message = format!("the endpoint of tool `{}` {problem}", tool.name);
-        fault::definition(message).detail("field", "endpoint")
+        error::invalid_definition(message).detail("field", "endpoint")
     };
     let plaintext = tool.grpc.as_ref().is_some_and(|grpc| grpc.plaintext);
     let text = match tool.endpoint.split_once("://") {
         Some(("grpcs" | "https", _)) if plaintext => {
-            return Err(refused("asks for TLS and `grpc.plaintext` for none: choose one"));
+            return Err(invalid(
+                "uses grpcs://, but `grpc.plaintext` disables TLS: remove one of them",
+            ));
         }
         Some(("grpc" | "http", _)) if !plaintext => {
-            return Err(refused("asks for no TLS: set `grpc.plaintext` too, or write grpcs://"));
+            return Err(invalid("disables TLS: also set `grpc.plaintext`, or use grpcs://"));
         }
         Some(("grpcs" | "https" | "grpc" | "http", rest)) => rest,
-        Some(_) => return Err(refused("must be `host:port` or begin with grpcs://")),
+        Some(_) => return Err(invalid("must be `host:port` or begin with grpcs://")),
         None => tool.endpoint.as_str(),
     };
-    let url = Url::parse(&format!("{STAND_IN}://{text}"))
-        .map_err(|error| refused(&format!("is none: {error}")))?;
+    let url = Url::parse(&format!("{PLACEHOLDER_SCHEME}://{text}"))
+        .map_err(|error| invalid(&format!("is invalid: {error}")))?;
     if url.host_str().is_none_or(str::is_empty) || url.query().is_some() {
-        return Err(refused("must be `host:port`, with no more than a path after it"));
+        return Err(invalid("must be `host:port`, optionally with a path"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("holds a password: name a secret under `auth`"));
+        return Err(invalid("contains a password: name a secret under `auth`"));
     }
     let default = if plaintext { PORT_PLAINTEXT_DEFAULT } else { PORT_DEFAULT };
     let port = url.port().unwrap_or(default);
@@ -247,7 +251,9 @@ fn target(tool: &ToolResource) -> Result<Target, ToolContractError> {
         full if full.contains('/') => format!("/{full}"),
         service => format!("/{service}/{METHOD}"),
     };
-    let path = path.parse().map_err(|error| refused(&format!("names no method: {error}")))?;
+    let path = path
+        .parse()
+        .map_err(|error| invalid(&format!("contains an invalid method name: {error}")))?;
     Ok(Target { endpoint, path })
 }
 

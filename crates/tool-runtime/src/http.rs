@@ -1,10 +1,10 @@
-//! Tools behind one HTTP request, made of templates over the arguments.
+//! Tools behind one HTTP request that is built from templates.
 //!
-//! Invariants: no argument changes the host, leaves its path segment or adds a header; an answer is an envelope of the contract
-//! only if the tool's definition says so.
+//! Invariants: arguments can change neither the host nor the other path segments, and cannot add headers; a response is
+//! parsed as an envelope only if the definition declares it.
 
-mod answer;
 pub(crate) mod callback;
+mod content;
 pub(crate) mod envelope;
 pub(crate) mod template;
 
@@ -17,30 +17,30 @@ use http::{HeaderName, HeaderValue, Method, header};
 use provost_core::contract::{CONTRACT_VERSION, ToolContractError};
 use provost_core::resource::{HttpMethod, HttpSpec, ToolResource, ToolType};
 use provost_net::NetRequest;
-use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use serde_json::Value;
 use url::Url;
 
 use crate::http::envelope::read_envelope;
 use crate::limits;
-use crate::transport::client::{self, Call, Outbound};
-use crate::transport::fault;
-use template::Place;
+use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::error;
+use template::Escape;
 
-/// Headers that belong to the connection, or to whoever makes the request.
+/// Headers that the connection or the runtime sets.
 const RESERVED_HEADERS: [&str; 7] =
     ["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"];
 
-/// Tools of type `http`.
+/// Tool runtime for tools of type `http`.
 #[derive(Clone)]
 pub struct HttpRuntime {
-    outbound: Outbound,
+    client: ToolHttpClient,
 }
 
 impl HttpRuntime {
-    /// Over these clients.
-    pub fn new(outbound: Outbound) -> Self {
-        Self { outbound }
+    /// Creates a runtime with these HTTP clients.
+    pub fn new(client: ToolHttpClient) -> Self {
+        Self { client }
     }
 }
 
@@ -50,16 +50,16 @@ impl ToolRuntime for HttpRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        self.outbound.admit(tool)?;
+        self.client.check_network_policy(tool)?;
         Origin::of(tool)?;
-        template::check(Place::Url, "endpoint", &tool.endpoint)?;
+        template::check(Escape::Url, "endpoint", &tool.endpoint)?;
         let Some(spec) = &tool.http else { return Ok(()) };
         for (name, text) in &spec.headers {
             header_name(name)?;
-            template::check(Place::Text, &format!("http.headers.{name}"), text)?;
+            template::check(Escape::None, &format!("http.headers.{name}"), text)?;
         }
         for (name, text) in &spec.query {
-            template::check(Place::Text, &format!("http.query.{name}"), text)?;
+            template::check(Escape::None, &format!("http.query.{name}"), text)?;
         }
         if let Some(name) = &spec.idempotency_header {
             header_name(name)?;
@@ -72,43 +72,43 @@ impl ToolRuntime for HttpRuntime {
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
-        let outbound = self.outbound.clone();
-        let call = Call::of(&attempt);
+        let client = self.client.clone();
+        let call = CallContext::from_invocation(&attempt);
         async move {
             let request = request(&call, &attempt.arguments, &attempt.effect_key)?;
-            call.within(exchange(&outbound, &call, request)).await
+            call.with_deadline(exchange(&client, &call, request)).await
         }
         .boxed()
     }
 }
 
 async fn exchange(
-    outbound: &Outbound,
-    call: &Call,
+    client: &ToolHttpClient,
+    call: &CallContext,
     request: NetRequest,
 ) -> Result<ToolOutput, ToolContractError> {
     let url = request.url.clone();
     let is_head = request.method == Method::HEAD;
-    let answer = outbound.send(call, request).await?;
-    if !client::succeeded(answer.status) {
-        return Err(call.failure(answer).await);
+    let response = client.send(call, request).await?;
+    if !client::succeeded(response.status) {
+        return Err(call.response_error(response).await);
     }
-    let headers = answer.headers.clone();
+    let headers = response.headers.clone();
     if is_head {
-        return Ok(answer::head(&headers));
+        return Ok(content::head(&headers));
     }
-    let body = call.body(answer).await?;
+    let body = call.body(response).await?;
     if call.tool.http.as_ref().is_some_and(|spec| spec.envelope) {
         return read_envelope(&body, call);
     }
-    Ok(answer::output(&headers, &url, &body))
+    Ok(content::output(&headers, &url, &body))
 }
 
-/// The request that a call makes.
+/// Builds the request of a call.
 fn request(
-    call: &Call,
+    call: &CallContext,
     arguments: &Value,
     effect_key: &str,
 ) -> Result<NetRequest, ToolContractError> {
@@ -118,7 +118,7 @@ fn request(
     let body = body(spec, arguments)?;
     let has_body = !body.is_empty();
     let mut request = call.request(method(spec.method), url, body)?;
-    // A redirect of anything else would be another request than the one that was permitted.
+    // Redirects of other methods would send another request than the permitted one.
     if matches!(spec.method, HttpMethod::Get | HttpMethod::Head) {
         request.redirects_max = limits::REDIRECTS_MAX;
     }
@@ -132,7 +132,7 @@ fn request(
     }
     for (name, text) in &spec.headers {
         let field = format!("http.headers.{name}");
-        let filled = template::fill(Place::Text, &field, text, arguments)?;
+        let filled = template::render(Escape::None, &field, text, arguments)?;
         let name = header_name(name)?;
         if filled.is_empty() {
             headers.remove(&name);
@@ -143,27 +143,28 @@ fn request(
     if let Some(name) = &spec.idempotency_header {
         headers.insert(header_name(name)?, header_value("the effect key", effect_key)?);
     }
-    // A template is no way around the declared credentials.
+    // Credentials are added last, so that no template can override them.
     call.authenticate(headers)?;
     Ok(request)
 }
 
 fn header_name(name: &str) -> Result<HeaderName, ToolContractError> {
-    let refused = |problem: &str| {
-        let message = format!("header `{}` {problem}", fault::shown(name));
-        fault::definition(message).detail("field", "http.headers")
+    let invalid = |problem: &str| {
+        let message = format!("header `{}` {problem}", error::truncate_for_error(name));
+        error::invalid_definition(message).detail("field", "http.headers")
     };
-    let parsed = HeaderName::try_from(name).ok().ok_or_else(|| refused("is no header name"))?;
+    let parsed =
+        HeaderName::try_from(name).ok().ok_or_else(|| invalid("is not a valid header name"))?;
     if RESERVED_HEADERS.contains(&parsed.as_str()) {
-        return Err(refused("belongs to the connection: remove it"));
+        return Err(invalid("is reserved for the connection: remove it"));
     }
     Ok(parsed)
 }
 
 fn header_value(field: &str, text: &str) -> Result<HeaderValue, ToolContractError> {
     HeaderValue::try_from(text).map_err(|error| {
-        fault::input(format!(
-            "`{field}` cannot be sent in a header, which is one line of text: {error}"
+        error::invalid_input(format!(
+            "`{field}` is not a valid header value, which must be a single line: {error}"
         ))
         .detail("field", field.to_owned())
     })
@@ -184,15 +185,15 @@ fn has_body(method: HttpMethod) -> bool {
     matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
 }
 
-/// Where the body stands, by the content type that the definition gives it.
-fn place(spec: &HttpSpec) -> Place {
+/// Returns the escaping of the body, which depends on its content type.
+fn place(spec: &HttpSpec) -> Escape {
     let kind = spec.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let kind = kind.map_or("application/json", |(_, kind)| kind.as_str());
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
-        "application/x-www-form-urlencoded" => Place::Url,
-        kind if kind == "application/json" || kind.ends_with("+json") => Place::Json,
-        _ => Place::Text,
+        "application/x-www-form-urlencoded" => Escape::Url,
+        kind if kind == "application/json" || kind.ends_with("+json") => Escape::Json,
+        _ => Escape::None,
     }
 }
 
@@ -204,18 +205,20 @@ fn body(spec: &HttpSpec, arguments: &Value) -> Result<Bytes, ToolContractError> 
         });
     };
     let place = place(spec);
-    let filled = template::fill(place, "http.body", text, arguments)?;
-    if place == Place::Json && !filled.trim().is_empty() {
+    let filled = template::render(place, "http.body", text, arguments)?;
+    if place == Escape::Json && !filled.trim().is_empty() {
         serde_json::from_str::<serde::de::IgnoredAny>(&filled).map_err(|error| {
             let fix = "values bring their own quotes: write `{\"name\": {{ name }}}`";
-            fault::definition(format!("the template `http.body` gives no JSON ({error}): {fix}"))
-                .detail("field", "http.body")
+            error::invalid_definition(format!(
+                "the template `http.body` does not result in valid JSON ({error}): {fix}"
+            ))
+            .detail("field", "http.body")
         })?;
     }
     Ok(if filled.trim().is_empty() { Bytes::new() } else { filled.into() })
 }
 
-/// The part of an endpoint that no template may touch: scheme, host and port.
+/// Part of an endpoint that must not contain templates: scheme, host and port.
 struct Origin<'a> {
     url: Url,
     text: &'a str,
@@ -230,10 +233,10 @@ impl<'a> Origin<'a> {
         let (origin, rest) = text.split_at(end);
         if template::is_template(origin) {
             let message = format!(
-                "the endpoint of tool `{}` has a template in its scheme, host or port: write them out",
+                "the endpoint of tool `{}` has a template in its scheme, host or port: use fixed values",
                 tool.name
             );
-            return Err(fault::definition(message).detail("field", "endpoint"));
+            return Err(error::invalid_definition(message).detail("field", "endpoint"));
         }
         let url = client::address(&tool.name, origin)?;
         Ok(Self { url, text: origin, rest })
@@ -242,24 +245,25 @@ impl<'a> Origin<'a> {
 
 fn url(tool: &ToolResource, spec: &HttpSpec, arguments: &Value) -> Result<Url, ToolContractError> {
     let origin = Origin::of(tool)?;
-    let rest = template::fill(Place::Url, "endpoint", origin.rest, arguments)?;
+    let rest = template::render(Escape::Url, "endpoint", origin.rest, arguments)?;
     let path = rest.split(['?', '#']).next().unwrap_or_default();
-    // Percent-encoded dots count as dots when a URL is read, so no encoding keeps them in their place.
+    // URL parsers decode percent-encoded dots, so encoding them does not help.
     if let Some(segment) = path.split(['/', '\\']).find(|segment| is_dots(segment)) {
         let message =
-            format!("an argument makes the path segment `{segment}`, which leaves its place");
-        return Err(fault::input(message).detail("field", "endpoint"));
+            format!("an argument results in the path segment `{segment}`, which changes the path");
+        return Err(error::invalid_input(message).detail("field", "endpoint"));
     }
     let text = format!("{}{}", origin.text, rest.trim_end_matches(['?', '&']));
-    let mut url = Url::parse(&text)
-        .map_err(|error| fault::input(format!("the endpoint is no URL: {error}")))?;
+    let mut url = Url::parse(&text).map_err(|error| {
+        error::invalid_input(format!("the endpoint is not a valid URL: {error}"))
+    })?;
     if !is_same_origin(&url, &origin.url) || !url.username().is_empty() || url.password().is_some()
     {
-        return Err(fault::input("an argument changes the host of the endpoint"));
+        return Err(error::invalid_input("an argument changes the host of the endpoint"));
     }
     add_query(&mut url, &spec.query, arguments)?;
     if url.as_str().len() > limits::REQUEST_BYTES_MAX {
-        return Err(fault::input("the URL is too long"));
+        return Err(error::invalid_input("the URL is too long"));
     }
     Ok(url)
 }
@@ -282,7 +286,7 @@ fn add_query(
 ) -> Result<(), ToolContractError> {
     for (name, text) in query {
         let field = format!("http.query.{name}");
-        let value = template::fill(Place::Text, &field, text, arguments)?;
+        let value = template::render(Escape::None, &field, text, arguments)?;
         if !value.is_empty() {
             url.query_pairs_mut().append_pair(name, &value);
         }

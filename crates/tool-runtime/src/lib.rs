@@ -1,20 +1,19 @@
-//! Runtimes: tools that live elsewhere, each behind one wire.
+//! Tool runtimes: the transports that execute declared tools.
 //!
-//! | type | wire | here |
+//! | type | transport | runtime |
 //! |---|---|---|
-//! | `http` | one request made of templates | [`HttpRuntime`] |
-//! | `external` | envelopes of the contract over HTTP | [`ExternalRuntime`] |
-//! | `webhook-callback` | the same, answered later | [`WebhookRuntime`], [`CallbackDesk`] |
-//! | `grpc` | the same over gRPC (feature `grpc`) | `GrpcRuntime` |
-//! | `mcp` | MCP over pipes and HTTP | [`McpRuntime`] |
-//! | `a2a` | another agent | [`A2aRuntime`] |
-//! | `cli` | a program with arguments, in a sandbox | [`CliRuntime`] |
+//! | `http` | one HTTP request, built from templates | [`HttpRuntime`] |
+//! | `external` | envelopes of the tool contract over HTTP | [`ExternalRuntime`] |
+//! | `webhook-callback` | envelopes over HTTP with a late response | [`CallbackRuntime`], [`CallbackRegistry`] |
+//! | `grpc` | envelopes over gRPC (feature `grpc`) | `GrpcRuntime` |
+//! | `mcp` | MCP over pipes or HTTP | [`McpRuntime`] |
+//! | `a2a` | A2A agents | [`A2aRuntime`] |
+//! | `cli` | a program in a sandbox | [`ProcessRuntime`] |
 //!
-//! A runtime makes one attempt and nothing else: permission, credentials, retries, redaction and bounds for the model are the
-//! work of the guarded path in `provost-tool`. Every one of them goes out through [`provost_net`], passes the
-//! [`conformance`] suite, and ends within its deadline whatever the other side does.
+//! A runtime makes one attempt. `provost-tool` handles authorization, credentials, retries, redaction and size limits.
+//! Every runtime uses [`provost_net`] for network access, passes the [`conformance`] suite, and ends at its deadline.
 //!
-//! An OpenAPI document becomes tools of type `http`:
+//! An OpenAPI document is imported as tools of type `http`:
 //!
 //! ```
 //! use provost_tool_runtime::{OpenApiOptions, import_openapi};
@@ -53,13 +52,15 @@ pub use credentials::{AuthInjector, TOKENS_MAX};
 pub use grpc::GrpcRuntime;
 pub use http::HttpRuntime;
 pub use http::callback::{
-    CALLBACK_KEY_BYTES, CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, Callback, CallbackDesk,
-    CallbackError, WebhookOptions, WebhookRuntime,
+    CALLBACK_KEY_BYTES, CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, Callback, CallbackError,
+    CallbackOptions, CallbackRegistry, CallbackRuntime,
 };
 pub use http::envelope::ExternalRuntime;
-pub use mcp::{CommandAllowList, McpRuntime, Program};
-pub use openapi::{Imported, LeftOut, OpenApiError, OpenApiOptions, import_openapi, read_openapi};
-pub use process::{CliOptions, CliRuntime};
-pub use sandbox::{Sandbox, Wanted};
-pub use transport::client::{ATTEMPT_HEADER, Outbound, REQUEST_ID_HEADER};
-pub use transport::fault::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};
+pub use mcp::{CommandAllowList, McpRuntime, StdioServer};
+pub use openapi::{
+    ImportResult, OpenApiError, OpenApiOptions, SkippedOperation, import_openapi, read_openapi,
+};
+pub use process::{ProcessOptions, ProcessRuntime};
+pub use sandbox::{Sandbox, SandboxRequest};
+pub use transport::client::{ATTEMPT_HEADER, REQUEST_ID_HEADER, ToolHttpClient};
+pub use transport::error::{DETAIL_OUTCOME, DETAIL_RETRY_AFTER, DETAIL_STATUS};

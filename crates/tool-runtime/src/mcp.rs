@@ -1,6 +1,6 @@
-//! Tools at MCP servers: the pool's connections behind the seam of runtimes.
+//! Tools of MCP servers, called through the connections of a pool.
 //!
-//! Invariant: no program is started that the operator did not allow by its path; without a list nothing is.
+//! Invariant: only programs whose path the operator allowed are started. Without an allow list, no program is started.
 
 mod allow_list;
 
@@ -13,63 +13,64 @@ use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectKey;
 use provost_core::resource::{McpRef, ToolResource, ToolType};
 use provost_core::{ApprovalDecision, Env, RunId};
-use provost_mcp::{Error, McpPool, McpServer, McpTools, TraceContext};
+use provost_mcp::{Error, McpPool, McpServer, McpToolset, TraceContext};
 use provost_net::NetPolicy;
 use provost_tool::{
-    Attempt, Confirm, Deps, State, ToolCx, ToolCxParts, ToolError, ToolOutput, ToolRuntime,
+    Deps, RunCallbacks, State, ToolContext, ToolContextParts, ToolError, ToolInvocation,
+    ToolOutput, ToolRuntime,
 };
 use serde_json::Value;
 
-pub use allow_list::{CommandAllowList, Program};
+pub use allow_list::{CommandAllowList, StdioServer};
 
-use crate::transport::client::{Call, traceparent};
-use crate::transport::fault::{self, DETAIL_RETRY_AFTER};
+use crate::transport::client::{CallContext, traceparent};
+use crate::transport::error::{self, DETAIL_RETRY_AFTER};
 
-/// Tools of type `mcp`.
+/// Tool runtime for tools of type `mcp`.
 #[derive(Clone, Default)]
 pub struct McpRuntime {
     pool: McpPool,
     allowed: CommandAllowList,
-    /// By namespace and name: one namespace's connection, environment and tokens are not another's.
-    servers: HashMap<(String, String), Known>,
+    /// Servers by namespace and name. Namespaces share neither connections nor tokens.
+    servers: HashMap<(String, String), RegisteredServer>,
 }
 
-/// A server that was declared.
+/// A registered server.
 #[derive(Clone)]
-struct Known {
+struct RegisteredServer {
     server: McpServer,
-    tools: McpTools,
+    tools: McpToolset,
 }
 
 impl McpRuntime {
-    /// Over this pool. Only programs of the list are ever started.
+    /// Creates a runtime over a pool. Only programs of the allow list are started.
     pub fn new(pool: McpPool, allowed: CommandAllowList) -> Self {
         Self { pool, allowed, servers: HashMap::new() }
     }
 
-    /// Makes a program known under a name in a namespace. It is started when it is first called.
+    /// Registers a program under a name in a namespace. It is started on the first call.
     pub fn add_program(
         &mut self,
         namespace: &str,
         name: &str,
-        program: Program,
+        program: StdioServer,
     ) -> Result<(), ToolContractError> {
         self.add_program_with(namespace, name, program, |server| server)
     }
 
-    /// The same; `configure` adds times and names the tools that are offered.
+    /// Registers a program, like [`add_program`](Self::add_program). `configure` can set timeouts and select tools.
     pub fn add_program_with(
         &mut self,
         namespace: &str,
         name: &str,
-        program: Program,
+        program: StdioServer,
         configure: impl FnOnce(McpServer) -> McpServer,
     ) -> Result<(), ToolContractError> {
         self.allowed.check(&program.command)?;
         self.add(namespace, name, configure(program.server(name)))
     }
 
-    /// Makes an address that speaks streamable HTTP known under its name in a namespace. `configure` adds headers and times.
+    /// Registers a URL with streamable HTTP under a name in a namespace. `configure` can add headers and timeouts.
     pub fn add_address(
         &mut self,
         namespace: &str,
@@ -77,8 +78,8 @@ impl McpRuntime {
         url: &str,
         configure: impl FnOnce(McpServer) -> McpServer,
     ) -> Result<(), ToolContractError> {
-        // What is declared reaches only what is outside, unless `configure` opens more.
-        let server = McpServer::http(name, url).network(NetPolicy::default());
+        // Declared servers may only use public addresses, unless `configure` sets another policy.
+        let server = McpServer::http(name, url).net_policy(NetPolicy::default());
         self.add(namespace, name, configure(server))
     }
 
@@ -88,65 +89,71 @@ impl McpRuntime {
         name: &str,
         server: McpServer,
     ) -> Result<(), ToolContractError> {
-        let tools = self.pool.toolset(server.clone()).map_err(|error| undeclarable(&error))?;
-        self.servers.insert((namespace.to_owned(), name.to_owned()), Known { server, tools });
+        let tools = self.pool.toolset(server.clone()).map_err(|error| invalid_server(&error))?;
+        self.servers
+            .insert((namespace.to_owned(), name.to_owned()), RegisteredServer { server, tools });
         Ok(())
     }
 
-    /// The tools of a server, for agents that get all of them.
-    pub fn toolset(&self, namespace: &str, name: &str) -> Option<McpTools> {
-        let known = self.servers.get(&(namespace.to_owned(), name.to_owned()));
-        known.map(|known| known.tools.clone())
+    /// Returns the toolset of a server, for agents that use all of its tools.
+    pub fn toolset(&self, namespace: &str, name: &str) -> Option<McpToolset> {
+        let registered = self.servers.get(&(namespace.to_owned(), name.to_owned()));
+        registered.map(|registered| registered.tools.clone())
     }
 
-    fn named(tool: &ToolResource) -> Result<McpRef, ToolContractError> {
-        tool.mcp
-            .clone()
-            .ok_or_else(|| fault::definition(format!("tool `{}` names no MCP server", tool.name)))
+    fn server_ref(tool: &ToolResource) -> Result<McpRef, ToolContractError> {
+        tool.mcp.clone().ok_or_else(|| {
+            error::invalid_definition(format!("tool `{}` does not name an MCP server", tool.name))
+        })
     }
 
     fn server(
         &self,
         tool: &ToolResource,
         namespace: &str,
-    ) -> Result<(Known, McpRef), ToolContractError> {
-        let named = Self::named(tool)?;
-        let key = (namespace.to_owned(), named.server.clone());
-        let known = self.servers.get(&key).cloned().ok_or_else(|| {
-            let server = fault::shown(&named.server);
+    ) -> Result<(RegisteredServer, McpRef), ToolContractError> {
+        let reference = Self::server_ref(tool)?;
+        let key = (namespace.to_owned(), reference.server.clone());
+        let registered = self.servers.get(&key).cloned().ok_or_else(|| {
+            let server = error::truncate_for_error(&reference.server);
             ToolContractError::new(
                 ToolErrorCode::UnsupportedTool,
-                format!("there is no MCP server `{server}`: declare it, or use another name"),
+                format!("MCP server `{server}` is not declared: declare it, or use another name"),
             )
         })?;
-        Ok((known, named))
+        Ok((registered, reference))
     }
 
-    /// The connection for these credentials: what proves who calls belongs to a connection, so each has its own.
-    fn tools(&self, known: Known, call: &Call) -> Result<McpTools, ToolContractError> {
+    /// Returns the connection with these credentials. Credentials belong to a connection, so each set has its own.
+    fn tools(
+        &self,
+        registered: RegisteredServer,
+        call: &CallContext,
+    ) -> Result<McpToolset, ToolContractError> {
         if call.credentials.headers.is_empty() {
-            return Ok(known.tools);
+            return Ok(registered.tools);
         }
-        if !known.server.takes_headers() {
-            return Err(no_header(&call.tool));
+        if !registered.server.is_http() {
+            return Err(auth_not_supported(&call.tool));
         }
         let headers = call.credentials.headers.iter().cloned();
-        let server = headers.fold(known.server, |server, (name, value)| server.header(name, value));
-        self.pool.toolset(server).map_err(|error| undeclarable(&error))
+        let server =
+            headers.fold(registered.server, |server, (name, value)| server.header(name, value));
+        self.pool.toolset(server).map_err(|error| invalid_server(&error))
     }
 }
 
-fn undeclarable(error: &Error) -> ToolContractError {
-    fault::definition(error.to_string())
+fn invalid_server(error: &Error) -> ToolContractError {
+    error::invalid_definition(error.to_string())
 }
 
-fn no_header(tool: &ToolResource) -> ToolContractError {
+fn auth_not_supported(tool: &ToolResource) -> ToolContractError {
     let message = format!(
         "tool `{}` has `auth`, and its MCP server is a program, which takes no header: \
          give the secret to the program's environment",
         tool.name
     );
-    fault::definition(message).detail("field", "auth")
+    error::invalid_definition(message).detail("field", "auth")
 }
 
 impl ToolRuntime for McpRuntime {
@@ -155,59 +162,59 @@ impl ToolRuntime for McpRuntime {
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        let named = Self::named(tool)?;
-        // In which namespace it will be called is not known here; where no server of that name takes a header, none will.
-        let mut known = self.servers.iter().filter(|((_, name), _)| *name == named.server);
-        let takes_headers = known.clone().any(|(_, known)| known.server.takes_headers());
-        if tool.auth.is_some() && known.next().is_some() && !takes_headers {
-            return Err(no_header(tool));
+        let reference = Self::server_ref(tool)?;
+        // The namespace is not known yet, so the check fails only if no server of this name accepts headers.
+        let mut registered = self.servers.iter().filter(|((_, name), _)| *name == reference.server);
+        let takes_headers = registered.clone().any(|(_, registered)| registered.server.is_http());
+        if tool.auth.is_some() && registered.next().is_some() && !takes_headers {
+            return Err(auth_not_supported(tool));
         }
         Ok(())
     }
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
-        let call = Call::of(&attempt);
+        let call = CallContext::from_invocation(&attempt);
         let found = self
             .server(&attempt.tool, &attempt.request.namespace)
-            .and_then(|(known, named)| Ok((self.tools(known, &call)?, named)));
+            .and_then(|(registered, reference)| Ok((self.tools(registered, &call)?, reference)));
         async move {
-            let (tools, named) = found?;
+            let (tools, reference) = found?;
             let Value::Object(arguments) = Value::clone(&attempt.arguments) else {
-                return Err(fault::input("the arguments of an MCP tool must be an object"));
+                return Err(error::invalid_input("the arguments of an MCP tool must be an object"));
             };
             let cx = context(&call, &attempt);
-            let asked = async {
-                let answer = tools.invoke(&named.tool, arguments, cx).await;
-                let answer = answer.map_err(|error| failed(&call, &error))?;
-                outcome(&call, answer)
+            let call_tool = async {
+                let output = tools.invoke(&reference.tool, arguments, cx).await;
+                let output = output.map_err(|error| failed(&call, &error))?;
+                outcome(&call, output)
             };
-            call.within(asked).await
+            call.with_deadline(call_tool).await
         }
         .boxed()
     }
 }
 
-/// A result in which the tool says that it failed is no result.
-fn outcome(call: &Call, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
+/// Converts a result that reports a failure into an error.
+fn outcome(call: &CallContext, output: ToolOutput) -> Result<ToolOutput, ToolContractError> {
     if !output.is_error {
         return Ok(output);
     }
-    let said = call.clip.text(&output.to_text());
-    Err(ToolContractError::final_failure(format!("the tool failed: {said}")))
+    let text = call.excerpt.text(&output.to_text());
+    Err(ToolContractError::final_failure(format!("the tool failed: {text}")))
 }
 
-fn failed(call: &Call, error: &Error) -> ToolContractError {
-    let message = call.clip.text(&error.to_string());
+fn failed(call: &CallContext, error: &Error) -> ToolContractError {
+    let message = call.excerpt.text(&error.to_string());
     match error {
-        Error::Definition { .. } => fault::definition(message),
+        Error::Definition { .. } => error::invalid_definition(message),
         Error::Connect { .. } => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
         Error::Isolation { .. } => {
             ToolContractError::new(ToolErrorCode::IsolationUnavailable, message)
         }
-        Error::Resting { wait, .. } | Error::Busy { wait: Some(wait), .. } => {
+        Error::CoolingDown { wait, .. } | Error::Busy { wait: Some(wait), .. } => {
             ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
                 .detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string())
         }
@@ -216,32 +223,32 @@ fn failed(call: &Call, error: &Error) -> ToolContractError {
         }
         Error::Timeout { .. } => ToolContractError::new(ToolErrorCode::Timeout, message),
         Error::Unknown { .. } => {
-            call.doubtful(ToolContractError::new(ToolErrorCode::ExecutionFailed, message))
+            call.outcome_unknown(ToolContractError::new(ToolErrorCode::ExecutionFailed, message))
         }
-        Error::Refused { code: INVALID_PARAMS, .. } => fault::input(message),
+        Error::Refused { code: INVALID_PARAMS, .. } => error::invalid_input(message),
         Error::Refused { .. } | Error::Malformed { .. } => {
             ToolContractError::final_failure(message)
         }
-        Error::Stopped { .. } => fault::canceled(),
+        Error::Stopped { .. } => error::canceled(),
         Error::Closed => ToolContractError::final_failure(message),
         Error::Unauthorized { is_token_refused, .. } => {
-            ToolContractError::new(fault::unauthorised(&call.tool, *is_token_refused), message)
+            ToolContractError::new(error::auth_error_code(&call.tool, *is_token_refused), message)
         }
         Error::Forbidden { .. } => ToolContractError::new(ToolErrorCode::AuthForbidden, message),
     }
 }
 
-/// JSON-RPC's word for wrong arguments.
+/// JSON-RPC code for invalid parameters.
 const INVALID_PARAMS: i32 = -32602;
 
-/// What the pool needs to know of a call: whom to tell how far it is, and when to stop.
-fn context(call: &Call, attempt: &Attempt) -> ToolCx {
+/// Creates the tool context of a call, with its progress callback and cancellation.
+fn context(call: &CallContext, attempt: &ToolInvocation) -> ToolContext {
     let run_id: RunId = Env::system().id();
     let mut deps = Deps::default();
     if let Some(parent) = traceparent(&call.request) {
         deps = deps.with(TraceContext::new(parent));
     }
-    ToolCx::new(ToolCxParts {
+    ToolContext::new(ToolContextParts {
         run_id,
         agent: call.request.agent.as_str().into(),
         depth: 0,
@@ -253,25 +260,25 @@ fn context(call: &Call, attempt: &Attempt) -> ToolCx {
         cancel: call.cancel.clone(),
         deps,
         state: State::default(),
-        outside: Arc::new(Watcher(Arc::clone(&attempt.progress))),
+        callbacks: Arc::new(ProgressForwarder(Arc::clone(&attempt.progress))),
     })
 }
 
-struct Watcher(Arc<dyn Fn(String) + Send + Sync>);
+struct ProgressForwarder(Arc<dyn Fn(String) + Send + Sync>);
 
-impl Confirm for Watcher {
+impl RunCallbacks for ProgressForwarder {
     fn confirm<'a>(
         &'a self,
-        _cx: &'a ToolCx,
+        _cx: &'a ToolContext,
         _hint: String,
         _payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
-        // Whoever may be asked was asked before the call was permitted.
-        let reason = "nobody can be asked in the middle of a call".to_owned();
+        // Approvals are requested before the call is permitted.
+        let reason = "confirmation is not available during the call of a declared tool".to_owned();
         async { Ok(ApprovalDecision::Deny { reason }) }.boxed()
     }
 
-    fn progress(&self, _cx: &ToolCx, message: String) {
+    fn progress(&self, _cx: &ToolContext, message: String) {
         (self.0)(message);
     }
 }

@@ -1,7 +1,7 @@
-//! An OpenAPI document as tools: each operation becomes one `http` tool.
+//! Import of OpenAPI documents: each operation becomes one `http` tool.
 //!
-//! Invariants: nothing outside the document is fetched; a document, however it is knotted, costs bounded time and memory; an
-//! operation that cannot be called rightly is left out with the reason, never half right.
+//! Invariants: no other document is fetched; every document is imported in bounded time and memory; an operation that
+//! is not fully supported is skipped with a reason.
 
 mod operation;
 mod parameter;
@@ -19,60 +19,58 @@ use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_TOOLS_MAX};
 use operation::Operation;
 use schema::Resolver;
 
-/// How a document is read.
+/// Options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct OpenApiOptions {
-    /// Where the service is; by the document's own first server if nothing is said.
+    /// Base URL of the service. `None` selects the first server of the document.
     pub base_url: Option<Url>,
-    /// Put before each name, such as `shop_`.
+    /// Prefix of tool names, such as `shop_`.
     pub prefix: String,
-    /// The secret for each security scheme; a scheme that is not here is its own secret's name.
+    /// Secret names by security scheme. A scheme that is not listed uses its own name.
     pub secrets: BTreeMap<String, String>,
-    /// May the service be in the private network?
+    /// True if the service may be in the private network.
     pub allow_private: bool,
 }
 
-/// The tools of a document.
+/// Result of an import.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Imported {
-    /// One for each operation that can be called.
+pub struct ImportResult {
+    /// One tool for each supported operation.
     pub tools: Vec<ToolResource>,
-    /// The operations that cannot, each with the reason.
-    pub left_out: Vec<LeftOut>,
+    /// Skipped operations with reasons.
+    pub skipped: Vec<SkippedOperation>,
 }
 
-/// An operation that is no tool.
+/// An operation that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Method and path.
+pub struct SkippedOperation {
+    /// Method and path of the operation.
     pub operation: String,
-    /// Why.
-    pub why: String,
+    /// Reason.
+    pub reason: String,
 }
 
-/// Why a document has no tools.
+/// The error of a document that cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenApiError {
-    /// It is too large.
-    #[error("the OpenAPI document has {bytes} bytes: at most {DOCUMENT_BYTES_MAX} are read")]
+    /// The document is too large.
+    #[error("the OpenAPI document has {bytes} bytes, the maximum is {DOCUMENT_BYTES_MAX}")]
     TooLarge {
-        /// Its size.
+        /// Size of the document in bytes.
         bytes: usize,
     },
-    /// It is no JSON.
-    #[error("the OpenAPI document is no JSON: {0}")]
+    /// The document is not valid JSON.
+    #[error("the OpenAPI document is not valid JSON: {0}")]
     Syntax(String),
-    /// It is another kind of document.
-    #[error("this is no OpenAPI 3.0 or 3.1 document: {0}")]
+    /// The document is not an OpenAPI document of a supported version.
+    #[error("not an OpenAPI 3.0 or 3.1 document: {0}")]
     Version(String),
-    /// It does not say where the service is.
-    #[error(
-        "the OpenAPI document names no usable server: {0}; give the service's address yourself"
-    )]
+    /// The document does not name a usable server.
+    #[error("the OpenAPI document names no usable server: {0}; set the base URL")]
     Server(String),
 }
 
-/// The methods that become tools, in the order in which they are read.
+/// HTTP methods that are imported, in order.
 const METHODS: [(&str, HttpMethod); 6] = [
     ("get", HttpMethod::Get),
     ("head", HttpMethod::Head),
@@ -82,8 +80,8 @@ const METHODS: [(&str, HttpMethod); 6] = [
     ("delete", HttpMethod::Delete),
 ];
 
-/// Reads a document that is JSON text.
-pub fn read_openapi(text: &[u8], options: &OpenApiOptions) -> Result<Imported, OpenApiError> {
+/// Parses and imports a JSON document.
+pub fn read_openapi(text: &[u8], options: &OpenApiOptions) -> Result<ImportResult, OpenApiError> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(OpenApiError::TooLarge { bytes: text.len() });
     }
@@ -92,43 +90,48 @@ pub fn read_openapi(text: &[u8], options: &OpenApiOptions) -> Result<Imported, O
     import_openapi(&document, options)
 }
 
-/// Makes tools of a document.
+/// Imports a document.
 pub fn import_openapi(
     document: &Value,
     options: &OpenApiOptions,
-) -> Result<Imported, OpenApiError> {
+) -> Result<ImportResult, OpenApiError> {
     let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
     if !["3.0", "3.1"].iter().any(|known| version.starts_with(known)) {
-        let shown = match document.get("swagger").and_then(Value::as_str) {
-            Some(old) => format!("it is Swagger {}", crate::transport::fault::shown(old)),
-            None => format!("its version is `{}`", crate::transport::fault::shown(version)),
+        let version = match document.get("swagger").and_then(Value::as_str) {
+            Some(old) => {
+                format!("it is Swagger {}", crate::transport::error::truncate_for_error(old))
+            }
+            None => {
+                format!("its version is `{}`", crate::transport::error::truncate_for_error(version))
+            }
         };
-        return Err(OpenApiError::Version(shown));
+        return Err(OpenApiError::Version(version));
     }
     let base = base(document, options)?;
-    let reading = Reading { document, options, base, resolver: Resolver::new(document, version) };
-    let mut imported = Imported { tools: Vec::new(), left_out: Vec::new() };
+    let context =
+        ImportContext { document, options, base, resolver: Resolver::new(document, version) };
+    let mut imported = ImportResult { tools: Vec::new(), skipped: Vec::new() };
     let mut names = HashSet::new();
     let Some(Value::Object(paths)) = document.get("paths") else {
         return Ok(imported);
     };
     for (path, item) in paths {
-        let Ok(item) = reading.resolver.follow(item) else { continue };
-        for (word, method) in METHODS {
-            let Some(described) = item.get(word) else { continue };
-            let operation = Operation { path, word, method, item, described };
+        let Ok(item) = context.resolver.follow(item) else { continue };
+        for (method_name, method) in METHODS {
+            let Some(described) = item.get(method_name) else { continue };
+            let operation = Operation { path, method_name, method, item, described };
             let made = match imported.tools.len() < DOCUMENT_TOOLS_MAX {
-                true => operation.tool(&reading),
-                false => Err(format!("there are more than {DOCUMENT_TOOLS_MAX} tools")),
+                true => operation.tool(&context),
+                false => Err(format!("the document has more than {DOCUMENT_TOOLS_MAX} tools")),
             };
             match made {
                 Ok(mut tool) => {
-                    tool.name = unique(&mut names, &tool.name);
+                    tool.name = unique_name(&mut names, &tool.name);
                     imported.tools.push(tool);
                 }
-                Err(why) => {
-                    let operation = format!("{} {path}", word.to_uppercase());
-                    imported.left_out.push(LeftOut { operation, why });
+                Err(reason) => {
+                    let operation = format!("{} {path}", method_name.to_uppercase());
+                    imported.skipped.push(SkippedOperation { operation, reason });
                 }
             }
         }
@@ -136,8 +139,8 @@ pub fn import_openapi(
     Ok(imported)
 }
 
-/// What everything in a document is read against.
-struct Reading<'a> {
+/// Context for importing the operations of a document.
+struct ImportContext<'a> {
     document: &'a Value,
     options: &'a OpenApiOptions,
     base: Url,
@@ -146,7 +149,7 @@ struct Reading<'a> {
 
 fn base(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError> {
     if let Some(base) = &options.base_url {
-        return usable(base.clone());
+        return validate_base_url(base.clone());
     }
     let server = document.pointer("/servers/0");
     let text = server.and_then(|server| server.get("url")).and_then(Value::as_str);
@@ -157,21 +160,24 @@ fn base(document: &Value, options: &OpenApiOptions) -> Result<Url, OpenApiError>
         text = text.replace(&format!("{{{name}}}"), default);
     }
     let url = Url::parse(&text).map_err(|error| {
-        OpenApiError::Server(format!("`{}` ({error})", crate::transport::fault::shown(&text)))
+        OpenApiError::Server(format!(
+            "`{}` ({error})",
+            crate::transport::error::truncate_for_error(&text)
+        ))
     })?;
-    usable(url)
+    validate_base_url(url)
 }
 
-fn usable(url: Url) -> Result<Url, OpenApiError> {
+fn validate_base_url(url: Url) -> Result<Url, OpenApiError> {
     let clean = url.username().is_empty() && url.password().is_none();
     if matches!(url.scheme(), "http" | "https") && url.host_str().is_some() && clean {
         return Ok(url);
     }
-    Err(OpenApiError::Server("it is no plain http:// or https:// address".to_owned()))
+    Err(OpenApiError::Server("it is not a plain http:// or https:// URL".to_owned()))
 }
 
-/// A name that vendors accept.
-fn legal(text: &str) -> String {
+/// Returns a tool name that all model vendors accept.
+fn sanitize_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars() {
         let c = if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
@@ -184,14 +190,14 @@ fn legal(text: &str) -> String {
     name.chars().take(NAME_CHARS_MAX).collect()
 }
 
-/// A name that no other tool of the document has. Which of two gets the plain one is the document's own order.
-fn unique(names: &mut HashSet<String>, name: &str) -> String {
+/// Returns a name that no other tool of the document has. The first tool in document order gets the plain name.
+fn unique_name(names: &mut HashSet<String>, name: &str) -> String {
     let mut candidate = name.to_owned();
     let mut number: u64 = 2;
     while !names.insert(candidate.clone()) {
         let suffix = format!("_{number}");
-        let kept: String = name.chars().take(NAME_CHARS_MAX - suffix.len()).collect();
-        candidate = kept + &suffix;
+        let truncated: String = name.chars().take(NAME_CHARS_MAX - suffix.len()).collect();
+        candidate = truncated + &suffix;
         number += 1;
     }
     candidate

@@ -1,8 +1,8 @@
-//! Tools that are programs: a list of arguments made of templates, no shell, a sandbox around it.
+//! Tools that are programs, run in a sandbox without a shell. Arguments are built from templates.
 //!
-//! A program is given its arguments, its declared variables and a profile, and nothing of ours. What it writes is its answer;
-//! a code other than 0 is a failure, and nobody knows what it had done before. With `envelope` it reads a request of the
-//! contract from its standard input and writes a response, so it can say itself what went wrong.
+//! A program receives its arguments, its declared environment variables and an isolation profile. Its output is the
+//! result. An exit code other than 0 is an error with an unknown outcome. With `envelope`, the program reads a request
+//! envelope from its standard input and writes a response envelope.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,43 +13,47 @@ use provost_core::contract::{ToolContractError, ToolErrorCode, ToolRequest, Tool
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
-use provost_sandbox::{Cause, Channel, Ended, Input, Job, Profile, Workspace};
-use provost_tool::{Attempt, ToolOutput, ToolRuntime};
-use provost_workspace::conversation::{Mark, Seat, Tenant, Workspaces};
+use provost_sandbox::{
+    ExitInfo, ExitReason, IsolationProfile, SandboxCommand, StdStream, Stdin, WorkspaceMount,
+};
+use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
+use provost_workspace::conversation::{
+    ConversationWorkspaces, SnapshotLabel, WorkspaceGuard, WorkspaceKey,
+};
 
-use crate::http::envelope::said;
-use crate::http::template::{self, Place};
+use crate::http::envelope::response_output;
+use crate::http::template::{self, Escape};
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
 use crate::mcp::CommandAllowList;
-use crate::sandbox::{Sandbox, Wanted};
-use crate::transport::client::Call;
-use crate::transport::fault;
+use crate::sandbox::{Sandbox, SandboxRequest};
+use crate::transport::client::CallContext;
+use crate::transport::error;
 
-/// How programs are run.
+/// Options of the process runtime.
 #[derive(Clone)]
-pub struct CliOptions {
-    /// Where. The mode of its profile is the isolation that the runtime gives.
+pub struct ProcessOptions {
+    /// Sandbox of the programs. The mode of its profile is the isolation of the runtime.
     pub sandbox: Sandbox,
-    /// The programs that may be started. Declaring a tool must not be a way to run anything at all.
+    /// Programs that may be started. Declaring a tool must not permit running arbitrary programs.
     pub commands: CommandAllowList,
-    /// Where the files of conversations are, for tools that work on them.
-    pub workspaces: Option<Workspaces>,
+    /// Workspaces of conversations, for tools that use them. `None` disables such tools.
+    pub workspaces: Option<ConversationWorkspaces>,
 }
 
-/// Tools of type `cli`.
+/// Tool runtime for tools of type `cli`.
 #[derive(Clone)]
-pub struct CliRuntime {
-    options: Arc<CliOptions>,
+pub struct ProcessRuntime {
+    options: Arc<ProcessOptions>,
 }
 
-impl CliRuntime {
-    /// With these sandboxes.
-    pub fn new(options: CliOptions) -> Self {
+impl ProcessRuntime {
+    /// Creates a runtime.
+    pub fn new(options: ProcessOptions) -> Self {
         Self { options: Arc::new(options) }
     }
 }
 
-impl ToolRuntime for CliRuntime {
+impl ToolRuntime for ProcessRuntime {
     fn kind(&self) -> ToolType {
         ToolType::Cli
     }
@@ -61,24 +65,24 @@ impl ToolRuntime for CliRuntime {
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
         let spec = spec(tool)?;
         if !tool.endpoint.is_empty() {
-            return Err(fault::definition("a `cli` tool has no endpoint: remove it")
+            return Err(error::invalid_definition("a `cli` tool has no endpoint: remove it")
                 .detail("field", "endpoint"));
         }
-        // A secret goes to the one host that it is for, and never to whichever the program would choose.
+        // A secret is bound to one host, so the program cannot choose where it is sent.
         let is_sure = spec.hosts.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
         if tool.auth.is_some() && !is_sure {
             let message =
-                "a `cli` tool with `auth` names exactly one host, to which the secret goes";
-            return Err(fault::definition(message).detail("field", "auth"));
+                "a `cli` tool with `auth` must name exactly one host, which receives the secret";
+            return Err(error::invalid_definition(message).detail("field", "auth"));
         }
         self.options.commands.check(&spec.command)?;
         for (at, text) in spec.args.iter().enumerate() {
-            template::check(Place::Text, &format!("cli.args[{at}]"), text)?;
+            template::check(Escape::None, &format!("cli.args[{at}]"), text)?;
         }
-        let profile = self.profile(tool, spec, Wanted::default())?;
+        let profile = self.profile(tool, spec, SandboxRequest::default())?;
         if spec.workspace == CliWorkspace::Conversation && self.options.workspaces.is_none() {
-            let message = "there is no place here for the files of conversations";
-            return Err(fault::definition(message).detail("field", "cli.workspace"));
+            let message = "workspaces of conversations are not available";
+            return Err(error::invalid_definition(message).detail("field", "cli.workspace"));
         }
         let sandbox = &self.options.sandbox;
         sandbox.backends.select(&profile).map(drop).map_err(|error| error.fault())
@@ -86,170 +90,176 @@ impl ToolRuntime for CliRuntime {
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
         async move {
-            let call = Call::of(&attempt);
-            call.within(runtime.run(&attempt, &call)).await
+            let call = CallContext::from_invocation(&attempt);
+            call.with_deadline(runtime.run(&attempt, &call)).await
         }
         .boxed()
     }
 }
 
-impl CliRuntime {
-    /// What the program of a tool may have.
+impl ProcessRuntime {
+    /// Returns the isolation profile of a tool's program.
     fn profile(
         &self,
         tool: &ToolResource,
         spec: &CliSpec,
-        of_the_call: Wanted<'_>,
-    ) -> Result<Profile, ToolContractError> {
+        request: SandboxRequest<'_>,
+    ) -> Result<IsolationProfile, ToolContractError> {
         let (image, bounds) = (spec.image.as_deref(), spec.resources);
-        let wanted = Wanted { hosts: &spec.hosts, image, bounds, ..of_the_call };
-        let mut profile = self.options.sandbox.profile(&tool.name, wanted)?;
+        let request = SandboxRequest { hosts: &spec.hosts, image, bounds, ..request };
+        let mut profile = self.options.sandbox.profile(&tool.name, request)?;
         let bytes_max = ANSWER_BYTES_MAX as u64;
         profile.limits.output_bytes = profile.limits.output_bytes.min(bytes_max);
         Ok(profile)
     }
 
-    /// A place among the files of the conversation, for a tool that works on them.
-    async fn seat(
+    /// Locks the workspace of the conversation, if the tool uses it.
+    async fn enter_workspace(
         &self,
-        attempt: &Attempt,
+        attempt: &ToolInvocation,
         spec: &CliSpec,
-    ) -> Result<Option<Seat>, ToolContractError> {
+    ) -> Result<Option<WorkspaceGuard>, ToolContractError> {
         let workspaces = match spec.workspace {
             CliWorkspace::None => return Ok(None),
             CliWorkspace::Conversation => self.options.workspaces.as_ref(),
         };
         let (Some(workspaces), Some(conversation)) = (workspaces, &attempt.conversation) else {
-            let message = "the call belongs to no conversation whose files could be worked on";
-            return Err(fault::definition(message).detail("field", "cli.workspace"));
+            let message = "the call belongs to no conversation with a workspace";
+            return Err(error::invalid_definition(message).detail("field", "cli.workspace"));
         };
-        let tenant = Tenant {
+        let key = WorkspaceKey {
             namespace: conversation.namespace.clone(),
             conversation: conversation.id.clone(),
             principal: conversation.principal.clone(),
         };
-        let seat = workspaces.enter(&tenant).await.map_err(|error| error.fault())?;
-        if let Some(reason) = seat.loss() {
-            let told = conversation.workspace_reset(reason).await;
-            told.map_err(|why| ToolContractError::new(ToolErrorCode::ExecutionFailed, why))?;
+        let workspace_lease = workspaces.acquire(&key).await.map_err(|error| error.fault())?;
+        if let Some(reason) = workspace_lease.data_loss() {
+            let result = conversation.workspace_reset(reason).await;
+            result
+                .map_err(|reason| ToolContractError::new(ToolErrorCode::ExecutionFailed, reason))?;
         }
-        Ok(Some(seat))
+        Ok(Some(workspace_lease))
     }
 
-    async fn run(&self, attempt: &Attempt, call: &Call) -> Result<ToolOutput, ToolContractError> {
+    async fn run(
+        &self,
+        attempt: &ToolInvocation,
+        call: &CallContext,
+    ) -> Result<ToolOutput, ToolContractError> {
         let spec = spec(&attempt.tool)?;
         self.options.commands.check(&spec.command)?;
         let (labels, secrets) = (attempt.labels(), &attempt.credentials.headers);
-        let of_the_call = Wanted { labels: &labels, secrets, ..Wanted::default() };
-        let mut profile = self.profile(&attempt.tool, spec, of_the_call)?;
+        let request = SandboxRequest { labels: &labels, secrets, ..SandboxRequest::default() };
+        let mut profile = self.profile(&attempt.tool, spec, request)?;
         let left = attempt.deadline.saturating_duration_since(Instant::now());
         profile.limits.time = profile.limits.time.min(left);
-        let seat = self.seat(attempt, spec).await?;
-        if let Some(seat) = &seat {
-            profile.workspace = Workspace::ReadWrite(seat.dir().to_owned());
+        let workspace_lease = self.enter_workspace(attempt, spec).await?;
+        if let Some(workspace_lease) = &workspace_lease {
+            profile.workspace = WorkspaceMount::ReadWrite(workspace_lease.dir().to_owned());
         }
-        let mut job = Job::new(&spec.command, arguments(spec, attempt)?, profile);
+        let mut job = SandboxCommand::new(&spec.command, arguments(spec, attempt)?, profile);
         job.env = spec.env.clone();
         job.dir = spec.working_dir.as_ref().map(Into::into);
         job.input = input(spec, attempt)?;
-        let (mut answer, mut words) = (Vec::new(), Vec::new());
-        let each = |channel: Channel, bytes: &[u8]| {
+        let (mut output, mut stderr) = (Vec::new(), Vec::new());
+        let each = |channel: StdStream, bytes: &[u8]| {
             let is_answer = match spec.output {
-                CliOutput::Stdout => channel == Channel::Out,
-                CliOutput::Stderr => channel == Channel::Err,
+                CliOutput::Stdout => channel == StdStream::Out,
+                CliOutput::Stderr => channel == StdStream::Err,
                 CliOutput::Both => true,
             };
             if is_answer {
-                answer.extend_from_slice(bytes);
+                output.extend_from_slice(bytes);
             }
-            if channel == Channel::Err && words.len() < FAILURE_BYTES_MAX {
-                words.extend_from_slice(bytes);
+            if channel == StdStream::Err && stderr.len() < FAILURE_BYTES_MAX {
+                stderr.extend_from_slice(bytes);
             }
         };
-        let ended = self.options.sandbox.backends.run(job, &attempt.cancel, each).await;
-        if let Some(seat) = seat {
-            // The files are kept before anybody hears how the program ended.
+        let exit = self.options.sandbox.backends.run(job, &attempt.cancel, each).await;
+        if let Some(workspace_lease) = workspace_lease {
+            // The workspace is saved before the result is returned.
             let turn = attempt.conversation.as_ref().map(|of| of.turn.clone()).unwrap_or_default();
-            let mark = Mark { label: attempt.effect_key.clone(), turn };
-            seat.leave(mark).await.map_err(|error| error.fault())?;
+            let mark = SnapshotLabel { label: attempt.effect_key.clone(), turn };
+            workspace_lease.release(mark).await.map_err(|error| error.fault())?;
         }
-        let ended = ended.map_err(|error| error.fault())?;
-        judged(spec, call, &ended, &answer, &words)
+        let exit = exit.map_err(|error| error.fault())?;
+        interpret_exit(spec, call, &exit, &output, &stderr)
     }
 }
 
 fn spec(tool: &ToolResource) -> Result<&CliSpec, ToolContractError> {
-    let missing = || fault::definition("a `cli` tool needs `cli.command`").detail("field", "cli");
+    let missing =
+        || error::invalid_definition("a `cli` tool needs `cli.command`").detail("field", "cli");
     tool.cli.as_ref().filter(|spec| !spec.command.is_empty()).ok_or_else(missing)
 }
 
-fn input(spec: &CliSpec, attempt: &Attempt) -> Result<Input, ToolContractError> {
+fn input(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Stdin, ToolContractError> {
     if spec.envelope {
         let mut envelope = ToolRequest::clone(&attempt.request);
         ToolType::Cli.as_str().clone_into(&mut envelope.runtime.mode);
         let bytes = serde_json::to_vec(&envelope);
-        let told = |error| fault::input(format!("the request has no JSON form: {error}"));
-        return bytes.map(Input::Bytes).map_err(told);
+        let result = |error| error::invalid_input(format!("the request has no JSON form: {error}"));
+        return bytes.map(Stdin::Bytes).map_err(result);
     }
     Ok(match spec.stdin_from_input {
-        true => Input::Bytes(attempt.arguments.to_string().into_bytes()),
-        false => Input::Empty,
+        true => Stdin::Bytes(attempt.arguments.to_string().into_bytes()),
+        false => Stdin::Empty,
     })
 }
 
-/// The arguments of the program, each filled in by itself.
-fn arguments(spec: &CliSpec, attempt: &Attempt) -> Result<Vec<String>, ToolContractError> {
+/// Renders the arguments of the program, each one separately.
+fn arguments(spec: &CliSpec, attempt: &ToolInvocation) -> Result<Vec<String>, ToolContractError> {
     let mut filled: Vec<String> = Vec::with_capacity(spec.args.len());
     for (at, text) in spec.args.iter().enumerate() {
         let field = format!("cli.args[{at}]");
-        let value = template::fill(Place::Text, &field, text, &attempt.arguments)?;
+        let value = template::render(Escape::None, &field, text, &attempt.arguments)?;
         let is_past_options = spec.args[..at].iter().any(|arg| arg == "--");
         let is_open = text.trim_start().starts_with("{{") && !is_past_options;
         if is_open && value.starts_with('-') {
             let message =
-                format!("`{field}` begins with `-` and would be an option of the program");
-            return Err(fault::input(message).detail("field", field));
+                format!("`{field}` begins with `-`, so the program would treat it as an option");
+            return Err(error::invalid_input(message).detail("field", field));
         }
         filled.push(value);
     }
     Ok(filled)
 }
 
-fn judged(
+fn interpret_exit(
     spec: &CliSpec,
-    call: &Call,
-    ended: &Ended,
-    answer: &[u8],
-    words: &[u8],
+    call: &CallContext,
+    exit: &ExitInfo,
+    output: &[u8],
+    stderr: &[u8],
 ) -> Result<ToolOutput, ToolContractError> {
-    match ended.cause {
-        Cause::Exited => {}
-        Cause::TimedOut => return Err(fault::timeout()),
-        Cause::Stopped => return Err(fault::canceled()),
-        Cause::Flooded => {
+    match exit.reason {
+        ExitReason::Exited => {}
+        ExitReason::TimedOut => return Err(error::timeout()),
+        ExitReason::Cancelled => return Err(error::canceled()),
+        ExitReason::OutputLimit => {
             let message = format!("the program wrote more than {ANSWER_BYTES_MAX} bytes");
             return Err(ToolContractError::final_failure(message));
         }
     }
-    if spec.envelope && ended.code == 0 {
-        let response: ToolResponse = serde_json::from_slice(answer).map_err(|error| {
+    if spec.envelope && exit.code == 0 {
+        let response: ToolResponse = serde_json::from_slice(output).map_err(|error| {
             ToolContractError::final_failure(format!(
-                "the answer is no response envelope of the contract: {}",
-                call.clip.text(&error.to_string())
+                "the output is not a valid response envelope: {}",
+                call.excerpt.text(&error.to_string())
             ))
         })?;
-        return said(call, response);
+        return response_output(call, response);
     }
-    if ended.code == 0 {
-        return Ok(ToolOutput::text(String::from_utf8_lossy(answer)));
+    if exit.code == 0 {
+        return Ok(ToolOutput::text(String::from_utf8_lossy(output)));
     }
-    let words = call.clip.part(words, /*is_cut*/ false);
-    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
-    let message = format!("the program ended with code {}{words}", ended.code);
+    let stderr = call.excerpt.excerpt(stderr, /*is_cut*/ false);
+    let stderr = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
+    let message = format!("the program exited with code {}{stderr}", exit.code);
     let failed = ToolContractError::new(ToolErrorCode::ExecutionFailed, message);
-    Err(call.doubtful(failed.detail("exit_code", ended.code.to_string())))
+    Err(call.outcome_unknown(failed.detail("exit_code", exit.code.to_string())))
 }

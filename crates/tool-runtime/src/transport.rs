@@ -1,5 +1,5 @@
-//! Calls over HTTP: the client, the faults, excerpts of what the other side says.
+//! HTTP transport: the client, errors, and excerpts of foreign text.
 
 pub(crate) mod client;
+pub(crate) mod error;
 pub(crate) mod excerpt;
-pub(crate) mod fault;

@@ -1,4 +1,4 @@
-//! Output that is too long for a model is kept whole elsewhere, where the agent can read it.
+//! Artifacts: complete outputs that are too long for a model, stored where the agent can read them.
 
 mod collect;
 mod file;
@@ -9,49 +9,53 @@ use std::io;
 use futures::future::BoxFuture;
 
 pub use collect::OutputCollector;
-pub use file::FileSpill;
+pub use file::FileArtifactStore;
 
-/// Where whole outputs are kept.
-pub trait Spill: Send + Sync + 'static {
-    /// Opens an artifact. The same name again replaces what was kept under it once the new one is finished.
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn SpillWriter>>>;
+/// Store for complete outputs.
+pub trait ArtifactStore: Send + Sync + 'static {
+    /// Opens an artifact for writing. An existing artifact with this name is replaced once the new one is finished.
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn ArtifactWriter>>>;
 }
 
-/// An artifact that is being written. Dropped before it is finished it leaves nothing behind.
-pub trait SpillWriter: Send {
-    /// Adds bytes.
+/// Writer of one artifact. Dropping it before [`finish`](Self::finish) discards the artifact.
+pub trait ArtifactWriter: Send {
+    /// Appends bytes.
     fn write(&mut self, chunk: Vec<u8>) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Finishes it.
+    /// Finishes the artifact and makes it readable.
     fn finish(self: Box<Self>) -> BoxFuture<'static, io::Result<Artifact>>;
 }
 
-/// Something that was kept.
+/// A stored artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// What an agent reads it by: a path in its workspace, or an address.
+    /// Path in the agent's workspace or URL by which the agent reads the artifact.
     pub reference: String,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// True if it was too long even for here, and only its beginning is kept.
-    pub cut: bool,
+    /// True if the output exceeded the size limit of the store, and only its beginning is stored.
+    pub is_truncated: bool,
 }
 
 impl Artifact {
-    /// What the model is told.
+    /// Returns the note for the model with the location of the artifact.
     pub fn note(&self) -> String {
-        let Self { reference, bytes, cut } = self;
-        let what = if *cut { "the first" } else { "the whole output," };
-        format!("[{what} {bytes} bytes are kept in `{reference}`: read it in parts]")
+        let Self { reference, bytes, is_truncated } = self;
+        let part = if *is_truncated { "the first" } else { "the full output," };
+        format!("[{part} {bytes} bytes are stored in `{reference}`: read it in parts]")
     }
 }
 
-/// Keeps a whole text.
-pub(crate) async fn keep(spill: &dyn Spill, name: &str, text: &str) -> io::Result<Artifact> {
-    /// Bytes that are handed over at once.
+/// Stores a complete text.
+pub(crate) async fn store_text(
+    store: &dyn ArtifactStore,
+    name: &str,
+    text: &str,
+) -> io::Result<Artifact> {
+    /// Size of one write in bytes.
     const CHUNK_BYTES: usize = 256 * 1024;
 
-    let mut writer = spill.open(name).await?;
+    let mut writer = store.open(name).await?;
     for chunk in text.as_bytes().chunks(CHUNK_BYTES) {
         writer.write(chunk.to_vec()).await?;
     }

@@ -1,4 +1,4 @@
-//! What a running tool can reach.
+//! Context of a running tool call.
 
 pub(crate) mod conversation;
 pub(crate) mod deps;
@@ -15,137 +15,140 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::guard::pause_clock::Asking;
+use crate::guard::pause_clock::PauseClock;
 use crate::tool::error::check_question;
 use crate::tool::output::cut_text;
-use crate::{Conversation, Dep, Deps, State, ToolError};
+use crate::{ConversationRef, Dep, Deps, State, ToolError};
 
-/// Bytes of one report of progress; each one is an event that watchers keep.
+/// Maximum size of one progress message. Each message becomes an event.
 const PROGRESS_BYTES_MAX: usize = 4 * 1024;
 
-/// Answers a question that a tool asks while it runs. What is not said here is how it is where nobody is there.
-pub trait Confirm: Send + Sync {
-    /// Asks. `Err` ends the call: it was refused, or the run must be suspended for the answer.
+/// Callbacks of a tool into the run that called it. The default implementations apply to calls outside of a run.
+pub trait RunCallbacks: Send + Sync {
+    /// Asks a person for confirmation. An `Err` ends the call: confirmation was refused, or the run must be suspended
+    /// until the answer arrives.
     fn confirm<'a>(
         &'a self,
-        _cx: &'a ToolCx,
+        _cx: &'a ToolContext,
         hint: String,
         payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::NeedsApproval { hint, payload })))
     }
 
-    /// True if this call has waited for this before, and the wait is over.
+    /// Returns true if this call has already waited for `wait`, and the wait has ended.
     fn has_waited(&self, _wait: &Value) -> bool {
         false
     }
 
-    /// Passes on how far the tool is.
-    fn progress(&self, _cx: &ToolCx, _message: String) {}
+    /// Reports progress of the tool.
+    fn progress(&self, _cx: &ToolContext, _message: String) {}
 
-    /// The conversation that the call belongs to.
-    fn conversation(&self) -> Option<Conversation> {
+    /// Returns the conversation of the call. `None` if it belongs to none.
+    fn conversation(&self) -> Option<ConversationRef> {
         None
     }
 }
 
-/// Nobody is there to be asked, and nobody watches.
+/// Callbacks of a call without a run. Confirmations end with [`ToolError::NeedsApproval`], and progress is discarded.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Nobody;
+pub struct NoCallbacks;
 
-impl Confirm for Nobody {}
+impl RunCallbacks for NoCallbacks {}
 
-/// Everything a tool knows about its call. Cheap to clone.
+/// Context of one tool call. Cheap to clone.
 #[derive(Clone)]
-pub struct ToolCx(Arc<Inner>);
+pub struct ToolContext(Arc<Inner>);
 
 struct Inner {
-    parts: ToolCxParts,
-    asking: Asking,
-    /// Takes secrets out of what leaves while the tool runs; set by the guard.
+    parts: ToolContextParts,
+    pause_clock: PauseClock,
+    /// Removes secrets from text that leaves the tool while it runs. The guard sets it.
     redact: OnceLock<Arc<dyn Redact>>,
 }
 
-/// The parts of a [`ToolCx`]; whoever drives a run fills them in.
-pub struct ToolCxParts {
-    /// The run.
+/// Fields of a [`ToolContext`].
+pub struct ToolContextParts {
+    /// Id of the run.
     pub run_id: RunId,
-    /// The agent, with the agents above it.
+    /// Path of the agent, with its parent agents: `lead/researcher`.
     pub agent: Arc<str>,
-    /// Agents above this one.
+    /// Number of parent agents.
     pub depth: u32,
-    /// How deep agents below may be, by the strictest limit above; `None` means that nobody set one.
+    /// Maximum depth of child agents, the smallest of all limits that apply. `None` means unlimited.
     pub depth_max: Option<u32>,
-    /// The call.
+    /// Id of the call.
     pub call_id: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What is the same whenever this very call is made again.
+    /// Idempotency key of the call. Repeating the same call uses the same key.
     pub effect_key: EffectKey,
-    /// How often the model may still send wrong arguments to this tool.
+    /// Number of further calls with invalid arguments that are accepted in this run.
     pub retries_left: u32,
-    /// Set when the run is stopped; long work should watch it.
+    /// Cancelled when the run stops. Long-running tools should watch it.
     pub cancel: CancellationToken,
-    /// What the program gave.
+    /// Dependencies that the application gave to the run.
     pub deps: Deps,
-    /// The run's own notes.
+    /// State of the run.
     pub state: State,
-    /// The way out to people.
-    pub outside: Arc<dyn Confirm>,
+    /// Callbacks into the run.
+    pub callbacks: Arc<dyn RunCallbacks>,
 }
 
-impl ToolCx {
-    /// From its parts.
-    pub fn new(parts: ToolCxParts) -> Self {
-        Self(Arc::new(Inner { parts, asking: Asking::default(), redact: OnceLock::new() }))
+impl ToolContext {
+    /// Creates a context from its fields.
+    pub fn new(parts: ToolContextParts) -> Self {
+        Self(Arc::new(Inner { parts, pause_clock: PauseClock::default(), redact: OnceLock::new() }))
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run_id(&self) -> RunId {
         self.0.parts.run_id
     }
 
-    /// The agent, with the agents above it: `lead/researcher`.
+    /// Returns the path of the agent, with its parent agents: `lead/researcher`.
     pub fn agent(&self) -> &str {
         &self.0.parts.agent
     }
 
-    /// How deep agents below may be, by the strictest limit above.
+    /// Returns the maximum depth of child agents. `None` means unlimited.
     pub fn depth_max(&self) -> Option<u32> {
         self.0.parts.depth_max
     }
 
-    /// How many agents are above this one.
+    /// Returns the number of parent agents.
     pub fn depth(&self) -> u32 {
         self.0.parts.depth
     }
 
-    /// The call.
+    /// Returns the id of the call.
     pub fn call_id(&self) -> &str {
         &self.0.parts.call_id
     }
 
-    /// The tool's name.
+    /// Returns the name of the tool.
     pub fn tool(&self) -> &str {
         &self.0.parts.tool
     }
 
-    /// A key that is the same whenever this very call is made again: an idempotency key for outside services.
+    /// Returns the idempotency key of the call, for requests to external services. Repeating the same call uses the
+    /// same key.
     pub fn effect_key(&self) -> &EffectKey {
         &self.0.parts.effect_key
     }
 
-    /// How often the model may still send wrong arguments to this tool in this run.
+    /// Returns the number of further calls with invalid arguments that are accepted in this run.
     pub fn retries_left(&self) -> u32 {
         self.0.parts.retries_left
     }
 
-    /// Set when the run is stopped. The call is dropped then anyway; watch it to tidy up first.
+    /// Returns a token that is cancelled when the run stops. The call is dropped in any case; watch the token to clean
+    /// up first.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.parts.cancel
     }
 
-    /// A value the program gave to the run.
+    /// Returns a dependency of this type. Fails if the application did not give one to the run.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Dep<T>, ToolError> {
         self.0.parts.deps.get().ok_or_else(|| {
             let name = std::any::type_name::<T>();
@@ -153,32 +156,34 @@ impl ToolCx {
         })
     }
 
-    /// The conversation that the call belongs to, where whoever drives the run said so.
-    pub fn conversation(&self) -> Option<Conversation> {
-        self.0.parts.outside.conversation()
+    /// Returns the conversation of the call. `None` if it belongs to none.
+    pub fn conversation(&self) -> Option<ConversationRef> {
+        self.0.parts.callbacks.conversation()
     }
 
-    /// The run's own notes.
+    /// Returns the state of the run.
     pub fn state(&self) -> &State {
         &self.0.parts.state
     }
 
-    /// Tells whoever watches how far the tool is. The model does not see it. A long text is cut.
+    /// Reports progress. The message becomes an event of the run and is not sent to the model. Long messages are
+    /// truncated.
     pub fn progress(&self, message: impl Into<String>) {
         let mut message = message.into();
         self.redact_text(&mut message);
         cut_text(&mut message, PROGRESS_BYTES_MAX);
-        self.0.parts.outside.progress(self, message);
+        self.0.parts.callbacks.progress(self, message);
     }
 
-    /// Asks a person before going on. The time until the answer does not count against the tool's timeout.
+    /// Asks a person for confirmation and waits for the answer. The waiting time does not count against the timeout of
+    /// the tool.
     ///
-    /// In a run that suspends for approvals the tool is started again once the answer is there, so ask before the first effect.
+    /// A run that suspends for approvals calls the tool again after the answer, so ask before the first effect.
     pub async fn confirm(&self, hint: impl Into<String>) -> Result<(), ToolError> {
         self.ask(hint.into(), None).await
     }
 
-    /// Asks a person, and shows a value with the question.
+    /// Asks a person for confirmation, like [`ToolContext::confirm`], and shows a value with the question.
     pub async fn confirm_with(
         &self,
         hint: impl Into<String>,
@@ -188,26 +193,28 @@ impl ToolCx {
         self.ask(hint.into(), Some(payload)).await
     }
 
-    /// Suspends the run until other runs have ended; the tool is then started again. Returns at once if that has been.
+    /// Suspends the run until other runs have ended, and then calls the tool again. Returns immediately if this wait
+    /// has already ended.
     pub fn wait_for_runs(&self, wait: impl Serialize) -> Result<(), ToolError> {
         let wait = serde_json::to_value(wait)?;
-        match self.0.parts.outside.has_waited(&wait) {
+        match self.0.parts.callbacks.has_waited(&wait) {
             true => Ok(()),
             false => Err(ToolError::WaitsForRuns { wait }),
         }
     }
 
-    /// How long this call has waited for people.
-    pub(crate) fn asking(&self) -> &Asking {
-        &self.0.asking
+    /// Returns the clock that measures how long this call waits for people.
+    pub(crate) fn pause_clock(&self) -> &PauseClock {
+        &self.0.pause_clock
     }
 
-    /// Who knows the secrets of the run, for tools that cut or keep what they show: the guard sees only what is left.
+    /// Returns the redactor of the run. Tools that truncate or store output must use it first, because the guard only
+    /// sees the remaining text.
     pub fn redactor(&self) -> Option<&Arc<dyn Redact>> {
         self.0.redact.get()
     }
 
-    /// Takes secrets out of everything that the tool says from now on.
+    /// Removes secrets from all text that the tool emits from now on.
     pub(crate) fn redact_with(&self, redact: &Arc<dyn Redact>) {
         self.0.redact.get_or_init(|| Arc::clone(redact));
     }
@@ -224,8 +231,8 @@ impl ToolCx {
             redact.redact_json(payload);
         }
         check_question(&hint, payload.as_ref())?;
-        let question = self.0.asking.question();
-        let answer = self.0.parts.outside.confirm(self, hint, payload).await;
+        let question = self.0.pause_clock.pause();
+        let answer = self.0.parts.callbacks.confirm(self, hint, payload).await;
         drop(question);
         match answer? {
             ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => Ok(()),

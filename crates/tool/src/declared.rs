@@ -1,7 +1,8 @@
-//! A tool that an operator declared: the one way to whatever lives behind a runtime.
+//! Declared tools: tools that a manifest defines and a tool runtime executes.
 //!
-//! It finds the runtime by type and isolation, gets credentials, and makes attempts, each with its own deadline. The caller
-//! returns at the deadline even if the runtime ignores it. Rules, records, secrets in outputs and bounds are the guard's.
+//! A declared tool selects the runtime by type and isolation, resolves credentials, and makes attempts with one
+//! deadline each. A call ends at the deadline even if the runtime ignores it. The guard applies rules, records,
+//! redaction and size limits.
 
 mod backoff;
 mod envelope;
@@ -24,89 +25,90 @@ use provost_core::resource::{
     IsolationMode, ResourceError, ToolAuth, ToolResource, ToolRetryJitter,
 };
 
-pub use crate::declared::envelope::ContractExecutor;
+pub use crate::declared::envelope::EnvelopeExecutor;
 
-use crate::declared::invoke::GovernedCall;
+use crate::declared::invoke::DeclaredToolCall;
 use crate::{
-    Authenticator, Credentials, Facts, Permit, Runtimes, SpecError, Tool, ToolCx, ToolError,
-    ToolFuture, ToolRuntime, ToolSpec, trace,
+    CredentialProvider, Credentials, Permit, PolicyAttributes, RuntimeRegistry, Tool, ToolContext,
+    ToolError, ToolFuture, ToolRuntime, ToolSpec, ToolSpecError, trace,
 };
 
-/// The detail of a fault that says that the call may have happened all the same: `outcome` is `unknown`.
+/// Error detail `outcome`. Its value `unknown` means that the call may have been executed in spite of the error.
 pub const OUTCOME_DETAIL: &str = "outcome";
-/// The value of [`OUTCOME_DETAIL`].
+/// Value of [`OUTCOME_DETAIL`] for a call that may have been executed.
 pub const OUTCOME_UNKNOWN: &str = "unknown";
-/// The detail of a fault that says how long the other side asks to wait before the next attempt, in milliseconds.
+/// Error detail with the time that the server asks to wait before the next attempt, in milliseconds.
 pub const RETRY_AFTER_DETAIL: &str = "retry_after_ms";
-/// The detail of a fault that says how often the call was tried.
+/// Error detail with the number of attempts.
 pub const ATTEMPTS_DETAIL: &str = "attempts";
 
-/// What a call takes besides its attempts, so that the guard's own deadline never comes first.
+/// Time of a call besides its attempts. It makes sure that the timeout of the guard never comes first.
 const OVERHEAD: Duration = Duration::from_secs(1);
 
-/// Why a declared tool cannot be used at all.
+/// The error of a declared tool that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GovernedError {
-    /// Its definition is not sound.
+pub enum DeclaredToolError {
+    /// The definition is invalid.
     #[error(transparent)]
     Resource(#[from] ResourceError),
-    /// A model cannot be told about it.
+    /// The tool cannot be described to a model.
     #[error(transparent)]
-    Spec(#[from] SpecError),
+    Spec(#[from] ToolSpecError),
 }
 
-/// What declared tools need: runtimes, credentials, time and chance.
+/// Services that declared tools need.
 #[derive(Clone)]
-pub struct ToolHost {
-    /// What reaches tools.
-    pub runtimes: Arc<Runtimes>,
-    /// What proves who calls.
-    pub authenticator: Arc<dyn Authenticator>,
-    /// Time and chance.
+pub struct RuntimeServices {
+    /// Runtimes that execute tools.
+    pub runtimes: Arc<RuntimeRegistry>,
+    /// Provider of credentials.
+    pub credentials: Arc<dyn CredentialProvider>,
+    /// Clock and random source.
     pub env: Env,
 }
 
-/// An authenticator that has no credentials: a tool that needs some fails.
+/// A credential provider without credentials. Tools that need credentials fail.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoCredentials;
 
-impl Authenticator for NoCredentials {
+impl CredentialProvider for NoCredentials {
     fn credentials<'a>(
         &'a self,
         _namespace: &'a str,
         auth: &'a ToolAuth,
     ) -> BoxFuture<'a, Result<Credentials, ToolContractError>> {
-        let message = format!("there is nothing here that knows secret `{}`", auth.secret_ref);
+        let message =
+            format!("no credential provider is configured for secret `{}`", auth.secret_ref);
         let fault = ToolContractError::new(ToolErrorCode::SecretResolutionFailed, message);
         std::future::ready(Err(fault)).boxed()
     }
 
-    fn evict<'a>(&'a self, _namespace: &'a str, _auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
+    fn invalidate<'a>(&'a self, _namespace: &'a str, _auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
         std::future::ready(false).boxed()
     }
 }
 
-/// A tool that an operator declared.
-pub struct GovernedTool {
+/// A tool that a manifest defines.
+pub struct DeclaredTool {
     spec: ToolSpec,
     resource: Arc<ToolResource>,
     namespace: Arc<str>,
-    host: ToolHost,
-    /// What every request to it says.
-    envelope: ToolRequest,
-    /// Whether the runtime can run this definition; it is asked once.
+    services: RuntimeServices,
+    /// Template of every request to the tool.
+    request_template: ToolRequest,
+    /// Result of checking the definition with the runtime. It is checked once.
     checked: OnceLock<Result<(), ToolContractError>>,
 }
 
-impl GovernedTool {
-    /// The tool of a definition in its namespace. A runtime is looked for when it is called.
+impl DeclaredTool {
+    /// Creates the tool of a definition in its namespace. The runtime is selected when the tool is called.
     pub fn new(
         resource: ToolResource,
         namespace: impl Into<Arc<str>>,
-        host: ToolHost,
-    ) -> Result<Self, GovernedError> {
+        services: RuntimeServices,
+    ) -> Result<Self, DeclaredToolError> {
         let resource = resource.normalized()?;
-        let facts = Facts {
+        let attributes = PolicyAttributes {
             kind: Some(resource.kind),
             capabilities: resource.capabilities.clone(),
             operations: resource.operations(),
@@ -116,35 +118,39 @@ impl GovernedTool {
         let schema = resource.input_schema.clone();
         let spec = ToolSpec::new(&resource.name, &resource.description, schema)?
             .effect(resource.effect)
-            .timeout(whole_time(&resource))
-            .facts(facts);
+            .timeout(total_timeout(&resource))
+            .policy_attributes(attributes);
         let namespace: Arc<str> = namespace.into();
-        let envelope = envelope(&resource, &namespace);
+        let request_template = request_template(&resource, &namespace);
         let (resource, checked) = (Arc::new(resource), OnceLock::new());
-        Ok(Self { spec, resource, namespace, host, envelope, checked })
+        Ok(Self { spec, resource, namespace, services, request_template, checked })
     }
 
-    /// The definition.
+    /// Returns the definition.
     pub fn resource(&self) -> &ToolResource {
         &self.resource
     }
 
-    /// Finds its runtime and asks it whether it can run this, without calling anything.
+    /// Checks whether a runtime can execute this tool, without calling the tool.
     pub fn verify(&self) -> Result<(), ToolContractError> {
         self.runtime().map(drop)
     }
 
     fn runtime(&self) -> Result<&Arc<dyn ToolRuntime>, ToolContractError> {
-        let runtime = self.host.runtimes.select(&self.resource)?;
+        let runtime = self.services.runtimes.select(&self.resource)?;
         self.checked.get_or_init(|| runtime.check(&self.resource)).clone()?;
         Ok(runtime)
     }
 
-    fn begin(&self, permit: Permit, cx: ToolCx) -> Result<GovernedCall, ToolContractError> {
+    fn prepare(
+        &self,
+        permit: Permit,
+        cx: ToolContext,
+    ) -> Result<DeclaredToolCall, ToolContractError> {
         let origin = permit.origin().cloned().unwrap_or_default();
         if permit.origin().is_some() && *origin.namespace != *self.namespace {
             let message = format!(
-                "tool `{}` belongs to namespace `{}`, the run to `{}`",
+                "tool `{}` belongs to namespace `{}`, but the run belongs to `{}`",
                 self.resource.name, self.namespace, origin.namespace
             );
             return Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message));
@@ -152,7 +158,7 @@ impl GovernedTool {
         let runtime = Arc::clone(self.runtime()?);
         let attempts = Arc::clone(permit.attempts());
         let arguments = permit.into_arguments();
-        // Not by `to_string`, which goes through the machinery of formatting and takes twice as long.
+        // `serde_json::to_string` is twice as fast as `Value::to_string`, which uses the formatting machinery.
         let input_raw = serde_json::to_string(&arguments)
             .map_err(|error| ToolContractError::final_failure(error.to_string()))?;
         let request = ToolRequest {
@@ -161,12 +167,12 @@ impl GovernedTool {
             agent: cx.agent().to_owned(),
             input_raw,
             trace: trace_ids(),
-            ..self.envelope.clone()
+            ..self.request_template.clone()
         };
-        Ok(GovernedCall {
+        Ok(DeclaredToolCall {
             resource: Arc::clone(&self.resource),
             namespace: Arc::clone(&self.namespace),
-            host: self.host.clone(),
+            services: self.services.clone(),
             runtime,
             arguments: Arc::new(arguments),
             request: Arc::new(request),
@@ -176,21 +182,21 @@ impl GovernedTool {
     }
 }
 
-impl Tool for GovernedTool {
+impl Tool for DeclaredTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
-        match self.begin(permit, cx) {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
+        match self.prepare(permit, cx) {
             Ok(call) => async move { call.run().await.map_err(ToolError::Fault) }.boxed(),
             Err(fault) => std::future::ready(Err(ToolError::Fault(fault))).boxed(),
         }
     }
 }
 
-/// What every request to a tool says.
-fn envelope(resource: &ToolResource, namespace: &str) -> ToolRequest {
+/// Builds the template of every request to the tool.
+fn request_template(resource: &ToolResource, namespace: &str) -> ToolRequest {
     let retry = &resource.runtime.retry;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let auth = resource.auth.as_ref().map(|auth| RequestAuth {
@@ -221,17 +227,17 @@ fn envelope(resource: &ToolResource, namespace: &str) -> ToolRequest {
     }
 }
 
-/// The longest that all attempts together can take, one more for a credential that was no longer valid included.
-fn whole_time(resource: &ToolResource) -> Duration {
+/// Returns the maximum duration of all attempts, including one more after credentials were invalidated.
+fn total_timeout(resource: &ToolResource) -> Duration {
     let retry = &resource.runtime.retry;
     let attempts = retry.max_attempts.saturating_add(1);
-    // A server may ask for a longer pause than ours, up to the longest.
+    // A server may ask for a longer pause, up to the maximum.
     let pauses = retry.max_backoff.0.saturating_mul(retry.max_attempts.saturating_sub(1));
-    let working = resource.runtime.timeout.0.saturating_mul(attempts);
-    working.saturating_add(pauses).saturating_add(OVERHEAD)
+    let active = resource.runtime.timeout.0.saturating_mul(attempts);
+    active.saturating_add(pauses).saturating_add(OVERHEAD)
 }
 
-/// The trace that the call belongs to.
+/// Returns the ids of the current trace. They are empty if there is none.
 fn trace_ids() -> TraceIds {
     let Some(parent) = trace::current() else { return TraceIds::default() };
     let mut fields = parent.split('-').skip(1).map(str::to_owned);

@@ -1,12 +1,12 @@
-//! The door to every tool: checks a call, hands out a permit, runs what is permitted.
+//! The guard: the only door to a tool. It checks a call, issues a permit and executes the permitted call.
 //!
-//! Invariant: a [`Permit`] is made in this file only, and a tool cannot be called without one.
+//! Invariant: only this file creates a [`Permit`], and a tool cannot be called without one.
 
 mod bounds;
-mod oversight;
 pub(crate) mod pause_clock;
 pub(crate) mod policy;
 mod record;
+mod services;
 
 use std::any::TypeId;
 use std::panic::AssertUnwindSafe;
@@ -21,35 +21,37 @@ use provost_core::usage::limits::TOOL_ARGUMENTS_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use oversight::Oversight;
+pub use services::GuardServices;
 
-use crate::guard::policy::{Origin, Seat, denied, unread};
+use crate::guard::policy::{CallOrigin, RunPolicy, denied, policy_unavailable};
 use crate::task::{TaskFailure, run_in_task};
-use crate::{Approval, Tool, ToolCx, ToolError, ToolOutput, ToolSpec};
+use crate::{RequiresApproval, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 
-/// Proof that one exact call may run: this tool, these arguments. Used up by running it.
+/// Proof that one exact call, a tool with its arguments, may run. Executing the call consumes the permit.
 pub struct Permit {
     tool: Arc<dyn Tool>,
     arguments: Value,
-    seat: Option<Arc<Seat>>,
-    /// How often it was tried; what runs it counts.
+    run_policy: Option<Arc<RunPolicy>>,
+    /// Number of attempts so far. The code that executes the tool increments it.
     attempts: Arc<AtomicU32>,
 }
 
 impl Permit {
-    /// The checked arguments.
+    /// Returns the validated arguments.
     pub fn arguments(&self) -> &Value {
         &self.arguments
     }
 
-    /// The revision of the policy that let it through; what an approval is bound to besides tool, arguments, agent and run.
+    /// Returns the revision of the policy that allowed the call. An approval is bound to this revision, and to the
+    /// tool, the arguments, the agent and the run.
     pub fn revision(&self) -> Option<&str> {
-        self.seat.as_ref().and_then(|seat| seat.revision())
+        self.run_policy.as_ref().and_then(|run_policy| run_policy.revision())
     }
 
-    /// Where the call comes from, if the guard was told.
-    pub fn origin(&self) -> Option<&Origin> {
-        self.seat.as_ref().map(|seat| &seat.origin)
+    /// Returns the origin of the call. `None` if the guard was not created with [`Guard::for_run`] or
+    /// [`Guard::with_policy`].
+    pub fn origin(&self) -> Option<&CallOrigin> {
+        self.run_policy.as_ref().map(|run_policy| &run_policy.origin)
     }
 
     pub(crate) fn attempts(&self) -> &Arc<AtomicU32> {
@@ -60,9 +62,9 @@ impl Permit {
         self.arguments
     }
 
-    /// The arguments as a type; the error tells the model what is wrong and where.
+    /// Deserializes the arguments. The error names the invalid argument for the model.
     pub fn parse<A: DeserializeOwned + 'static>(self) -> Result<A, ToolError> {
-        // A tool without arguments is a unit type; models send it an empty object.
+        // The arguments of a tool without parameters are a unit type, but models send an empty object.
         let value = match self.arguments {
             Value::Object(map) if map.is_empty() && TypeId::of::<A>() == TypeId::of::<()>() => {
                 Value::Null
@@ -75,199 +77,206 @@ impl Permit {
     }
 }
 
-/// What the guard says about a call.
-pub enum Verdict {
-    /// It may run.
+/// Decision of the guard about one call.
+pub enum GuardDecision {
+    /// The call may run.
     Allow(Permit),
-    /// A person must decide first.
-    Ask(Asked),
-    /// It may not run, whatever anybody says; the message is for the model.
+    /// A person must approve the call first.
+    Ask(ApprovalRequirement),
+    /// The call may not run, and no approver may allow it. The message is for the model.
     Deny(ToolContractError),
-    /// The arguments are wrong; the text tells the model how.
+    /// The arguments are invalid. The text explains the problem to the model.
     Invalid(String),
 }
 
-/// What a person must decide, and who may.
+/// Approval that a call needs before it may run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Asked {
-    /// What asks for it, if it is not the tool itself.
-    pub why: Option<String>,
-    /// Whose approval counts.
-    pub needed: Approvers,
-    /// The revision of the policy that asks; another revision needs another approval.
+pub struct ApprovalRequirement {
+    /// Reason that the policy gave. `None` if the tool itself or a rule in code requires the approval.
+    pub reason: Option<String>,
+    /// Approvers whose decision counts, and how many of them must approve.
+    pub approvers: Approvers,
+    /// Revision of the policy that requires the approval. An approval under another revision does not count.
     pub revision: Option<String>,
 }
 
-/// What a rule says about a call; of several, the strictest counts.
+/// Decision of a rule about one call. The most restrictive decision of all rules wins.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Ruling {
-    /// Nothing against it.
+pub enum RuleDecision {
+    /// Does not object to the call.
     #[default]
     Allow,
-    /// A person must decide.
+    /// Requires approval by a person.
     Ask,
-    /// It may not run; the text is for the model.
+    /// Denies the call. The text is for the model.
     Deny(String),
 }
 
-/// What a rule looks at.
+/// Input of a rule.
 #[derive(Debug, Clone, Copy)]
-pub struct CallFacts<'a> {
-    /// The tool.
+pub struct RuleInput<'a> {
+    /// Specification of the tool.
     pub spec: &'a ToolSpec,
-    /// The call.
+    /// The tool call.
     pub call: &'a ToolCall,
-    /// Its arguments; they fit the tool's schema.
+    /// Arguments of the call. They match the schema of the tool.
     pub arguments: &'a Value,
-    /// Where it comes from, if the guard was told.
-    pub origin: Option<&'a Origin>,
-    /// The revision of the policy that counts.
+    /// Origin of the call. `None` if the guard does not know it.
+    pub origin: Option<&'a CallOrigin>,
+    /// Revision of the active policy. `None` without a policy.
     pub revision: Option<&'a str>,
 }
 
-type Rule = dyn Fn(&CallFacts<'_>) -> Ruling + Send + Sync;
+type Rule = dyn Fn(&RuleInput<'_>) -> RuleDecision + Send + Sync;
 
-/// Decides about calls and runs the permitted ones. Cheap to clone.
+/// Decides about tool calls and executes the permitted ones. Cheap to clone.
 ///
-/// The tool's own wish for approval is its first rule; further ones can only make the answer stricter.
+/// The approval setting of the tool is the first rule. Further rules can only make the decision more restrictive.
 #[derive(Clone, Default)]
 pub struct Guard {
     rules: Vec<Arc<Rule>>,
-    oversight: Option<Arc<Oversight>>,
-    seat: Option<Arc<Seat>>,
+    services: Option<Arc<GuardServices>>,
+    run_policy: Option<Arc<RunPolicy>>,
 }
 
 impl Guard {
-    /// Puts calls under oversight: who governs, what secrets are, where long outputs and records go.
+    /// Sets the services that the guard uses: policies, redaction, artifacts, audit and usage records.
     #[must_use]
-    pub fn with_oversight(mut self, oversight: Oversight) -> Self {
-        self.oversight = Some(Arc::new(oversight));
+    pub fn with_services(mut self, services: GuardServices) -> Self {
+        self.services = Some(Arc::new(services));
         self
     }
 
-    /// Puts every call under a snapshot that is there already.
+    /// Applies a compiled policy to every call.
     #[must_use]
-    pub fn governed(mut self, governance: Arc<CompiledPolicy>) -> Self {
-        self.seat = Some(Arc::new(Seat::of(governance)));
+    pub fn with_policy(mut self, policy: Arc<CompiledPolicy>) -> Self {
+        self.run_policy = Some(Arc::new(RunPolicy::from_policy(policy)));
         self
     }
 
-    /// The guard of one run: asks the governor, if there is one, what counts for it. If that cannot be found out, the guard
-    /// that comes back denies everything. A guard with a governor that was not asked denies everything too.
-    pub async fn for_run(&self, origin: Origin) -> Self {
-        let governor = self.oversight.as_ref().and_then(|oversight| oversight.governor.as_deref());
-        let seat = match governor {
-            Some(governor) => Seat::read(governor, origin).await,
-            None => Seat::kept(self.seat.as_deref(), origin),
+    /// Returns the guard for one run, with the policy that the policy provider returns for it. If the policy cannot be
+    /// loaded, the returned guard denies every call. A guard with a policy provider also denies every call until
+    /// `for_run` was called.
+    pub async fn for_run(&self, origin: CallOrigin) -> Self {
+        let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
+        let run_policy = match provider {
+            Some(provider) => RunPolicy::load(provider, origin).await,
+            None => RunPolicy::inherited(self.run_policy.as_deref(), origin),
         };
-        Self { seat: Some(Arc::new(seat)), ..self.clone() }
+        Self { run_policy: Some(Arc::new(run_policy)), ..self.clone() }
     }
 
-    /// The revision of the policy that counts.
+    /// Returns the revision of the active policy.
     pub fn revision(&self) -> Option<&str> {
-        self.seat.as_ref().and_then(|seat| seat.revision())
+        self.run_policy.as_ref().and_then(|run_policy| run_policy.revision())
     }
 
-    /// This guard below another one: the rules of both count, and what has no oversight of its own is under that of the other.
+    /// Adds the rules of a parent guard to this one. Services and policy of the parent apply where this guard has none.
     #[must_use]
-    pub fn within(&self, above: &Self) -> Self {
-        if above.rules.is_empty() && !above.is_governed() {
+    pub fn inherit_from(&self, parent: &Self) -> Self {
+        if parent.rules.is_empty() && !parent.has_policy() {
             return self.clone();
         }
         Self {
-            rules: above.rules.iter().chain(&self.rules).cloned().collect(),
-            oversight: self.oversight.clone().or_else(|| above.oversight.clone()),
-            seat: self.seat.clone().or_else(|| above.seat.clone()),
+            rules: parent.rules.iter().chain(&self.rules).cloned().collect(),
+            services: self.services.clone().or_else(|| parent.services.clone()),
+            run_policy: self.run_policy.clone().or_else(|| parent.run_policy.clone()),
         }
     }
 
-    /// True if more than the tools themselves and rules in code decide about calls.
-    pub fn is_governed(&self) -> bool {
-        self.oversight.is_some() || self.seat.is_some()
+    /// Returns true if services or a policy are set, so that more than the tools and the rules in code decides about
+    /// calls.
+    pub fn has_policy(&self) -> bool {
+        self.services.is_some() || self.run_policy.is_some()
     }
 
-    /// Adds a rule. One that panics denies: a broken rule must not open the door.
-    pub fn add_rule(&mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) {
+    /// Adds a rule. A rule that panics denies the call.
+    pub fn add_rule(
+        &mut self,
+        rule: impl Fn(&RuleInput<'_>) -> RuleDecision + Send + Sync + 'static,
+    ) {
         self.rules.push(Arc::new(rule));
     }
 
-    /// Looks at one call. `approved` says that a person has approved this exact call.
-    pub fn check(&self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> Verdict {
+    /// Checks one call. `approved` is true if a person has approved this exact call.
+    pub fn check(&self, tool: &Arc<dyn Tool>, call: &ToolCall, approved: bool) -> GuardDecision {
         self.check_action(tool, call, OPERATION_INVOKE, approved)
     }
 
-    /// Looks at one call that does something else than to invoke the tool.
+    /// Checks one call whose action is not `invoke`.
     pub fn check_action(
         &self,
         tool: &Arc<dyn Tool>,
         call: &ToolCall,
         action: &str,
         approved: bool,
-    ) -> Verdict {
+    ) -> GuardDecision {
         let spec = tool.spec();
         let arguments = match parse(spec, call) {
             Ok(arguments) => arguments,
-            Err(problem) => return Verdict::Invalid(problem),
+            Err(problem) => return GuardDecision::Invalid(problem),
         };
-        let seat = self.seat.as_deref();
-        let revision = seat.and_then(Seat::revision);
-        let facts = CallFacts {
+        let run_policy = self.run_policy.as_deref();
+        let revision = run_policy.and_then(RunPolicy::revision);
+        let input = RuleInput {
             spec,
             call,
             arguments: &arguments,
-            origin: seat.map(|seat| &seat.origin),
+            origin: run_policy.map(|run_policy| &run_policy.origin),
             revision,
         };
-        match combine(self.rule(&facts), self.decide(spec, action), revision) {
-            Err(denied) => Verdict::Deny(denied),
-            Ok(Some(asked)) if !approved => Verdict::Ask(asked),
-            Ok(_) => Verdict::Allow(Permit {
+        match combine(self.apply_rules(&input), self.decide(spec, action), revision) {
+            Err(denied) => GuardDecision::Deny(denied),
+            Ok(Some(requirement)) if !approved => GuardDecision::Ask(requirement),
+            Ok(_) => GuardDecision::Allow(Permit {
                 tool: Arc::clone(tool),
                 arguments,
-                seat: self.seat.clone(),
+                run_policy: self.run_policy.clone(),
                 attempts: Arc::default(),
             }),
         }
     }
 
-    /// What governance says; nothing where nobody governs.
+    /// Returns the decision of the policy. `None` if no policy applies.
     fn decide(&self, spec: &ToolSpec, action: &str) -> Option<PolicyDecision> {
-        let governor =
-            self.oversight.as_ref().is_some_and(|oversight| oversight.governor.is_some());
-        match &self.seat {
-            None if governor => Some(unread()),
+        let has_provider =
+            self.services.as_ref().is_some_and(|services| services.policies.is_some());
+        match &self.run_policy {
+            None if has_provider => Some(policy_unavailable()),
             None => None,
-            Some(seat) => seat.decide(&spec.tool_facts(), action),
+            Some(run_policy) => run_policy.decide(&spec.tool_attributes(), action),
         }
     }
 
-    fn rule(&self, facts: &CallFacts<'_>) -> Ruling {
-        let confirmation = match &facts.spec.approval {
-            Approval::Never => Ruling::Allow,
-            Approval::Always => Ruling::Ask,
-            Approval::When(needs) => {
-                match std::panic::catch_unwind(AssertUnwindSafe(|| needs(facts.arguments))) {
-                    Ok(false) => Ruling::Allow,
-                    Ok(true) | Err(_) => Ruling::Ask,
+    fn apply_rules(&self, input: &RuleInput<'_>) -> RuleDecision {
+        let tool_decision = match &input.spec.approval {
+            RequiresApproval::Never => RuleDecision::Allow,
+            RequiresApproval::Always => RuleDecision::Ask,
+            RequiresApproval::When(needs) => {
+                match std::panic::catch_unwind(AssertUnwindSafe(|| needs(input.arguments))) {
+                    Ok(false) => RuleDecision::Allow,
+                    Ok(true) | Err(_) => RuleDecision::Ask,
                 }
             }
         };
-        self.rules.iter().fold(confirmation, |strictest, rule| {
-            let ruling =
-                std::panic::catch_unwind(AssertUnwindSafe(|| rule(facts))).unwrap_or_else(|_| {
-                    Ruling::Deny("a rule failed, so the call is denied".to_owned())
+        self.rules.iter().fold(tool_decision, |strictest, rule| {
+            let decision = std::panic::catch_unwind(AssertUnwindSafe(|| rule(input)))
+                .unwrap_or_else(|_| {
+                    RuleDecision::Deny("a rule failed, so the call is denied".to_owned())
                 });
-            strictest.max(ruling)
+            strictest.max(decision)
         })
     }
 
-    /// Runs a permitted call: within its time, so that a panic stays inside, with a bounded result.
-    /// Time that people take to answer the tool's questions is not the tool's. Dropping the future stops the tool.
+    /// Executes a permitted call and truncates its output. The call fails at the timeout of the tool; time that it
+    /// waits for people does not count. A panic of the tool is an error of the call. Dropping the future stops the
+    /// tool.
     ///
-    /// Under oversight it is recorded before and after, secrets are taken out, and what is too long is kept whole elsewhere.
-    pub async fn run(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
-        match &self.oversight {
-            Some(oversight) => Box::pin(self.run_overseen(oversight, permit, cx)).await,
+    /// With services, the guard records the call before and after, redacts its output and stores long outputs as
+    /// artifacts.
+    pub async fn run(&self, permit: Permit, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        match &self.services {
+            Some(services) => Box::pin(self.execute_recorded(services, permit, cx)).await,
             None => {
                 let result = self.execute(permit, cx).await;
                 result.map(ToolOutput::bounded).map_err(ToolError::bounded)
@@ -275,22 +284,23 @@ impl Guard {
         }
     }
 
-    /// Runs a permitted call in a task of its own. The call itself may panic before it returns a future, so it is made there.
-    async fn execute(&self, permit: Permit, cx: ToolCx) -> Result<ToolOutput, ToolError> {
+    /// Executes a permitted call in its own task. The task also contains the construction of the future, which may
+    /// panic.
+    async fn execute(&self, permit: Permit, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let tool = Arc::clone(&permit.tool);
         let timeout = tool.spec().timeout;
-        let watched = cx.clone();
+        let context = cx.clone();
         let body = async move { tool.call(permit, cx).await };
         tokio::select! {
             biased;
-            ended = run_in_task(body) => match ended {
+            result = run_in_task(body) => match result {
                 Ok(result) => result,
                 Err(TaskFailure::Panicked(panic)) => {
                     Err(ToolError::Failed(format!("the tool panicked: {panic}")))
                 }
                 Err(TaskFailure::Aborted) => Err(ToolError::failed("the tool was stopped")),
             },
-            () = watched.asking().worked_for(timeout) => {
+            () = context.pause_clock().wait_active(timeout) => {
                 let message = format!("the tool did not finish within {} s", timeout.as_secs_f64());
                 Err(ToolError::Fault(ToolContractError::new(ToolErrorCode::Timeout, message)))
             }
@@ -298,7 +308,7 @@ impl Guard {
     }
 }
 
-/// Parses the arguments and checks them against the schema. The error tells the model what is wrong.
+/// Parses the arguments and validates them against the schema. The error is for the model.
 fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
     let bytes = call.arguments.len();
     if bytes > TOOL_ARGUMENTS_BYTES_MAX {
@@ -310,27 +320,30 @@ fn parse(spec: &ToolSpec, call: &ToolCall) -> Result<Value, String> {
         .parse_arguments()
         .map_err(|error| format!("the arguments are not valid JSON: {error}"))?;
     spec.check(&arguments)
-        .map_err(|error| format!("the arguments do not fit the schema: {error}"))?;
+        .map_err(|error| format!("the arguments do not match the schema: {error}"))?;
     Ok(arguments)
 }
 
-/// Combines the rules and the policy: a denial wins over an approval, and an approval over permission. Returns the approval that
-/// is needed, if any.
+/// Combines the rules with the policy: a denial wins over an approval, an approval over permission. Returns the
+/// approval that the call needs, if any.
 fn combine(
-    ruling: Ruling,
-    decision: Option<PolicyDecision>,
+    rule_decision: RuleDecision,
+    policy_decision: Option<PolicyDecision>,
     revision: Option<&str>,
-) -> Result<Option<Asked>, ToolContractError> {
-    let asked = |why, needed| Some(Asked { why, needed, revision: revision.map(str::to_owned) });
-    match (ruling, decision) {
-        (Ruling::Deny(reason), _) => Err(denied(reason, revision)),
-        (_, Some(PolicyDecision::Deny { code, reason: why })) => {
-            Err(ToolContractError { code, reason: code.reason(), ..denied(why, revision) })
+) -> Result<Option<ApprovalRequirement>, ToolContractError> {
+    let requirement = |reason, approvers| {
+        let revision = revision.map(str::to_owned);
+        Some(ApprovalRequirement { reason, approvers, revision })
+    };
+    match (rule_decision, policy_decision) {
+        (RuleDecision::Deny(reason), _) => Err(denied(reason, revision)),
+        (_, Some(PolicyDecision::Deny { code, reason })) => {
+            Err(ToolContractError { code, reason: code.reason(), ..denied(reason, revision) })
         }
-        (_, Some(PolicyDecision::Approval { reason: why, approvers: needed })) => {
-            Ok(asked(Some(why), needed))
+        (_, Some(PolicyDecision::Approval { reason, approvers })) => {
+            Ok(requirement(Some(reason), approvers))
         }
-        (Ruling::Ask, _) => Ok(asked(None, Approvers::default())),
-        (Ruling::Allow, _) => Ok(None),
+        (RuleDecision::Ask, _) => Ok(requirement(None, Approvers::default())),
+        (RuleDecision::Allow, _) => Ok(None),
     }
 }

@@ -1,11 +1,11 @@
-//! Takes secrets out of what tools say, before anybody else sees it.
+//! Redaction of tool results and errors.
 
 use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_redact::Redact;
 
 use crate::{ToolError, ToolOutput};
 
-/// Takes secrets out of everything that a result holds.
+/// Removes secrets from all parts of a result.
 pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     for part in &mut output.parts {
         match part {
@@ -26,7 +26,7 @@ pub(crate) fn redact_output(redact: &dyn Redact, output: &mut ToolOutput) {
     }
 }
 
-/// A file may hold a secret, whether it is a text or not.
+/// Removes secrets from a file, also from a binary one.
 fn redact_source(redact: &dyn Redact, source: &mut MediaSource, label: &mut Option<String>) {
     if let Some(label) = label {
         redact.redact_string(label);
@@ -46,7 +46,7 @@ fn redact_source(redact: &dyn Redact, source: &mut MediaSource, label: &mut Opti
     }
 }
 
-/// Takes secrets out of an error.
+/// Removes secrets from an error.
 pub(crate) fn redact_error(redact: &dyn Redact, error: &mut ToolError) {
     match error {
         ToolError::Retry(text) | ToolError::Failed(text) | ToolError::Rejected(text) => {

@@ -1,18 +1,19 @@
-//! Runs a future in a task of its own.
+//! Execution of a future in its own task.
 
 use std::any::Any;
 
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, Span};
 
-/// Why a task returned nothing.
+/// The failure of a task that returned no result.
 pub(crate) enum TaskFailure {
-    /// With the text of the panic.
+    /// The task panicked, with the message of the panic.
     Panicked(String),
     Aborted,
 }
 
-/// Runs a future in its own task: one that blocks its thread cannot hold the caller. Dropping this future aborts the task.
+/// Runs a future in its own task, so that a blocked thread cannot delay the caller. Dropping this future aborts the
+/// task.
 pub(crate) async fn run_in_task<T: Send + 'static>(
     body: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, TaskFailure> {

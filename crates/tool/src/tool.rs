@@ -1,4 +1,4 @@
-//! The trait every tool implements.
+//! The trait of all tools.
 
 pub(crate) mod error;
 pub(crate) mod function;
@@ -10,36 +10,36 @@ use futures::future::BoxFuture;
 use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
-use crate::{Permit, ToolCx, ToolError, ToolOutput, ToolSpec};
+use crate::{Permit, ToolContext, ToolError, ToolOutput, ToolSpec};
 
-/// What a running tool is.
+/// Future of a tool call.
 pub type ToolFuture = BoxFuture<'static, Result<ToolOutput, ToolError>>;
 
-/// Something an agent can do.
+/// A tool that an agent can call.
 ///
-/// Most tools are made by `#[tool]` or [`tool_fn`](crate::tool_fn); implement this by hand for tools whose shape is known only
-/// at run time.
+/// Most tools are defined with `#[tool]` or [`tool_fn`](crate::tool_fn). Implement this trait for tools whose
+/// definition is only known at run time.
 pub trait Tool: Send + Sync + 'static {
-    /// What it is and how it may be called.
+    /// Returns the specification of the tool.
     fn spec(&self) -> &ToolSpec;
 
-    /// Starts it. The permit holds the checked arguments and proves that the call was allowed.
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture;
+    /// Starts a call. The permit holds the validated arguments and proves that the guard authorized the call.
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture;
 
-    /// Finds out whether a call with this effect key has happened. Asked only of a tool whose effect is
-    /// [provable](provost_core::recovery::EffectClass::Provable), about a call that a crash cut off.
-    fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, Probe> {
-        Box::pin(async { Probe::Unsure })
+    /// Determines whether a call with this effect key was executed. Recovery asks this for calls that a crash
+    /// interrupted, if the effect of the tool is [provable](provost_core::recovery::EffectClass::Provable).
+    fn probe(&self, _key: EffectKey, _arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
+        Box::pin(async { ProbeOutcome::Unknown })
     }
 }
 
-/// What became of a call that a crash cut off.
+/// Outcome of a call that a crash interrupted.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Probe {
-    /// It happened, and this came of it.
-    Done(ToolOutput),
-    /// It did not happen.
-    NotDone,
-    /// Nobody can say.
-    Unsure,
+pub enum ProbeOutcome {
+    /// The call was executed and had this output.
+    Completed(ToolOutput),
+    /// The call was not executed.
+    NotExecuted,
+    /// The tool cannot determine the outcome.
+    Unknown,
 }

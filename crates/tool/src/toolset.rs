@@ -1,8 +1,8 @@
-//! Groups of tools that may change from turn to turn.
+//! Toolsets: sources of tools that are listed again before each model call.
 //!
-//! A set is asked once per turn. What it gives is what the model is offered, and only what was offered can run. A set that
-//! can change its mind within a turn (a filter, tools that are removed) looks once more when a call is about to run, so what
-//! is hidden between the offer and the call does not run either.
+//! A toolset is listed once per turn. The model is offered the listed tools, and only those can run. Toolsets that can
+//! change within a turn check a tool again when it is called, so that a tool that was removed or hidden after the offer
+//! does not run.
 
 mod approval;
 mod composite;
@@ -21,35 +21,36 @@ use futures::future::BoxFuture;
 
 use crate::{RunContext, Tool, ToolError};
 
-pub use self::approval::{ApprovalTools, ConfirmedTools};
-pub use self::composite::CompositeTools;
-pub use self::dynamic::{DynamicTools, FnTools, toolset_fn};
+pub use self::approval::{ApprovalRequiredToolset, ConditionalApprovalToolset};
+pub use self::composite::CombinedToolset;
+pub use self::dynamic::{FnToolset, MutableToolset, toolset_fn};
 pub use self::error::ToolsetError;
 pub use self::ext::ToolsetExt;
-pub use self::filter::FilteredTools;
-pub use self::fixed::StaticTools;
-pub use self::rename::{PrefixedTools, RenamedTools};
-pub use self::search::SearchableTools;
+pub use self::filter::FilteredToolset;
+pub use self::fixed::StaticToolset;
+pub use self::rename::{PrefixedToolset, RenamedToolset};
+pub use self::search::SearchToolset;
 
-/// Tools that a set which grows while a program runs, or which is searched, may have.
+/// Maximum number of tools of a mutable or a searched toolset.
 const TOOLS_MAX: usize = 10_000;
 
-/// The tools a toolset offers now.
+/// Future of the tools of a toolset.
 pub type ToolsetFuture<'a> = BoxFuture<'a, Result<Vec<Arc<dyn Tool>>, ToolError>>;
 
-/// A group of tools, asked once per turn: what the model is offered is what can run.
+/// A source of tools, listed once per turn.
 ///
-/// Of two tools with one name the first is offered; the second is left out, and the run says so in a warning. A set that
-/// fails is left out for the turn, with a warning as well. [`ToolsetExt`] has the ways to make one set of another.
+/// If two tools have the same name, the first one is offered, and the run emits a warning about the other. A toolset
+/// that fails is skipped for the turn, also with a warning. [`ToolsetExt`] has adapters that derive one toolset from
+/// another.
 pub trait Toolset: Send + Sync + 'static {
-    /// For messages to people.
+    /// Returns the name of the toolset, for messages.
     fn name(&self) -> &str;
 
-    /// The tools for this turn.
+    /// Returns the tools for this turn.
     fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a>;
 }
 
-/// A set that several owners share.
+/// A shared toolset.
 impl<T: Toolset + ?Sized> Toolset for Arc<T> {
     fn name(&self) -> &str {
         (**self).name()

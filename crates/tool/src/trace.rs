@@ -1,43 +1,43 @@
-//! Trace contexts that leave and enter the process, and content of spans, for code that must not know the exporter.
+//! Trace context propagation and span content, independent of the exporter.
 //!
-//! The exporter is part of the `tracing` subscriber that the span belongs to. Without one there is no trace context, and content
-//! is never formatted.
+//! The exporter is part of the `tracing` subscriber of a span. Without an exporter there is no trace context, and
+//! content is never formatted.
 
 use tracing::{Span, Subscriber};
 use tracing_subscriber::Layer;
 
-/// What an exporter of spans can do: a layer that a subscriber has beside the exporter, and that is found through its spans.
+/// Functions of a span exporter. The subscriber holds them as a layer, and spans find them through their subscriber.
 #[derive(Debug, Clone, Copy)]
-pub struct TraceLink {
-    /// The W3C `traceparent` of a span; `None` if the span is not exported.
+pub struct TraceExporter {
+    /// Returns the W3C `traceparent` of a span. `None` if the span is not exported.
     pub traceparent: fn(&Span) -> Option<String>,
-    /// Puts a span, before it is entered, below a span elsewhere. False if that cannot be done.
-    pub adopt: fn(&Span, &str) -> bool,
-    /// Records content with a span, if the exporter was asked to; else the value is never made.
+    /// Sets the remote parent of a span before it is entered. Returns false if that fails.
+    pub set_parent: fn(&Span, &str) -> bool,
+    /// Records content with a span. The value is only built if the exporter records content.
     pub content: fn(&Span, &'static str, &dyn Fn() -> String),
 }
 
-impl<S: Subscriber> Layer<S> for TraceLink {}
+impl<S: Subscriber> Layer<S> for TraceExporter {}
 
-/// The exporter of a span, if its subscriber has one and takes the span.
-fn link(span: &Span) -> Option<TraceLink> {
-    span.with_subscriber(|(_, subscriber)| subscriber.downcast_ref::<TraceLink>().copied())
+/// Returns the exporter of a span. `None` if its subscriber has none.
+fn link(span: &Span) -> Option<TraceExporter> {
+    span.with_subscriber(|(_, subscriber)| subscriber.downcast_ref::<TraceExporter>().copied())
         .flatten()
 }
 
-/// The W3C `traceparent` of the current span, for whoever goes on with the trace elsewhere.
+/// Returns the W3C `traceparent` of the current span, to continue the trace in another process.
 pub fn current() -> Option<String> {
     let span = Span::current();
     (link(&span)?.traceparent)(&span)
 }
 
-/// Puts a span, before it is entered, below the span that a `traceparent` names. False if nothing exports it or the
-/// text is no `traceparent`.
-pub fn adopt(span: &Span, traceparent: &str) -> bool {
-    link(span).is_some_and(|link| (link.adopt)(span, traceparent))
+/// Sets the remote parent of a span before it is entered. Returns false if the span is not exported or if `traceparent`
+/// is invalid.
+pub fn set_parent(span: &Span, traceparent: &str) -> bool {
+    link(span).is_some_and(|link| (link.set_parent)(span, traceparent))
 }
 
-/// Records content with a span, if it is exported and that was asked for.
+/// Records content with a span, if the exporter records content.
 pub fn content(span: &Span, name: &'static str, value: impl Fn() -> String) {
     if let Some(link) = link(span) {
         (link.content)(span, name, &value);

@@ -1,4 +1,4 @@
-//! One call of a module, from its first instruction to its last.
+//! One call of a module, from instantiation to its end.
 
 pub(crate) mod error_excerpt;
 pub(crate) mod store_data;
@@ -8,128 +8,133 @@ use std::sync::Arc;
 use tokio::time::timeout_at;
 use wasmtime::{PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use crate::call::store_data::{Guest, Halt};
-use crate::engine::Machine;
-use crate::module::loaded::{INITIALIZE, Ready};
+use crate::call::store_data::{HaltReason, StoreData};
+use crate::engine::WasmEngine;
+use crate::module::loaded::{INITIALIZE, LoadedModule};
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// It came to its end.
+pub(crate) enum CallOutcome {
+    /// The module returned, or exited with code 0.
     Finished,
-    /// It ended itself with a code that is none of success.
+    /// The module exited with another code.
     Exit(i32),
-    /// It used up what one call may.
+    /// The module consumed its fuel.
     OutOfFuel,
-    /// Its time was over.
-    Late,
-    /// It wrote too much.
-    Flooded,
-    /// It was not begun: others have all the places for memories and tables.
-    Crowded,
-    /// It went wrong, in the words of the machine.
+    /// The time limit was reached.
+    Timeout,
+    /// The output limit was exceeded.
+    OutputLimit,
+    /// The call did not start, because other calls use all memories and tables.
+    NoCapacity,
+    /// The module trapped. Contains the message of the engine.
     Trapped(String),
 }
 
-/// What came of a call.
-pub(crate) struct Done {
-    pub(crate) ending: Ending,
-    pub(crate) answer: Vec<u8>,
-    pub(crate) words: Vec<u8>,
-    /// True if something outside may have been changed.
-    pub(crate) has_acted: bool,
-    /// What it wanted more of than it may have.
+/// Result of a call.
+pub(crate) struct CallResult {
+    pub(crate) outcome: CallOutcome,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// True if the call may have changed something outside of the module.
+    pub(crate) has_side_effects: bool,
+    /// Resource whose limit was reached, if any.
     pub(crate) refused: Option<&'static str>,
-    /// Nothing where it was not counted.
+    /// Consumed fuel. `None` if fuel is not counted.
     pub(crate) fuel_used: Option<u64>,
     pub(crate) memory_bytes: u64,
 }
 
-/// Runs a module to its end. It gives way to others again and again, so it can be dropped then, and its time is looked at.
+/// Runs a module to its end. The future yields regularly, so that it can be dropped and its time limit applies.
 pub(crate) async fn run(
-    machine: Arc<Machine>,
-    ready: Arc<Ready>,
-    guest: Guest,
+    wasm_engine: Arc<WasmEngine>,
+    module: Arc<LoadedModule>,
+    data: StoreData,
     fuel: Option<u64>,
-) -> Done {
-    let _running = machine.enter();
-    let deadline = guest.deadline;
-    let mut store = Store::new(ready.engine(), guest);
-    let ran = set_up(&mut store, fuel);
-    let ran = match ran {
-        Ok(()) => match timeout_at(deadline.into(), enter(&mut store, &ready)).await {
-            Ok(came) => came,
-            Err(_) => Err(Halt::Late.into()),
-        },
+) -> CallResult {
+    let _active_call = wasm_engine.begin_call();
+    let deadline = data.deadline;
+    let mut store = Store::new(module.engine(), data);
+    let result = configure(&mut store, fuel);
+    let result = match result {
+        Ok(()) => {
+            match timeout_at(deadline.into(), instantiate_and_call(&mut store, &module)).await {
+                Ok(result) => result,
+                Err(_) => Err(HaltReason::Timeout.into()),
+            }
+        }
         Err(error) => Err(error),
     };
     let fuel_left = store.get_fuel().unwrap_or_default();
-    let guest = store.into_data();
-    let (has_acted, refused) = (guest.host.used.has_acted, guest.meter.refused);
-    let memory_bytes = guest.meter.bytes();
-    let (answer, words) = guest.into_written();
-    let ending = ran.map_or_else(
-        |error| ending(&error),
+    let data = store.into_data();
+    let (has_side_effects, refused) = (data.host.usage.has_side_effects, data.limiter.refused);
+    let memory_bytes = data.limiter.bytes();
+    let (stdout, stderr) = data.into_outputs();
+    let outcome = result.map_or_else(
+        |error| outcome(&error),
         |code| match code {
-            0 => Ending::Finished,
-            code => Ending::Exit(code),
+            0 => CallOutcome::Finished,
+            code => CallOutcome::Exit(code),
         },
     );
     let fuel_used = fuel.map(|fuel| fuel.saturating_sub(fuel_left));
-    Done { ending, answer, words, has_acted, refused, fuel_used, memory_bytes }
+    CallResult { outcome, stdout, stderr, has_side_effects, refused, fuel_used, memory_bytes }
 }
 
-/// Bounds what a module uses up, and lets others run at every tick of the clock.
-fn set_up(store: &mut Store<Guest>, fuel: Option<u64>) -> wasmtime::Result<()> {
-    store.limiter(|guest| &mut guest.meter);
+/// Sets the limits of the store and makes the module yield at every tick.
+fn configure(store: &mut Store<StoreData>, fuel: Option<u64>) -> wasmtime::Result<()> {
+    store.limiter(|data| &mut data.limiter);
     store.set_fuel(fuel.unwrap_or(u64::MAX))?;
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Yield(1)));
     Ok(())
 }
 
-/// Goes in. The number is the code of its end.
-async fn enter(store: &mut Store<Guest>, ready: &Ready) -> wasmtime::Result<i32> {
-    match ready {
-        Ready::Core { pre, entry, wants_setup } => {
+/// Instantiates the module and calls its entry function. Returns the exit code.
+async fn instantiate_and_call(
+    store: &mut Store<StoreData>,
+    module: &LoadedModule,
+) -> wasmtime::Result<i32> {
+    match module {
+        LoadedModule::Core { pre, entry, has_initializer } => {
             let instance = pre.instantiate_async(&mut *store).await?;
-            if *wants_setup {
+            if *has_initializer {
                 let setup = instance.get_typed_func::<(), ()>(&mut *store, INITIALIZE)?;
                 setup.call_async(&mut *store, ()).await?;
             }
-            let missing = || Halt::Misuse("it exports no such function");
-            let entry = instance.get_func(&mut *store, entry).ok_or_else(missing)?;
+            let not_exported = || HaltReason::Misuse("it does not export the function");
+            let entry = instance.get_func(&mut *store, entry).ok_or_else(not_exported)?;
             if let Ok(entry) = entry.typed::<(), ()>(&*store) {
                 return entry.call_async(&mut *store, ()).await.map(|()| 0);
             }
             if let Ok(entry) = entry.typed::<(), i32>(&*store) {
                 return entry.call_async(&mut *store, ()).await;
             }
-            Err(Halt::Misuse(
-                "its entry takes something: it must take nothing and give nothing or a code",
+            Err(HaltReason::Misuse(
+                "its entry function must have no parameters and return nothing or an exit code",
             )
             .into())
         }
-        Ready::Component { pre, entry } => entry.enter(store, pre).await,
+        LoadedModule::Component { pre, entry } => entry.instantiate_and_call(store, pre).await,
     }
 }
 
-fn ending(error: &wasmtime::Error) -> Ending {
-    if let Some(halt) = error.downcast_ref::<Halt>() {
+fn outcome(error: &wasmtime::Error) -> CallOutcome {
+    if let Some(halt) = error.downcast_ref::<HaltReason>() {
         return match halt {
-            Halt::Exit(0) => Ending::Finished,
-            Halt::Exit(code) => Ending::Exit(*code),
-            Halt::Flooded => Ending::Flooded,
-            Halt::Late => Ending::Late,
-            Halt::Misuse(what) => Ending::Trapped((*what).to_owned()),
+            HaltReason::Exit(0) => CallOutcome::Finished,
+            HaltReason::Exit(code) => CallOutcome::Exit(*code),
+            HaltReason::OutputLimit => CallOutcome::OutputLimit,
+            HaltReason::Timeout => CallOutcome::Timeout,
+            HaltReason::Misuse(what) => CallOutcome::Trapped((*what).to_owned()),
         };
     }
     if error.is::<PoolConcurrencyLimitError>() {
-        return Ending::Crowded;
+        return CallOutcome::NoCapacity;
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => Ending::OutOfFuel,
-        Some(trap) => Ending::Trapped(trap.to_string()),
-        None => Ending::Trapped(error.root_cause().to_string()),
+        Some(Trap::OutOfFuel) => CallOutcome::OutOfFuel,
+        Some(trap) => CallOutcome::Trapped(trap.to_string()),
+        None => CallOutcome::Trapped(error.root_cause().to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! The module contract, version 1: one JSON object to the standard input, one from the standard output.
+//! The module contract, version 1: one JSON object on standard input, one JSON object on standard output.
 
 use std::collections::BTreeMap;
 
@@ -9,82 +9,82 @@ use provost_core::contract::{
 use provost_core::resource::{ToolResource, WasmSpec};
 use serde::{Deserialize, Serialize};
 
-/// The one version there is.
+/// Version of the module contract.
 pub const MODULE_CONTRACT_VERSION: &str = "v1";
 
-/// What a module is asked.
+/// Request to a module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleRequest {
     /// Always `v1`.
     pub contract_version: String,
-    /// Names this request; a module may repeat it.
+    /// Identifies the request. A module may repeat it in its response.
     pub request_id: String,
-    /// The task that asks.
+    /// Id of the calling task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_id: String,
-    /// Where the task belongs.
+    /// Namespace of the task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The agent that asks.
+    /// Name of the calling agent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The arguments as text, which is JSON.
+    /// Arguments of the call, as a string that contains JSON.
     pub input: String,
-    /// Labels of the tool.
+    /// Capabilities of the tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// `low`, `medium`, `high` or `critical`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub risk_level: String,
-    /// The bounds of the call.
+    /// Limits of the call.
     pub runtime: ModuleBounds,
-    /// How requests of the module are authenticated: the name of the way, never a value.
+    /// Authentication profile of the module's HTTP requests: the name of the method, never a value.
     pub auth: BTreeMap<String, String>,
-    /// The trace that the call belongs to.
+    /// Trace of the call.
     pub trace: TraceIds,
-    /// Counts from 1.
+    /// Number of the attempt, starting with 1.
     pub attempt: u32,
 }
 
-/// The bounds of one call.
+/// Limits of one call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModuleBounds {
-    /// The function that is called.
+    /// Name of the called function.
     pub entrypoint: String,
-    /// Bytes of memory.
+    /// Memory limit, in bytes.
     pub max_memory_bytes: u64,
-    /// What may be used up; 0 if it is not counted.
+    /// Fuel limit. 0: fuel is not counted.
     pub fuel: u64,
-    /// Whether there is WASI.
+    /// True if WASI is available.
     pub enable_wasi: bool,
-    /// How long it may take.
+    /// Time limit, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// What a module answers.
+/// Response of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleResponse {
     /// Must be `v1`.
     pub contract_version: String,
-    /// The request's, if it is there.
+    /// Id of the request. Optional.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// How it went.
+    /// Status of the call.
     pub status: ToolStatus,
     /// Text for the model.
     #[serde(default)]
     pub output: String,
-    /// Why it did not work.
+    /// Error, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResponseError>,
 }
 
 impl ModuleRequest {
-    /// The request of a call.
+    /// Creates the request of a call.
     pub(crate) fn new(
         tool: &ToolResource,
         spec: &WasmSpec,
@@ -117,42 +117,49 @@ impl ModuleRequest {
     }
 }
 
-/// What an answer says. `shown` cuts words of the module to what fits into an error.
-pub(crate) fn outcome(
+/// Parses and validates a response. `excerpt` shortens text of the module for error messages.
+pub(crate) fn parse_response(
     answer: &[u8],
     request: &ToolRequest,
-    shown: &dyn Fn(&str) -> String,
+    excerpt: &dyn Fn(&str) -> String,
 ) -> Result<String, ToolContractError> {
     if answer.iter().all(u8::is_ascii_whitespace) {
-        return Err(breach("it wrote no answer to its standard output"));
+        return Err(contract_error("the module wrote no response to its standard output"));
     }
     let response: ModuleResponse = serde_json::from_slice(answer).map_err(|error| {
-        breach(&format!("its answer is none of the module contract: {}", shown(&error.to_string())))
+        contract_error(&format!(
+            "the response does not match the module contract: {}",
+            excerpt(&error.to_string())
+        ))
     })?;
     if !response.contract_version.trim().eq_ignore_ascii_case(MODULE_CONTRACT_VERSION) {
-        let version = shown(&response.contract_version);
-        return Err(breach(&format!("its answer has contract version `{version}`, not `v1`"))
-            .detail("field", "contract_version")
-            .detail("expected", MODULE_CONTRACT_VERSION));
+        let version = excerpt(&response.contract_version);
+        return Err(contract_error(&format!(
+            "the response has contract version `{version}`, expected `v1`"
+        ))
+        .detail("field", "contract_version")
+        .detail("expected", MODULE_CONTRACT_VERSION));
     }
-    let given = response.request_id.trim();
-    if !given.is_empty() && given != request.request_id {
-        return Err(breach("its answer belongs to another request: `request_id` is not ours"));
+    let response_id = response.request_id.trim();
+    if !response_id.is_empty() && response_id != request.request_id {
+        return Err(contract_error(
+            "the response belongs to another request: `request_id` differs",
+        ));
     }
     if response.status == ToolStatus::Ok && response.error.is_some() {
-        return Err(breach("its answer has status `ok` and an error: it cannot be both"));
+        return Err(contract_error("the response has status `ok` and an error"));
     }
     let error = response.error.map(|error| ResponseError {
-        message: shown(&error.message),
+        message: excerpt(&error.message),
         details: error
             .details
             .into_iter()
             .take(DETAILS_MAX)
-            .map(|(key, value)| (shown(&key), shown(&value)))
+            .map(|(key, value)| (excerpt(&key), excerpt(&value)))
             .collect(),
         ..error
     });
-    let envelope = ToolResponse {
+    let response = ToolResponse {
         tool_contract_version: String::new(),
         request_id: request.request_id.clone(),
         status: response.status,
@@ -161,14 +168,14 @@ pub(crate) fn outcome(
         trace: TraceIds::default(),
         error,
     };
-    envelope.outcome(request)
+    response.outcome(request)
 }
 
-/// Facts of a failure that are passed on.
+/// Maximum number of error details that are passed on.
 const DETAILS_MAX: usize = 32;
 
-/// The module does not keep to the contract.
-fn breach(message: &str) -> ToolContractError {
+/// Returns an error for a violation of the contract.
+fn contract_error(message: &str) -> ToolContractError {
     ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
 }
 

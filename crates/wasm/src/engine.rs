@@ -1,9 +1,9 @@
-//! The machine that modules run on: an engine, threads of its own, and a clock that takes modules off them.
+//! The engine that runs modules: a Wasmtime engine, separate threads, and a ticker that preempts modules.
 //!
-//! The engine counts fuel and looks at the epoch, which the clock moves on: fuel bounds what a module uses up, the epoch lets
-//! other modules run.
+//! The engine counts fuel and checks the epoch, which the ticker increments: fuel limits the work of a module, and the
+//! epoch lets other modules run.
 //!
-//! Invariant: no module holds a thread of the program that uses this, nor a thread of the machine for longer than a tick.
+//! Invariant: no module occupies a thread of the host program, or a thread of the engine for longer than a tick.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,50 +16,50 @@ use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
 use crate::error::WasmError;
 use crate::limits;
 
-/// The machine. Shared by all tools of a runtime.
-pub(crate) struct Machine {
+/// The engine. All tools of a runtime share it.
+pub(crate) struct WasmEngine {
     engine: Engine,
     threads: Option<Runtime>,
-    clock: Clock,
-    /// Room for calls.
-    pub(crate) room: Arc<Semaphore>,
-    /// Room for compiling.
-    pub(crate) compiling: Arc<Semaphore>,
-    /// Bytes of memory that all calls have together.
-    pub(crate) memory: Arc<Pool>,
+    ticker: EpochTicker,
+    /// Slots of concurrent calls.
+    pub(crate) slots: Arc<Semaphore>,
+    /// Slots of concurrent compilations.
+    pub(crate) compile_slots: Arc<Semaphore>,
+    /// Memory budget of all calls together.
+    pub(crate) memory: Arc<MemoryBudget>,
     running: AtomicUsize,
 }
 
-/// Bytes that are shared by all calls.
-pub(crate) struct Pool {
+/// Memory that all calls share.
+pub(crate) struct MemoryBudget {
     used: AtomicU64,
     bytes_max: u64,
 }
 
-impl Pool {
+impl MemoryBudget {
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { used: AtomicU64::new(0), bytes_max }
     }
 
-    /// Takes so many bytes, if they are there.
-    pub(crate) fn take(&self, bytes: u64) -> bool {
+    /// Reserves bytes. Returns false if the budget is exhausted.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Gives them back.
-    pub(crate) fn give(&self, bytes: u64) {
+    /// Releases reserved bytes.
+    pub(crate) fn release(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that are taken.
+    /// Returns the number of reserved bytes.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 }
 
-impl Machine {
-    /// Sets it up; its threads sleep until there is something to run.
+impl WasmEngine {
+    /// Starts the engine. Its threads sleep while no module runs.
     pub(crate) fn start(memory_bytes_total: u64) -> Result<Arc<Self>, WasmError> {
         let engine = engine()?;
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -68,43 +68,43 @@ impl Machine {
             .thread_name("provost-wasm")
             .enable_time()
             .build()
-            .map_err(WasmError::io("the threads for modules cannot be started"))?;
-        let clock = Clock::start(engine.clone())?;
+            .map_err(WasmError::io("cannot start the threads for modules"))?;
+        let ticker = EpochTicker::start(engine.clone())?;
         Ok(Arc::new(Self {
             engine,
             threads: Some(threads),
-            clock,
-            room: Arc::new(Semaphore::new(limits::CALLS_MAX)),
-            compiling: Arc::new(Semaphore::new(limits::COMPILES_MAX)),
-            memory: Arc::new(Pool::new(memory_bytes_total)),
+            ticker,
+            slots: Arc::new(Semaphore::new(limits::CALLS_MAX)),
+            compile_slots: Arc::new(Semaphore::new(limits::COMPILES_MAX)),
+            memory: Arc::new(MemoryBudget::new(memory_bytes_total)),
             running: AtomicUsize::new(0),
         }))
     }
 
-    /// The engine of all modules.
+    /// Returns the Wasmtime engine.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The threads that modules run on.
+    /// Returns the threads that run modules.
     pub(crate) fn threads(&self) -> Result<&Handle, WasmError> {
         self.threads.as_ref().map(Runtime::handle).ok_or(WasmError::Closed)
     }
 
-    /// Counts a call in, and keeps the clock going while it lasts.
-    pub(crate) fn enter(self: &Arc<Self>) -> Running {
+    /// Registers a call and keeps the ticker running until the returned value is dropped.
+    pub(crate) fn begin_call(self: &Arc<Self>) -> ActiveCall {
         self.running.fetch_add(1, Ordering::SeqCst);
-        self.clock.hold();
-        Running(Arc::clone(self))
+        self.ticker.hold();
+        ActiveCall(Arc::clone(self))
     }
 
-    /// Calls that are in a module right now.
-    pub(crate) fn running(&self) -> usize {
+    /// Returns the number of active calls.
+    pub(crate) fn active_calls(&self) -> usize {
         self.running.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Machine {
+impl Drop for WasmEngine {
     fn drop(&mut self) {
         if let Some(threads) = self.threads.take() {
             // The last call may end on one of these threads, which cannot wait for itself.
@@ -113,48 +113,48 @@ impl Drop for Machine {
     }
 }
 
-/// A call that is in a module.
-pub(crate) struct Running(Arc<Machine>);
+/// A call that is executing a module.
+pub(crate) struct ActiveCall(Arc<WasmEngine>);
 
-impl Drop for Running {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
-        self.0.clock.release();
+        self.0.ticker.release();
         self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// An engine that keeps places for the memories and stacks of calls: to map one for each call takes longer than many calls do.
-/// Where the system does not give that much of the address space, they are mapped for each call.
+/// Creates an engine with a pool of memories and stacks, because mapping one per call takes longer than many calls. If
+/// the system does not permit that much address space, memories and stacks are mapped per call.
 fn engine() -> Result<Engine, WasmError> {
-    let mut places = config();
-    places.allocation_strategy(pool());
-    if let Ok(engine) = Engine::new(&places) {
+    let mut pooled = config();
+    pooled.allocation_strategy(pool());
+    if let Ok(engine) = Engine::new(&pooled) {
         return Ok(engine);
     }
     Engine::new(&config()).map_err(WasmError::engine)
 }
 
 fn pool() -> PoolingAllocationConfig {
-    let each = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
-    let calls = each(limits::CALLS_MAX);
+    let to_u32 = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+    let calls = to_u32(limits::CALLS_MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_stacks(calls)
         .total_component_instances(calls)
         .total_core_instances(limits::TABLES_TOTAL)
         .total_tables(limits::TABLES_TOTAL)
         .total_memories(limits::MEMORIES_TOTAL)
-        .max_core_instances_per_component(each(limits::INSTANCES_MAX))
-        .max_memories_per_component(each(limits::MEMORIES_MAX))
-        .max_tables_per_component(each(limits::TABLES_MAX))
-        .max_memories_per_module(each(limits::MEMORIES_MAX))
-        .max_tables_per_module(each(limits::TABLES_MAX))
+        .max_core_instances_per_component(to_u32(limits::INSTANCES_MAX))
+        .max_memories_per_component(to_u32(limits::MEMORIES_MAX))
+        .max_tables_per_component(to_u32(limits::TABLES_MAX))
+        .max_memories_per_module(to_u32(limits::MEMORIES_MAX))
+        .max_tables_per_module(to_u32(limits::TABLES_MAX))
         .max_core_instance_size(limits::INSTANCE_BYTES_MAX)
         .max_component_instance_size(limits::INSTANCE_BYTES_MAX)
         .max_memory_size(usize::try_from(limits::MEMORY_BYTES_MAX).unwrap_or(usize::MAX))
         .table_elements(limits::TABLE_ELEMENTS_MAX)
-        .linear_memory_keep_resident(limits::KEPT_BYTES)
-        .async_stack_keep_resident(limits::KEPT_BYTES)
-        .table_keep_resident(limits::KEPT_TABLE_BYTES);
+        .linear_memory_keep_resident(limits::RESIDENT_BYTES)
+        .async_stack_keep_resident(limits::RESIDENT_BYTES)
+        .table_keep_resident(limits::RESIDENT_TABLE_BYTES);
     pool
 }
 
@@ -167,73 +167,73 @@ fn config() -> Config {
         .async_stack_size(limits::CALL_STACK_BYTES)
         .async_stack_zeroing(true)
         .cranelift_opt_level(OptLevel::Speed)
-        // A fault of a module is told by what it was, not by where: names of its functions are no business of a model.
+        // Backtraces are disabled, because function names of a module must not reach the model.
         .wasm_backtrace_max_frames(None)
         .wasm_component_model(true)
         .wasm_memory64(false);
     config
 }
 
-/// Moves the epoch on while a module runs.
-struct Clock(Arc<ClockState>);
+/// Increments the epoch while a module runs.
+struct EpochTicker(Arc<TickerState>);
 
-struct ClockState {
-    hands: Mutex<Hands>,
+struct TickerState {
+    status: Mutex<TickerStatus>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Hands {
+struct TickerStatus {
     running: usize,
-    sleeps: bool,
-    closed: bool,
+    is_sleeping: bool,
+    is_closed: bool,
 }
 
-impl Clock {
+impl EpochTicker {
     fn start(engine: Engine) -> Result<Self, WasmError> {
-        let state = Arc::new(ClockState { hands: Mutex::default(), wake: Condvar::new() });
-        let ticking = Arc::clone(&state);
+        let state = Arc::new(TickerState { status: Mutex::default(), wake: Condvar::new() });
+        let ticker = Arc::clone(&state);
         thread::Builder::new()
-            .name("provost-wasm-clock".to_owned())
-            .spawn(move || ticking.tick(&engine))
-            .map_err(WasmError::io("the clock for modules cannot be started"))?;
+            .name("provost-wasm-ticker".to_owned())
+            .spawn(move || ticker.tick(&engine))
+            .map_err(WasmError::io("cannot start the ticker thread for modules"))?;
         Ok(Self(state))
     }
 
     fn hold(&self) {
-        let mut hands = self.0.hands.lock().unwrap_or_else(PoisonError::into_inner);
-        hands.running += 1;
-        if hands.sleeps {
+        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.running += 1;
+        if status.is_sleeping {
             self.0.wake.notify_one();
         }
     }
 
     fn release(&self) {
-        let mut hands = self.0.hands.lock().unwrap_or_else(PoisonError::into_inner);
-        hands.running = hands.running.saturating_sub(1);
+        let mut status = self.0.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.running = status.running.saturating_sub(1);
     }
 }
 
-impl Drop for Clock {
+impl Drop for EpochTicker {
     fn drop(&mut self) {
-        self.0.hands.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.0.status.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
         self.0.wake.notify_one();
     }
 }
 
-impl ClockState {
+impl TickerState {
     fn tick(&self, engine: &Engine) {
         let mut idle = 0;
         loop {
             {
-                let mut hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
-                idle = if hands.running == 0 { idle + 1 } else { 0 };
-                while idle > limits::IDLE_TICKS && hands.running == 0 && !hands.closed {
-                    hands.sleeps = true;
-                    hands = self.wake.wait(hands).unwrap_or_else(PoisonError::into_inner);
-                    hands.sleeps = false;
+                let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+                idle = if status.running == 0 { idle + 1 } else { 0 };
+                while idle > limits::IDLE_TICKS && status.running == 0 && !status.is_closed {
+                    status.is_sleeping = true;
+                    status = self.wake.wait(status).unwrap_or_else(PoisonError::into_inner);
+                    status.is_sleeping = false;
                 }
-                if hands.closed {
+                if status.is_closed {
                     return;
                 }
             }

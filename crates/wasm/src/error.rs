@@ -1,44 +1,44 @@
-//! Why modules cannot be run here at all. What is wrong with one tool or one call is a [`ToolContractError`].
+//! Errors of the runtime itself. Errors of one tool or one call are [`ToolContractError`]s.
 
 use std::io;
 
 use provost_core::ErrorKind;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 
-/// Why modules cannot be run here.
+/// WASM modules cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum WasmError {
-    /// The machine does not work on this computer.
-    #[error("WASM modules cannot be run on this machine: {0}")]
+    /// The engine does not work on this machine.
+    #[error("WASM modules cannot run on this machine: {0}")]
     Engine(String),
-    /// Something of the system is missing.
-    #[error("{what}: {source}")]
+    /// An operating system call failed.
+    #[error("{operation}: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the system says.
+        /// Operation that failed.
+        operation: &'static str,
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The directory for compiled modules cannot be trusted.
+    /// The directory for compiled modules is not private.
     #[error(
-        "`{path}` cannot keep compiled modules: {why}; give a directory of your own that nobody else may use (mode 700)"
+        "`{path}` cannot store compiled modules: {reason}; use a directory that only this user can access (mode 700)"
     )]
     Cache {
-        /// The directory.
+        /// Path of the directory.
         path: String,
-        /// Why not.
-        why: String,
+        /// Reason for the rejection.
+        reason: String,
     },
-    /// It is no module that a tool could be.
+    /// The file is not a valid module of a tool.
     #[error("{0}")]
     Module(String),
-    /// The machine is being taken down.
-    #[error("the machine for modules is closed")]
+    /// The engine is shutting down.
+    #[error("the module engine is shutting down")]
     Closed,
 }
 
 impl WasmError {
-    /// What sort of failure it is.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Engine(_) | Self::Io { .. } | Self::Closed => ErrorKind::Unavailable,
@@ -46,7 +46,7 @@ impl WasmError {
         }
     }
 
-    /// The same in the words of the tool contract: nothing else runs in place of a machine that is not there.
+    /// Converts the error into an error of the tool contract. There is no fallback to another isolation mode.
     pub(crate) fn unavailable(self) -> ToolContractError {
         ToolContractError::new(ToolErrorCode::IsolationUnavailable, self.to_string())
     }
@@ -55,7 +55,7 @@ impl WasmError {
         Self::Engine(format!("{error:#}"))
     }
 
-    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what, source }
+    pub(crate) fn io(operation: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { operation, source }
     }
 }

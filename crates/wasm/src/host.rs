@@ -1,7 +1,7 @@
-//! What a manifest can give a module beside WASI: asking hosts over HTTP, keeping values, saying how far it is.
+//! Host functions that a manifest can grant in addition to WASI: HTTP requests, key-value storage and log messages.
 //!
-//! Invariants: what is not declared is not even linked; a secret is put into a request here and never enters the module; every
-//! host that is asked for is told to whoever keeps records, also one that is refused.
+//! Invariants: a function that the manifest does not declare is not linked. Secrets are inserted into requests on the
+//! host and never enter the module. Every requested host is reported to the egress log, including refused ones.
 
 pub(crate) mod http;
 pub(crate) mod key_value;
@@ -18,23 +18,23 @@ use provost_sandbox::egress::EgressLog;
 use provost_tool::Credentials;
 use tokio::runtime::Handle;
 
-use crate::call::store_data::Halt;
-use crate::host::key_value::{KeyValues, KvError, KvScope};
+use crate::call::store_data::HaltReason;
+use crate::host::key_value::{KeyValueError, KeyValueScope, KeyValueStore};
 use crate::limits;
 
-pub(crate) use link::{NAME, knows, link};
+pub(crate) use link::{NAME, is_known_import, link};
 
-/// What a module may use. What is not given is refused before it runs.
+/// Host functions that a module may import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Grants {
+pub(crate) struct HostGrants {
     pub(crate) wasi: bool,
     pub(crate) http: bool,
     pub(crate) kv: bool,
     pub(crate) log: bool,
 }
 
-impl Grants {
-    /// Everything that a manifest can declare.
+impl HostGrants {
+    /// All functions that a manifest can declare.
     pub(crate) const ALL: Self = Self { wasi: true, http: true, kv: true, log: true };
 
     pub(crate) fn of(spec: &provost_core::resource::WasmSpec) -> Self {
@@ -42,85 +42,85 @@ impl Grants {
     }
 }
 
-/// The outside of one call.
-pub(crate) struct Host {
+/// Host side of one call.
+pub(crate) struct HostState {
     pub(crate) tool: Arc<ToolResource>,
-    pub(crate) scope: KvScope,
+    pub(crate) scope: KeyValueScope,
     pub(crate) rules: Arc<[EgressRule]>,
     pub(crate) client: NetClient,
-    pub(crate) kv: Arc<dyn KeyValues>,
+    pub(crate) kv: Arc<dyn KeyValueStore>,
     pub(crate) egress: EgressLog,
-    /// Whose call it is, for the records of what is reached.
+    /// Labels of the call for the egress log.
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) progress: Arc<dyn Fn(String) + Send + Sync>,
     pub(crate) credentials: Credentials,
-    /// Where connections live: not on the threads of modules.
-    pub(crate) home: Handle,
+    /// Runtime of the connections. They do not run on the threads of modules.
+    pub(crate) runtime: Handle,
     pub(crate) deadline: Instant,
-    pub(crate) used: Used,
+    pub(crate) usage: HostUsage,
 }
 
-/// What a call has used of it.
+/// Host functions that a call has used.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct HostUsage {
     lines: u32,
     requests: u32,
-    /// True if something outside may have been changed.
-    pub(crate) has_acted: bool,
-    /// The last answer, until it is read.
+    /// True if the call may have changed something outside of the module.
+    pub(crate) has_side_effects: bool,
+    /// Last HTTP response, until the module reads it.
     answer: Vec<u8>,
 }
 
-impl Host {
+impl HostState {
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Says how far the module is. What is too much is left out.
+    /// Reports a log message. Messages beyond the limit are dropped.
     pub(crate) fn log(&mut self, text: &[u8]) {
-        self.used.lines += 1;
-        if self.used.lines > limits::LOG_LINES_MAX {
+        self.usage.lines += 1;
+        if self.usage.lines > limits::LOG_LINES_MAX {
             return;
         }
-        let cut = &text[..text.len().min(limits::LOG_BYTES_MAX as usize)];
-        let text = String::from_utf8_lossy(cut).into_owned();
-        tracing::debug!(tool.name = %self.tool.name, "a module says: {text}");
+        let start = &text[..text.len().min(limits::LOG_BYTES_MAX as usize)];
+        let text = String::from_utf8_lossy(start).into_owned();
+        tracing::debug!(tool.name = %self.tool.name, "log message of a module: {text}");
         (self.progress)(text);
     }
 
-    /// A value of the tool.
-    pub(crate) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, KvError> {
-        self.kv.get(&self.scope, checked(key)?).await
+    /// Returns a value of the tool.
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, KeyValueError> {
+        self.kv.get(&self.scope, checked_key(key)?).await
     }
 
-    /// Keeps a value of the tool.
-    pub(crate) async fn set(&mut self, key: &str, value: Vec<u8>) -> Result<(), KvError> {
+    /// Stores a value of the tool.
+    pub(crate) async fn set(&mut self, key: &str, value: Vec<u8>) -> Result<(), KeyValueError> {
         if value.len() > limits::VALUE_BYTES_MAX as usize {
-            return Err(KvError::TooLarge);
+            return Err(KeyValueError::TooLarge);
         }
-        self.used.has_acted = true;
-        self.kv.set(&self.scope, checked(key)?, value).await
+        self.usage.has_side_effects = true;
+        self.kv.set(&self.scope, checked_key(key)?, value).await
     }
 
-    /// Forgets a value of the tool.
-    pub(crate) async fn delete(&mut self, key: &str) -> Result<(), KvError> {
-        self.used.has_acted = true;
-        self.kv.delete(&self.scope, checked(key)?).await
+    /// Deletes a value of the tool.
+    pub(crate) async fn delete(&mut self, key: &str) -> Result<(), KeyValueError> {
+        self.usage.has_side_effects = true;
+        self.kv.delete(&self.scope, checked_key(key)?).await
     }
 
-    /// Counts a request.
-    fn count_request(&mut self) -> Result<(), Halt> {
-        self.used.requests += 1;
-        match self.used.requests > limits::REQUESTS_MAX {
-            true => Err(Halt::Misuse("it made more requests than one call may")),
+    /// Counts a request. Fails beyond the limit.
+    fn count_request(&mut self) -> Result<(), HaltReason> {
+        self.usage.requests += 1;
+        match self.usage.requests > limits::REQUESTS_MAX {
+            true => Err(HaltReason::Misuse("the call exceeded its number of HTTP requests")),
             false => Ok(()),
         }
     }
 }
 
-fn checked(key: &str) -> Result<&str, KvError> {
+fn checked_key(key: &str) -> Result<&str, KeyValueError> {
     match key.is_empty() || key.len() > limits::KEY_BYTES_MAX as usize {
-        true => Err(KvError::Key),
+        true => Err(KeyValueError::Key),
         false => Ok(key),
     }
 }

@@ -1,13 +1,13 @@
-//! WASM modules and components as tools: in this process, bounded in everything, with nothing of the machine but what a manifest
-//! declares.
+//! WASM modules and components as tools: in this process, with limits on every resource, and without access to the
+//! machine except what a manifest declares.
 //!
-//! [`WasmRuntime`] runs tools of type `wasm`. A module reads a request of the module contract from its standard input and writes
-//! a response to its standard output ([`ModuleRequest`], [`ModuleResponse`]). It has clocks, chance, its arguments and variables;
-//! it has no files, no sockets, no processes. What a manifest declares beside that (asking hosts, keeping values, saying how far it
-//! is) is linked, and nothing else is: a module that imports more is refused before it runs.
+//! [`WasmRuntime`] runs tools of type `wasm`. A module reads a request of the module contract from its standard input
+//! and writes a response to its standard output ([`ModuleRequest`], [`ModuleResponse`]). It has clocks, random numbers,
+//! arguments and environment variables, but no files, sockets or processes. Declared host functions (HTTP requests,
+//! key-value storage, log messages) are linked; a module that imports anything else is rejected before it runs.
 //!
-//! Fuel, memory, tables, stack, time and output have bounds, and all calls together have one for their memory. Modules run on
-//! threads of their own and give way again and again, so one that loops holds nobody up, and dropping a call ends it.
+//! Fuel, memory, tables, stack, time and output are limited, and all calls share one memory budget. Modules run on
+//! separate threads and yield regularly. An endless loop therefore blocks no other work, and dropping a call ends it.
 
 mod call;
 mod contract;
@@ -24,6 +24,8 @@ mod wasi;
 pub use contract::{MODULE_CONTRACT_VERSION, ModuleBounds, ModuleRequest, ModuleResponse};
 pub use error::WasmError;
 
-pub use host::key_value::{FileKeyValues, KeyValues, KvError, KvScope, MemoryKeyValues};
+pub use host::key_value::{
+    FileKeyValueStore, InMemoryKeyValueStore, KeyValueError, KeyValueScope, KeyValueStore,
+};
 pub use runtime::{WasmOptions, WasmRuntime};
-pub use self_test::examine;
+pub use self_test::self_test;

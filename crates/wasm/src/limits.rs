@@ -1,76 +1,77 @@
-//! What nothing here goes beyond.
+//! Limits of modules and calls.
 
 use std::time::Duration;
 
-/// Bytes of a module.
+/// Maximum size of a module, in bytes.
 pub const MODULE_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a compiled module in the cache.
+/// Maximum size of a compiled module in the cache, in bytes.
 pub(crate) const COMPILED_BYTES_MAX: u64 = 512 << 20;
-/// Bytes of memory that one module may ask for, whatever its manifest says.
+/// Maximum memory of one module, whatever its manifest declares, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 2 << 30;
-/// Bytes of memory of all calls together, if the operator says nothing.
+/// Default memory budget of all calls together, in bytes.
 pub const MEMORY_BYTES_TOTAL_DEFAULT: u64 = 2 << 30;
-/// Calls at the same time; more wait for room.
+/// Maximum number of concurrent calls. Further calls wait.
 pub const CALLS_MAX: usize = 1_024;
-/// Modules that are compiled at the same time: each takes a processor for itself.
+/// Maximum number of concurrent compilations. Each occupies one processor.
 pub(crate) const COMPILES_MAX: usize = 2;
-/// Compiled modules that are kept in memory.
+/// Maximum number of compiled modules in memory.
 pub(crate) const MODULES_MAX: usize = 256;
 
-/// Elements of all tables of a module together.
+/// Maximum number of elements of all tables of a module.
 pub const TABLE_ELEMENTS_MAX: usize = 1 << 20;
-/// Tables of a module.
+/// Maximum number of tables of a module.
 pub(crate) const TABLES_MAX: usize = 64;
-/// Memories of a module.
+/// Maximum number of memories of a module.
 pub(crate) const MEMORIES_MAX: usize = 16;
-/// Instances that one component is made of.
+/// Maximum number of instances of a component.
 pub(crate) const INSTANCES_MAX: usize = 64;
-/// Memories of all calls together. Each has its place in the address space, of which 2,048 take 8 TiB.
+/// Maximum number of memories of all calls. Each reserves address space; 2,048 of them reserve 8 TiB.
 pub(crate) const MEMORIES_TOTAL: u32 = 2_048;
-/// Tables, and instances, of all calls together.
+/// Maximum number of tables, and of instances, of all calls.
 pub(crate) const TABLES_TOTAL: u32 = 4_096;
-/// Bytes that an instance takes beside its memories and tables: its globals, and a few for each of its functions.
+/// Maximum size of an instance without its memories and tables, in bytes: its globals, and a few bytes per function.
 pub(crate) const INSTANCE_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a memory, and of a stack, that stay at hand for the next call when one ends: these are cleared, the rest is given back.
-pub(crate) const KEPT_BYTES: usize = 64 << 10;
-/// The same of a table.
-pub(crate) const KEPT_TABLE_BYTES: usize = 4 << 10;
-/// Bytes of the stack of a module's own calls.
+/// Bytes of a memory or stack that stay resident after a call. They are cleared; the remaining pages are returned to
+/// the system.
+pub(crate) const RESIDENT_BYTES: usize = 64 << 10;
+/// Bytes of a table that stay resident after a call.
+pub(crate) const RESIDENT_TABLE_BYTES: usize = 4 << 10;
+/// Maximum stack size of a module, in bytes.
 pub(crate) const STACK_BYTES: usize = 512 << 10;
-/// Bytes of the stack that a call runs on: the module's, and what the machine needs below it.
+/// Stack size of a call, in bytes: the stack of the module and of the host functions below it.
 pub(crate) const CALL_STACK_BYTES: usize = 1 << 20;
 
-/// Bytes that a module may write to both of its outputs together.
+/// Maximum output on both streams together, in bytes.
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Bytes of its error output that are kept to say why it failed.
-pub(crate) const WORDS_BYTES_MAX: usize = 4 << 10;
-/// Characters of foreign text in an error.
-pub(crate) const WORDS_CHARS_MAX: usize = 400;
-/// Parts that one read or write of a module may be made of.
-pub(crate) const PARTS_MAX: u32 = 1_024;
-/// Bytes of chance that one call of the guest may ask for.
+/// Bytes of standard error that are kept for error messages.
+pub(crate) const STDERR_BYTES_MAX: usize = 4 << 10;
+/// Maximum length of module text in an error message, in characters.
+pub(crate) const EXCERPT_CHARS_MAX: usize = 400;
+/// Maximum number of buffers of one read or write.
+pub(crate) const IO_VECTORS_MAX: u32 = 1_024;
+/// Maximum number of random bytes per call of the WASI function.
 pub(crate) const RANDOM_BYTES_MAX: u32 = 64 << 10;
-/// Resources of a component that are open at the same time.
+/// Maximum number of open resources of a component.
 pub(crate) const RESOURCES_MAX: usize = 1_024;
 
-/// Lines that a module may log in one call; what comes after is left out.
+/// Maximum number of log messages per call. Further messages are dropped.
 pub(crate) const LOG_LINES_MAX: u32 = 256;
-/// Bytes of one line of the log.
+/// Maximum length of a log message, in bytes.
 pub(crate) const LOG_BYTES_MAX: u32 = 4 << 10;
-/// Requests that a module may make in one call.
+/// Maximum number of HTTP requests per call.
 pub(crate) const REQUESTS_MAX: u32 = 64;
-/// Bytes of one request, and of one answer to it.
+/// Maximum size of a request, and of a response, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Bytes of a key.
+/// Maximum length of a key, in bytes.
 pub(crate) const KEY_BYTES_MAX: u32 = 256;
-/// Bytes of a value.
+/// Maximum size of a value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: u32 = 64 << 10;
-/// Keys of one tool.
+/// Maximum number of keys of a tool.
 pub(crate) const KEYS_MAX: usize = 1_000;
 
-/// How long a module runs before others have their turn.
+/// Time slice of a module.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
-/// How many ticks the clock goes on when nothing runs, so that calls one after the other need not start it.
+/// Number of ticks after the last call before the ticker sleeps, so that consecutive calls need not wake it.
 pub(crate) const IDLE_TICKS: u32 = 50;
-/// How long fetching a module may take.
+/// Time limit of fetching a module.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(60);

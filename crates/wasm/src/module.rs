@@ -1,4 +1,4 @@
-//! A module, from the name in a manifest to code that is ready to run.
+//! Modules, from the reference in a manifest to linked code.
 
 pub(crate) mod compiled_cache;
 pub(crate) mod inspect;

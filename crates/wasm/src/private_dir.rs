@@ -1,4 +1,4 @@
-//! Directories and files that nobody else may use.
+//! Directories and files that only this user can access.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,68 +11,68 @@ use crate::error::WasmError;
 
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What others could do with a file or a directory.
-const OTHERS: u32 = 0o077;
+/// Permission bits of the group and of other users.
+const GROUP_AND_OTHERS: u32 = 0o077;
 
-/// Makes a directory, or looks whether the one that is there is ours alone.
+/// Creates a directory, or verifies that the existing one is private.
 pub(crate) fn dir(path: &Path) -> Result<(), WasmError> {
-    let refused = |why: String| WasmError::Cache { path: path.display().to_string(), why };
-    let made = DirBuilder::new().recursive(true).mode(DIR_MODE).create(path);
-    made.map_err(|error| refused(error.to_string()))?;
-    let found = fs::symlink_metadata(path).map_err(|error| refused(error.to_string()))?;
-    if !found.is_dir() {
-        return Err(refused("it is no directory".to_owned()));
+    let refused = |reason: String| WasmError::Cache { path: path.display().to_string(), reason };
+    let created = DirBuilder::new().recursive(true).mode(DIR_MODE).create(path);
+    created.map_err(|error| refused(error.to_string()))?;
+    let metadata = fs::symlink_metadata(path).map_err(|error| refused(error.to_string()))?;
+    if !metadata.is_dir() {
+        return Err(refused("it is not a directory".to_owned()));
     }
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refused("it belongs to somebody else".to_owned()));
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(refused("it belongs to another user".to_owned()));
     }
-    match found.mode() & OTHERS {
+    match metadata.mode() & GROUP_AND_OTHERS {
         0 => Ok(()),
-        _ => Err(refused("others may use it".to_owned())),
+        _ => Err(refused("other users can access it".to_owned())),
     }
 }
 
-/// Reads a file that is ours alone: no link, nobody else's, nothing that others could have written.
+/// Reads a private file. Fails for a link, a file of another user, or a file that other users can access.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    let is_ours = found.is_file()
-        && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode() & OTHERS == 0;
+    let metadata = file.metadata()?;
+    let is_ours = metadata.is_file()
+        && metadata.uid() == rustix::process::geteuid().as_raw()
+        && metadata.mode() & GROUP_AND_OTHERS == 0;
     if !is_ours {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write it"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is not private"));
     }
-    bounded(file, bytes_max)
+    read_bounded(file, bytes_max)
 }
 
-/// Reads a whole file that is not larger than it may be.
-pub(crate) fn bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Reads a file up to a maximum size.
+pub(crate) fn read_bounded(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let size = file.metadata()?.len().min(bytes_max);
     bytes.reserve(usize::try_from(size).unwrap_or_default());
     let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     match read as u64 > bytes_max {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large")),
+        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")),
         false => Ok(bytes),
     }
 }
 
-/// Puts a file in place as a whole: whoever reads sees the old one or the new one.
-pub(crate) fn put(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()> {
-    let beside = path.with_extension(format!("{:016x}.new", env.random()));
-    let written = write_new(&beside, bytes).and_then(|()| fs::rename(&beside, path));
+/// Replaces a file atomically: a reader sees the old content or the new one.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()> {
+    let temp = path.with_extension(format!("{:016x}.new", env.random()));
+    let written = write_new(&temp, bytes).and_then(|()| fs::rename(&temp, path));
     if written.is_err() {
-        fs::remove_file(&beside).unwrap_or_default();
+        fs::remove_file(&temp).unwrap_or_default();
     }
     written
 }
 
-/// Puts a file in place unless there is one already.
-pub(crate) fn put_first(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()> {
-    let beside = path.with_extension(format!("{:016x}.new", env.random()));
-    let written = write_new(&beside, bytes).and_then(|()| fs::hard_link(&beside, path));
-    fs::remove_file(&beside).unwrap_or_default();
+/// Creates a file atomically. Has no effect if the file exists.
+pub(crate) fn create_once(path: &Path, bytes: &[u8], env: &Env) -> io::Result<()> {
+    let temp = path.with_extension(format!("{:016x}.new", env.random()));
+    let written = write_new(&temp, bytes).and_then(|()| fs::hard_link(&temp, path));
+    fs::remove_file(&temp).unwrap_or_default();
     match written {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         written => written,

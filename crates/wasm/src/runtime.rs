@@ -1,4 +1,4 @@
-//! Tools of type `wasm`.
+//! The runtime of tools of type `wasm`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,45 +14,45 @@ use provost_core::resource::{IsolationMode, ToolResource, ToolType, WasmSpec};
 use provost_net::{NetClient, NetPolicy};
 use provost_sandbox::EgressRule;
 use provost_sandbox::egress::EgressLog;
-use provost_tool::{Attempt, OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolOutput, ToolRuntime};
+use provost_tool::{OUTCOME_DETAIL, OUTCOME_UNKNOWN, ToolInvocation, ToolOutput, ToolRuntime};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::call::error_excerpt::Words;
-use crate::call::store_data::{Given, Guest, Meter};
-use crate::call::{self, Done, Ending};
-use crate::contract::{ModuleRequest, outcome};
-use crate::engine::Machine;
+use crate::call::error_excerpt::ErrorExcerpt;
+use crate::call::store_data::{StoreData, StoreLimiter, WasiInputs};
+use crate::call::{self, CallOutcome, CallResult};
+use crate::contract::{ModuleRequest, parse_response};
+use crate::engine::WasmEngine;
 use crate::error::WasmError;
-use crate::host::key_value::{KeyValues, KvScope, MemoryKeyValues};
-use crate::host::{Grants, Host, Used};
+use crate::host::key_value::{InMemoryKeyValueStore, KeyValueScope, KeyValueStore};
+use crate::host::{HostGrants, HostState, HostUsage};
 use crate::limits;
-use crate::module::compiled_cache::{Cache, hex};
+use crate::module::compiled_cache::{CompiledCache, hex};
 use crate::module::inspect;
-use crate::module::loaded::{self, Shelf};
-use crate::module::source::{Wanted, wrong};
+use crate::module::loaded::{self, ModuleCache};
+use crate::module::source::{ModuleRef, invalid_module};
 
-/// The detail of a fault that says which bound was reached.
+/// Error detail that names the limit that was reached.
 pub(crate) const LIMIT_DETAIL: &str = "limit";
 
-/// How modules are run.
+/// Options of the runtime.
 #[derive(Clone)]
 pub struct WasmOptions {
-    /// Where files of modules are; without it a module comes from an address or is kept here.
+    /// Directory of module files. `None`: modules come from URLs or are stored.
     pub modules: Option<PathBuf>,
-    /// Where compiled modules and fetched ones are kept. It must be a directory that nobody else may use.
+    /// Directory of compiled, fetched and stored modules. It must be private. `None`: no cache.
     pub cache: Option<PathBuf>,
-    /// What may be reached of the hosts that tools name, and of the addresses of modules.
+    /// Network policy for the hosts of tools and the URLs of modules.
     pub network: NetPolicy,
-    /// True if tools that ask for it may reach the private network.
+    /// True if tools may request access to private networks.
     pub allow_private_tools: bool,
-    /// Who is told of every attempt to reach a host.
+    /// Receives every attempt to reach a host.
     pub log: EgressLog,
-    /// Where tools keep values.
-    pub kv: Arc<dyn KeyValues>,
-    /// Bytes of memory of all calls together.
+    /// Key-value storage of tools.
+    pub kv: Arc<dyn KeyValueStore>,
+    /// Memory budget of all calls together, in bytes.
     pub memory_bytes_total: u64,
-    /// Time and chance.
+    /// Source of time and random numbers.
     pub env: Env,
 }
 
@@ -64,69 +64,71 @@ impl Default for WasmOptions {
             network: NetPolicy::default(),
             allow_private_tools: false,
             log: Arc::new(|_| {}),
-            kv: Arc::new(MemoryKeyValues::default()),
+            kv: Arc::new(InMemoryKeyValueStore::default()),
             memory_bytes_total: limits::MEMORY_BYTES_TOTAL_DEFAULT,
             env: Env::system(),
         }
     }
 }
 
-/// Tools of type `wasm`. Cheap to clone: clones share machine and modules.
+/// Runs tools of type `wasm`. Clones share the engine and the modules.
 #[derive(Clone)]
 pub struct WasmRuntime {
     options: Arc<WasmOptions>,
-    machine: Arc<Machine>,
-    shelf: Arc<Shelf>,
-    public: NetClient,
-    private: NetClient,
+    wasm_engine: Arc<WasmEngine>,
+    modules: Arc<ModuleCache>,
+    public_client: NetClient,
+    private_client: NetClient,
 }
 
 impl WasmRuntime {
-    /// Sets up a machine and its cache.
+    /// Starts the engine and opens the cache.
     pub fn open(options: WasmOptions) -> Result<Self, WasmError> {
-        let machine = Machine::start(options.memory_bytes_total)?;
+        let wasm_engine = WasmEngine::start(options.memory_bytes_total)?;
         let cache = match &options.cache {
             None => None,
-            Some(dir) => Some(Arc::new(Cache::open(dir, options.env.clone())?)),
+            Some(dir) => Some(Arc::new(CompiledCache::open(dir, options.env.clone())?)),
         };
-        let shelf = Arc::new(Shelf::new(Arc::clone(&machine), cache));
+        let modules = Arc::new(ModuleCache::new(Arc::clone(&wasm_engine), cache));
         let network = options.network;
         let private = NetPolicy { allow_private: true, ..network };
         Ok(Self {
             options: Arc::new(options),
-            machine,
-            shelf,
-            public: NetClient::new(network),
-            private: NetClient::new(private),
+            wasm_engine,
+            modules,
+            public_client: NetClient::new(network),
+            private_client: NetClient::new(private),
         })
     }
 
-    /// Keeps a module here, to be named as `blob:` and its SHA-256, which is given back. What no tool could run is refused;
-    /// it takes as long as compiling does, and the first call is the faster for it.
-    pub fn keep(&self, module: &[u8]) -> Result<String, WasmError> {
-        let cache = self.shelf.cache().ok_or_else(|| WasmError::Cache {
+    /// Stores a module and returns its SHA-256 hash, which a manifest names as `blob:`. Compiles the module, so that
+    /// its first call is fast.
+    ///
+    /// Fails for a module that no tool could run, and without a cache directory.
+    pub fn store_module(&self, module: &[u8]) -> Result<String, WasmError> {
+        let cache = self.modules.cache().ok_or_else(|| WasmError::Cache {
             path: String::new(),
-            why: "no directory was given".to_owned(),
+            reason: "no cache directory is configured".to_owned(),
         })?;
         if module.len() as u64 > limits::MODULE_BYTES_MAX {
-            let why = format!("it is larger than {} bytes", limits::MODULE_BYTES_MAX);
-            return Err(WasmError::Module(why));
+            let reason = format!("the module is larger than {} bytes", limits::MODULE_BYTES_MAX);
+            return Err(WasmError::Module(reason));
         }
-        let found = inspect::inspect(module, Grants::ALL).map_err(WasmError::Module)?;
-        let compiled = self.shelf.compiled(module, found.is_component);
+        let found = inspect::inspect(module, HostGrants::ALL).map_err(WasmError::Module)?;
+        let compiled = self.modules.compiled(module, found.is_component);
         compiled.map_err(|fault| WasmError::Module(fault.message))?;
-        let kept = cache.keep_module(module);
-        kept.map(|hash| hex(&hash)).map_err(WasmError::io("the module cannot be kept"))
+        let cached = cache.store_module(module);
+        cached.map(|hash| hex(&hash)).map_err(WasmError::io("cannot store the module"))
     }
 
-    /// Calls that are in a module right now.
-    pub fn running(&self) -> usize {
-        self.machine.running()
+    /// Returns the number of active calls.
+    pub fn active_calls(&self) -> usize {
+        self.wasm_engine.active_calls()
     }
 
-    /// Bytes of memory that all calls have right now.
+    /// Returns the memory that all calls currently use, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.machine.memory.used()
+        self.wasm_engine.memory.used()
     }
 
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
@@ -134,11 +136,11 @@ impl WasmRuntime {
             tool.allow_private,
             self.options.network.allow_private || self.options.allow_private_tools,
         ) {
-            (false, _) => Ok(&self.public),
-            (true, true) => Ok(&self.private),
+            (false, _) => Ok(&self.public_client),
+            (true, true) => Ok(&self.private_client),
             (true, false) => {
                 let message = format!(
-                    "tool `{}` asks for the private network with `allow_private: true`, which the operator has not opened to tools",
+                    "tool `{}` requests access to private networks with `allow_private: true`, which the operator does not permit",
                     tool.name
                 );
                 Err(ToolContractError::new(ToolErrorCode::PermissionDenied, message)
@@ -147,59 +149,59 @@ impl WasmRuntime {
         }
     }
 
-    async fn run(self, attempt: Attempt) -> Result<ToolOutput, ToolContractError> {
-        let spec = spec(&attempt.tool)?;
+    async fn run(self, invocation: ToolInvocation) -> Result<ToolOutput, ToolContractError> {
+        let spec = spec(&invocation.tool)?;
         let dir = self.options.modules.as_deref();
-        let ready = self.shelf.ready(spec, dir, &self.public).await?;
-        let request = ModuleRequest::new(&attempt.tool, spec, &attempt.request, ready.entry());
+        let module = self.modules.load_for(spec, dir, &self.public_client).await?;
+        let request =
+            ModuleRequest::new(&invocation.tool, spec, &invocation.request, module.entry());
         let input = serde_json::to_vec(&request).map_err(|error| {
             ToolContractError::new(
                 ToolErrorCode::InvalidInput,
                 format!("the request has no JSON form: {error}"),
             )
         })?;
-        let _room = self.machine.room.acquire().await;
-        let guest = self.guest(&attempt, spec, input.into())?;
-        let running = call::run(Arc::clone(&self.machine), ready, guest, spec.fuel_limit());
-        let threads = self.machine.threads().map_err(WasmError::unavailable)?;
+        let _slot = self.wasm_engine.slots.acquire().await;
+        let data = self.data(&invocation, spec, input.into())?;
+        let running = call::run(Arc::clone(&self.wasm_engine), module, data, spec.fuel_limit());
+        let threads = self.wasm_engine.threads().map_err(WasmError::unavailable)?;
         let task = AbortOnDropHandle::new(threads.spawn(running));
         let done = task.await.map_err(|error| match error.is_cancelled() {
-            true => ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped"),
-            false => {
-                ToolContractError::final_failure("the machine for modules went wrong in this call")
-            }
+            true => ToolContractError::new(ToolErrorCode::Canceled, "the call was cancelled"),
+            false => ToolContractError::final_failure("the module engine failed during this call"),
         })?;
-        judged(&attempt, spec, done)
+        to_tool_result(&invocation, spec, done)
     }
 
-    fn guest(
+    fn data(
         &self,
-        attempt: &Attempt,
+        invocation: &ToolInvocation,
         spec: &WasmSpec,
         input: Bytes,
-    ) -> Result<Guest, ToolContractError> {
-        let mut args = vec![attempt.tool.name.clone()];
+    ) -> Result<StoreData, ToolContractError> {
+        let mut args = vec![invocation.tool.name.clone()];
         args.extend(spec.args.iter().cloned());
-        let given = Given { args, env: spec.env.clone() };
-        let host = Host {
-            tool: Arc::clone(&attempt.tool),
-            scope: KvScope {
-                namespace: attempt.request.namespace.clone(),
-                tool: attempt.tool.name.clone(),
+        let wasi_inputs = WasiInputs { args, env: spec.env.clone() };
+        let host = HostState {
+            tool: Arc::clone(&invocation.tool),
+            scope: KeyValueScope {
+                namespace: invocation.request.namespace.clone(),
+                tool: invocation.tool.name.clone(),
             },
             rules: rules(spec)?.into(),
-            client: self.client(&attempt.tool)?.clone(),
+            client: self.client(&invocation.tool)?.clone(),
             kv: Arc::clone(&self.options.kv),
             egress: Arc::clone(&self.options.log),
-            labels: labels(attempt),
-            progress: Arc::clone(&attempt.progress),
-            credentials: attempt.credentials.clone(),
-            home: Handle::current(),
-            deadline: attempt.deadline,
-            used: Used::default(),
+            labels: labels(invocation),
+            progress: Arc::clone(&invocation.progress),
+            credentials: invocation.credentials.clone(),
+            runtime: Handle::current(),
+            deadline: invocation.deadline,
+            usage: HostUsage::default(),
         };
-        let meter = Meter::new(Arc::clone(&self.machine.memory), spec.max_memory_bytes);
-        Ok(Guest::new(input, Arc::new(given), meter, host, self.options.env.clone()))
+        let limiter =
+            StoreLimiter::new(Arc::clone(&self.wasm_engine.memory), spec.max_memory_bytes);
+        Ok(StoreData::new(input, Arc::new(wasi_inputs), limiter, host, self.options.env.clone()))
     }
 }
 
@@ -216,24 +218,24 @@ impl ToolRuntime for WasmRuntime {
         let spec = spec(tool)?;
         if !tool.endpoint.is_empty() {
             let message = "a `wasm` tool has no endpoint: remove it";
-            return Err(wrong(message).detail("field", "endpoint"));
+            return Err(invalid_module(message).detail("field", "endpoint"));
         }
         if spec.max_memory_bytes > limits::MEMORY_BYTES_MAX {
-            let message = format!("`wasm.max_memory_bytes` is above {}", limits::MEMORY_BYTES_MAX);
-            return Err(wrong(&message).detail("field", "wasm.max_memory_bytes"));
+            let message = format!("`wasm.max_memory_bytes` exceeds {}", limits::MEMORY_BYTES_MAX);
+            return Err(invalid_module(&message).detail("field", "wasm.max_memory_bytes"));
         }
         let rules = rules(spec)?;
         self.client(tool)?;
-        // A secret goes to the one host that it is for, and never to whichever the module would choose.
-        let is_sure = rules.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
-        if tool.auth.is_some() && !is_sure {
-            let message =
-                "a `wasm` tool with `auth` names exactly one host, to which the secret goes";
-            return Err(wrong(message).detail("field", "auth"));
+        // The secret must go to one fixed host, and never to a host that the module chooses.
+        let has_single_host = rules.len() == 1 && spec.hosts.iter().all(|host| !host.contains('*'));
+        if tool.auth.is_some() && !has_single_host {
+            let message = "a `wasm` tool with `auth` must declare exactly one host without a wildcard, which receives the secret";
+            return Err(invalid_module(message).detail("field", "auth"));
         }
-        let wanted = Wanted::of(spec, self.options.modules.as_deref())?;
-        if let Some(bytes) = wanted.at_hand(self.shelf.cache())? {
-            let found = inspect::inspect(&bytes, Grants::of(spec)).map_err(|why| wrong(&why))?;
+        let reference = ModuleRef::of(spec, self.options.modules.as_deref())?;
+        if let Some(bytes) = reference.available_bytes(self.modules.cache())? {
+            let found = inspect::inspect(&bytes, HostGrants::of(spec))
+                .map_err(|reason| invalid_module(&reason))?;
             loaded::entry(&found, &spec.entrypoint)?;
         }
         Ok(())
@@ -241,16 +243,16 @@ impl ToolRuntime for WasmRuntime {
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        invocation: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
-        let (deadline, cancel) = (attempt.deadline, attempt.cancel.clone());
+        let (deadline, cancel) = (invocation.deadline, invocation.cancel.clone());
         async move {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was stopped")),
-                came = runtime.run(attempt) => came,
-                () = tokio::time::sleep_until(deadline.into()) => Err(late()),
+                () = cancel.cancelled() => Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was cancelled")),
+                result = runtime.run(invocation) => result,
+                () = tokio::time::sleep_until(deadline.into()) => Err(timeout_error()),
             }
         }
         .boxed()
@@ -258,16 +260,16 @@ impl ToolRuntime for WasmRuntime {
 }
 
 fn spec(tool: &ToolResource) -> Result<&WasmSpec, ToolContractError> {
-    tool.wasm.as_ref().ok_or_else(|| wrong("a `wasm` tool needs `wasm.module`"))
+    tool.wasm.as_ref().ok_or_else(|| invalid_module("a `wasm` tool needs `wasm.module`"))
 }
 
-/// What is known of the call.
-fn labels(attempt: &Attempt) -> BTreeMap<String, String> {
-    let known = attempt.labels().into_iter().filter(|(_, value)| !value.is_empty());
-    known.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+/// Returns the labels of the call without empty values.
+fn labels(invocation: &ToolInvocation) -> BTreeMap<String, String> {
+    let labels = invocation.labels().into_iter().filter(|(_, value)| !value.is_empty());
+    labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The hosts of a tool as rules; one may name a port.
+/// Returns the hosts of a tool as egress rules. A host may include a port.
 fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
     let rule = |text: &String| {
         let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
@@ -275,75 +277,76 @@ fn rules(spec: &WasmSpec) -> Result<Vec<EgressRule>, ToolContractError> {
             Some((host, port)) => EgressRule::new(host).map(|rule| rule.ports([port])),
             None => EgressRule::new(text),
         };
-        rule.map_err(|error| wrong(&error.to_string()).detail("field", "wasm.hosts"))
+        rule.map_err(|error| invalid_module(&error.to_string()).detail("field", "wasm.hosts"))
     };
     spec.hosts.iter().map(rule).collect()
 }
 
-fn late() -> ToolContractError {
-    ToolContractError::new(ToolErrorCode::Timeout, "the module did not answer in time")
+fn timeout_error() -> ToolContractError {
+    ToolContractError::new(ToolErrorCode::Timeout, "the module exceeded its time limit")
         .detail(LIMIT_DETAIL, "time")
 }
 
-fn judged(attempt: &Attempt, spec: &WasmSpec, done: Done) -> Result<ToolOutput, ToolContractError> {
+fn to_tool_result(
+    invocation: &ToolInvocation,
+    spec: &WasmSpec,
+    done: CallResult,
+) -> Result<ToolOutput, ToolContractError> {
     tracing::debug!(
-        tool.name = %attempt.tool.name,
+        tool.name = %invocation.tool.name,
         fuel = done.fuel_used,
         memory_bytes = done.memory_bytes,
-        "a module ended: {:?}", done.ending
+        "a module ended: {:?}", done.outcome
     );
-    let words = Words(attempt.redact.clone());
-    let is_cut = done.words.len() >= limits::WORDS_BYTES_MAX;
-    let said = match words.bytes(&done.words, is_cut) {
-        said if said.is_empty() => said,
-        said => format!(": {said}"),
+    let excerpt = ErrorExcerpt(invocation.redact.clone());
+    let is_cut = done.stderr.len() >= limits::STDERR_BYTES_MAX;
+    let stderr = match excerpt.bytes(&done.stderr, is_cut) {
+        stderr if stderr.is_empty() => stderr,
+        stderr => format!(": {stderr}"),
     };
-    let failed = match done.ending {
-        Ending::Finished => {
-            return outcome(&done.answer, &attempt.request, &|text| words.shown(text))
+    let error = match done.outcome {
+        CallOutcome::Finished => {
+            return parse_response(&done.stdout, &invocation.request, &|text| excerpt.text(text))
                 .map(ToolOutput::text);
         }
-        Ending::Exit(code) => {
-            let message = format!("the module ended with code {code}{said}");
+        CallOutcome::Exit(code) => {
+            let message = format!("the module exited with code {code}{stderr}");
             ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
                 .detail("exit_code", code.to_string())
         }
-        Ending::OutOfFuel => {
+        CallOutcome::OutOfFuel => {
             let message = format!(
-                "the module used up its {} units of fuel: raise `wasm.fuel` if it needs more, or turn it off with 0",
+                "the module consumed its {} units of fuel: raise `wasm.fuel`, or set it to 0 for no limit",
                 spec.fuel
             );
             ToolContractError::final_failure(message).detail(LIMIT_DETAIL, "fuel")
         }
-        Ending::Late => late(),
-        Ending::Flooded => {
+        CallOutcome::Timeout => timeout_error(),
+        CallOutcome::OutputLimit => {
             let message = format!("the module wrote more than {} bytes", limits::OUTPUT_BYTES_MAX);
             ToolContractError::final_failure(message).detail(LIMIT_DETAIL, "output")
         }
-        Ending::Crowded => {
-            let message =
-                "other modules have all the memories and tables that there are: try again";
+        CallOutcome::NoCapacity => {
+            let message = "all memories and tables are in use by other calls: try again";
             ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
                 .detail(LIMIT_DETAIL, "places")
         }
-        Ending::Trapped(why) => ToolContractError::final_failure(format!(
-            "the module went wrong ({}){said}",
-            words.shown(&why)
+        CallOutcome::Trapped(reason) => ToolContractError::final_failure(format!(
+            "the module trapped ({}){stderr}",
+            excerpt.text(&reason)
         )),
     };
-    let failed = match done.refused {
-        Some(what) if !failed.details.contains_key(LIMIT_DETAIL) => {
-            failed.detail(LIMIT_DETAIL, what)
-        }
-        _ => failed,
+    let error = match done.refused {
+        Some(what) if !error.details.contains_key(LIMIT_DETAIL) => error.detail(LIMIT_DETAIL, what),
+        _ => error,
     };
-    Err(if done.has_acted { unknown(&attempt.tool, failed) } else { failed })
+    Err(if done.has_side_effects { outcome_unknown(&invocation.tool, error) } else { error })
 }
 
-/// The module may have changed something outside before it failed: again only if a repeat does no harm.
-fn unknown(tool: &ToolResource, failed: ToolContractError) -> ToolContractError {
-    let is_harmless =
+/// The module may have had side effects before it failed. The call is retried only if repeating it is harmless.
+fn outcome_unknown(tool: &ToolResource, error: ToolContractError) -> ToolContractError {
+    let is_repeatable =
         matches!(tool.effect, EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed);
-    ToolContractError { retryable: failed.retryable && is_harmless, ..failed }
+    ToolContractError { retryable: error.retryable && is_repeatable, ..error }
         .detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
 }

@@ -1,4 +1,4 @@
-//! What really keeps modules in on this machine, found out by running some.
+//! Verifies the isolation of modules on this machine by running modules that try to break it.
 
 mod modules;
 
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use provost_core::contract::{RequestTool, ToolContractError, ToolErrorCode, ToolRequest};
 use provost_core::resource::{HumanDuration, ToolResource, ToolType, WasmSpec};
-use provost_sandbox::{Proof, Scratch, Trial};
-use provost_tool::{Attempt, Credentials, ToolRuntime as _};
+use provost_sandbox::{ScratchDir, SelfTestCase, SelfTestResult};
+use provost_tool::{Credentials, ToolInvocation, ToolRuntime as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::WasmError;
@@ -18,56 +18,62 @@ use crate::host;
 use crate::runtime::{LIMIT_DETAIL, WasmOptions, WasmRuntime};
 use crate::wasi::preview1;
 
-/// The longest that one trial may take.
-const TRIAL_TIME: Duration = Duration::from_secs(10);
-/// The time of a module that never ends.
+/// Time limit of one case.
+const CASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit of a module that never ends.
 const ENDLESS_TIME: Duration = Duration::from_millis(100);
-/// Fuel that is given to a module that never ends.
-const FUEL_GIVEN: u64 = 1_000_000;
-/// All other bounds hold where fuel is counted, and where it is off.
-const FUEL_EITHER_WAY: [u64; 2] = [u64::MAX, 0];
-/// Memory that is given to a module that asks for 16 MiB.
-const MEMORY_GIVEN: u64 = 1 << 20;
-/// The code with which a module says that it has found nothing.
+/// Fuel of a module that never ends.
+const FUEL_LIMIT: u64 = 1_000_000;
+/// The other limits must hold with and without counting fuel.
+const FUEL_MODES: [u64; 2] = [u64::MAX, 0];
+/// Memory limit of a module that requests 16 MiB.
+const MEMORY_LIMIT: u64 = 1 << 20;
+/// Exit code of a module that found nothing.
 const NOTHING_FOUND: i32 = 7;
 
-/// Tries everything that modules are kept in by, each with a module that goes against it.
-pub async fn examine() -> Result<Vec<Trial>, WasmError> {
-    let scratch = Scratch::open().map_err(WasmError::io("no directory"))?;
+/// Tests every isolation guarantee with a module that violates it.
+pub async fn self_test() -> Result<Vec<SelfTestCase>, WasmError> {
+    let scratch = ScratchDir::open().map_err(WasmError::io("cannot create a directory"))?;
     let modules = Some(scratch.path().to_owned());
     let runtime = WasmRuntime::open(WasmOptions { modules, ..WasmOptions::default() })?;
-    let lab = Lab { runtime, dir: scratch.path() };
-    let tried = [
-        ("modules", "a machine that runs them", lab.runs().await),
-        ("imports", "a linker that knows only what is declared", lab.imports()),
-        ("files", "no descriptors but the streams", lab.files().await),
-        ("network", "no sockets, and no hosts but those declared", lab.network()),
-        ("environment", "no variables but those of the manifest", lab.environment().await),
-        ("fuel", "a count of instructions", lab.fuel().await),
-        ("time", "a look at the deadline at every turn of a module", lab.time().await),
-        ("memory", "a meter that each growth asks first", lab.memory().await),
-        ("output", "a count of what is written", lab.output().await),
+    let test = SelfTest { runtime, dir: scratch.path() };
+    let results = [
+        ("modules", "an engine that runs modules", test.runs().await),
+        ("imports", "a linker with only the declared functions", test.imports()),
+        ("files", "no descriptors except the standard streams", test.files().await),
+        ("network", "no sockets, and only the declared hosts", test.network()),
+        ("environment", "only the variables of the manifest", test.environment().await),
+        ("fuel", "a count of instructions", test.fuel().await),
+        ("time", "a check of the deadline at every tick", test.time().await),
+        ("memory", "a limiter that checks every growth", test.memory().await),
+        ("output", "a counter of written bytes", test.output().await),
     ];
-    let trial = |(what, how, proof): (_, &str, _)| {
-        let proof = match proof {
-            Ok(()) => Proof::Held,
-            Err(why) => Proof::Broken(why),
+    let case = |(name, mechanism, result): (_, &str, _)| {
+        let result = match result {
+            Ok(()) => SelfTestResult::Passed,
+            Err(observation) => SelfTestResult::Failed(observation),
         };
-        Trial { backend: "wasm", what, is_held: true, how: how.to_owned(), proof }
+        SelfTestCase {
+            backend: "wasm",
+            name,
+            is_enforced: true,
+            mechanism: mechanism.to_owned(),
+            result,
+        }
     };
-    Ok(tried.into_iter().map(trial).collect())
+    Ok(results.into_iter().map(case).collect())
 }
 
-/// An `Err` says how it showed that something is not held.
-type Held = Result<(), String>;
+/// Result of a check. An error describes the violation.
+type CheckResult = Result<(), String>;
 
-struct Lab<'a> {
+struct SelfTest<'a> {
     runtime: WasmRuntime,
     dir: &'a Path,
 }
 
-impl Lab<'_> {
-    async fn runs(&self) -> Held {
+impl SelfTest<'_> {
+    async fn runs(&self) -> CheckResult {
         let tool = self.tool("answer", modules::ANSWER)?;
         match self.call(&tool).await {
             Ok(text) if text == "here" => Ok(()),
@@ -76,19 +82,23 @@ impl Lab<'_> {
         }
     }
 
-    fn imports(&self) -> Held {
-        self.refuses([("env", "system"), (host::NAME, "kv_set"), (host::NAME, "log")])
+    fn imports(&self) -> CheckResult {
+        self.assert_imports_rejected([
+            ("env", "system"),
+            (host::NAME, "kv_set"),
+            (host::NAME, "log"),
+        ])
     }
 
-    fn network(&self) -> Held {
-        self.refuses([
+    fn network(&self) -> CheckResult {
+        self.assert_imports_rejected([
             (preview1::NAME, "sock_accept"),
             (preview1::NAME, "sock_send"),
             (host::NAME, "http_send"),
         ])
     }
 
-    async fn files(&self) -> Held {
+    async fn files(&self) -> CheckResult {
         let tool = self.tool("open", modules::OPEN)?;
         match self.code(&tool).await? {
             1 => Err("a file was opened".to_owned()),
@@ -98,65 +108,65 @@ impl Lab<'_> {
         }
     }
 
-    async fn environment(&self) -> Held {
+    async fn environment(&self) -> CheckResult {
         let tool = self.tool("variables", modules::VARIABLES)?;
         match self.code(&tool).await? - NOTHING_FOUND {
             0 => Ok(()),
-            count => Err(format!("{count} variables were seen where none is given")),
+            count => Err(format!("{count} variables were visible instead of none")),
         }
     }
 
-    async fn fuel(&self) -> Held {
+    async fn fuel(&self) -> CheckResult {
         let tool = self.tool("endless", modules::ENDLESS)?;
-        let tool = with(tool, |spec| spec.fuel = FUEL_GIVEN);
-        self.stops(&tool, ToolErrorCode::ExecutionFailed, "fuel").await
+        let tool = with(tool, |spec| spec.fuel = FUEL_LIMIT);
+        self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "fuel").await
     }
 
-    async fn time(&self) -> Held {
-        for fuel in FUEL_EITHER_WAY {
+    async fn time(&self) -> CheckResult {
+        for fuel in FUEL_MODES {
             let tool = self.tool("endless", modules::ENDLESS)?;
             let mut tool = with(tool, |spec| spec.fuel = fuel);
             tool.runtime.timeout = HumanDuration(ENDLESS_TIME);
-            self.stops(&tool, ToolErrorCode::Timeout, "time").await?;
+            self.assert_stopped(&tool, ToolErrorCode::Timeout, "time").await?;
         }
-        // Who waited is told at the deadline, and the module is gone when its turn is over.
+        // The call has returned at its deadline; the module itself ends with its time slice.
         let gone = async {
-            while self.runtime.running() > 0 {
+            while self.runtime.active_calls() > 0 {
                 tokio::task::yield_now().await;
             }
         };
-        let gone = tokio::time::timeout(TRIAL_TIME, gone).await;
-        gone.map_err(|_elapsed| "a module that never ends goes on".to_owned())
+        let gone = tokio::time::timeout(CASE_TIMEOUT, gone).await;
+        gone.map_err(|_elapsed| "an endless module keeps running after its time limit".to_owned())
     }
 
-    async fn memory(&self) -> Held {
-        for fuel in FUEL_EITHER_WAY {
+    async fn memory(&self) -> CheckResult {
+        for fuel in FUEL_MODES {
             let tool = self.tool("grow", modules::GROW)?;
             let tool = with(tool, |spec| {
-                (spec.fuel, spec.max_memory_bytes) = (fuel, MEMORY_GIVEN);
+                (spec.fuel, spec.max_memory_bytes) = (fuel, MEMORY_LIMIT);
             });
-            self.stops(&tool, ToolErrorCode::ExecutionFailed, "memory").await?;
+            self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "memory").await?;
         }
         Ok(())
     }
 
-    async fn output(&self) -> Held {
-        for fuel in FUEL_EITHER_WAY {
+    async fn output(&self) -> CheckResult {
+        for fuel in FUEL_MODES {
             let tool = self.tool("flood", modules::FLOOD)?;
             let tool = with(tool, |spec| spec.fuel = fuel);
-            self.stops(&tool, ToolErrorCode::ExecutionFailed, "output").await?;
+            self.assert_stopped(&tool, ToolErrorCode::ExecutionFailed, "output").await?;
         }
         Ok(())
     }
 
-    /// A tool of a module that may have nothing but WASI.
+    /// Creates a tool for a module without grants other than WASI.
     fn tool(&self, name: &str, module: &[u8]) -> Result<ToolResource, String> {
         let file = format!("{name}.wasm");
         let written = fs::write(self.dir.join(&file), module);
-        written.map_err(|error| format!("no module can be written: {error}"))?;
+        written.map_err(|error| format!("cannot write a module: {error}"))?;
         let mut tool = ToolResource::new(name, ToolType::Wasm, "");
         tool.wasm = Some(WasmSpec { module: file, ..WasmSpec::default() });
-        tool.runtime.timeout = HumanDuration(TRIAL_TIME);
+        tool.runtime.timeout = HumanDuration(CASE_TIMEOUT);
         Ok(tool)
     }
 
@@ -169,7 +179,7 @@ impl Lab<'_> {
             namespace: "default".to_owned(),
             ..ToolRequest::default()
         };
-        let attempt = Attempt {
+        let attempt = ToolInvocation {
             tool: Arc::new(tool.clone()),
             arguments: Arc::default(),
             request: Arc::new(request.normalized()?),
@@ -184,31 +194,36 @@ impl Lab<'_> {
         self.runtime.invoke(attempt).await.map(|output| output.to_text())
     }
 
-    /// The code with which a module ends itself.
+    /// Runs a module and returns its exit code.
     async fn code(&self, tool: &ToolResource) -> Result<i32, String> {
         let fault = self.call(tool).await.err();
         let code = fault.as_ref().and_then(|fault| fault.details.get("exit_code")?.parse().ok());
         code.ok_or_else(|| match fault {
             Some(fault) => fault.message,
-            None => "a module did not say what it found".to_owned(),
+            None => "a module exited without a code".to_owned(),
         })
     }
 
-    /// A module that goes on beyond a bound is stopped by this very bound.
-    async fn stops(&self, tool: &ToolResource, code: ToolErrorCode, limit: &str) -> Held {
+    /// Checks that a limit stops the module.
+    async fn assert_stopped(
+        &self,
+        tool: &ToolResource,
+        code: ToolErrorCode,
+        limit: &str,
+    ) -> CheckResult {
         match self.call(tool).await {
-            Ok(_) => Err("a module went beyond it".to_owned()),
+            Ok(_) => Err("a module exceeded the limit".to_owned()),
             Err(fault) => {
-                let is_it = fault.details.get(LIMIT_DETAIL).is_some_and(|found| found == limit);
-                if is_it && fault.code == code { Ok(()) } else { Err(fault.message) }
+                let is_match = fault.details.get(LIMIT_DETAIL).is_some_and(|found| found == limit);
+                if is_match && fault.code == code { Ok(()) } else { Err(fault.message) }
             }
         }
     }
 
-    /// A module that imports one of these is refused before it runs.
-    fn refuses(&self, imports: [(&str, &str); 3]) -> Held {
+    /// Checks that modules with these imports are rejected.
+    fn assert_imports_rejected(&self, imports: [(&str, &str); 3]) -> CheckResult {
         for (module, name) in imports {
-            let tool = self.tool("importing", &importing(module, name))?;
+            let tool = self.tool("importing", &module_with_import(module, name))?;
             let full = format!("{module}.{name}");
             match self.runtime.check(&tool) {
                 Err(fault) if fault.message.contains(&full) => {}
@@ -227,8 +242,8 @@ fn with(mut tool: ToolResource, change: impl FnOnce(&mut WasmSpec)) -> ToolResou
     tool
 }
 
-/// A module that imports one function and exports another that does nothing. Both names are short.
-fn importing(module: &str, name: &str) -> Vec<u8> {
+/// Assembles a module that imports one function and exports another that does nothing. Both names must be short.
+fn module_with_import(module: &str, name: &str) -> Vec<u8> {
     let mut import = vec![1];
     for name in [module, name] {
         import.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
@@ -268,28 +283,30 @@ mod tests {
             assert_eq!(wat::parse_str(text).unwrap(), bytes, "{text}");
         }
         let text = r#"(module (import "env" "system" (func)) (func (export "run")))"#;
-        assert_eq!(wat::parse_str(text).unwrap(), importing("env", "system"));
+        assert_eq!(wat::parse_str(text).unwrap(), module_with_import("env", "system"));
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn everything_that_keeps_modules_in_holds() {
-        for trial in examine().await.unwrap() {
-            assert_eq!(trial.proof, Proof::Held, "{trial:?}");
+        for case in self_test().await.unwrap() {
+            assert_eq!(case.result, SelfTestResult::Passed, "{case:?}");
         }
     }
 
-    /// What is not held is told: here nothing is bounded, and a variable is given.
+    /// A missing limit is detected: here nothing is limited, and a variable is set.
     #[tokio::test(flavor = "multi_thread")]
     async fn what_does_not_hold_is_found_out() {
-        let scratch = Scratch::open().unwrap();
+        let scratch = ScratchDir::open().unwrap();
         let modules = Some(scratch.path().to_owned());
         let options = WasmOptions { modules, ..WasmOptions::default() };
-        let lab = Lab { runtime: WasmRuntime::open(options).unwrap(), dir: scratch.path() };
-        let grow = lab.tool("grow", modules::GROW).unwrap();
-        assert!(lab.stops(&grow, ToolErrorCode::ExecutionFailed, "memory").await.is_err());
-        let variables = lab.tool("variables", modules::VARIABLES).unwrap();
+        let test = SelfTest { runtime: WasmRuntime::open(options).unwrap(), dir: scratch.path() };
+        let grow = test.tool("grow", modules::GROW).unwrap();
+        assert!(
+            test.assert_stopped(&grow, ToolErrorCode::ExecutionFailed, "memory").await.is_err()
+        );
+        let variables = test.tool("variables", modules::VARIABLES).unwrap();
         let given = with(variables, |spec| spec.env = [("A".to_owned(), "b".to_owned())].into());
-        assert_eq!(lab.code(&given).await, Ok(NOTHING_FOUND + 1));
-        assert!(lab.refuses([(preview1::NAME, "fd_write"); 3]).is_err());
+        assert_eq!(test.code(&given).await, Ok(NOTHING_FOUND + 1));
+        assert!(test.assert_imports_rejected([(preview1::NAME, "fd_write"); 3]).is_err());
     }
 }

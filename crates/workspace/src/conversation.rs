@@ -1,12 +1,13 @@
-//! Workspaces of conversations: files that stay from call to call, and come back after a crash.
+//! Workspaces of conversations: files that persist between calls and are restored after a crash.
 //!
-//! A conversation has one directory. Whoever works in it takes a [`Seat`] first and leaves it afterwards; leaving keeps a
-//! snapshot in durable storage ([`Keep`]) before it returns, so a result that was recorded never speaks of files that are
-//! lost. A directory that nobody has used for a while is taken away, and made again from its last snapshot when it is needed.
+//! A conversation has one directory. A caller acquires a [`WorkspaceGuard`] before it works in the directory and
+//! releases it afterwards. Releasing stores a snapshot durably ([`SnapshotStore`]) before it returns, so a recorded
+//! result never refers to lost files. An idle directory is removed, and restored from its last snapshot when it is
+//! needed again.
 //!
-//! Invariants: a conversation belongs to whoever first worked in it, and to nobody else. Before the first change after a
-//! snapshot storage knows that there will be one; so whatever is lost, [`Found::Reset`] says so. Nothing here follows a
-//! symbolic link of a workspace.
+//! Invariants: a conversation belongs to the principal that first used it. Before the first change after a snapshot,
+//! the store records that changes follow, so a loss is always reported as [`RestoreStatus::Reset`]. No code in this
+//! module follows a symbolic link of a workspace.
 
 mod active;
 mod record;
@@ -23,44 +24,44 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 
-use self::active::{Live, Slot};
-pub use self::record::{Kept, Mark};
-pub use self::snapshot_store::{DirKeep, Keep};
+use self::active::{ActiveWorkspace, OwnedDir};
+pub use self::record::{Snapshot, SnapshotLabel};
+pub use self::snapshot_store::{DirSnapshotStore, SnapshotStore};
 use crate::limits::{WORKSPACE_BYTES_DEFAULT, WORKSPACE_FILES_DEFAULT, WORKSPACE_IDLE_DEFAULT};
 
-/// Whose workspace it is.
+/// Identifies the workspace of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tenant {
-    /// Where the conversation belongs.
+pub struct WorkspaceKey {
+    /// Namespace of the conversation.
     pub namespace: String,
-    /// Which one it is there.
+    /// Id of the conversation.
     pub conversation: String,
-    /// Who speaks in it.
+    /// Principal of the conversation.
     pub principal: String,
 }
 
-/// How workspaces are kept.
-pub struct WorkspacesOptions {
-    /// Where the directories of conversations in use are.
+/// Options of conversation workspaces.
+pub struct WorkspaceOptions {
+    /// Parent directory of the active directories.
     pub dir: PathBuf,
-    /// Where their snapshots are.
-    pub keep: Arc<dyn Keep>,
-    /// After how long without a seat a directory is taken away.
+    /// Store of the snapshots.
+    pub store: Arc<dyn SnapshotStore>,
+    /// Time without use after which a directory is removed.
     pub idle: Duration,
-    /// Bytes of one workspace that are kept.
+    /// Maximum size of one workspace, in bytes.
     pub bytes_max: u64,
-    /// Files and directories of one workspace that are kept.
+    /// Maximum number of files and directories of one workspace.
     pub files_max: usize,
-    /// Time.
+    /// Source of time.
     pub env: Env,
 }
 
-impl WorkspacesOptions {
-    /// Both in a directory, with the usual bounds.
+impl WorkspaceOptions {
+    /// Returns the default options, with directories and snapshots below `dir`.
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         Self {
-            keep: Arc::new(DirKeep::new(dir.join("kept"))),
+            store: Arc::new(DirSnapshotStore::new(dir.join("kept"))),
             dir: dir.join("live"),
             idle: WORKSPACE_IDLE_DEFAULT,
             bytes_max: WORKSPACE_BYTES_DEFAULT,
@@ -70,53 +71,53 @@ impl WorkspacesOptions {
     }
 }
 
-/// What somebody who takes a seat finds.
+/// State of a workspace when it is acquired.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// An empty directory: nobody has worked here.
-    Fresh,
-    /// What was left.
-    Same,
-    /// What was left, from its last snapshot.
+pub enum RestoreStatus {
+    /// An empty directory of a new workspace.
+    New,
+    /// The directory of the previous call.
+    Unchanged,
+    /// The files of the previous call, restored from a snapshot.
     Restored,
-    /// Not what was left, for this reason.
+    /// Files were lost. Contains the reason.
     Reset(String),
 }
 
-/// Why there is no seat.
+/// A workspace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    /// The conversation is somebody else's.
-    #[error("the workspace of this conversation belongs to somebody else")]
-    Principal,
-    /// There is more in it than is kept.
-    #[error("the workspace is not kept: {0}")]
+    /// The conversation belongs to another principal.
+    #[error("the workspace of this conversation belongs to another principal")]
+    WrongPrincipal,
+    /// The workspace exceeds a limit.
+    #[error("the workspace cannot be stored: {0}")]
     TooLarge(String),
-    /// There is no such snapshot.
-    #[error("there is no snapshot `{0}` of this workspace")]
+    /// The snapshot does not exist.
+    #[error("the workspace has no snapshot `{0}`")]
     NoSnapshot(String),
-    /// Somebody works in it.
-    #[error("somebody works in the workspace: wait until the calls are over")]
+    /// The workspace is in use.
+    #[error("the workspace is in use: wait until its calls have ended")]
     InUse,
-    /// The operating system says no.
-    #[error("{what}: {source}")]
+    /// An operating system call failed.
+    #[error("{operation}: {source}")]
     Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the system says.
+        /// Operation that failed.
+        operation: &'static str,
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl WorkspaceError {
-    fn io(what: &'static str) -> impl Fn(io::Error) -> Self {
-        move |source| Self::Io { what, source }
+    fn io(operation: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Io { operation, source }
     }
 
-    /// The same in the words of the tool contract.
+    /// Converts the error into an error of the tool contract.
     pub fn fault(&self) -> ToolContractError {
         let code = match self {
-            Self::Principal => ToolErrorCode::PermissionDenied,
+            Self::WrongPrincipal => ToolErrorCode::PermissionDenied,
             Self::TooLarge(_) | Self::NoSnapshot(_) | Self::InUse => ToolErrorCode::InvalidInput,
             Self::Io { .. } => ToolErrorCode::ExecutionFailed,
         };
@@ -124,157 +125,166 @@ impl WorkspaceError {
     }
 }
 
-/// The workspaces of conversations. Cheap to clone; the directories go when they are idle, the snapshots stay.
+/// The workspaces of conversations. Idle directories are removed; their snapshots remain.
 #[derive(Clone)]
-pub struct Workspaces(Arc<Inner>);
+pub struct ConversationWorkspaces(Arc<Inner>);
 
 struct Inner {
-    slot: Slot,
-    options: WorkspacesOptions,
-    /// By the name of the directory.
-    known: Mutex<BTreeMap<String, Arc<Mutex<Live>>>>,
+    owned: OwnedDir,
+    options: WorkspaceOptions,
+    /// Active workspaces by the name of their directory.
+    active: Mutex<BTreeMap<String, Arc<Mutex<ActiveWorkspace>>>>,
 }
 
-/// A place in the workspace of a conversation. While there is one, the directory stays.
+/// Access to the workspace of a conversation. The directory exists at least as long as the guard.
 #[derive(Debug)]
-pub struct Seat {
+pub struct WorkspaceGuard {
     dir: PathBuf,
-    found: Found,
-    live: Arc<Mutex<Live>>,
+    status: RestoreStatus,
+    active: Arc<Mutex<ActiveWorkspace>>,
     inner: Weak<Inner>,
 }
 
-impl Workspaces {
-    /// Takes over what a process that is no more left in the directory, and looks after what is idle from then on.
-    pub async fn open(options: WorkspacesOptions) -> Result<Self, WorkspaceError> {
+impl ConversationWorkspaces {
+    /// Adopts the directories of a process that no longer exists, and starts removing idle directories.
+    pub async fn open(options: WorkspaceOptions) -> Result<Self, WorkspaceError> {
         let opened = blocking(move || {
-            let slot = Slot::take(&options.dir)
-                .map_err(WorkspaceError::io("no directory for workspaces"))?;
-            let left = slot.left().map_err(WorkspaceError::io("no directory for workspaces"))?;
+            let owned = OwnedDir::claim(&options.dir)
+                .map_err(WorkspaceError::io("cannot create the directory for workspaces"))?;
+            let existing = owned
+                .existing_keys()
+                .map_err(WorkspaceError::io("cannot create the directory for workspaces"))?;
             let now = options.env.now();
-            let idle = |key: String| Arc::new(Mutex::new(Live::idle_since(key, now)));
-            let known = left.map(|key| (key.clone(), idle(key)));
-            let known = Mutex::new(known.collect());
-            Ok(Self(Arc::new(Inner { slot, options, known })))
+            let idle = |key: String| Arc::new(Mutex::new(ActiveWorkspace::idle_since(key, now)));
+            let active = existing.map(|key| (key.clone(), idle(key)));
+            let active = Mutex::new(active.collect());
+            Ok(Self(Arc::new(Inner { owned, options, active })))
         });
         let opened = opened.await?;
-        tokio::spawn(reap_from_time_to_time(
+        tokio::spawn(remove_idle_periodically(
             Arc::downgrade(&opened.0),
             opened.0.options.idle.max(Duration::from_secs(4)) / 4,
         ));
         Ok(opened)
     }
 
-    /// Takes a seat in the workspace of a conversation. What is there is there when this returns.
-    pub async fn enter(&self, tenant: &Tenant) -> Result<Seat, WorkspaceError> {
-        let (inner, tenant) = (Arc::clone(&self.0), tenant.clone());
-        blocking(move || inner.enter(&tenant)).await
+    /// Acquires the workspace of a conversation. Its files are in place when this returns.
+    pub async fn acquire(
+        &self,
+        workspace: &WorkspaceKey,
+    ) -> Result<WorkspaceGuard, WorkspaceError> {
+        let (inner, workspace) = (Arc::clone(&self.0), workspace.clone());
+        blocking(move || inner.acquire(&workspace)).await
     }
 
-    /// True if a conversation that goes on would find what it left. One that has no workspace has lost none.
-    pub async fn survived(&self, namespace: &str, conversation: &str) -> bool {
+    /// True if a conversation would find its files unchanged, or has no workspace.
+    pub async fn is_intact(&self, namespace: &str, conversation: &str) -> bool {
         let key = record::key(namespace, conversation);
         let inner = Arc::clone(&self.0);
-        let looked = blocking(move || inner.survived(&key));
-        looked.await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "nobody can say what became of a workspace");
+        let intact = blocking(move || inner.is_intact(&key));
+        intact.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot determine the state of a workspace");
             false
         })
     }
 
-    /// The snapshots that are kept of a conversation's workspace, oldest first.
-    pub async fn snapshots(&self, tenant: &Tenant) -> Result<Vec<Kept>, WorkspaceError> {
-        let (inner, tenant) = (Arc::clone(&self.0), tenant.clone());
+    /// Returns the stored snapshots of a conversation's workspace, oldest first.
+    pub async fn snapshots(
+        &self,
+        workspace: &WorkspaceKey,
+    ) -> Result<Vec<Snapshot>, WorkspaceError> {
+        let (inner, workspace) = (Arc::clone(&self.0), workspace.clone());
         blocking(move || {
-            let record = inner.record(&tenant.key())?;
-            let record = record.unwrap_or_else(|| record::Record::of(&tenant));
-            record.check(&tenant)?;
+            let record = inner.record(&workspace.key())?;
+            let record = record.unwrap_or_else(|| record::WorkspaceRecord::of(&workspace));
+            record.check(&workspace)?;
             Ok(record.snapshots)
         })
         .await
     }
 
-    /// Puts a workspace back to what a call left, by its label, or a whole turn. What came after it is forgotten. Nobody may
-    /// work there.
-    pub async fn rewind(&self, tenant: &Tenant, name: &str) -> Result<(), WorkspaceError> {
-        let (inner, tenant, name) = (Arc::clone(&self.0), tenant.clone(), name.to_owned());
-        blocking(move || inner.rewind(&tenant, &name)).await
+    /// Restores a workspace to the state after a call or turn, named by its label. Later snapshots are deleted. Fails
+    /// if the workspace is in use.
+    pub async fn rewind(&self, workspace: &WorkspaceKey, name: &str) -> Result<(), WorkspaceError> {
+        let (inner, workspace, name) = (Arc::clone(&self.0), workspace.clone(), name.to_owned());
+        blocking(move || inner.rewind(&workspace, &name)).await
     }
 
-    /// Takes away a workspace with everything that is kept of it. Nobody may work there.
-    pub async fn forget(&self, tenant: &Tenant) -> Result<(), WorkspaceError> {
-        let (inner, tenant) = (Arc::clone(&self.0), tenant.clone());
-        blocking(move || inner.forget(&tenant)).await
+    /// Deletes a workspace and its snapshots. Fails if the workspace is in use.
+    pub async fn delete(&self, workspace: &WorkspaceKey) -> Result<(), WorkspaceError> {
+        let (inner, workspace) = (Arc::clone(&self.0), workspace.clone());
+        blocking(move || inner.delete(&workspace)).await
     }
 
-    /// Takes away the directories of conversations that nobody has used for a while; gives how many. It happens by itself from
-    /// time to time.
-    pub async fn reap(&self) -> usize {
+    /// Removes idle directories. Returns their number. Also runs periodically.
+    pub async fn remove_idle(&self) -> usize {
         let inner = Arc::clone(&self.0);
-        blocking(move || Ok(inner.reap())).await.unwrap_or_default()
+        blocking(move || Ok(inner.remove_idle())).await.unwrap_or_default()
     }
 }
 
-impl Seat {
-    /// Where the files are.
+impl WorkspaceGuard {
+    /// Returns the directory of the workspace.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What was found.
-    pub fn found(&self) -> &Found {
-        &self.found
+    /// Returns the state in which the workspace was acquired.
+    pub fn restore_status(&self) -> &RestoreStatus {
+        &self.status
     }
 
-    /// What whoever works here must know of what was found, if anything is lost.
-    pub fn loss(&self) -> Option<&str> {
-        match &self.found {
-            Found::Reset(reason) => Some(reason),
-            Found::Fresh | Found::Same | Found::Restored => None,
+    /// Returns the reason of a loss that the caller must report, if files were lost.
+    pub fn data_loss(&self) -> Option<&str> {
+        match &self.status {
+            RestoreStatus::Reset(reason) => Some(reason),
+            RestoreStatus::New | RestoreStatus::Unchanged | RestoreStatus::Restored => None,
         }
     }
 
-    /// Keeps what is there now, as what a call has left, and leaves. Dropping a seat leaves without that: the files are kept
-    /// when the workspace becomes idle.
-    pub async fn leave(self, mark: impl Into<Mark>) -> Result<(), WorkspaceError> {
-        let mark = mark.into();
+    /// Stores a snapshot of the files under a label, and releases the workspace. Dropping the guard stores no snapshot:
+    /// the files are stored when the workspace becomes idle.
+    pub async fn release(self, label: impl Into<SnapshotLabel>) -> Result<(), WorkspaceError> {
+        let label = label.into();
         blocking(move || match self.inner.upgrade() {
-            Some(inner) => inner.save(&mut locked(&self.live), &mark),
+            Some(inner) => inner.save(&mut locked(&self.active), &label),
             None => Ok(()),
         })
         .await
     }
 }
 
-impl Drop for Seat {
+impl Drop for WorkspaceGuard {
     fn drop(&mut self) {
         let Some(inner) = self.inner.upgrade() else { return };
-        locked(&self.live).left(inner.options.env.now());
+        locked(&self.active).released(inner.options.env.now());
     }
 }
 
-impl std::fmt::Debug for Workspaces {
+impl std::fmt::Debug for ConversationWorkspaces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workspaces").field("dir", &self.0.options.dir).finish_non_exhaustive()
+        f.debug_struct("ConversationWorkspaces")
+            .field("dir", &self.0.options.dir)
+            .finish_non_exhaustive()
     }
 }
 
-async fn reap_from_time_to_time(workspaces: Weak<Inner>, pause: Duration) {
+async fn remove_idle_periodically(workspaces: Weak<Inner>, pause: Duration) {
     loop {
         tokio::time::sleep(pause).await;
         let Some(inner) = workspaces.upgrade() else { return };
-        Workspaces(inner).reap().await;
+        ConversationWorkspaces(inner).remove_idle().await;
     }
 }
 
-/// Files are worked on where waiting for a disk holds nobody up.
+/// Runs file operations on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WorkspaceError> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => Err(WorkspaceError::Io {
-            what: "the work was cut off",
+            operation: "the file operation was aborted",
             source: io::Error::other(error),
         }),
     }

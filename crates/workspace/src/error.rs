@@ -1,71 +1,71 @@
-//! What can go wrong with the files of a workspace.
+//! Errors of file operations in a workspace.
 
 use std::io;
 
 use provost_core::ErrorKind;
 
-/// Why something about a workspace did not work.
+/// A file operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An argument that can never work.
+    /// An argument is invalid.
     #[error("{0}")]
     Argument(String),
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("`{path}` does not exist")]
     NotFound {
-        /// As it was given.
+        /// Path as passed.
         path: String,
     },
-    /// A link on the way leads out.
-    #[error("`{path}` leads out of the workspace: a link on the way points outside")]
+    /// A link of the path leads outside.
+    #[error("`{path}` leaves the workspace: a link of the path points outside")]
     Outside {
-        /// As it was given.
+        /// Path as passed.
         path: String,
     },
-    /// Something else than what is needed.
-    #[error("`{path}` is {is}, not {needed}")]
+    /// The path has another file type than required.
+    #[error("`{path}` is {actual}, not {required}")]
     Kind {
-        /// As it was given.
+        /// Path as passed.
         path: String,
-        /// What is there.
-        is: &'static str,
-        /// What must be there.
-        needed: &'static str,
+        /// Actual file type.
+        actual: &'static str,
+        /// Required file type.
+        required: &'static str,
     },
-    /// The workspace does not allow it.
+    /// The access mode of the workspace does not permit the operation.
     #[error("the workspace {0}")]
     Access(&'static str),
-    /// What is in the file is not what the tool can use.
+    /// The content of the file is not supported.
     #[error("{0}")]
     Content(String),
-    /// Somebody else changed it at the same time.
-    #[error("`{path}` was changed by somebody else at the same time: look at it again")]
+    /// The file changed concurrently.
+    #[error("`{path}` was changed concurrently: read it again")]
     Changed {
-        /// As it was given.
+        /// Path as passed.
         path: String,
     },
-    /// Nobody waits for it any more.
-    #[error("the call was stopped")]
-    Stopped,
-    /// The operating system says no.
+    /// The call was cancelled.
+    #[error("the call was cancelled")]
+    Cancelled,
+    /// An operating system call failed.
     #[error("`{path}`: {source}")]
     Io {
-        /// As it was given.
+        /// Path as passed.
         path: String,
-        /// What it says.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// What a program can do about it.
+    /// Returns the category of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Argument(_) | Self::Kind { .. } | Self::Content(_) => ErrorKind::Invalid,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Outside { .. } | Self::Access(_) => ErrorKind::Denied,
             Self::Changed { .. } => ErrorKind::Conflict,
-            Self::Stopped => ErrorKind::Cancelled,
+            Self::Cancelled => ErrorKind::Cancelled,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => ErrorKind::Denied,
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
@@ -74,7 +74,7 @@ impl Error {
         }
     }
 
-    /// What the operating system said about a path.
+    /// Wraps an error of the operating system for a path.
     pub fn io(path: &impl ToString, error: impl Into<io::Error>) -> Self {
         let source = error.into();
         let path = path.to_string();
@@ -85,5 +85,5 @@ impl Error {
     }
 }
 
-/// A result of this crate.
+/// Result of a workspace operation.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,10 +1,11 @@
-//! Workspaces: directories that tools and programs work in.
+//! Workspaces: directories for tools and programs.
 //!
-//! A [`Workspace`] is a directory that no path leaves: not by `..`, not by a link, not by a directory that becomes a link while a
-//! call is under way. [`walk`] visits the files below it, without those that `.gitignore` and `.ignore` leave out.
-//! [`conversation::Workspaces`] keeps one directory for each conversation and restores it from a snapshot after a crash.
+//! A [`WorkspaceRoot`] confines paths to a directory: neither `..`, nor a link, nor a directory that is replaced by a
+//! link during a call can leave it. [`walk`] visits the files below a directory, except those that `.gitignore` and
+//! `.ignore` exclude. [`conversation::ConversationWorkspaces`] manages one directory per conversation and restores it
+//! from a snapshot after a crash.
 //!
-//! Invariants: nothing here follows a symbolic link out of a workspace; every amount has a bound with a name ([`limits`]).
+//! Invariants: no operation follows a symbolic link out of a workspace. Every resource has a named limit ([`limits`]).
 
 pub mod conversation;
 mod error;
@@ -15,6 +16,6 @@ pub mod walk;
 
 pub use error::{Error, Result};
 pub use root::{
-    Access, Entries, Entry, InnerPath, Marks, Opened, Replacement, Workspace, check_stopped,
-    kind_name, open_in, shortened,
+    Access, DirectoryEntries, DirectoryEntry, EditMarkers, OpenedFile, Replacement, WorkspacePath,
+    WorkspaceRoot, check_cancelled, excerpt, kind_name, open_in,
 };

@@ -1,34 +1,34 @@
-//! Every bound of a workspace, with its name.
+//! Limits of workspaces.
 
 use std::time::Duration;
 
-/// Bytes of a path.
+/// Maximum length of a path, in bytes.
 pub const PATH_BYTES_MAX: usize = 4_096;
-/// Bytes of one name in a path, as file systems have it.
+/// Maximum length of a name in a path, in bytes, as in file systems.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Names in one path.
+/// Maximum number of names in a path.
 pub const PATH_NAMES_MAX: usize = 128;
 
-/// Entries of one directory that are looked at.
+/// Maximum number of entries of a directory that are read.
 pub const DIRECTORY_ENTRIES_MAX: usize = 100_000;
-/// Entries that one walk through directories looks at.
+/// Maximum number of entries that one walk visits.
 pub const WALK_ENTRIES_MAX: usize = 500_000;
-/// Directories inside each other that a walk enters; each holds one descriptor.
+/// Maximum depth of a walk. Each level uses one descriptor.
 pub const WALK_DEPTH_MAX: usize = 64;
-/// Bytes of a file with rules about what to ignore.
+/// Maximum size of a file with ignore rules, in bytes.
 pub const IGNORE_FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Bytes of a glob.
+/// Maximum length of a glob, in bytes.
 pub const GLOB_BYTES_MAX: usize = 512;
 
-/// Time without a call after which the directory of a conversation is taken away; its snapshot stays.
+/// Default time without use after which the directory of a conversation is removed. Its snapshot remains.
 pub const WORKSPACE_IDLE_DEFAULT: Duration = Duration::from_secs(15 * 60);
-/// Bytes of one workspace of a conversation that are kept.
+/// Default maximum size of a conversation's workspace, in bytes.
 pub const WORKSPACE_BYTES_DEFAULT: u64 = 256 * 1024 * 1024;
-/// Files and directories of one workspace of a conversation that are kept.
+/// Default maximum number of files and directories of a conversation's workspace.
 pub const WORKSPACE_FILES_DEFAULT: usize = 20_000;
-/// Turns of one workspace of which the last snapshot is kept, and calls of the last turn.
+/// Maximum number of turns with a stored snapshot, and of calls of the last turn.
 pub const WORKSPACE_SNAPSHOTS_MAX: usize = 16;
-/// Directories inside each other that are kept; each holds one descriptor.
+/// Maximum depth of a stored tree. Each level uses one descriptor.
 pub(crate) const WORKSPACE_DEPTH_MAX: usize = 64;
-/// Processes that may keep workspaces of conversations in one directory.
+/// Maximum number of processes that share a directory of workspaces.
 pub(crate) const WORKSPACE_SLOTS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! A directory that tools may look into and change, and which no path leaves.
+//! A directory for tools that no path can leave.
 
 mod directory;
 mod edit_markers;
@@ -16,87 +16,88 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-pub use self::directory::{Entries, Entry};
-pub use self::edit_markers::Marks;
+pub use self::directory::{DirectoryEntries, DirectoryEntry};
+pub use self::edit_markers::EditMarkers;
 pub use self::open::open_in;
-pub use self::path::{InnerPath, shortened};
+pub use self::path::{WorkspacePath, excerpt};
 pub use self::replace::Replacement;
 
-use self::open::{LOOK, Way};
+use self::open::{OpenMethod, PATH_ONLY};
 use crate::error::{Error, Result};
 
-/// What may be done in a workspace.
+/// Permitted operations in a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// Nothing: there are no tools for it.
+    /// None. The workspace has no tools.
     #[default]
     None,
-    /// Looking.
+    /// Reading.
     ReadOnly,
-    /// Looking and changing.
+    /// Reading and writing.
     ReadWrite,
 }
 
-/// A directory that tools may use. Cheap to clone.
+/// A directory for tools. Clones share its descriptor.
 ///
-/// It is held open by its descriptor: a directory that is renamed later stays the workspace, and what takes its name does not
-/// become it.
+/// The descriptor stays open: a directory that is renamed later remains the workspace, and a new directory with its
+/// name does not become the workspace.
 #[derive(Debug, Clone)]
-pub struct Workspace(Arc<Inner>);
+pub struct WorkspaceRoot(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     root: OwnedFd,
-    way: Way,
+    method: OpenMethod,
     access: Access,
-    /// Held while a file is replaced: of two edits at the same time none is lost.
-    changing: Mutex<()>,
+    /// Held during the replacement of a file, so that no concurrent edit is lost.
+    changes: Mutex<()>,
 }
 
-/// A regular file that was opened, and what was known of it then.
+/// An opened regular file and its metadata.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     /// The file.
     pub file: File,
-    /// What is known of it.
+    /// Metadata at the time of opening.
     pub stat: Stat,
 }
 
-impl Workspace {
+impl WorkspaceRoot {
     /// Opens a directory as a workspace.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Self> {
         let path = path.as_ref();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| Error::io(&path.display(), error))?;
-        let way = Way::of(root.as_fd());
-        Ok(Self(Arc::new(Inner { root, way, access, changing: Mutex::default() })))
+        let method = OpenMethod::of(root.as_fd());
+        Ok(Self(Arc::new(Inner { root, method, access, changes: Mutex::default() })))
     }
 
-    /// The same with the way that an older kernel has.
+    /// Opens a directory with the method for older kernels.
     #[cfg(feature = "test-support")]
-    pub fn open_by_steps(path: impl AsRef<Path>, access: Access) -> Result<Self> {
+    pub fn open_by_component(path: impl AsRef<Path>, access: Access) -> Result<Self> {
         let opened = Self::open(path, access)?;
         let root = opened.0.root.try_clone().map_err(|error| Error::io(&".", error))?;
-        let inner = Inner { root, way: Way::Steps, access, changing: Mutex::default() };
+        let inner =
+            Inner { root, method: OpenMethod::ByComponent, access, changes: Mutex::default() };
         Ok(Self(Arc::new(inner)))
     }
 
-    /// What may be done in it.
+    /// Returns the permitted operations.
     pub fn access(&self) -> Access {
         self.0.access
     }
 
     fn may_read(&self) -> Result<()> {
         match self.0.access {
-            Access::None => Err(Error::Access("may not be read")),
+            Access::None => Err(Error::Access("does not permit reading")),
             Access::ReadOnly | Access::ReadWrite => Ok(()),
         }
     }
 
     fn may_write(&self) -> Result<()> {
         match self.0.access {
-            Access::None => Err(Error::Access("may not be written")),
+            Access::None => Err(Error::Access("does not permit writing")),
             Access::ReadOnly => Err(Error::Access("is read-only")),
             Access::ReadWrite => Ok(()),
         }
@@ -106,68 +107,68 @@ impl Workspace {
         self.0.root.as_fd()
     }
 
-    /// Holds off other changes.
-    pub fn changing(&self) -> MutexGuard<'_, ()> {
-        self.0.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks out other changes until the guard is dropped.
+    pub fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.0.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn resolve(&self, path: &InnerPath, flags: OFlags) -> Result<OwnedFd> {
-        self.0.way.open(self.root(), path, flags).map_err(|error| refusal(path, error))
+    fn resolve(&self, path: &WorkspacePath, flags: OFlags) -> Result<OwnedFd> {
+        self.0.method.open(self.root(), path, flags).map_err(|error| open_error(path, error))
     }
 
     /// Opens a regular file for reading.
-    pub fn open_file(&self, path: &InnerPath) -> Result<Opened> {
+    pub fn open_file(&self, path: &WorkspacePath) -> Result<OpenedFile> {
         self.may_read()?;
-        // Opening a pipe or a device does something to it, so it is looked at first.
+        // Opening a pipe or a device has side effects, so the file type is checked first.
         self.kind(path, "a file", FileType::RegularFile)?;
         let opened = self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        regular(opened, path)
+        require_regular(opened, path)
     }
 
     /// Opens a directory.
-    pub fn open_directory(&self, path: &InnerPath) -> Result<OwnedFd> {
+    pub fn open_directory(&self, path: &WorkspacePath) -> Result<OwnedFd> {
         self.may_read()?;
         self.kind(path, "a directory", FileType::Directory)?;
         self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Is it a directory? What is neither that nor a file is refused.
-    pub fn is_directory(&self, path: &InnerPath) -> Result<bool> {
+    /// True for a directory, false for a regular file. Fails for any other file type.
+    pub fn is_directory(&self, path: &WorkspacePath) -> Result<bool> {
         self.may_read()?;
-        match FileType::from_raw_mode(self.look(path)?.st_mode) {
+        match FileType::from_raw_mode(self.stat(path)?.st_mode) {
             FileType::Directory => Ok(true),
             FileType::RegularFile => Ok(false),
             other => Err(other_kind(path, other, "a file or a directory")),
         }
     }
 
-    fn look(&self, path: &InnerPath) -> Result<Stat> {
-        let looked = self.resolve(path, LOOK)?;
-        fstat(&looked).map_err(|error| Error::io(path, error))
+    fn stat(&self, path: &WorkspacePath) -> Result<Stat> {
+        let opened = self.resolve(path, PATH_ONLY)?;
+        fstat(&opened).map_err(|error| Error::io(path, error))
     }
 
-    fn kind(&self, path: &InnerPath, needed: &'static str, wanted: FileType) -> Result<()> {
-        match FileType::from_raw_mode(self.look(path)?.st_mode) {
-            kind if kind == wanted => Ok(()),
-            kind => Err(other_kind(path, kind, needed)),
+    fn kind(&self, path: &WorkspacePath, required: &'static str, expected: FileType) -> Result<()> {
+        match FileType::from_raw_mode(self.stat(path)?.st_mode) {
+            kind if kind == expected => Ok(()),
+            kind => Err(other_kind(path, kind, required)),
         }
     }
 }
 
-/// Takes a descriptor for a file only if it is a regular one.
-fn regular(opened: OwnedFd, path: &InnerPath) -> Result<Opened> {
+/// Accepts the descriptor of a regular file only.
+fn require_regular(opened: OwnedFd, path: &WorkspacePath) -> Result<OpenedFile> {
     let stat = fstat(&opened).map_err(|error| Error::io(path, error))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(Opened { file: File::from(opened), stat }),
+        FileType::RegularFile => Ok(OpenedFile { file: File::from(opened), stat }),
         other => Err(other_kind(path, other, "a file")),
     }
 }
 
-fn other_kind(path: &InnerPath, kind: FileType, needed: &'static str) -> Error {
-    Error::Kind { path: path.to_string(), is: kind_name(kind), needed }
+fn other_kind(path: &WorkspacePath, kind: FileType, required: &'static str) -> Error {
+    Error::Kind { path: path.to_string(), actual: kind_name(kind), required }
 }
 
-/// What a kind of file is called.
+/// Returns the name of a file type with its article.
 pub fn kind_name(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "a file",
@@ -180,7 +181,7 @@ pub fn kind_name(kind: FileType) -> &'static str {
     }
 }
 
-fn refusal(path: &InnerPath, error: Errno) -> Error {
+fn open_error(path: &WorkspacePath, error: Errno) -> Error {
     match error {
         Errno::XDEV => Error::Outside { path: path.to_string() },
         Errno::AGAIN => Error::Changed { path: path.to_string() },
@@ -189,7 +190,7 @@ fn refusal(path: &InnerPath, error: Errno) -> Error {
     }
 }
 
-/// Fails if the caller of some work has gone.
-pub fn check_stopped(stop: &CancellationToken) -> Result<()> {
-    if stop.is_cancelled() { Err(Error::Stopped) } else { Ok(()) }
+/// Fails if the call was cancelled.
+pub fn check_cancelled(cancel: &CancellationToken) -> Result<()> {
+    if cancel.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }

@@ -1,9 +1,9 @@
-//! Bytes as text that loses nothing, and words about what was left out.
+//! Lossless text of bytes, and phrases for notes.
 
 use std::fmt::Write;
 
-/// Bytes as text: what is not UTF-8 becomes `\xNN`.
-pub fn shown(bytes: &[u8]) -> String {
+/// Returns bytes as text. Invalid UTF-8 becomes `\xNN`.
+pub fn escape_bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -14,10 +14,10 @@ pub fn shown(bytes: &[u8]) -> String {
     text
 }
 
-/// A name as one line: like [`shown`], and control characters are escaped.
-pub fn shown_name(bytes: &[u8]) -> String {
+/// Returns a name on one line: like [`escape_bytes`], with escaped control characters.
+pub fn escape_name(bytes: &[u8]) -> String {
     let mut name = String::with_capacity(bytes.len());
-    for c in shown(bytes).chars() {
+    for c in escape_bytes(bytes).chars() {
         if c.is_control() {
             name.extend(c.escape_default());
         } else {
@@ -27,7 +27,7 @@ pub fn shown_name(bytes: &[u8]) -> String {
     name
 }
 
-/// `1 line`, `2 lines`, `2 entries`, `2 matches`.
+/// Formats a number with a noun: `1 line`, `2 lines`, `2 entries`, `2 matches`.
 pub fn count(number: u64, noun: &str) -> String {
     match (number, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),

@@ -1,7 +1,7 @@
-//! A walk through directories by their descriptors, past what `.gitignore` and `.ignore` leave out.
+//! A walk through directories by descriptor, without the files that `.gitignore` and `.ignore` exclude.
 //!
-//! Invariant: no link is followed, so the walk stays below where it began whatever others do meanwhile; entries, depth and rules
-//! are bounded.
+//! Invariant: no link is followed, so the walk stays below its start even if directories change concurrently. Entries,
+//! depth and rules are limited.
 
 mod glob;
 mod ignore_files;
@@ -10,66 +10,68 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, OFlags};
 
-pub use self::glob::Pattern;
+pub use self::glob::Glob;
 
-use self::ignore_files::Rules;
+use self::ignore_files::IgnoreRules;
 use crate::error::Result;
 use crate::limits::{WALK_DEPTH_MAX, WALK_ENTRIES_MAX};
-use crate::root::{Entries, Entry, InnerPath, Workspace, check_stopped, open_in};
+use crate::root::{
+    DirectoryEntries, DirectoryEntry, WorkspacePath, WorkspaceRoot, check_cancelled, open_in,
+};
 use crate::text::count;
 use tokio_util::sync::CancellationToken;
 
-/// A file that a walk came to.
+/// A file that a walk visits.
 #[derive(Debug)]
-pub struct Found<'a> {
-    /// The directory that it is in.
+pub struct WalkEntry<'a> {
+    /// Directory of the file.
     pub directory: BorrowedFd<'a>,
-    /// Its name there.
+    /// Name of the file.
     pub name: &'a str,
-    /// Its path from the root of the workspace.
-    pub path: &'a InnerPath,
-    /// Its path from where the walk began.
-    pub below: &'a str,
+    /// Path relative to the root of the workspace.
+    pub path: &'a WorkspacePath,
+    /// Path relative to the start of the walk.
+    pub relative_path: &'a str,
 }
 
-/// Whether to go on.
+/// Decision of a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum WalkControl {
     /// Visit the next file.
-    On,
-    /// Stop.
-    Enough,
+    Continue,
+    /// End the walk.
+    Stop,
 }
 
-/// What a walk left out because of its bounds.
+/// Numbers of entries that a walk skipped because of its limits.
 #[derive(Debug, Default)]
-pub struct LeftOut {
+pub struct SkipCounts {
     entries: u64,
     deep: u64,
     names: u64,
     unreadable: u64,
 }
 
-impl LeftOut {
-    /// Something that could not be read.
+impl SkipCounts {
+    /// Counts an unreadable entry.
     pub fn add_unreadable(&mut self) {
         self.unreadable += 1;
     }
 
-    /// One sentence for each thing, on lines of their own.
+    /// Returns one note per reason, each on one line.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.entries > 0 {
             notes.push(format!(
-                "[stopped after {WALK_ENTRIES_MAX} entries: begin further down with path]"
+                "[stopped after {WALK_ENTRIES_MAX} entries: use path to start in a subdirectory]"
             ));
         }
         if self.deep > 0 {
-            notes.push(format!("[{} too deep to enter]", count(self.deep, "directory")));
+            notes.push(format!("[{} skipped: nested too deeply]", count(self.deep, "directory")));
         }
         if self.names > 0 {
             let entries = count(self.names, "entry");
-            notes.push(format!("[{entries} left out: the name is not UTF-8]"));
+            notes.push(format!("[{entries} skipped: the name is not UTF-8]"));
         }
         if self.unreadable > 0 {
             notes.push(format!("[{} could not be read]", count(self.unreadable, "entry")));
@@ -78,77 +80,77 @@ impl LeftOut {
     }
 }
 
-struct Level {
+struct DirFrame {
     directory: OwnedFd,
-    path: InnerPath,
-    entries: std::vec::IntoIter<Entry>,
+    path: WorkspacePath,
+    entries: std::vec::IntoIter<DirectoryEntry>,
 }
 
-/// Visits the regular files below a directory, in the order of their names.
+/// Visits the regular files below a directory in the order of their names.
 pub fn walk(
-    workspace: &Workspace,
-    start: &InnerPath,
-    stop: &CancellationToken,
-    mut visit: impl FnMut(&Found<'_>, &mut LeftOut) -> Result<Flow>,
-) -> Result<LeftOut> {
-    let mut left_out = LeftOut::default();
+    workspace: &WorkspaceRoot,
+    start: &WorkspacePath,
+    cancel: &CancellationToken,
+    mut visit: impl FnMut(&WalkEntry<'_>, &mut SkipCounts) -> Result<WalkControl>,
+) -> Result<SkipCounts> {
+    let mut skipped = SkipCounts::default();
     let directory = workspace.open_directory(start)?;
-    let mut rules = Rules::above(workspace, start);
+    let mut rules = IgnoreRules::of_ancestors(workspace, start);
     let mut seen = 0usize;
-    let mut levels = vec![enter(directory, start.clone(), &mut rules, &mut left_out)?];
+    let mut frames = vec![open_frame(directory, start.clone(), &mut rules, &mut skipped)?];
     let start_length = if start.is_root() { 0 } else { start.as_str().len() + 1 };
     loop {
-        let depth = levels.len();
-        let Some(level) = levels.last_mut() else { break };
-        let Some(entry) = level.entries.next() else {
-            levels.pop();
-            rules.leave();
+        let depth = frames.len();
+        let Some(frame) = frames.last_mut() else { break };
+        let Some(entry) = frame.entries.next() else {
+            frames.pop();
+            rules.pop();
             continue;
         };
-        check_stopped(stop)?;
+        check_cancelled(cancel)?;
         seen += 1;
         if seen > WALK_ENTRIES_MAX {
-            left_out.entries += 1;
+            skipped.entries += 1;
             break;
         }
         let Ok(name) = std::str::from_utf8(&entry.name) else {
-            left_out.names += 1;
+            skipped.names += 1;
             continue;
         };
-        let path = level.path.join(name);
+        let path = frame.path.join(name);
         let is_directory = entry.kind == FileType::Directory;
-        // What git keeps for itself is no part of the work.
-        if name == ".git" || rules.leave_out(path.as_str(), is_directory) {
+        // The internal files of git are not part of the project.
+        if name == ".git" || rules.is_ignored(path.as_str(), is_directory) {
             continue;
         }
         if entry.kind == FileType::RegularFile {
-            let directory = level.directory.as_fd();
-            let below = &path.as_str()[start_length..];
-            let found = Found { directory, name, path: &path, below };
-            if visit(&found, &mut left_out)? == Flow::Enough {
+            let directory = frame.directory.as_fd();
+            let relative_path = &path.as_str()[start_length..];
+            let found = WalkEntry { directory, name, path: &path, relative_path };
+            if visit(&found, &mut skipped)? == WalkControl::Stop {
                 break;
             }
         } else if is_directory && depth >= WALK_DEPTH_MAX {
-            left_out.deep += 1;
+            skipped.deep += 1;
         } else if is_directory {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            match open_in(level.directory.as_fd(), name, flags) {
-                Ok(opened) => levels.push(enter(opened, path, &mut rules, &mut left_out)?),
-                Err(_) => left_out.unreadable += 1,
+            match open_in(frame.directory.as_fd(), name, flags) {
+                Ok(opened) => frames.push(open_frame(opened, path, &mut rules, &mut skipped)?),
+                Err(_) => skipped.unreadable += 1,
             }
         }
     }
-    Ok(left_out)
+    Ok(skipped)
 }
 
-fn enter(
+fn open_frame(
     directory: OwnedFd,
-    path: InnerPath,
-    rules: &mut Rules,
-    left_out: &mut LeftOut,
-) -> Result<Level> {
-    let read = Entries::read(&directory, &path)?;
-    left_out.entries += u64::from(read.is_cut);
-    rules.enter(directory.as_fd(), &path);
-    Ok(Level { directory, path, entries: read.entries.into_iter() })
+    path: WorkspacePath,
+    rules: &mut IgnoreRules,
+    skipped: &mut SkipCounts,
+) -> Result<DirFrame> {
+    let read = DirectoryEntries::read(&directory, &path)?;
+    skipped.entries += u64::from(read.is_cut);
+    rules.push(directory.as_fd(), &path);
+    Ok(DirFrame { directory, path, entries: read.entries.into_iter() })
 }

@@ -1,4 +1,4 @@
-//! The server that somebody writes by hand with `axum`: a typed command in, a typed answer out, one row committed in between.
+//! Baseline server with `axum`: a typed request, a typed response, and one committed row in between.
 
 use std::sync::mpsc;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use super::served::Wanted;
+use super::served::PendingRow;
 use crate::Result;
 
 #[derive(Deserialize, Serialize)]
@@ -24,10 +24,10 @@ struct Taken {
     task: &'static str,
 }
 
-/// Serves one path, with no layers around it.
-pub(super) async fn serve(listener: TcpListener, rows: mpsc::Sender<Wanted>) -> Result<()> {
+/// Serves one path, without layers.
+pub(super) async fn serve(listener: TcpListener, rows: mpsc::Sender<PendingRow>) -> Result<()> {
     let listener = listener.tap_io(|stream| {
-        // A connection that is gone is noticed when it is read.
+        // Reading the connection detects a closed one.
         let _set = stream.set_nodelay(true).is_ok();
     });
     let submitting = post(submit).with_state(rows);
@@ -36,7 +36,7 @@ pub(super) async fn serve(listener: TcpListener, rows: mpsc::Sender<Wanted>) -> 
 }
 
 async fn submit(
-    State(rows): State<mpsc::Sender<Wanted>>,
+    State(rows): State<mpsc::Sender<PendingRow>>,
     Json(command): Json<Command>,
 ) -> Result<(StatusCode, Json<Taken>), StatusCode> {
     let broken = StatusCode::INTERNAL_SERVER_ERROR;

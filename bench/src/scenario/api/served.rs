@@ -1,4 +1,4 @@
-//! The servers that are measured, each in a process of its own.
+//! The measured servers, each in a separate process.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -16,11 +16,11 @@ use super::bare_axum;
 use crate::baseline::sqlite;
 use crate::{Result, engine};
 
-/// Requests that share a commit at most.
+/// Maximum number of requests that share a commit.
 const GROUP_MAX: usize = 256;
 
-/// A command to be stored, and who waits for that.
-pub(super) type Wanted = (String, oneshot::Sender<()>);
+/// A request to store, and the sender that reports its commit.
+pub(super) type PendingRow = (String, oneshot::Sender<()>);
 
 /// Serves until standard input ends.
 pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
@@ -44,37 +44,38 @@ pub(super) fn run(side: &str, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An app that takes work in and does none of it.
+/// Creates an app that accepts tasks and executes none.
 async fn app(dir: &Path) -> Result<(App, String)> {
     let agent = Agent::builder("default", ScriptedModel::new()).build()?;
     let engine = engine::open(dir, 1, engine::always(agent)).await?;
     let limits = Limits { rate_per_second: 0, ..Limits::default() };
     let app = App::new(engine, AppOptions { limits, ..AppOptions::default() });
-    let token = app.first_token().await.map_err(|problem| problem.to_string())?;
+    let token = app.bootstrap_admin_token().await.map_err(|problem| problem.to_string())?;
     Ok((app, token.ok_or("a database that has a token")?))
 }
 
-/// One thread that writes a row for each request, and one commit for those that wait.
-fn writer(dir: &Path) -> Result<mpsc::Sender<Wanted>> {
+/// Starts a thread that writes a row for each request, with one commit for all waiting requests.
+fn writer(dir: &Path) -> Result<mpsc::Sender<PendingRow>> {
     let mut connection = sqlite::open(&dir.join("floor.db"))?;
     connection
         .execute_batch("CREATE TABLE task (id INTEGER PRIMARY KEY, command TEXT NOT NULL)")?;
-    let (rows, waiting) = mpsc::channel::<Wanted>();
+    let (rows, waiting) = mpsc::channel::<PendingRow>();
     thread::spawn(move || -> Result<()> {
         while let Ok(first) = waiting.recv() {
             let transaction = connection.transaction()?;
             let mut done = Vec::new();
-            for (command, waits) in std::iter::once(first).chain(waiting.try_iter().take(GROUP_MAX))
+            for (command, done_sender) in
+                std::iter::once(first).chain(waiting.try_iter().take(GROUP_MAX))
             {
                 transaction
                     .prepare_cached("INSERT INTO task (command) VALUES (?1)")?
                     .execute(params![command])?;
-                done.push(waits);
+                done.push(done_sender);
             }
             transaction.commit()?;
-            for waits in done {
-                // Whoever waited may have gone.
-                let _told = waits.send(()).is_ok();
+            for done_sender in done {
+                // The receiver may have been dropped.
+                let _sent = done_sender.send(()).is_ok();
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A client that costs next to nothing: requests that are ready bytes, answers that are only looked at.
+//! Minimal HTTP client: prepared request bytes, and responses that are only counted.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ impl Wire {
         Ok(Self { stream, request: request.into_bytes(), head, buffer: Vec::new() })
     }
 
-    /// Hands in a piece of work; gives how long that took.
+    /// Submits a task. Returns the time until the response.
     pub(super) async fn submit(&mut self) -> Result<Duration> {
         let started = Instant::now();
         self.stream.write_all(&self.request).await?;
@@ -61,12 +61,12 @@ impl Wire {
         Ok(self.buffer.len() >= end + 4 + length)
     }
 
-    /// Becomes a stream of events.
+    /// Opens a stream of events.
     pub(super) async fn stream(mut self, path: &str) -> Result<Stream> {
         let request = format!("GET /v1/namespaces/default/{path} HTTP/1.1\r\n{}\r\n", self.head);
         self.stream.write_all(request.as_bytes()).await?;
         let mut stream = Stream { stream: self.stream, waiting: 0, rest: Vec::new() };
-        // The head of the answer, and the first word of the stream.
+        // The head of the response, and the first bytes of the stream.
         stream.read().await?;
         if !stream.rest.starts_with(b"HTTP/1.1 200") {
             return Err(format!("no stream: {}", String::from_utf8_lossy(&stream.rest)).into());
@@ -76,7 +76,7 @@ impl Wire {
     }
 }
 
-/// Events as they arrive; only counted.
+/// A stream that counts its events.
 pub(super) struct Stream {
     stream: TcpStream,
     waiting: usize,
@@ -84,7 +84,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The next event; nothing if the server closed the stream.
+    /// Waits for the next event. `None` if the server closed the stream.
     pub(super) async fn event(&mut self) -> Result<Option<()>> {
         while self.waiting == 0 {
             if !self.read().await? {
@@ -106,10 +106,10 @@ impl Stream {
         Ok(read > 0)
     }
 
-    /// Counts the events that are here; an event is a line with an id, a line with its kind and a line of data.
+    /// Counts the received events. An event is a line with an id, a line with its kind and a line of data.
     fn count(&mut self) {
         self.waiting += memmem::find_iter(&self.rest, b"\nevent: ").count();
-        // A mark that is cut in two is found with the next piece.
+        // A delimiter that is split between two reads is found with the next read.
         let kept = self.rest.len().min(7);
         self.rest.drain(..self.rest.len() - kept);
         if self.rest.ends_with(b"\nevent: ") {

@@ -1,4 +1,4 @@
-//! A gRPC tool beside raw `tonic`: the same server, the same messages with the same metadata, wave by wave by turns.
+//! A gRPC tool against raw `tonic`: the same server and the same messages with the same metadata, in alternating waves.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use provost_core::resource::ToolType;
 use provost_net::NetPolicy;
 use provost_tool::{Guard, Tool};
 use provost_tool_runtime::grpc::{EXECUTE_PATH, ExecuteRequest, ExecuteResponse, ProtobufCodec};
-use provost_tool_runtime::{GrpcRuntime, Outbound};
+use provost_tool_runtime::{GrpcRuntime, ToolHttpClient};
 use tonic::body::Body;
 use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
@@ -25,11 +25,11 @@ use crate::measure::Pairs;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Calls in flight at once.
+/// Concurrent calls.
 const LANES: usize = 32;
 /// Calls of one lane in one wave.
 const CALLS: usize = 50;
-/// How much of what raw `tonic` does.
+/// Minimum speed, relative to raw `tonic`.
 const RATIO_MIN: f64 = 0.8;
 
 pub(super) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
@@ -48,11 +48,11 @@ struct SentRequest {
     message: ExecuteRequest,
 }
 
-/// The first request that the server received, which is one of ours: the raw side sends the same.
+/// The first request that the server received, sent by Provost. The raw side sends the same one.
 type First = Arc<OnceLock<SentRequest>>;
 
 async fn both(address: SocketAddr, first: &First, waves: usize) -> Result<Pairs> {
-    let outbound = Outbound::new(NetPolicy::open());
+    let outbound = ToolHttpClient::new(NetPolicy::open());
     let tool = declared(address, ToolType::Grpc, Arc::new(GrpcRuntime::new(outbound)))?;
     call(&Guard::default(), &tool).await?;
     let sent = first.get().ok_or("the server did not see the first call")?;
@@ -60,16 +60,16 @@ async fn both(address: SocketAddr, first: &First, waves: usize) -> Result<Pairs>
     let mut pairs = Pairs::default();
     for wave in 0..=waves {
         let raw = rate(|| raw_lane(channel.clone(), sent.clone())).await?;
-        let ours = rate(|| our_lane(Arc::clone(&tool))).await?;
-        // The first one connects.
+        let provost = rate(|| provost_lane(Arc::clone(&tool))).await?;
+        // The first wave connects.
         if wave > 0 {
-            pairs.push(ours, raw);
+            pairs.push(provost, raw);
         }
     }
     Ok(pairs)
 }
 
-/// Calls per second of all lanes together.
+/// Returns the calls per second of all lanes.
 async fn rate<F>(lane: impl Fn() -> F) -> Result<f64>
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -95,7 +95,7 @@ async fn raw_lane(channel: Channel, sent: SentRequest) -> Result<()> {
     Ok(())
 }
 
-async fn our_lane(tool: Arc<dyn Tool>) -> Result<()> {
+async fn provost_lane(tool: Arc<dyn Tool>) -> Result<()> {
     let guard = Guard::default();
     for _ in 0..CALLS {
         call(&guard, &tool).await?;
@@ -103,7 +103,7 @@ async fn our_lane(tool: Arc<dyn Tool>) -> Result<()> {
     Ok(())
 }
 
-/// A server on a thread of its own that is done with everything at once.
+/// Starts a server on its own thread that responds at once.
 fn serve(first: &First) -> Result<SocketAddr> {
     let service = Service { first: Arc::clone(first) };
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -115,7 +115,7 @@ fn serve(first: &First) -> Result<SocketAddr> {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let incoming = futures::stream::unfold(listener, |listener| async move {
                 let accepted = listener.accept().await.map(|(stream, _)| {
-                    // The raw side and ours are answered alike; without this neither is answered at once.
+                    // Applies to both sides. Without it, responses are delayed.
                     stream.set_nodelay(true).ok();
                     stream
                 });
@@ -128,7 +128,7 @@ fn serve(first: &First) -> Result<SocketAddr> {
     Ok(address)
 }
 
-/// The method, whatever is asked.
+/// Method handler for any request.
 #[derive(Clone)]
 struct Service {
     first: First,

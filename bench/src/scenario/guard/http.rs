@@ -1,4 +1,4 @@
-//! An HTTP tool beside the client that it goes out through: the same server, the same settings, call by call by turns.
+//! An HTTP tool against its HTTP client: the same server and the same settings, in alternating calls.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,23 +9,23 @@ use provost_core::Env;
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{ToolResource, ToolType};
 use provost_net::{NetClient, NetOptions, NetPolicy, NetRequest, Url};
-use provost_tool::{GovernedTool, Guard, NoCredentials, Runtimes, Tool, ToolHost};
-use provost_tool_runtime::{HttpRuntime, Outbound};
+use provost_tool::{DeclaredTool, Guard, NoCredentials, RuntimeRegistry, RuntimeServices, Tool};
+use provost_tool_runtime::{HttpRuntime, ToolHttpClient};
 
 use super::call;
 use crate::measure::Pairs;
 use crate::table::{Table, Unit};
 use crate::{Plan, Result};
 
-/// Calls of each kind before anything is measured.
+/// Calls of each kind before the measurement.
 const WARM_UP: usize = 100;
-/// How long one call may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a request that the server reads at once; ours are smaller.
+/// Timeout of one call.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a request that the server reads at once. The measured requests are smaller.
 const REQUEST_BYTES_MAX: usize = 8192;
-/// Bytes of an answer that is read.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: usize = 4096;
-/// What the guard, the templates and the contract may cost.
+/// Limit of the cost of guard, templates and contract.
 const EXCESS_SECONDS_MAX: f64 = 50e-6;
 
 pub(super) fn measure(plan: Plan, table: &mut Table) -> Result<()> {
@@ -39,28 +39,29 @@ async fn both(calls: usize) -> Result<Pairs> {
     let url = serve()?;
     let options = NetOptions::new(NetPolicy::open());
     let client = NetClient::open(options.clone());
-    let tool = declared(&url, ToolType::Http, Arc::new(HttpRuntime::new(Outbound::open(options))))?;
+    let tool =
+        declared(&url, ToolType::Http, Arc::new(HttpRuntime::new(ToolHttpClient::open(options))))?;
     let guard = Guard::default();
     let mut pairs = Pairs::default();
     for at in 0..calls + WARM_UP {
         let started = Instant::now();
-        let request = NetRequest::post(url.clone(), BODY, Instant::now() + PATIENCE);
+        let request = NetRequest::post(url.clone(), BODY, Instant::now() + TIMEOUT);
         client.send(request).await?.bytes(ANSWER_BYTES_MAX).await?;
         let raw = started.elapsed();
         let started = Instant::now();
         call(&guard, &tool).await?;
-        let ours = started.elapsed();
+        let provost = started.elapsed();
         if at >= WARM_UP {
-            pairs.push(ours.as_secs_f64(), raw.as_secs_f64());
+            pairs.push(provost.as_secs_f64(), raw.as_secs_f64());
         }
     }
     Ok(pairs)
 }
 
-/// What the tool sends as well.
+/// Body of the tool's request.
 const BODY: &str = r#"{"times":3,"words":"so it goes, as it always did"}"#;
 
-/// A tool as an operator declares it.
+/// Returns a tool as a manifest declares it.
 pub(super) fn declared(
     endpoint: impl ToString,
     kind: ToolType,
@@ -72,23 +73,23 @@ pub(super) fn declared(
         let plaintext = true;
         resource.grpc = Some(provost_core::resource::GrpcSpec { plaintext, ..Default::default() });
     }
-    let mut runtimes = Runtimes::default();
+    let mut runtimes = RuntimeRegistry::default();
     runtimes.add(runtime)?;
-    let host = ToolHost {
+    let host = RuntimeServices {
         runtimes: Arc::new(runtimes),
-        authenticator: Arc::new(NoCredentials),
+        credentials: Arc::new(NoCredentials),
         env: Env::system(),
     };
-    Ok(Arc::new(GovernedTool::new(resource, "default", host)?))
+    Ok(Arc::new(DeclaredTool::new(resource, "default", host)?))
 }
 
-/// A server on threads of its own that gives everybody the same answer.
+/// Starts a server on its own threads that sends a fixed response.
 fn serve() -> Result<Url> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = Url::parse(&format!("http://{}/", listener.local_addr()?))?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that goes away ends its thread.
+            // A closed connection ends its thread.
             std::thread::spawn(move || drop(answer_all(stream)));
         }
     });
@@ -114,7 +115,7 @@ fn answer_all(mut stream: TcpStream) -> Result<()> {
     }
 }
 
-/// Whether a request with all of its body is there.
+/// Returns true if a request with its whole body has arrived.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();

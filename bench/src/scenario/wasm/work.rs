@@ -1,28 +1,28 @@
-//! Work that only computes, written twice: for a module, and in Rust. A module stops with a trap if it comes to another result.
+//! Computations, written twice: for a module and in Rust. A module traps if its result differs.
 
-/// Numbers that are looked through for primes, and bytes that are mixed.
+/// Numbers of the sieve, and bytes of the hash.
 const SIZE: usize = 1 << 20;
 const PRIME_1: u64 = 0x9E37_79B1_85EB_CA87;
 const PRIME_2: u64 = 0xC2B2_AE3D_27D4_EB4F;
 const FNV_PRIME: u64 = 1_099_511_628_211;
 
-/// One kind of work.
-pub(super) struct Work {
+/// One computation.
+pub(super) struct Workload {
     pub(super) name: &'static str,
-    /// How often it is done in one call.
+    /// Repetitions in one call.
     pub(super) rounds: u32,
     pub(super) native: fn(u32) -> u64,
-    /// The body of a module that does it so often and comes to this result.
+    /// Returns the body of a module that repeats the computation and checks its result.
     pub(super) module: fn(u32, u64) -> String,
 }
 
-/// A loop of four instructions, and one of some forty.
-pub(super) const WORKS: [Work; 2] = [
-    Work { name: "sieve", rounds: 20, native: sieve, module: sieve_module },
-    Work { name: "hash", rounds: 400, native: hash, module: hash_module },
+/// A loop of four instructions, and a loop of about forty.
+pub(super) const WORKLOADS: [Workload; 2] = [
+    Workload { name: "sieve", rounds: 20, native: sieve, module: sieve_module },
+    Workload { name: "hash", rounds: 400, native: hash, module: hash_module },
 ];
 
-/// Stores over a megabyte, and a chain of multiplications that nothing can shorten.
+/// Stores over a megabyte, and a chain of dependent multiplications.
 fn sieve(rounds: u32) -> u64 {
     let mut marks = vec![0u8; SIZE];
     let mut sum: u64 = 0;
@@ -44,7 +44,7 @@ fn sieve(rounds: u32) -> u64 {
     sum
 }
 
-/// With loops that are tested at their end, as compilers write them: `clang -O2` makes the same inner loop of the same in C.
+/// The loops test at their end, as compilers generate them. `clang -O2` generates the same inner loop.
 fn sieve_module(rounds: u32, sum: u64) -> String {
     format!(
         r"(local $round i32) (local $n i32) (local $m i32) (local $sum i64)
@@ -65,7 +65,7 @@ fn sieve_module(rounds: u32, sum: u64) -> String {
     )
 }
 
-/// Four lanes over a megabyte, as xxHash has them: eight bytes are read, multiplied, added, turned and multiplied in each.
+/// Four lanes over a megabyte, as in xxHash: each reads eight bytes, multiplies, adds, rotates and multiplies.
 fn hash(rounds: u32) -> u64 {
     let bytes: Vec<u8> =
         (0..SIZE / 8).flat_map(|at| (at as u64).wrapping_mul(FNV_PRIME).to_le_bytes()).collect();

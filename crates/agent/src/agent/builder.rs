@@ -5,29 +5,26 @@ use std::sync::Arc;
 use provost_core::text::first_chars;
 use provost_core::usage::limits::{NAME_CHARS_MAX, OUTPUT_RETRIES_DEFAULT, PARALLEL_TOOLS_DEFAULT};
 use provost_core::{Env, Limits};
-use provost_model::{ChatModel, Settings};
+use provost_model::{ChatModel, ModelSettings};
 use provost_session::SessionStore;
 use provost_session::shared_state::StateStore;
-use provost_tool::{CallFacts, Guard, Oversight, Ruling, RunContext, Tool, Toolset};
+use provost_tool::{Guard, GuardServices, RuleDecision, RuleInput, RunContext, Tool, Toolset};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Map;
 
 use crate::agent::output::{OutputSpec, parse};
-use crate::agent::{Agent, AgentDefinition, ContextConfig};
+use crate::agent::{Agent, AgentDefinition};
 use crate::approval::ApprovalMode;
-use crate::context::ContextStrategy;
+use crate::context::ContextConfig;
 use crate::error::BuildError;
 use crate::handoff::{Handoff, MAX_HANDOFFS_DEFAULT};
-use crate::hook::{Hook, HookError};
+use crate::hook::Hook;
 use crate::instructions::{Instructions, PromptError, Template};
-use crate::run::{LimitContext, LimitDecision, OnLimit};
-use crate::subagent::{AgentRef, FanOut, Subagent, task_tools};
+use crate::on_limit::OnLimit;
+use crate::subagent::{FanOut, Subagent, task_tools};
 use crate::team::{Mailbox, Team};
-
-/// Default number of tokens reserved for the response.
-const CONTEXT_RESERVE_DEFAULT: u64 = 4096;
 
 /// Builds an agent. [`build`](Self::build) checks everything that can be checked before a run.
 #[must_use = "call `.build()` to get the agent"]
@@ -47,10 +44,9 @@ impl AgentBuilder {
             toolsets: Vec::new(),
             guard: Guard::default(),
             hooks: Vec::new(),
-            settings: Settings::default(),
+            settings: ModelSettings::default(),
             limits: Limits::default(),
-            at_limit: OnLimit::Stop,
-            ask_limit: None,
+            on_limit: OnLimit::Stop,
             parallel_tools: PARALLEL_TOOLS_DEFAULT,
             execute_tools: true,
             on_approval: None,
@@ -73,6 +69,16 @@ impl AgentBuilder {
         self.core.output = Some(OutputSpec::for_type::<T>());
         AgentBuilder { core: self.core, decode: parse::<T>, problem: self.problem }
     }
+
+    /// Sets the output type and a check beyond its schema. The error text of the check goes back to the model.
+    pub fn checked_output<T: DeserializeOwned + JsonSchema + Send + 'static>(
+        self,
+        check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
+    ) -> AgentBuilder<T> {
+        let mut builder = self.output::<T>();
+        builder.core.output = builder.core.output.map(|output| output.with_check(check));
+        builder
+    }
 }
 
 impl<O: Send + 'static> AgentBuilder<O> {
@@ -81,7 +87,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
     pub fn instructions(mut self, text: impl AsRef<str>) -> Self {
         match Instructions::parse(text.as_ref()) {
             Ok(instructions) => self.core.instructions = instructions,
-            Err(error) => self.fault(BuildError::Template(error.to_string())),
+            Err(error) => self.record_problem(BuildError::Template(error.to_string())),
         }
         self
     }
@@ -113,7 +119,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
             }
             Err(error) => {
                 let name = name.into();
-                self.fault(BuildError::Setting(format!(
+                self.record_problem(BuildError::Setting(format!(
                     "state `{name}` has no JSON form: {error}"
                 )));
             }
@@ -141,42 +147,28 @@ impl<O: Send + 'static> AgentBuilder<O> {
 
     /// Lets the model call another agent as a tool. The subagent sees only its task, and its output is the result of
     /// the call.
-    pub fn subagent(mut self, agent: impl Into<AgentRef>, terms: Subagent) -> Self {
-        let agent = agent.into();
-        let may = |(_, terms): &(AgentRef, Subagent)| terms.background;
-        let first = terms.background && !self.core.family.delegates.iter().any(may);
-        let tools = if first { task_tools::tools() } else { Ok(Vec::new()) };
-        match tools.and_then(|more| Ok((terms.tool(&agent)?, more))) {
-            Ok((tool, more)) => {
-                self.core.tools.push(tool);
-                self.core.tools.extend(more);
-            }
-            Err(problem) => self.fault(problem),
+    pub fn subagent(mut self, subagent: Subagent) -> Self {
+        let has_task_tools = self.core.family.subagents.iter().any(|other| other.background);
+        self.add_tools(subagent.tool().map(|tool| vec![tool]));
+        if subagent.background && !has_task_tools {
+            self.add_tools(task_tools::tools());
         }
-        Arc::make_mut(&mut self.core.family).delegates.push((agent, terms));
+        Arc::make_mut(&mut self.core.family).subagents.push(subagent);
         self
     }
 
     /// Lets the model run another agent on many tasks in parallel.
-    pub fn fan_out(mut self, agent: impl Into<AgentRef>, terms: FanOut) -> Self {
-        let agent = agent.into();
-        match terms.tool(&agent) {
-            Ok(tool) => self.core.tools.push(tool),
-            Err(problem) => self.fault(problem),
-        }
-        Arc::make_mut(&mut self.core.family).fan_outs.push((agent, terms));
+    pub fn fan_out(mut self, fan_out: FanOut) -> Self {
+        self.add_tools(fan_out.tool().map(|tool| vec![tool]));
+        Arc::make_mut(&mut self.core.family).fan_outs.push(fan_out);
         self
     }
 
     /// Lets the model hand the conversation off to another agent, which continues it with its own instructions and
     /// tools.
-    pub fn handoff(mut self, agent: impl Into<AgentRef>, terms: Handoff) -> Self {
-        let agent = agent.into();
-        match terms.tool(&agent) {
-            Ok(tool) => self.core.tools.push(tool),
-            Err(problem) => self.fault(problem),
-        }
-        Arc::make_mut(&mut self.core.family).handoffs.push((agent, terms));
+    pub fn handoff(mut self, handoff: Handoff) -> Self {
+        self.add_tools(handoff.tool().map(|tool| vec![tool]));
+        Arc::make_mut(&mut self.core.family).handoffs.push(handoff);
         self
     }
 
@@ -184,13 +176,10 @@ impl<O: Send + 'static> AgentBuilder<O> {
     /// share a task board with them.
     pub fn team(mut self, team: Team) -> Self {
         if self.core.family.team.is_some() {
-            self.fault(BuildError::Setting("an agent leads one team at most".to_owned()));
+            self.record_problem(BuildError::Setting("an agent leads one team at most".to_owned()));
             return self;
         }
-        match team.check().and_then(|()| team.lead_tools()) {
-            Ok(tools) => self.core.tools.extend(tools),
-            Err(problem) => self.fault(problem),
-        }
+        self.add_tools(team.check().and_then(|()| team.lead_tools()));
         let family = Arc::make_mut(&mut self.core.family);
         (family.pushes_messages, family.team) = (team.push_messages, Some(team));
         self
@@ -209,14 +198,17 @@ impl<O: Send + 'static> AgentBuilder<O> {
     }
 
     /// Adds a rule for tool calls: allow, require approval or deny. The most restrictive decision of all rules wins.
-    pub fn rule(mut self, rule: impl Fn(&CallFacts<'_>) -> Ruling + Send + Sync + 'static) -> Self {
+    pub fn guard_rule(
+        mut self,
+        rule: impl Fn(&RuleInput<'_>) -> RuleDecision + Send + Sync + 'static,
+    ) -> Self {
         self.core.guard.add_rule(rule);
         self
     }
 
     /// Sets the services that govern each tool call: policy, redaction, audit and metering.
-    pub fn oversight(mut self, oversight: Oversight) -> Self {
-        self.core.guard = self.core.guard.with_oversight(oversight);
+    pub fn guard_services(mut self, services: GuardServices) -> Self {
+        self.core.guard = self.core.guard.with_services(services);
         self
     }
 
@@ -227,7 +219,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
     }
 
     /// Sets sampling and other settings of the model.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    pub fn settings(mut self, settings: ModelSettings) -> Self {
         self.core.settings = settings;
         self
     }
@@ -238,73 +230,34 @@ impl<O: Send + 'static> AgentBuilder<O> {
         self
     }
 
-    /// Sets the action at a limit. To decide with a function, call [`ask_at_limit`](Self::ask_at_limit).
-    pub fn at_limit(mut self, at_limit: OnLimit) -> Self {
-        self.core.at_limit = at_limit;
-        self
-    }
-
-    /// Calls an async function at a limit, which decides whether the run continues.
-    pub fn ask_at_limit<F, Fut>(mut self, ask: F) -> Self
-    where
-        F: Fn(LimitContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<LimitDecision, HookError>> + Send + 'static,
-    {
-        self.core.at_limit = OnLimit::Ask;
-        self.core.ask_limit = Some(Arc::new(move |question| Box::pin(ask(question))));
+    /// Sets the action at a limit: stop, request a final response, or call a function of the program.
+    pub fn on_limit(mut self, on_limit: OnLimit) -> Self {
+        self.core.on_limit = on_limit;
         self
     }
 
     /// Sets how many tool calls of one turn run in parallel; 1 runs them one after another.
-    pub fn parallel_tools(mut self, parallel: usize) -> Self {
+    pub fn max_parallel_tools(mut self, parallel: usize) -> Self {
         self.core.parallel_tools = parallel;
         self
     }
 
     /// Leaves tool calls to the caller: the run ends with the calls pending.
-    pub fn manual_tools(mut self) -> Self {
+    pub fn external_tools(mut self) -> Self {
         self.core.execute_tools = false;
         self
     }
 
     /// Sets how tool calls that require an approval are decided.
-    pub fn on_approval(mut self, on_approval: ApprovalMode) -> Self {
+    pub fn approvals(mut self, on_approval: ApprovalMode) -> Self {
         self.core.on_approval = Some(on_approval);
         self
     }
 
-    /// Sets the strategy that fits conversations into the model's context window, or into `context_tokens`.
-    pub fn context(mut self, strategy: impl ContextStrategy) -> Self {
-        let old = self.core.context.take();
-        self.core.context = Some(ContextConfig {
-            strategy: Arc::new(strategy),
-            tokens_max: old.as_ref().and_then(|old| old.tokens_max),
-            reserve: old.map_or(CONTEXT_RESERVE_DEFAULT, |old| old.reserve),
-        });
-        self
-    }
-
-    /// Sets the maximum tokens of a request. Call [`context`](Self::context) first.
-    pub fn context_tokens(mut self, tokens_max: u64) -> Self {
-        match &mut self.core.context {
-            Some(context) => context.tokens_max = Some(tokens_max),
-            None => self.fault(BuildError::Setting(
-                "context_tokens has no effect without a strategy: call `.context(..)` first"
-                    .to_owned(),
-            )),
-        }
-        self
-    }
-
-    /// Sets the tokens reserved for the response. Call [`context`](Self::context) first.
-    pub fn context_reserve(mut self, reserve: u64) -> Self {
-        match &mut self.core.context {
-            Some(context) => context.reserve = reserve,
-            None => self.fault(BuildError::Setting(
-                "context_reserve has no effect without a strategy: call `.context(..)` first"
-                    .to_owned(),
-            )),
-        }
+    /// Sets how conversations are fitted into the model's context window: a strategy, or a [`ContextConfig`] with
+    /// token limits.
+    pub fn context(mut self, context: impl Into<ContextConfig>) -> Self {
+        self.core.context = Some(context.into());
         self
     }
 
@@ -315,7 +268,7 @@ impl<O: Send + 'static> AgentBuilder<O> {
     }
 
     /// Sets the store of the sessions of this agent's runs.
-    pub fn sessions(mut self, store: impl SessionStore) -> Self {
+    pub fn session_store(mut self, store: impl SessionStore) -> Self {
         self.core.session_store = Some(Arc::new(store));
         self
     }
@@ -340,35 +293,21 @@ impl<O: Send + 'static> AgentBuilder<O> {
         check_name(&self.core.name)?;
         check_tools(&self.core.tools, self.core.output.as_ref())?;
         if self.core.parallel_tools == 0 {
-            return Err(BuildError::Setting("parallel_tools must be at least 1".to_owned()));
-        }
-        if self.core.at_limit == OnLimit::Ask && self.core.ask_limit.is_none() {
-            return Err(BuildError::Setting(
-                "AtLimit::Ask needs somebody to ask: use `.ask_at_limit(..)`".to_owned(),
-            ));
+            return Err(BuildError::Setting("max_parallel_tools must be at least 1".to_owned()));
         }
         Ok(Agent { core: Arc::new(self.core), decode: self.decode })
     }
 
-    fn fault(&mut self, problem: BuildError) {
-        self.problem.get_or_insert(problem);
-    }
-}
-
-impl<O: DeserializeOwned + Send + 'static> AgentBuilder<O> {
-    /// Adds a check of the output beyond its type. The error text goes back to the model. Call
-    /// [`output`](AgentBuilder::output) first.
-    pub fn output_check(
-        mut self,
-        check: impl Fn(&O) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
-        match &mut self.core.output {
-            Some(output) => output.add_check(check),
-            None => self.fault(BuildError::Setting(
-                "output_check needs a type to check: call `.output::<T>()` first".to_owned(),
-            )),
+    fn add_tools(&mut self, tools: Result<Vec<Arc<dyn Tool>>, BuildError>) {
+        match tools {
+            Ok(tools) => self.core.tools.extend(tools),
+            Err(problem) => self.record_problem(problem),
         }
-        self
+    }
+
+    /// Stores a problem until [`build`](Self::build) returns it. The first one wins.
+    fn record_problem(&mut self, problem: BuildError) {
+        self.problem.get_or_insert(problem);
     }
 }
 

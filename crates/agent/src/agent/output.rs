@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::ToolDefinition;
-use provost_model::{ModelInfo, NativeOutput, OutputSchema};
+use provost_model::{ModelInfo, OutputSchema, StructuredOutputSupport};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -41,11 +41,12 @@ impl OutputSpec {
         }
     }
 
-    pub(crate) fn add_check<T: DeserializeOwned + 'static>(
-        &mut self,
+    pub(crate) fn with_check<T: DeserializeOwned + 'static>(
+        mut self,
         check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static,
-    ) {
+    ) -> Self {
         self.checks.push(Arc::new(move |raw| check(&parse::<T>(raw)?)));
+        self
     }
 
     pub(crate) fn check(&self, raw: &str) -> Result<(), String> {
@@ -55,8 +56,8 @@ impl OutputSpec {
     /// Selects the best output mode that this model supports.
     pub(crate) fn plan(&self, model: &ModelInfo, has_tools: bool) -> OutputMode {
         match model.native_output {
-            NativeOutput::WithTools => OutputMode::Native,
-            NativeOutput::WithoutTools if !has_tools => OutputMode::Native,
+            StructuredOutputSupport::WithTools => OutputMode::Native,
+            StructuredOutputSupport::WithoutTools if !has_tools => OutputMode::Native,
             // All vendors require the arguments of a tool to be an object.
             _ if model.tools && self.is_object() => OutputMode::Tool(OUTPUT_TOOL.to_owned()),
             _ => OutputMode::Prompted,

@@ -7,41 +7,46 @@ use crate::agent::{Agent, AgentDefinition};
 
 /// A reference to an agent in the definition of another one.
 #[derive(Clone)]
-pub struct AgentRef(Kind);
+pub struct AgentRef(Target);
 
 #[derive(Clone)]
-enum Kind {
+enum Target {
     Agent(Arc<AgentDefinition>),
-    Slot(DeferredAgent),
+    Deferred(DeferredAgent),
 }
 
 impl AgentRef {
     /// The agent's name.
     pub fn name(&self) -> &Arc<str> {
         match &self.0 {
-            Kind::Agent(core) => &core.name,
-            Kind::Slot(slot) => &slot.name,
+            Target::Agent(core) => &core.name,
+            Target::Deferred(deferred) => &deferred.name,
         }
     }
 
     /// The definition, or `None` if a [`DeferredAgent`] was never set.
     pub(crate) fn core(&self) -> Option<Arc<AgentDefinition>> {
         match &self.0 {
-            Kind::Agent(core) => Some(Arc::clone(core)),
-            Kind::Slot(slot) => slot.core.get().cloned(),
+            Target::Agent(core) => Some(Arc::clone(core)),
+            Target::Deferred(deferred) => deferred.core.get().cloned(),
         }
     }
 }
 
+/// The error text for a [`DeferredAgent`] that was never set.
+pub(crate) fn undefined_agent(agent: &AgentRef) -> String {
+    format!("agent `{}` is deferred and was never set", agent.name())
+}
+
 impl<O: Send + 'static> From<&Agent<O>> for AgentRef {
     fn from(agent: &Agent<O>) -> Self {
-        Self(Kind::Agent(Arc::clone(&agent.core)))
+        Self(Target::Agent(Arc::clone(&agent.core)))
     }
 }
 
 impl From<&DeferredAgent> for AgentRef {
-    fn from(slot: &DeferredAgent) -> Self {
-        Self(Kind::Slot(slot.clone()))
+    fn from(deferred: &DeferredAgent) -> Self {
+        Self(Target::Deferred(deferred.clone()))
     }
 }
 
@@ -60,8 +65,8 @@ impl fmt::Debug for AgentRef {
 /// # use provost_model::ScriptedModel;
 /// # fn model() -> ScriptedModel { ScriptedModel::new() }
 /// let billing = DeferredAgent::new("billing");
-/// let front = Agent::builder("front", model()).handoff(&billing, Handoff::new("Money questions")).build()?;
-/// let agent = Agent::builder("billing", model()).handoff(&front, Handoff::new("All else")).build()?;
+/// let front = Agent::builder("front", model()).handoff(Handoff::to(&billing, "Money questions")).build()?;
+/// let agent = Agent::builder("billing", model()).handoff(Handoff::to(&front, "All else")).build()?;
 /// billing.set(&agent)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

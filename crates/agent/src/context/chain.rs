@@ -9,8 +9,8 @@ use provost_model::{ChatModel, ModelInfo};
 use provost_session::SessionChange;
 
 use super::{
-    ClearToolResults, CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate,
-    Summarize, Truncate, count_message,
+    ClearToolResults, CompactionInput, CompactionResult, ContextError, ContextStrategy,
+    HeuristicCounter, Summarize, Truncate, count_message,
 };
 
 /// Tries strategies in order, the cheap ones first, and stops as soon as the conversation fits.
@@ -115,7 +115,7 @@ fn recount(before: CompactionInput<'_>, messages: &[Arc<Message>]) -> Vec<u64> {
         .iter()
         .map(|message| match known.get(&Arc::as_ptr(message)) {
             Some(tokens) => *tokens,
-            None => count_message(&Estimate, message),
+            None => count_message(&HeuristicCounter, message),
         })
         .collect()
 }

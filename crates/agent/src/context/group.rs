@@ -78,7 +78,7 @@ impl<'a> Selection<'a> {
         let is_pinned =
             [self.summary, self.user].contains(&Some(group)) || group + 1 == self.groups.len();
         if !is_pinned {
-            self.drop_anyway(group);
+            self.remove_group(group);
         }
     }
 
@@ -103,7 +103,7 @@ impl<'a> Selection<'a> {
             && summary < user
             && self.kept[summary]
         {
-            self.drop_anyway(summary);
+            self.remove_group(summary);
             self.summary = None;
             self.drop_headless();
         }
@@ -117,7 +117,7 @@ impl<'a> Selection<'a> {
             .collect()
     }
 
-    fn drop_anyway(&mut self, group: usize) {
+    fn remove_group(&mut self, group: usize) {
         if std::mem::replace(&mut self.kept[group], false) {
             self.tokens = self.tokens.saturating_sub(self.groups[group].tokens);
             self.messages -= self.groups[group].len();

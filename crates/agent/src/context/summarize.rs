@@ -9,8 +9,8 @@ use provost_session::SessionChange;
 
 use super::group::groups;
 use super::{
-    CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate, TokenCounter,
-    count_message, since_last_summary,
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, HeuristicCounter,
+    TokenCounter, count_message, since_last_summary,
 };
 
 const INSTRUCTION: &str = "\
@@ -62,7 +62,7 @@ impl Summarize {
         let cost = usage.and_then(|usage| Some(self.model.info().pricing?.cost(&usage)));
         let usage = usage.unwrap_or_default();
         summary.created_at = input.now;
-        if count_message(&Estimate, &summary) > plan.replaced_tokens {
+        if count_message(&HeuristicCounter, &summary) > plan.replaced_tokens {
             return Ok(CompactionResult {
                 usage,
                 cost,
@@ -184,10 +184,10 @@ fn render(messages: &[Arc<Message>], tokens_max: Option<u64>) -> String {
     let starts_with_summary = messages.first().is_some_and(|m| m.role == Role::Summary);
     let first = usize::from(starts_with_summary);
     if let Some(summary) = pieces.first().filter(|_| starts_with_summary) {
-        left = left.saturating_sub(Estimate.count(summary));
+        left = left.saturating_sub(HeuristicCounter.count(summary));
     }
     while from > first {
-        let tokens = Estimate.count(&pieces[from - 1]);
+        let tokens = HeuristicCounter.count(&pieces[from - 1]);
         if tokens > left {
             break;
         }

@@ -15,7 +15,7 @@ fn shared(messages: impl IntoIterator<Item = Message>) -> Vec<Arc<Message>> {
 }
 
 fn sizes(messages: &[Arc<Message>]) -> Vec<u64> {
-    messages.iter().map(|message| count_message(&Estimate, message)).collect()
+    messages.iter().map(|message| count_message(&HeuristicCounter, message)).collect()
 }
 
 fn size(messages: &[Arc<Message>]) -> u64 {

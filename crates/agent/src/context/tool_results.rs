@@ -7,7 +7,8 @@ use provost_core::{ContentPart, Message, ToolResult, ToolResultPart};
 
 use super::group::groups;
 use super::{
-    CompactionInput, CompactionResult, ContextError, ContextStrategy, Estimate, count_message,
+    CompactionInput, CompactionResult, ContextError, ContextStrategy, HeuristicCounter,
+    count_message,
 };
 
 const SUCCEEDED: &str = "The call succeeded. Its output was left out to save space; call the tool again if you need it.";
@@ -67,7 +68,7 @@ impl ClearToolResults {
             let Some(shorter) = self.shorter(&messages[index]) else {
                 continue;
             };
-            let tokens = count_message(&Estimate, &shorter);
+            let tokens = count_message(&HeuristicCounter, &shorter);
             let before = input.tokens.get(index).copied().unwrap_or(0);
             let saved = before.saturating_sub(tokens);
             if saved > 0 {

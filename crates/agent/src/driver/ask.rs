@@ -6,7 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest, ApprovalRequestKind, EventKind, ToolCall};
-use provost_tool::{Confirm, Conversation, ToolCx, ToolError};
+use provost_tool::{ConversationRef, RunCallbacks, ToolContext, ToolError};
 use serde_json::Value;
 
 use super::setup::DriverContext;
@@ -14,6 +14,7 @@ use super::tool_call::CallContext;
 use super::{Driver, hook_error};
 use crate::approval::ApprovalMode;
 use crate::error::Error;
+use crate::on_limit::OnLimit;
 use crate::run::{
     ApprovalAnswer, JournalEntry, LimitContext, LimitDecision, decision_for, has_waited,
 };
@@ -32,7 +33,7 @@ impl DriverContext {
         match &self.on_approval {
             ApprovalMode::AutoApprove => return Ok((request, ApprovalDecision::Approve)),
             ApprovalMode::Deny => {
-                let reason = "it needs a person's approval and nobody can be asked".to_owned();
+                let reason = "it requires an approval, and no approver is available".to_owned();
                 return Ok((request, ApprovalDecision::Deny { reason }));
             }
             ApprovalMode::Interactive | ApprovalMode::Callback(_) | ApprovalMode::Suspend => {}
@@ -69,7 +70,7 @@ pub(crate) struct ApprovalPrompt {
 }
 
 /// Callbacks of a running tool into its run.
-pub(crate) struct Outside {
+pub(crate) struct ToolCallbacks {
     /// Weak, because a tool that outlives its run must not keep it alive.
     cx: Weak<DriverContext>,
     call: ToolCall,
@@ -79,7 +80,7 @@ pub(crate) struct Outside {
     turn: u32,
 }
 
-impl Outside {
+impl ToolCallbacks {
     pub(super) fn new(cx: &Arc<DriverContext>, call: &ToolCall, context: &CallContext) -> Self {
         let CallContext { answers, turn, .. } = context;
         let (call, answers) = (call.clone(), answers.clone());
@@ -87,10 +88,10 @@ impl Outside {
     }
 }
 
-impl Confirm for Outside {
+impl RunCallbacks for ToolCallbacks {
     fn confirm<'a>(
         &'a self,
-        _cx: &'a ToolCx,
+        _cx: &'a ToolContext,
         hint: String,
         payload: Option<Value>,
     ) -> BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
@@ -108,7 +109,7 @@ impl Confirm for Outside {
             let answer = cx.request_approval(&self.call, prompt).await;
             Ok(answer.map_or_else(
                 |question| ApprovalDecision::Deny {
-                    reason: format!("nobody could be asked about {}", question.call.name),
+                    reason: format!("no approver was available for {}", question.call.name),
                 },
                 |(_, decision)| decision,
             ))
@@ -120,13 +121,13 @@ impl Confirm for Outside {
         has_waited(&self.answers, wait)
     }
 
-    fn progress(&self, _cx: &ToolCx, message: String) {
+    fn progress(&self, _cx: &ToolContext, message: String) {
         if let Some(cx) = self.cx.upgrade() {
             cx.queue.emit(EventKind::ToolProgress { call_id: self.call.id.clone(), message });
         }
     }
 
-    fn conversation(&self) -> Option<Conversation> {
+    fn conversation(&self) -> Option<ConversationRef> {
         let cx = self.cx.upgrade()?;
         let told = Weak::clone(&self.cx);
         let conversation = cx.conversation().in_turn(format!("{}/{}", cx.run_id, self.turn));
@@ -147,20 +148,21 @@ impl Confirm for Outside {
 
 impl Driver {
     pub(super) async fn ask_limit(&mut self, question: LimitContext) -> Result<(), Error> {
-        let Some(ask) = self.cx.core.ask_limit.clone() else {
-            return Err(Error::Bug("a limit asks and nobody answers".to_owned()));
+        let OnLimit::Callback(decide) = self.cx.core.on_limit.clone() else {
+            let problem = "a limit needs a decision, but the agent has no callback";
+            return Err(Error::Bug(problem.to_owned()));
         };
-        self.tell_limit(question.reached.clone());
-        let decision = ask(question).await.map_err(hook_error("ask_at_limit"))?;
+        self.emit_limit_reached(question.reached.clone());
+        let decision = decide(question).await.map_err(hook_error("on_limit"))?;
         // An extended run can reach the limit again.
-        self.limit_told =
+        self.limit_emitted =
             matches!(decision, LimitDecision::FinalAnswer { .. } | LimitDecision::Stop);
-        if !self.limit_told {
-            self.cx.pot.extend();
+        if !self.limit_emitted {
+            self.cx.budget.extend();
         }
         let produced = self.run.new_messages().len();
         self.feed(JournalEntry::LimitDecided { decision, at: self.now() })?;
-        self.tell_refused(produced);
+        self.emit_skipped_results(produced);
         Ok(())
     }
 }

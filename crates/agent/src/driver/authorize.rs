@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest, ToolCall};
-use provost_tool::{Asked, Guard, Permit, Tool, ToolError, Verdict};
+use provost_tool::{ApprovalRequirement, Guard, GuardDecision, Permit, Tool, ToolError};
 
 use super::ask::ApprovalPrompt;
 use super::setup::DriverContext;
@@ -41,7 +41,7 @@ impl DriverContext {
         {
             return rejected(reason.clone());
         }
-        let guard = self.guard().await.up_to_date().await.into_owned();
+        let guard = self.guard().await.refreshed().await.into_owned();
         // An approval under another policy revision does not count.
         let approved = about_call.iter().any(|ApprovalAnswer { request, decision }| {
             request.call == *call
@@ -59,7 +59,7 @@ impl DriverContext {
         call: &ToolCall,
         revision: Option<&str>,
     ) -> Authorization {
-        let guard = self.guard().await.read_again().await;
+        let guard = self.guard().await.reload().await;
         let approved = guard.revision() == revision;
         self.decide(guard, tool, call, approved).await
     }
@@ -73,32 +73,32 @@ impl DriverContext {
         mut approved: bool,
     ) -> Authorization {
         for questions in 0..=QUESTIONS_PER_CALL_MAX {
-            let asked = match guard.admit(tool, call, approved).await {
-                Verdict::Allow(permit) => return Authorization::Granted(permit),
-                Verdict::Deny(fault) => return Authorization::Denied(fault.message),
-                Verdict::Invalid(problem) => return Authorization::InvalidArguments(problem),
-                Verdict::Ask(_) if questions == QUESTIONS_PER_CALL_MAX => break,
-                Verdict::Ask(asked) => asked,
+            let requirement = match guard.check_and_record(tool, call, approved).await {
+                GuardDecision::Allow(permit) => return Authorization::Granted(permit),
+                GuardDecision::Deny(fault) => return Authorization::Denied(fault.message),
+                GuardDecision::Invalid(problem) => return Authorization::InvalidArguments(problem),
+                GuardDecision::Ask(_) if questions == QUESTIONS_PER_CALL_MAX => break,
+                GuardDecision::Ask(requirement) => requirement,
             };
-            let revision = match self.approved_under(call, asked).await {
+            let revision = match self.approved_under(call, requirement).await {
                 Ok(revision) => revision,
                 Err(end) => return end,
             };
-            guard = self.guard().await.read_again().await;
+            guard = self.guard().await.reload().await;
             approved = guard.revision() == revision.as_deref();
         }
-        Authorization::Denied("the policy changed each time that somebody had answered".to_owned())
+        Authorization::Denied("the policy changed after every approval decision".to_owned())
     }
 
     /// Requests an approval. Returns the policy revision under which the call was approved.
     async fn approved_under(
         &self,
         call: &ToolCall,
-        asked: Asked,
+        requirement: ApprovalRequirement,
     ) -> Result<Option<String>, Authorization> {
-        let Asked { needed, revision, .. } = asked;
+        let ApprovalRequirement { approvers: needed, revision, .. } = requirement;
         if revision.is_some() && matches!(self.on_approval, ApprovalMode::AutoApprove) {
-            let reason = "a policy wants a person to approve it, and nobody is asked here";
+            let reason = "a policy requires an approval by a person, and this run approves calls automatically";
             return Err(Authorization::Denied(reason.to_owned()));
         }
         let approvers = (!needed.is_default()).then(|| Box::new(needed));
@@ -121,11 +121,11 @@ impl DriverContext {
             (_, ApprovalDecision::Deny { .. }) => false,
             (None, _) => true,
             (Some(_), ApprovalDecision::Approve) => false,
-            (Some(needed), ApprovalDecision::ApprovedBy { by }) => self.quorum_met(needed, by),
+            (Some(needed), ApprovalDecision::ApprovedBy { by }) => self.is_quorum_met(needed, by),
         }
     }
 
-    fn quorum_met(&self, needed: &Approvers, by: &[String]) -> bool {
+    fn is_quorum_met(&self, needed: &Approvers, by: &[String]) -> bool {
         // With a journal, the host knows the requester and submits a decision only after the quorum is met.
         if !needed.exclude_requester || self.journal.is_some() {
             return needed.is_satisfied_by(by, &[]);
@@ -146,8 +146,7 @@ fn quorum_message(request: &ApprovalRequest) -> String {
         [] => String::new(),
         names => format!(" of `{}`", names.join("`, `")),
     };
-    let other =
-        if needed.exclude_requester { ", and not that of whoever started the run" } else { "" };
+    let other = if needed.exclude_requester { " other than the requester of the run" } else { "" };
     let required = needed.required;
     format!("it needs the approval of {required}{of}{other}, and the decision does not name them")
 }

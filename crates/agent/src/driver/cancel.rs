@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use provost_core::{EventKind, Role, StopReason};
-use provost_model::{Fold, ModelResponse};
+use provost_model::{ModelResponse, ResponseAccumulator};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,11 +40,11 @@ impl Driver {
     pub(super) fn interrupt(&mut self, reason: StopReason) -> Result<(), Error> {
         let open = self.run.unfinished_calls();
         let produced = self.run.new_messages().len();
-        let unheard =
-            self.run.queued_message_count() + usize::from(std::mem::take(&mut self.hears));
-        let partial = self.fold.take().map(Fold::into_partial);
+        let unheard = self.run.queued_message_count()
+            + usize::from(std::mem::take(&mut self.is_reviewing_input));
+        let partial = self.accumulator.take().map(ResponseAccumulator::into_interrupted);
         // A response that hooks have not accepted is discarded, but its usage counts.
-        let unseen = self.unseen.take().map(|used| ModelResponse {
+        let unseen = self.unreviewed_usage.take().map(|used| ModelResponse {
             usage: used.unwrap_or_default(),
             usage_known: used.is_some(),
             ..ModelResponse::text("")

@@ -13,7 +13,7 @@ const USED_AT_ONCE: usize = 32;
 
 impl DriverContext {
     /// Stops the children that run in this process.
-    pub(super) async fn close_below(&self) {
+    pub(super) async fn close_descendants(&self) {
         if let Some(local) = &self.relations.local {
             local.close().await;
         }
@@ -22,8 +22,8 @@ impl DriverContext {
 
 impl Driver {
     /// Stops the run at a limit of a parent run or a policy: no further request may start.
-    pub(super) fn stop_at(&mut self, reached: LimitReached) -> Result<(), Error> {
-        self.tell_limit(reached.clone());
+    pub(super) fn stop_at_limit(&mut self, reached: LimitReached) -> Result<(), Error> {
+        self.emit_limit_reached(reached.clone());
         let (reason, at, limit) = (StopReason::Limit, self.now(), Some(Box::new(reached)));
         self.feed(JournalEntry::Stopped { partial: None, cost: None, reason, limit, at })?;
         Ok(())
@@ -47,7 +47,7 @@ impl Driver {
 
     /// Stops all running children and records their usage.
     pub(super) async fn close_children(&mut self) -> Result<(), Error> {
-        self.cx.close_below().await;
+        self.cx.close_descendants().await;
         self.count_children()
     }
 
@@ -55,8 +55,12 @@ impl Driver {
     pub(super) async fn keep_children(&mut self) -> Result<(), Error> {
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("a child's report has no JSON form: {error}"));
-        let kept =
-            self.cx.relations.local.as_ref().map(|local| local.save_labelled(&self.cx.state));
+        let kept = self
+            .cx
+            .relations
+            .local
+            .as_ref()
+            .map(|local| local.save_background_tasks(&self.cx.state));
         kept.unwrap_or(Ok(())).map_err(no_json)
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use provost_core::{Compaction, EventKind, ToolDefinition, Usage};
 
 use super::Driver;
-use crate::agent::ContextConfig;
 use crate::context::{
-    Calibration, CompactionInput, CompactionResult, ContextError, Estimate, count_message,
-    count_system, count_tools, repair,
+    CompactionInput, CompactionResult, ContextConfig, ContextError, HeuristicCounter,
+    TokenCalibration, count_message, count_system, count_tools, repair,
 };
 use crate::error::Error;
 use crate::journal::Effect;
@@ -23,7 +22,7 @@ pub(crate) struct ContextTokens {
     /// Tokens of each message of the context, in order.
     messages: Vec<u64>,
     sum: u64,
-    calibration: Calibration,
+    calibration: TokenCalibration,
     /// The estimate of the last request, to calibrate with the reported usage.
     last_estimate: u64,
 }
@@ -49,14 +48,14 @@ struct ContextOverflow {
 impl Driver {
     /// Compacts the conversation if it exceeds its budget. Returns true if that changed it. `too_long` means that the
     /// provider rejected the request.
-    pub(super) async fn fit(
+    pub(super) async fn compact_context(
         &mut self,
         tools: &[Arc<ToolDefinition>],
         too_long: bool,
     ) -> Result<bool, Error> {
         match self.excess(tools, too_long) {
             // Boxed, because the future is large and rarely needed.
-            Some(excess) => Box::pin(self.shorten(excess)).await,
+            Some(excess) => Box::pin(self.compact(excess)).await,
             None => Ok(false),
         }
     }
@@ -66,14 +65,14 @@ impl Driver {
         let policy = self.cx.core.context.clone()?;
         let window = self.cx.model.info().context_window;
         let allowed = policy
-            .tokens_max
+            .max_tokens
             .or_else(|| window.map(|window| window.saturating_sub(policy.reserve)));
         if allowed.is_none() && !too_long {
             return None;
         }
         self.count();
         let system = self.system.as_deref().unwrap_or_default();
-        let fixed = count_system(&Estimate, system) + count_tools(&Estimate, tools);
+        let fixed = count_system(&HeuristicCounter, system) + count_tools(&HeuristicCounter, tools);
         let estimate = fixed + self.ledger.sum;
         self.ledger.last_estimate = estimate;
         // Corrects the budget instead of every count, so that the counts stay valid.
@@ -85,7 +84,7 @@ impl Driver {
         (estimate > budget).then_some(ContextOverflow { policy, fixed, budget, too_long })
     }
 
-    async fn shorten(&mut self, excess: ContextOverflow) -> Result<bool, Error> {
+    async fn compact(&mut self, excess: ContextOverflow) -> Result<bool, Error> {
         let ContextOverflow { policy, fixed, budget, too_long } = excess;
         self.cx.check_models(policy.strategy.models()).await?;
         let input = CompactionInput {
@@ -99,11 +98,11 @@ impl Driver {
             journal.begin_effect(Effect::Compact { turn: self.run.turns() + 1 }).await?;
         }
         match policy.strategy.compact(input).await {
-            Ok(fitted) => self.use_fitted(policy.strategy.name(), fitted, fixed).await,
+            Ok(fitted) => self.apply_compaction(policy.strategy.name(), fitted, fixed).await,
             // A limit that the program set is strict. A model's context window is compared with an estimate, so the
             // request is sent and the provider decides. The same applies if the summarizing model failed.
             Err(error @ ContextError::TooLarge { .. })
-                if policy.tokens_max.is_some() && !too_long =>
+                if policy.max_tokens.is_some() && !too_long =>
             {
                 Err(Error::Context(error))
             }
@@ -116,7 +115,7 @@ impl Driver {
     }
 
     /// Applies the result of a strategy. Returns true if it changed anything.
-    async fn use_fitted(
+    async fn apply_compaction(
         &mut self,
         strategy: &str,
         mut fitted: CompactionResult,
@@ -183,7 +182,7 @@ impl Driver {
     fn count(&mut self) {
         let context = self.run.context();
         for message in &context[self.ledger.messages.len().min(context.len())..] {
-            let tokens = count_message(&Estimate, message);
+            let tokens = count_message(&HeuristicCounter, message);
             self.ledger.messages.push(tokens);
             self.ledger.sum += tokens;
         }

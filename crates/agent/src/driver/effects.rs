@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{ApprovalId, ApprovalRequestKind, EventKind, ToolCall};
-use provost_tool::{Permit, Probe, Tool};
+use provost_tool::{Permit, ProbeOutcome, Tool};
 
 use super::setup::DriverContext;
 use super::tool_call::{CallContext, CallEnd, ToolCallOutcome};
@@ -51,11 +51,11 @@ impl DriverContext {
                 }
                 EffectStart::Probe => {
                     match tool.probe(effect.key.clone(), effect.arguments.clone()).await {
-                        Probe::NotDone => return None,
-                        Probe::Done(output) => {
+                        ProbeOutcome::NotExecuted => return None,
+                        ProbeOutcome::Completed(output) => {
                             return Some(self.finished(call.clone(), output, Duration::ZERO).await);
                         }
-                        Probe::Unsure => effect.outcome_unknown = true,
+                        ProbeOutcome::Unknown => effect.outcome_unknown = true,
                     }
                 }
             }

@@ -26,10 +26,10 @@ pub(super) fn empty_summary(cx: &DriverContext) -> RunSummary {
     }
 }
 
-pub(super) fn summary_of(outcome: &RunOutcome) -> Option<&RunSummary> {
+pub(super) fn summary_of(outcome: &RunOutcome) -> Option<RunSummary> {
     match outcome {
-        RunOutcome::Completed(result) => Some(&result.summary),
-        RunOutcome::Cancelled(summary) => Some(summary),
+        RunOutcome::Completed(result) => Some(result.summary()),
+        RunOutcome::Cancelled(summary) => Some(summary.clone()),
         RunOutcome::Suspended(_) | RunOutcome::Denied { .. } => None,
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn summary_of(outcome: &RunOutcome) -> Option<&RunSummary> {
 pub(super) fn terminal_event(outcome: &Result<RunOutcome, Error>) -> EventKind {
     match outcome {
         Ok(RunOutcome::Completed(result)) => {
-            EventKind::Finished { summary: Box::new(result.summary.clone()) }
+            EventKind::Finished { summary: Box::new(result.summary()) }
         }
         Ok(RunOutcome::Suspended(suspended)) => {
             EventKind::Suspended { approvals: suspended.approvals().into_iter().cloned().collect() }

@@ -8,16 +8,18 @@ use super::Driver;
 use super::setup::DriverContext;
 use crate::context::CompactionResult;
 use crate::error::Error;
+use crate::handoff::Handoff;
 use crate::hook::HookDecision;
 use crate::journal::Effect;
 use crate::run::{HandoffApplied, JournalEntry, TRANSFER_PREFIX, tool_name_part};
+use crate::subagent::undefined_agent;
 
 impl Driver {
     pub(super) async fn handoff(&mut self, to: &str) -> Result<(), Error> {
         let Some(handoff) = self.run.handoff() else {
-            return Err(Error::Bug("a hand-off that nobody asked for".to_owned()));
+            return Err(Error::Bug("the state machine has no pending handoff".to_owned()));
         };
-        let policy = self.cx.core.family.handoff(to).map(|(_, terms)| terms.history.clone());
+        let policy = self.cx.core.family.handoff(to).map(|handoff| handoff.history.clone());
         let policy = policy.unwrap_or_default();
         self.cx.check_models(policy.model()).await?;
         if let (Some(journal), true) = (&self.cx.journal, policy.model().is_some()) {
@@ -32,10 +34,10 @@ impl Driver {
                 CompactionResult::messages(context)
             }
         };
-        let next = self.cx.handed_to(to)?;
+        let next = self.cx.for_handoff(to)?;
         let handed = HandoffApplied {
             handoff: handoff.clone(),
-            handoff_targets: next.transfers(),
+            handoff_targets: next.handoff_targets(),
             output: Some(next.output_plan()).filter(|plan| *plan != self.run.config().output),
             messages: self.run.diff_context(&fitted.messages),
             usage: fitted.usage,
@@ -54,17 +56,15 @@ impl Driver {
 
 impl DriverContext {
     /// Checks whether a call may hand the conversation off. Does nothing for other tools.
-    pub(super) async fn check_hand_off(&self, tool: &str, arguments: &str) -> Result<(), String> {
+    pub(super) async fn check_handoff(&self, tool: &str, arguments: &str) -> Result<(), String> {
         let Some(name) = tool.strip_prefix(TRANSFER_PREFIX) else { return Ok(()) };
-        let of_tool = |(agent, _): &&(_, _)| {
-            let agent: &crate::subagent::AgentRef = agent;
-            tool_name_part(agent.name()) == name
-        };
-        let Some((agent, terms)) = self.core.family.handoffs.iter().find(of_tool) else {
+        let of_tool = |target: &&Handoff| tool_name_part(target.agent.name()) == name;
+        let Some(target) = self.core.family.handoffs.iter().find(of_tool) else {
             return Ok(());
         };
+        let agent = &target.agent;
         let Some(core) = agent.core() else {
-            return Err(format!("agent `{}` was promised and never given", agent.name()));
+            return Err(undefined_agent(agent));
         };
         let mut needs = core.tools.iter().flat_map(|tool| &tool.spec().deps);
         if let Some(dep) = needs.find(|dep| !self.deps.has(dep)) {
@@ -77,7 +77,7 @@ impl DriverContext {
             to: agent.name().to_string(),
             reason: arguments.get("reason").and_then(|reason| reason.as_str()).map(str::to_owned),
         };
-        let own = terms.check.as_ref().map_or(HookDecision::Allow, |check| check(&handoff));
+        let own = target.check.as_ref().map_or(HookDecision::Allow, |check| check(&handoff));
         let gate = match own {
             HookDecision::Allow => self.hooks.on_handoff(&handoff).await,
             deny => deny,
@@ -89,7 +89,7 @@ impl DriverContext {
     }
 
     /// The agents that the active agent may hand off to.
-    pub(super) fn transfers(&self) -> Vec<Arc<str>> {
-        self.core.family.handoffs.iter().map(|(agent, _)| Arc::clone(agent.name())).collect()
+    pub(super) fn handoff_targets(&self) -> Vec<Arc<str>> {
+        self.core.family.handoffs.iter().map(|target| Arc::clone(target.agent.name())).collect()
     }
 }

@@ -6,7 +6,7 @@ use provost_core::EventKind;
 use provost_model::ChatRequest;
 
 use super::Driver;
-use crate::context::{Estimate, count_request};
+use crate::context::{HeuristicCounter, count_request};
 use crate::control::UserInput;
 use crate::driver::shared_state;
 use crate::error::Error;
@@ -41,9 +41,9 @@ impl Driver {
         let Some(journal) = self.cx.journal.clone() else { return Ok(()) };
         for message in journal.take_inputs().await? {
             let mut input = UserInput(message.parts.clone());
-            self.hears = true;
+            self.is_reviewing_input = true;
             let checked = self.cx.check_message(&mut input).await;
-            self.hears = false;
+            self.is_reviewing_input = false;
             let mut message = message;
             match checked {
                 Ok(()) if input.0 == message.parts => {}
@@ -72,7 +72,8 @@ impl Driver {
         let price = info.pricing.filter(|_| journal.is_budgeted()).zip(output_max);
         let cost_max = price.map(|(pricing, output)| {
             let ChatRequest { system, messages, tools, .. } = request;
-            let input = count_request(&Estimate, system.as_deref(), messages, tools).total();
+            let input =
+                count_request(&HeuristicCounter, system.as_deref(), messages, tools).total();
             pricing.cost(&provost_core::Usage { input, output, ..Default::default() })
         });
         let (provider, model) = (info.provider.clone(), info.model.clone());
@@ -81,7 +82,7 @@ impl Driver {
     }
 
     /// Journals the run's state if a tool or hook changed it.
-    pub(super) fn note_state(&mut self) -> Result<(), Error> {
+    pub(super) fn record_state(&mut self) -> Result<(), Error> {
         if self.cx.journal.is_none() {
             return Ok(());
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use provost_core::{EventKind, Money};
 use provost_model::{
-    ChatRequest, Fold, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ModelStream,
-    ToolChoice,
+    ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelResponse, ModelStream,
+    ResponseAccumulator, ToolChoice,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -28,22 +28,22 @@ impl Driver {
         self.begin_model_call(turn, &request).await?;
         // A copy is needed only if hooks changed the request: otherwise it can be built again.
         let mut kept = (!self.cx.hooks.is_empty()).then(|| request.clone());
-        let mut outcome = self.ask_in_span(*request, &mut announced).await;
+        let mut outcome = self.call_in_span(*request, &mut announced).await;
         if let Err(error) = &outcome
             && error.class == ModelErrorClass::ContextLength
         {
-            let again = Box::pin(self.ask_shorter(turn, &mut kept, &mut announced));
+            let again = Box::pin(self.retry_compacted(turn, &mut kept, &mut announced));
             outcome = again.await?.unwrap_or(outcome);
         }
         let used = |answer: &ModelResponse| answer.usage_known.then_some(answer.usage);
-        self.unseen = outcome.as_ref().ok().map(used);
+        self.unreviewed_usage = outcome.as_ref().ok().map(used);
         let seen = self.cx.hooks.after_model_call(&mut outcome, started.elapsed()).await;
         seen.map_err(hook_error("post_model_call"))?;
         let response = match outcome {
             Ok(response) => response,
-            Err(error) => Box::pin(self.rescue(kept.as_deref(), error)).await?,
+            Err(error) => Box::pin(self.recover(kept.as_deref(), error)).await?,
         };
-        self.unseen = None;
+        self.unreviewed_usage = None;
         self.accept(turn, response, &announced)
     }
 
@@ -56,13 +56,13 @@ impl Driver {
         if without_tools {
             self.toolbox = OfferedTools::default();
             if let Some(reached) = self.run.final_answer_limit() {
-                self.tell_limit(reached);
+                self.emit_limit_reached(reached);
             }
         } else {
             self.toolbox = OfferedTools::gather(&self.cx, &self.run).await;
         }
         let tools = self.toolbox.defs(&self.cx, &self.run);
-        self.fit(&tools, /*too_long*/ false).await?;
+        self.compact_context(&tools, /*too_long*/ false).await?;
         self.cx.queue.emit(EventKind::TurnStarted { turn });
         let mut request = Box::new(self.request(tools));
         self.before_model_call(&mut request).await?;
@@ -117,7 +117,7 @@ impl Driver {
 
     /// Repeats the call with a compacted conversation after the provider rejected it as too long. Returns `None` if
     /// nothing can be removed.
-    async fn ask_shorter(
+    async fn retry_compacted(
         &mut self,
         turn: u32,
         kept: &mut Option<Box<ChatRequest>>,
@@ -125,7 +125,7 @@ impl Driver {
     ) -> Result<Option<Result<ModelResponse, ModelError>>, Error> {
         let tools = || self.toolbox.defs(&self.cx, &self.run);
         let tools = kept.as_ref().map_or_else(tools, |kept| kept.tools.clone());
-        if !self.fit(&tools, /*too_long*/ true).await? {
+        if !self.compact_context(&tools, /*too_long*/ true).await? {
             return Ok(None);
         }
         let request = match kept {
@@ -136,10 +136,10 @@ impl Driver {
             None => self.request(tools),
         };
         self.begin_model_call(turn, &request).await?;
-        Ok(Some(self.ask_in_span(request, announced).await))
+        Ok(Some(self.call_in_span(request, announced).await))
     }
 
-    async fn ask_in_span(
+    async fn call_in_span(
         &mut self,
         request: ChatRequest,
         announced: &mut HashSet<String>,
@@ -157,8 +157,8 @@ impl Driver {
         mut answer: ModelStream,
         announced: &mut HashSet<String>,
     ) -> Result<ModelResponse, ModelError> {
-        let is_watched = !self.cx.queue.is_unread();
-        self.fold = Some(Fold::default());
+        let is_watched = !self.cx.queue.discards_events();
+        self.accumulator = Some(ResponseAccumulator::default());
         let (started, mut is_first) = (Instant::now(), true);
         let outcome = loop {
             let event = match answer.next().await {
@@ -170,30 +170,30 @@ impl Driver {
                 is_first = false;
                 telemetry::first_chunk(started.elapsed());
             }
-            let fold = self.fold.get_or_insert_default();
-            if let Err(error) = fold.push(&event) {
+            let accumulator = self.accumulator.get_or_insert_default();
+            if let Err(error) = accumulator.push(&event) {
                 break Err(error);
             }
             if is_watched {
-                self.cx.tell(event, fold, announced);
-                if self.cx.queue.is_backed_up() {
+                self.cx.emit_model_event(event, accumulator, announced);
+                if self.cx.queue.is_full() {
                     self.cx.queue.taken().await;
                 }
             }
         };
-        let fold = self.fold.take().unwrap_or_default();
-        outcome.and_then(|()| fold.finish())
+        let accumulator = self.accumulator.take().unwrap_or_default();
+        outcome.and_then(|()| accumulator.finish())
     }
 
     /// Lets hooks replace the response of a failed model call.
-    async fn rescue(
+    async fn recover(
         &self,
         request: Option<&ChatRequest>,
         error: ModelError,
     ) -> Result<ModelResponse, Error> {
         let Some(request) = request else { return Err(Error::Model(error)) };
         match self.cx.hooks.on_model_error(request, &error).await {
-            Ok(Some(rescue)) => Ok(rescue),
+            Ok(Some(recover)) => Ok(recover),
             Ok(None) | Err(_) => Err(Error::Model(error)),
         }
     }
@@ -212,7 +212,7 @@ impl Driver {
         let (usage, stop) = (response.usage, response.stop);
         self.learn(&usage);
         let cost = self.price(&response);
-        self.cx.pot.add(usage, cost);
+        self.cx.budget.add(usage, cost);
         let produced = self.run.new_messages().len();
         let at = self.now();
         self.run.normalize_response(&mut response, at);
@@ -231,12 +231,12 @@ impl Driver {
             self.cx.queue.emit_with(ready);
         }
         self.cx.queue.emit(EventKind::TurnFinished { turn, message, stop, usage });
-        self.tell_refused(produced);
+        self.emit_skipped_results(produced);
         Ok(())
     }
 
     /// Emits the results of calls that were not run. `produced` is the number of new messages before.
-    pub(super) fn tell_refused(&self, produced: usize) {
+    pub(super) fn emit_skipped_results(&self, produced: usize) {
         for result in self.run.skipped_results_since(produced) {
             let (result, duration) = (Box::new(result), Duration::ZERO);
             self.cx.queue.emit(EventKind::ToolFinished { result, duration });
@@ -246,8 +246,13 @@ impl Driver {
 
 impl DriverContext {
     /// Emits a delta of the response.
-    fn tell(&self, event: ModelEvent, fold: &Fold, announced: &mut HashSet<String>) {
-        let call_id = |index| fold.call_id(index).unwrap_or_default().to_owned();
+    fn emit_model_event(
+        &self,
+        event: ModelEvent,
+        accumulator: &ResponseAccumulator,
+        announced: &mut HashSet<String>,
+    ) {
+        let call_id = |index| accumulator.call_id(index).unwrap_or_default().to_owned();
         let kind = match event {
             ModelEvent::Text(text) => EventKind::TextDelta { text },
             ModelEvent::Reasoning(text) => EventKind::ReasoningDelta { text },

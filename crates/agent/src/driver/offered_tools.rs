@@ -22,13 +22,13 @@ impl OfferedTools {
     /// Lists the tools of every toolset once. A toolset that fails is skipped with a warning.
     pub(crate) async fn gather(cx: &DriverContext, run: &Run) -> Self {
         let mut toolbox = Self { tools: Vec::with_capacity(cx.tools.len()) };
-        let stays = !run.can_hand_off();
+        let stays = !run.can_handoff();
         let coordinates = cx.core.family.team.as_ref().is_some_and(|team| team.coordinator_only);
         for tool in &cx.tools {
             if coordinates && !is_team_tool(tool.spec().name()) {
                 continue;
             }
-            if stays && cx.gives_away(tool.spec().name()) {
+            if stays && cx.hands_off(tool.spec().name()) {
                 continue;
             }
             toolbox.add(cx, Arc::clone(tool));

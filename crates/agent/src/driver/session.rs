@@ -93,7 +93,7 @@ impl RunSession {
             (Some((store, id)), _, _) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), Some(store)) => Ok(Some((Arc::clone(store), id.clone()))),
             (None, Some(id), None) => Err(Error::Start(format!(
-                "there is no store for session `{id}`: build the agent with `.sessions(..)` or use `.session(store, id)`"
+                "there is no store for session `{id}`: build the agent with `.session_store(..)` or use `.session_in(store, id)`"
             ))),
             (None, None, _) => Ok(None),
         }

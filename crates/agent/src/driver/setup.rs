@@ -7,13 +7,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use provost_core::{Env, LimitKind, LimitReached, RunId, Timestamp};
-use provost_model::{ChatModel, Settings};
-use provost_tool::{Conversation, Deps, Guard, Origin, State, Tool};
+use provost_model::{ChatModel, ModelSettings};
+use provost_tool::{CallOrigin, ConversationRef, Deps, Guard, State, Tool};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::session::RunSession;
-use super::{Prepared, hook_error};
+use super::{PreparedRun, hook_error};
 use crate::agent::AgentDefinition;
 use crate::agent::builder::check_tools;
 use crate::approval::ApprovalMode;
@@ -27,7 +27,7 @@ use crate::outcome::RunOutcome;
 use crate::run::{OutputMode, RunConfig};
 use crate::run_builder::{RunOptions, RunSource};
 use crate::shared_state::SharedStateOptions;
-use crate::stream::EventQueue;
+use crate::stream::EventBuffer;
 use crate::subagent::local::LocalSpawner;
 use crate::subagent::{AgentPathSegment, ChildSpawnerHandle};
 use crate::team::TeamMembership;
@@ -42,9 +42,9 @@ pub(crate) struct RunShared {
     pub(crate) state: State,
     pub(crate) env: Env,
     pub(crate) started_at: Timestamp,
-    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) queue: Arc<EventBuffer>,
     pub(crate) control: Arc<RunControl>,
-    pub(crate) pot: Arc<UsageBudget>,
+    pub(crate) budget: Arc<UsageBudget>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     options: RunOptions,
 }
@@ -56,7 +56,7 @@ pub(crate) struct DriverContext {
     /// Path of the agent: the names of its ancestors and its own name.
     pub(crate) agent: Arc<str>,
     pub(crate) model: Arc<dyn ChatModel>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: ModelSettings,
     /// The agent's tools and the tools added to this run.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) hooks: HookChain,
@@ -78,7 +78,7 @@ pub(crate) struct Relations {
     /// The handoffs from the run's root agent to this agent.
     hops: Vec<AgentPathSegment>,
     /// The run's membership in a team.
-    pub(crate) seat: Option<TeamMembership>,
+    pub(crate) membership: Option<TeamMembership>,
 }
 
 impl Deref for DriverContext {
@@ -90,8 +90,8 @@ impl Deref for DriverContext {
 }
 
 /// Builds the context of a run that has not started.
-pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<DriverContext>) {
-    let Prepared { core, run_id, source, mut options, queue, control, pot, .. } = *prepared;
+pub(crate) fn split(prepared: Box<PreparedRun>) -> (RunSource, Arc<DriverContext>) {
+    let PreparedRun { core, run_id, source, mut options, queue, control, budget, .. } = *prepared;
     let existing = source.existing();
     let mut values = existing.map_or_else(|| core.state.clone(), |run| run.state().clone());
     let mut shared = std::mem::take(&mut options.shared);
@@ -109,7 +109,7 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<DriverContext>) 
         started_at: core.env.now(),
         queue,
         control,
-        pot,
+        budget,
         journal: options.journal.clone(),
         root: core,
         options,
@@ -119,7 +119,7 @@ pub(crate) fn split(prepared: Box<Prepared>) -> (RunSource, Arc<DriverContext>) 
 
 impl DriverContext {
     /// The origin of the run. A child run has the origin of its parent.
-    pub(crate) fn origin(&self) -> &Origin {
+    pub(crate) fn origin(&self) -> &CallOrigin {
         self.options.inherited.as_ref().map_or(&self.options.origin, |above| &above.origin)
     }
 
@@ -129,22 +129,22 @@ impl DriverContext {
     }
 
     /// The conversation of the run: that of its session, or its own if it has no session.
-    pub(crate) fn conversation(&self) -> Conversation {
-        let Origin { namespace, principal, .. } = self.origin();
+    pub(crate) fn conversation(&self) -> ConversationRef {
+        let CallOrigin { namespace, principal, .. } = self.origin();
         let session = RunSession::id_of(&self.options).map(str::to_owned);
         let id = session.unwrap_or_else(|| self.run_id.to_string());
-        Conversation::new(namespace, id, principal)
+        ConversationRef::new(namespace, id, principal)
     }
 
     /// The guard of this run. Its policy is loaded once, before the first call.
     pub(crate) async fn guard(&self) -> &Guard {
         let shared = &self.shared_guard;
-        if !shared.is_governed() {
+        if !shared.has_policy() {
             return shared;
         }
         self.guard
             .get_or_init(|| {
-                shared.for_run(Origin {
+                shared.for_run(CallOrigin {
                     agent: self.core.name.to_string(),
                     run: Some(self.run_id),
                     ..self.origin().clone()
@@ -278,13 +278,13 @@ impl DriverContext {
     fn config(&self) -> RunConfig {
         RunConfig {
             limits: self.limits(),
-            on_limit: self.core.at_limit,
+            on_limit: self.core.on_limit.action(),
             execute_tools: self.core.execute_tools,
             output: self.output_plan(),
             output_retries: self.core.output_retries,
             depth: self.depth,
             max_handoffs: self.core.max_handoffs,
-            handoff_targets: self.transfers(),
+            handoff_targets: self.handoff_targets(),
         }
     }
 

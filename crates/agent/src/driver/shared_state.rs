@@ -1,4 +1,4 @@
-//! Shared state: values that outlive the run. Loaded once, stored when they change.
+//! BoundSharedState state: values that outlive the run. Loaded once, stored when they change.
 
 use provost_core::{EventKind, StateChange, StateScope};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::Driver;
 use super::setup::DriverContext;
 use crate::error::Error;
 use crate::run_builder::RunSource;
-use crate::shared_state::{Shared, SharedStateBackend, SharedStateOptions};
+use crate::shared_state::{BoundSharedState, SharedStateBackend, SharedStateOptions};
 
 /// The last known stored values. `None` if the run has no shared state.
 pub(crate) type SharedStateSnapshot = Option<Box<Map<String, Value>>>;
@@ -23,7 +23,7 @@ fn only_shared(values: &Map<String, Value>) -> Map<String, Value> {
 }
 
 impl DriverContext {
-    fn shared(&self) -> Option<&Shared> {
+    fn shared(&self) -> Option<&BoundSharedState> {
         self.shared_options().bound.as_deref()
     }
 
@@ -80,8 +80,9 @@ impl Driver {
     }
 
     /// Stores the shared values that changed. Does nothing if the journal stores them.
-    pub(super) async fn keep_shared(&mut self) -> Result<(), Error> {
-        let Some(Shared { owners, keeper: SharedStateBackend::Store(store) }) = self.cx.shared()
+    pub(super) async fn save_shared_state(&mut self) -> Result<(), Error> {
+        let Some(BoundSharedState { owners, keeper: SharedStateBackend::Store(store) }) =
+            self.cx.shared()
         else {
             return Ok(());
         };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use provost_core::RunSummary;
-use serde_json::Map;
 
 use super::{Driver, DriverContext, hook_error};
 use crate::control::UserInput;
@@ -15,16 +14,17 @@ use crate::run::RunInput;
 use crate::run_builder::RunSource;
 
 /// Result of starting a run.
-pub(super) enum Entered {
-    Ready(Box<Driver>),
-    Over(Box<RunOutcome>),
+pub(super) enum Started {
+    Running(Box<Driver>),
+    /// A hook ended the run before its first model call.
+    Finished(Box<RunOutcome>),
 }
 
-pub(super) async fn enter(
+pub(super) async fn start(
     cx: &Arc<DriverContext>,
     mut source: RunSource,
     input: &str,
-) -> Result<Entered, Error> {
+) -> Result<Started, Error> {
     // Loaded first, so that hooks see the shared state.
     let base = cx.load_shared(&source).await?;
     let mut input = input.to_owned();
@@ -42,25 +42,19 @@ pub(super) async fn enter(
                 // `after_agent` hooks see this run too. There is no result to change, so their error is ignored.
                 let ignored = cx.hooks.after_agent(&mut empty_summary(cx)).await;
                 drop(ignored);
-                return Ok(Entered::Over(Box::new(RunOutcome::Denied { reason })));
+                return Ok(Started::Finished(Box::new(RunOutcome::Denied { reason })));
             }
             StartDecision::Respond(text) => {
-                return Ok(Entered::Over(Box::new(answer_at_once(cx, text).await)));
+                return Ok(Started::Finished(Box::new(respond_without_model(cx, text).await)));
             }
         }
     }
-    Ok(Entered::Ready(Box::new(super::setup::open::open(cx, source, base).await?)))
+    Ok(Started::Running(Box::new(super::setup::open::open(cx, source, base).await?)))
 }
 
-async fn answer_at_once(cx: &DriverContext, text: String) -> RunOutcome {
-    let summary = RunSummary { text: text.clone(), ..empty_summary(cx) };
+async fn respond_without_model(cx: &DriverContext, text: String) -> RunOutcome {
+    let summary = RunSummary { text, ..empty_summary(cx) };
     let ignored = cx.hooks.after_agent(&mut summary.clone()).await;
     drop(ignored);
-    RunOutcome::Completed(RunResult {
-        output: text,
-        run_id: cx.run_id,
-        summary,
-        messages: Vec::new(),
-        state: Map::new(),
-    })
+    RunOutcome::Completed(RunResult::new(cx.run_id, summary, Vec::new()))
 }

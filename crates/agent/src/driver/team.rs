@@ -26,13 +26,13 @@ const MAIL_INDEX: u64 = 1 << 32;
 
 impl DriverContext {
     /// Notifies the reader and the hooks of a member's status.
-    pub(crate) async fn tell_member(
+    pub(crate) async fn notify_member(
         &self,
-        seat: &TeamMembership,
+        membership: &TeamMembership,
         member: &Member,
         duration: Duration,
     ) {
-        self.queue.emit_with(|| member.event(seat.team()));
+        self.queue.emit_with(|| member.event(membership.team()));
         if self.hooks.is_empty() {
             return;
         }
@@ -47,7 +47,7 @@ impl DriverContext {
             MemberStatus::Stopped => (HookPoint::TeammateStopped, Some(Err(stopped()))),
         };
         let info = TeammateInfo {
-            team: seat.team().to_owned(),
+            team: membership.team().to_owned(),
             member: member.name.clone(),
             task: member.task.clone(),
             result,
@@ -55,18 +55,19 @@ impl DriverContext {
         };
         let told = AssertUnwindSafe(self.hooks.on_teammate(point, &info)).catch_unwind();
         if told.await.is_err() {
-            let message = format!("a hook panicked when it was told of member `{}`", member.name);
+            let message =
+                format!("a hook panicked when it was called for member `{}`", member.name);
             self.queue.emit(EventKind::Warning { message });
         }
     }
 
     /// Records the end of a member of this run's team and notifies the reader and the hooks.
     pub(crate) async fn member_over(&self, name: &str, end: MemberOutcome, duration: Duration) {
-        let Some(seat) = &self.relations.seat else { return };
+        let Some(membership) = &self.relations.membership else { return };
         let over = TeamCommand::MemberFinished { name: name.to_owned(), end };
-        match seat.store().apply(None, over).await {
+        match membership.store().apply(None, over).await {
             Ok(TeamResponse::Member { member, .. }) => {
-                self.tell_member(seat, &member, duration).await;
+                self.notify_member(membership, &member, duration).await;
             }
             Ok(_) => {}
             Err(error) => {
@@ -77,9 +78,9 @@ impl DriverContext {
     }
 
     /// Stops members whose call was cancelled before their run started, because nothing else would end them.
-    async fn end_unbegun(&self, seat: &TeamMembership) {
+    async fn fail_unstarted_members(&self, membership: &TeamMembership) {
         let Ok(TeamResponse::Members { members, .. }) =
-            seat.store().apply(None, TeamCommand::Members).await
+            membership.store().apply(None, TeamCommand::Members).await
         else {
             return;
         };
@@ -90,21 +91,25 @@ impl DriverContext {
     }
 
     /// Notifies the reader and the hooks of a message from this run to its team.
-    pub(crate) async fn tell_message(&self, seat: &TeamMembership, message: &TeamMessage) {
+    pub(crate) async fn notify_message(&self, membership: &TeamMembership, message: &TeamMessage) {
         self.queue.emit_with(|| EventKind::TeamMessage(Box::new(message.clone())));
         if self.hooks.is_empty() {
             return;
         }
         let TeamMessage { from, to, content, .. } = message.clone();
-        let info = TeamMessageInfo { team: seat.team().to_owned(), from, to, content };
+        let info = TeamMessageInfo { team: membership.team().to_owned(), from, to, content };
         self.hooks.on_team_message(&info).await;
     }
 
     /// Closes the team when its lead's run ends, unless the run is only suspended.
     pub(crate) async fn close_team(&self, outcome: &Result<RunOutcome, Error>) {
-        let Some(seat) = self.relations.seat.as_ref().filter(|seat| seat.is_lead()) else { return };
+        let Some(membership) =
+            self.relations.membership.as_ref().filter(|membership| membership.is_lead())
+        else {
+            return;
+        };
         if !matches!(outcome, Ok(RunOutcome::Suspended(_)))
-            && let Err(error) = seat.store().apply(None, TeamCommand::Close).await
+            && let Err(error) = membership.store().apply(None, TeamCommand::Close).await
         {
             let message = format!("the team could not be closed: {error}");
             self.queue.emit(EventKind::Warning { message });
@@ -129,17 +134,18 @@ impl Driver {
     /// Waits for the members of a lead that has its final response. Returns false if the lead must be suspended until
     /// they finish. If the deadline passes or the run is cancelled, the members are stopped.
     async fn await_team(&mut self) -> Result<bool, StopReason> {
-        let Some(seat) = self.cx.relations.seat.clone().filter(TeamMembership::is_lead) else {
+        let Some(membership) = self.cx.relations.membership.clone().filter(TeamMembership::is_lead)
+        else {
             return Ok(true);
         };
         let cx = Arc::clone(&self.cx);
         let over = async {
-            cx.end_unbegun(&seat).await;
-            seat.store().apply(None, TeamCommand::LeadFinished).await?;
-            if !seat.store().parks_lead() {
-                return seat.store().wait(TeamWait::AllFinished, None).await.map(|()| true);
+            cx.fail_unstarted_members(&membership).await;
+            membership.store().apply(None, TeamCommand::LeadFinished).await?;
+            if !membership.store().parks_lead() {
+                return membership.store().wait(TeamWait::AllFinished, None).await.map(|()| true);
             }
-            let reply = seat.store().apply(None, TeamCommand::Members).await?;
+            let reply = membership.store().apply(None, TeamCommand::Members).await?;
             let TeamResponse::Members { members, .. } = reply else { return Ok(true) };
             Ok(!members.iter().any(Member::is_active))
         };
@@ -154,7 +160,8 @@ impl Driver {
     /// Saves the team of a suspended lead if the team lives only in this process: waits until its members finish,
     /// then stores the team with the run. Returns false if the run was cancelled meanwhile.
     pub(super) async fn keep_team(&mut self) -> Result<bool, Error> {
-        let Some(seat) = self.cx.relations.seat.clone().filter(TeamMembership::is_lead) else {
+        let Some(membership) = self.cx.relations.membership.clone().filter(TeamMembership::is_lead)
+        else {
             return Ok(true);
         };
         if self.cx.relations.local.is_none() {
@@ -162,8 +169,8 @@ impl Driver {
         }
         let cx = Arc::clone(&self.cx);
         let over = async {
-            cx.end_unbegun(&seat).await;
-            seat.store().wait(TeamWait::AllFinished, None).await
+            cx.fail_unstarted_members(&membership).await;
+            membership.store().wait(TeamWait::AllFinished, None).await
         };
         let waited = run_until(&self.cx.control.cancel, self.deadline(), over).await;
         if matches!(waited, Err(StopReason::Cancelled)) {
@@ -171,7 +178,7 @@ impl Driver {
         }
         self.close_children().await?;
         let no_json = |error| Error::Bug(format!("the team's book has no JSON form: {error}"));
-        seat.save(&self.cx.state).map_err(no_json)?;
+        membership.save(&self.cx.state).map_err(no_json)?;
         Ok(true)
     }
 
@@ -180,12 +187,12 @@ impl Driver {
         if !self.cx.core.family.pushes_messages || !self.run.awaits_model() {
             return Ok(());
         }
-        let Some(seat) = self.cx.relations.seat.clone() else { return Ok(()) };
+        let Some(membership) = self.cx.relations.membership.clone() else { return Ok(()) };
         // Stays the same until the messages are read, and is never reused.
         let place = u64::try_from(self.run.new_messages().len()).unwrap_or(u64::MAX);
         let key = EffectKey::new(self.cx.run_id, place, MAIL_INDEX);
-        let read = TeamCommand::Read { by: seat.name().to_owned() };
-        match seat.store().apply(Some(&key), read).await {
+        let read = TeamCommand::Read { by: membership.name().to_owned() };
+        match membership.store().apply(Some(&key), read).await {
             Ok(TeamResponse::Messages { messages, .. }) if !messages.is_empty() => {
                 let parts = vec![ContentPart::text(injected(messages))];
                 let message = Arc::new(Message::new(Role::User, parts, self.now()));

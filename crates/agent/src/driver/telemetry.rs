@@ -7,19 +7,19 @@ mod content;
 
 use std::time::Duration;
 
-use provost_core::{Role, RunSummary, StopReason, ToolCall, Usage};
+use provost_core::{Role, StopReason, ToolCall, Usage};
 use provost_model::{ChatRequest, ModelError, ModelResponse, gen_ai as name};
 use provost_tool::{ToolError, ToolOutput, ToolSpec, trace};
 use tracing::{Span, field::Empty, info_span};
 
-use super::Prepared;
+use super::PreparedRun;
 use super::session::RunSession;
 use super::setup::DriverContext;
 use crate::error::Error;
 use crate::outcome::RunOutcome;
 
-pub(crate) fn invoke_agent(prepared: &Prepared) -> Span {
-    let Prepared { core, options, run_id, source, .. } = prepared;
+pub(crate) fn invoke_agent(prepared: &PreparedRun) -> Span {
+    let PreparedRun { core, options, run_id, source, .. } = prepared;
     let info = options.model.as_ref().unwrap_or(&core.model).info();
     let span = info_span!(
         "invoke_agent",
@@ -54,11 +54,13 @@ pub(crate) fn close_run(outcome: &Result<RunOutcome, Error>) {
     }
     match outcome {
         Ok(RunOutcome::Completed(result)) => {
-            total(&span, &result.summary);
+            total(&span, &result.usage, result.turns, result.tool_calls);
             let said = || content::text(Role::Assistant, &result.output);
             trace::content(&span, name::OUTPUT_MESSAGES, said);
         }
-        Ok(RunOutcome::Cancelled(summary)) => total(&span, summary),
+        Ok(RunOutcome::Cancelled(summary)) => {
+            total(&span, &summary.usage, summary.turns, summary.tool_calls);
+        }
         Ok(RunOutcome::Suspended(_) | RunOutcome::Denied { .. }) => {}
         Err(error) => fail(&span, error.code()),
     }
@@ -188,10 +190,10 @@ pub(crate) fn close_tool(span: &Span, ran: &Result<ToolOutput, ToolError>) {
     fail(span, class);
 }
 
-fn total(span: &Span, summary: &RunSummary) {
-    used(span, &summary.usage);
-    span.record(name::AGENT_TURNS, i64::from(summary.turns));
-    span.record(name::AGENT_TOOL_CALLS, i64::from(summary.tool_calls));
+fn total(span: &Span, usage: &Usage, turns: u32, tool_calls: u32) {
+    used(span, usage);
+    span.record(name::AGENT_TURNS, i64::from(turns));
+    span.record(name::AGENT_TOOL_CALLS, i64::from(tool_calls));
 }
 
 fn used(span: &Span, usage: &Usage) {

@@ -8,12 +8,12 @@ use provost_core::{
     ApprovalDecision, ApprovalRequest, ApprovalRequestKind, ErrorInfo, EventKind, ToolCall,
     ToolResult,
 };
-use provost_tool::{Permit, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput};
+use provost_tool::{Permit, Tool, ToolContext, ToolContextParts, ToolError, ToolOutput};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::ask::{ApprovalPrompt, Outside};
+use super::ask::{ApprovalPrompt, ToolCallbacks};
 use super::authorize::{Authorization, rejected};
 use super::setup::DriverContext;
 use crate::approval::ApprovalMode;
@@ -108,8 +108,8 @@ impl DriverContext {
                 format!("there is no tool `{}`; the tools are: {}", call.name, toolbox.names());
             return self.failed(call, ToolOutput::error(text), Duration::ZERO).await;
         };
-        if let Err(reason) = self.check_hand_off(&call.name, &call.arguments).await {
-            return self.refused(call, format!("the hand-off was refused: {reason}"));
+        if let Err(reason) = self.check_handoff(&call.name, &call.arguments).await {
+            return self.refused(call, format!("the handoff was denied: {reason}"));
         }
         Box::pin(self.authorize_and_run(tool, call, context)).await
     }
@@ -185,7 +185,7 @@ impl DriverContext {
         // Cancelled when the call ends in any way, so that everything the tool started stops with it.
         let cancel = self.control.cancel.child_token();
         let _ends_with_the_call = cancel.clone().drop_guard();
-        let tool_cx = ToolCx::new(ToolCxParts {
+        let tool_cx = ToolContext::new(ToolContextParts {
             run_id: self.run_id,
             agent: Arc::clone(&self.agent),
             depth: self.depth,
@@ -197,7 +197,7 @@ impl DriverContext {
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: self.state.clone(),
-            outside: Arc::new(Outside::new(self, call, context)),
+            callbacks: Arc::new(ToolCallbacks::new(self, call, context)),
         });
         let span = telemetry::execute_tool(self, tool.spec(), call);
         let result = self.guard().await.run(permit, tool_cx).instrument(span.clone()).await;

@@ -101,7 +101,7 @@ impl Driver {
 
     fn take(&mut self, outcome: ToolCallOutcome) -> Result<(), Error> {
         let ToolCallOutcome { effective, fault, end } = outcome;
-        self.note_state()?;
+        self.record_state()?;
         self.count_children()?;
         match end {
             CallEnd::Result(result) => {

@@ -62,32 +62,32 @@ pub enum HookPoint {
 pub struct HookEvent {
     /// The hook point.
     pub point: HookPoint,
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// The agent, with the agents above it.
+    /// Path of the agent: the names of its ancestors and its own name.
     pub agent: String,
-    /// The background task.
+    /// Id of the background task.
     pub task_id: Option<String>,
-    /// The tool call.
+    /// Id of the tool call.
     pub call_id: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     pub tool: Option<String>,
-    /// What went in: a message, arguments, a task.
+    /// Input: a message, tool arguments or a task.
     pub input: Option<String>,
-    /// What came out.
+    /// Output: a response, a tool result or an output.
     pub output: Option<String>,
-    /// True if what came out is a failure.
+    /// True if the output is an error.
     pub is_error: bool,
-    /// How long it took.
+    /// Duration of the step.
     pub duration: Option<Duration>,
-    /// What it used.
+    /// Token usage of the step.
     pub usage: Option<Usage>,
-    /// What went wrong.
+    /// Error of the step.
     pub error: Option<String>,
 }
 
 impl HookEvent {
-    /// An event with nothing but its point.
+    /// Creates an event without details.
     pub(crate) fn at(point: HookPoint, agent: &str, at: Timestamp) -> Self {
         Self {
             point,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use provost_core::{LimitReached, Message, StopReason, Timestamp, ToolCall, ToolResult};
 
-use super::{LimitContext, LimitDecision, OnLimit, Phase, Run, TransitionError};
+use super::{LimitAction, LimitContext, LimitDecision, Phase, Run, TransitionError};
 
 /// The message to the model when it must respond without further tool calls.
 const LIMIT_NOTICE: &str = "The limit for this task is reached. Give your best final answer now from what you already \
@@ -20,9 +20,9 @@ impl Run {
         now: Timestamp,
     ) {
         match self.config.on_limit {
-            OnLimit::Stop => self.stop_with_pending(reached, calls, now),
-            OnLimit::FinalAnswer => self.request_final_answer(reached, &calls, None, now),
-            OnLimit::Ask => {
+            LimitAction::Stop => self.stop_with_pending(reached, calls, now),
+            LimitAction::FinalAnswer => self.request_final_answer(reached, &calls, None, now),
+            LimitAction::Ask => {
                 let question = LimitContext { reached, calls, tool_rounds: self.tool_rounds };
                 self.phase = Phase::AtLimit { context: question };
             }

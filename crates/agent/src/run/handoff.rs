@@ -43,7 +43,7 @@ impl Run {
     }
 
     /// True if another handoff is allowed.
-    pub fn can_hand_off(&self) -> bool {
+    pub fn can_handoff(&self) -> bool {
         self.handoffs.len() < self.config.max_handoffs as usize
     }
 
@@ -54,7 +54,7 @@ impl Run {
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Option<(Arc<str>, Option<String>)> {
-        if self.handoff_targets.is_empty() || !self.can_hand_off() {
+        if self.handoff_targets.is_empty() || !self.can_handoff() {
             return None;
         }
         calls.iter().zip(results).filter(|(_, result)| !result.is_error).find_map(|(call, _)| {
@@ -75,7 +75,7 @@ impl Run {
     /// Applies a handoff.
     pub(super) fn apply_handoff(&mut self, handed: HandoffApplied) -> Result<(), TransitionError> {
         let Some((to, _)) = self.requested_handoff() else {
-            return Err(TransitionError::Phase("a hand-off"));
+            return Err(TransitionError::Phase("a handoff"));
         };
         let HandoffApplied {
             handoff_targets: transfers,

@@ -8,19 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::usage::{UsageTotals, limit_reached};
 use super::{LimitBaseline, Run};
 
-/// The action at a limit.
-///
-/// Limits on tool rounds and tool calls leave room for a final response. Limits on tokens, cost and time do not:
-/// there `FinalAnswer` stops too.
+/// The stored form of [`OnLimit`](crate::OnLimit).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OnLimit {
+pub enum LimitAction {
     /// The run ends with its results so far and reports the limit.
     #[default]
     Stop,
     /// One more model call, without tools, produces a final response.
     FinalAnswer,
-    /// The program decides.
+    /// The program decides: the run waits for a [`LimitDecision`].
     Ask,
 }
 

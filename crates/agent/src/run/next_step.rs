@@ -10,7 +10,7 @@ use provost_core::{
 
 use serde_json::Value;
 
-use super::{ApprovalAnswer, Completion, LimitContext, OnLimit, Phase, Run};
+use super::{ApprovalAnswer, Completion, LimitAction, LimitContext, Phase, Run};
 
 /// The next step that the driver must execute.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +131,7 @@ impl Run {
 
     /// Ends the run at a limit on tokens, cost or time, because no further request may start.
     fn on_hard_limit(&mut self, reached: LimitReached, last_word: bool, now: Timestamp) {
-        if self.config.on_limit == OnLimit::Ask && !last_word {
+        if self.config.on_limit == LimitAction::Ask && !last_word {
             self.phase = Phase::AtLimit {
                 context: LimitContext { reached, calls: Vec::new(), tool_rounds: self.tool_rounds },
             };

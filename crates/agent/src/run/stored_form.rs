@@ -1,4 +1,5 @@
-//! The stored form of a run and of its journal entries. A change here breaks stored runs: raise [`RUN_VERSION`] or keep the form.
+//! The stored form of a run and of its journal entries. A change here breaks stored runs: raise [`RUN_VERSION`] or keep
+//! the form.
 
 use provost_core::{
     AgentUsage, ApprovalDecision, ApprovalRequest, Env, LimitKind, LimitReached, Limits, Message,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 
-fn asked(limits: Limits, at_limit: OnLimit) -> Run {
+fn asked(limits: Limits, at_limit: LimitAction) -> Run {
     let started = RunStarted {
         agent: "tester".into(),
         config: RunConfig {
@@ -80,7 +80,7 @@ fn stored(run: &mut Run) {
 
 #[test]
 fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     assert_eq!(run.next_step(at(0)), Step::CallModel { turn: 1, without_tools: false });
     answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
     stored(&mut run);
@@ -109,7 +109,7 @@ fn a_turn_with_tools_keeps_call_order_whatever_finishes_first() {
 
 #[test]
 fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     let before = run.clone();
     let result = ToolResult::text(&tool_call("a"), "1");
     assert_eq!(finish(&mut run, result.clone(), 1), Err(TransitionError::UnknownCall("a".into())));
@@ -127,7 +127,7 @@ fn a_feed_that_does_not_fit_is_refused_and_changes_nothing() {
 #[test]
 fn a_decision_is_good_for_one_question_once() {
     let env = Env::simulated(4);
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     answer(&mut run, calling(&["a"]), None, 1).unwrap();
     let request = ApprovalRequest {
         id: env.id(),
@@ -162,7 +162,7 @@ fn every_limit_stops_before_the_next_request() {
         (LimitKind::Wall, Limits::unlimited().wall(Duration::from_secs(3))),
     ];
     for (kind, limits) in table {
-        let mut run = asked(limits, OnLimit::FinalAnswer);
+        let mut run = asked(limits, LimitAction::FinalAnswer);
         answer(&mut run, calling(&["a"]), Some(price), 1).unwrap();
         finish(&mut run, ToolResult::text(&tool_call("a"), "1"), 3).unwrap();
         assert_eq!(run.next_step(at(3)), Step::Done, "{kind:?}");
@@ -175,7 +175,7 @@ fn every_limit_stops_before_the_next_request() {
 
 #[test]
 fn extending_a_limit_gives_the_same_amount_again() {
-    let mut run = asked(Limits::unlimited().total_tokens(11), OnLimit::Ask);
+    let mut run = asked(Limits::unlimited().total_tokens(11), LimitAction::Ask);
     for round in 1..=2 {
         answer(&mut run, calling(&[&round.to_string()]), None, round).unwrap();
         finish(&mut run, ToolResult::text(&tool_call(&round.to_string()), "1"), round).unwrap();
@@ -191,7 +191,7 @@ fn extending_a_limit_gives_the_same_amount_again() {
 
 #[test]
 fn calls_without_ids_or_with_one_twice_get_their_own() {
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     let message = answer(&mut run, calling(&["", "x", "x"]), None, 1).unwrap();
     let ids: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
     let run_end = run.id().to_string().split_off(20);
@@ -206,7 +206,7 @@ fn calls_without_ids_or_with_one_twice_get_their_own() {
 
 #[test]
 fn stopping_anywhere_leaves_a_valid_conversation() {
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     answer(&mut run, calling(&["a", "b"]), None, 1).unwrap();
     finish(&mut run, ToolResult::text(&tool_call("b"), "2"), 2).unwrap();
     run.apply(JournalEntry::UserMessage { message: Arc::new(Message::user("wait")) }).unwrap();
@@ -223,7 +223,7 @@ fn stopping_anywhere_leaves_a_valid_conversation() {
 
 #[test]
 fn two_currencies_are_never_added() {
-    let mut run = asked(Limits::default(), OnLimit::Stop);
+    let mut run = asked(Limits::default(), LimitAction::Stop);
     let euro = Money { amount: "1".parse().unwrap(), currency: provost_core::Currency::EUR };
     for (id, cost) in [("a", Money::usd("1".parse().unwrap())), ("b", euro)] {
         answer(&mut run, calling(&[id]), Some(cost), 1).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::{Limits, RunId};
-use provost_tool::{Guard, Origin};
+use provost_tool::{CallOrigin, Guard};
 use tokio_util::sync::CancellationToken;
 
 use super::{EventMode, Parent, RunBuilder, RunOptions, RunSource};
@@ -14,7 +14,7 @@ use crate::driver::{self, DriverContext};
 use crate::error::Error;
 use crate::hook::Hook;
 use crate::outcome::RunOutcome;
-use crate::stream::EventQueue;
+use crate::stream::EventBuffer;
 use crate::subagent::HookInheritance;
 use crate::subagent::local::child_approval_mode;
 use crate::team::TeamMembership;
@@ -27,13 +27,13 @@ pub(crate) struct InheritedContext {
     pub(crate) own_hooks: bool,
     /// Receives approval decisions from the reader of the events.
     pub(crate) asks: Arc<RunControl>,
-    pub(crate) queue: Arc<EventQueue>,
+    pub(crate) queue: Arc<EventBuffer>,
     /// The tool call that started the child.
     pub(crate) call_id: Arc<str>,
     /// The guard of the parent run.
     pub(crate) guard: Guard,
     /// The origin of the parent run.
-    pub(crate) origin: Origin,
+    pub(crate) origin: CallOrigin,
 }
 
 impl InheritedContext {
@@ -61,36 +61,40 @@ pub(crate) struct ChildRunOptions {
     pub(crate) parent: Parent,
     pub(crate) run: RunId,
     pub(crate) cancel: CancellationToken,
-    pub(crate) label: Option<String>,
+    pub(crate) task_id: Option<String>,
     pub(crate) max_turns: Option<u32>,
     /// True if the tool call that started the child can be suspended with it.
     pub(crate) may_suspend: bool,
     /// The child's membership in the parent run's team.
-    pub(crate) seat: Option<TeamMembership>,
+    pub(crate) membership: Option<TeamMembership>,
 }
 
 impl RunBuilder {
     /// Prepares a child run.
-    pub(crate) fn below(
+    pub(crate) fn for_child(
         parent: &DriverContext,
         core: Arc<AgentDefinition>,
         source: RunSource,
         options: ChildRunOptions,
     ) -> Self {
-        let ChildRunOptions { inherited, run, cancel, label, max_turns, may_suspend, .. } = options;
+        let ChildRunOptions { inherited, run, cancel, task_id, max_turns, may_suspend, .. } =
+            options;
         let agent = Agent { core, decode: |text| Ok(text.to_owned()) };
         let own = agent.core.on_approval.clone();
         let mut limits = agent.core.limits.clone();
-        limits.turns = fewer(max_turns, limits.turns);
+        limits.turns = lower_limit(max_turns, limits.turns);
         let options = RunOptions {
             deps: parent.deps.clone(),
-            pot: Some(Arc::new(UsageBudget::new(limits.clone(), Some(Arc::clone(&parent.pot))))),
+            budget: Some(Arc::new(UsageBudget::new(
+                limits.clone(),
+                Some(Arc::clone(&parent.budget)),
+            ))),
             limits: Some(limits),
             on_approval: Some(child_approval_mode(own.as_ref(), &parent.on_approval, may_suspend)),
             run_id: Some(run),
             inherited: Some(inherited),
-            label: label.map(Into::into),
-            seat: options.seat,
+            task_id: task_id.map(Into::into),
+            membership: options.membership,
             shared: parent.shared_options().for_child(),
             parent: Some(options.parent),
             cancel: Some(cancel),
@@ -100,9 +104,9 @@ impl RunBuilder {
     }
 
     /// The usage budget of the child run, updated while it runs.
-    pub(crate) fn pot(&self) -> Arc<UsageBudget> {
+    pub(crate) fn budget(&self) -> Arc<UsageBudget> {
         self.options
-            .pot
+            .budget
             .clone()
             .unwrap_or_else(|| Arc::new(UsageBudget::new(Limits::default(), None)))
     }
@@ -113,15 +117,15 @@ impl RunBuilder {
     }
 
     /// Drives a child run to its end. Its events go to the reader of the parent run.
-    pub(crate) async fn outcome_below(self) -> Result<RunOutcome, Error> {
+    pub(crate) async fn outcome_of_child(self) -> Result<RunOutcome, Error> {
         driver::drive(self.prepare(EventMode::Discard)).await
     }
 }
 
 /// Returns the lower of two limits: the parent may lower the child agent's limit, not raise it.
-pub(super) fn fewer(asked: Option<u32>, own: Option<u32>) -> Option<u32> {
-    match (asked, own) {
-        (Some(asked), Some(own)) => Some(asked.min(own)),
-        (asked, own) => asked.or(own),
+pub(super) fn lower_limit(parent: Option<u32>, own: Option<u32>) -> Option<u32> {
+    match (parent, own) {
+        (Some(parent), Some(own)) => Some(parent.min(own)),
+        (parent, own) => parent.or(own),
     }
 }

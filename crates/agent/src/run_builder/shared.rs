@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use provost_session::shared_state::{StateOwners, StateStore};
-use serde_json::{Map, Value};
+use provost_session::shared_state::StateStore;
 
 use super::RunBuilder;
-use crate::shared_state::{Shared, SharedStateBackend};
 
 impl<O: Send + 'static> RunBuilder<O> {
     /// Sets the user of the run, whose `user:` values it reads and writes.
@@ -18,15 +16,6 @@ impl<O: Send + 'static> RunBuilder<O> {
     /// Sets the store of shared values, which replaces the agent's store.
     pub fn shared_state(mut self, store: Arc<dyn StateStore>) -> Self {
         self.options.shared.store = Some(store);
-        self
-    }
-
-    /// Sets the owners and the initial values of the shared state, for host programs that execute runs themselves.
-    /// The journal stores changes, which it receives in [`RunStarted`](crate::run::RunStarted) and
-    /// [`Feed::Noted`](crate::run::Feed).
-    pub fn shared_values(mut self, owners: StateOwners, values: Map<String, Value>) -> Self {
-        let keeper = SharedStateBackend::Journal(Arc::new(values));
-        self.options.shared.bound = Some(Box::new(Shared { owners, keeper }));
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Runs children as tokio tasks of this process.
 //!
-//! Every child has a task of its own, and a semaphore of the call limits how many of its children run at the same time. The
+//! Every child runs in its own task. A semaphore of the call limits how many of its children run at the same time. The
 //! table holds the state of every child and wakes the callers that wait for a change.
 
 mod job;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use provost_core::{AgentUsage, RunId};
-use provost_tool::{ToolCx, ToolError};
+use provost_tool::{ToolContext, ToolError};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -43,20 +43,20 @@ pub(crate) struct LocalSpawner {
 
 /// The call that starts children.
 struct SpawningCall<'a> {
-    cx: &'a ToolCx,
+    cx: &'a ToolContext,
     parent: Arc<DriverContext>,
     /// One permit for each child that may run at the same time.
     slots: Arc<Semaphore>,
 }
 
 impl LocalSpawner {
-    /// Sets the agent that has the conversation now.
+    /// Sets the context of the active agent.
     pub(crate) fn set_parent(&self, parent: Weak<DriverContext>) {
         *self.parent.lock() = parent;
     }
 
     fn parent(&self) -> Result<Arc<DriverContext>, ToolError> {
-        self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run is over"))
+        self.parent.lock().upgrade().ok_or_else(|| ToolError::failed("the run has ended"))
     }
 
     fn table(&self) -> MutexGuard<'_, ChildTable> {
@@ -103,14 +103,14 @@ impl LocalSpawner {
             return Ok(known.started());
         }
         let suspended = match saved {
-            Some(SuspendedChild::Done(report)) => {
+            Some(SuspendedChild::Finished(report)) => {
                 return Ok(self.table().insert(ChildRecord::finished(
                     key,
                     request.lifetime,
                     report,
                 )));
             }
-            Some(SuspendedChild::Waits(suspended)) => Some(suspended),
+            Some(SuspendedChild::AwaitingApproval(suspended)) => Some(suspended),
             None => None,
         };
         let template = ChildTemplate::resolve(&call.parent, call.cx, &request.path)?;
@@ -123,14 +123,14 @@ impl LocalSpawner {
         let started = {
             let mut table = self.table();
             let is_member = request.member().is_some();
-            let label = table.next_label(request.lifetime, is_member);
+            let task_id = table.next_task_id(request.lifetime, is_member);
             let agent = Arc::clone(&template.core.name);
-            let started = SpawnedChild { run, task_id: label, agent };
+            let started = SpawnedChild { run, task_id, agent };
             table.insert(ChildRecord::running(key, request.lifetime, cancel.clone(), started))
         };
         let parent = Arc::clone(&call.parent);
-        let label = started.task_id.clone();
-        let job = ChildJob { parent, template, request, suspended, run, label, cancel };
+        let task_id = started.task_id.clone();
+        let job = ChildJob { parent, template, request, suspended, run, task_id, cancel };
         self.run_in_task(Arc::clone(&call.slots), job);
         Ok(started)
     }
@@ -149,7 +149,7 @@ impl LocalSpawner {
 
     async fn wait_for(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         runs: &[RunId],
         until: WaitOptions,
     ) -> Result<Vec<ChildReport>, ToolError> {
@@ -160,7 +160,7 @@ impl LocalSpawner {
             Some(timeout) => drop(tokio::time::timeout(timeout, settled).await.is_ok()),
             None => settled.await,
         }
-        self.raise_approvals(cx, runs).await?;
+        self.request_approvals(cx, runs).await?;
         Ok(self.table().reports(runs))
     }
 }
@@ -168,7 +168,7 @@ impl LocalSpawner {
 impl ChildSpawner for LocalSpawner {
     fn start<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         requests: Vec<SpawnRequest>,
         max_parallel: Option<usize>,
     ) -> ChildFuture<'a, Vec<SpawnedChild>> {
@@ -184,39 +184,39 @@ impl ChildSpawner for LocalSpawner {
 
     fn wait<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         runs: Vec<RunId>,
         until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move { self.wait_for(cx, &runs, until).await }.boxed()
     }
 
-    fn background_tasks<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
-        let labelled = self.table().labelled().map(|child| child.report.clone()).collect();
-        std::future::ready(Ok(labelled)).boxed()
+    fn background_tasks<'a>(&'a self, _cx: &'a ToolContext) -> ChildFuture<'a, Vec<ChildReport>> {
+        let reports = self.table().background_tasks().map(|child| child.report.clone()).collect();
+        std::future::ready(Ok(reports)).boxed()
     }
 
-    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
+    fn stop<'a>(&'a self, cx: &'a ToolContext, run: RunId) -> ChildFuture<'a, ChildReport> {
         async move {
             self.table().cancel(run);
             let ended = self.wait_for(cx, &[run], WaitOptions::default()).await?;
-            ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
+            ended.into_iter().next().ok_or_else(|| ToolError::failed("the task no longer exists"))
         }
         .boxed()
     }
 }
 
-/// Returns who answers the approvals of a child: the answer of its own agent, else that of the parent run.
+/// Returns the approval mode of a child: the mode of its own agent, or else the mode of the parent run.
 pub(crate) fn child_approval_mode(
     own: Option<&ApprovalMode>,
-    above: &ApprovalMode,
+    parent: &ApprovalMode,
     may_suspend: bool,
 ) -> ApprovalMode {
-    match (own.unwrap_or(above), above) {
+    match (own.unwrap_or(parent), parent) {
         // No call waits for this child, so no call can be suspended with it.
         (ApprovalMode::Suspend, _) if !may_suspend => ApprovalMode::Deny,
-        // A child cannot be suspended without the parent run, whose approvals are answered while it runs.
-        (ApprovalMode::Suspend, above) => above.clone(),
+        // A child cannot be suspended without the parent run, whose approvals are decided while it runs.
+        (ApprovalMode::Suspend, parent) => parent.clone(),
         (other, _) => other.clone(),
     }
 }

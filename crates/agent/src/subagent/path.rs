@@ -1,4 +1,4 @@
-//! Finding a child's definition from the agent above it, here or in another process.
+//! Paths from an agent to the definitions of its children, valid in any process that has the same agent.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{FanOut, HookInheritance, SpawnRequest, Subagent};
 use crate::agent::AgentDefinition;
-use crate::agent::reference::AgentRef;
+use crate::agent::reference::undefined_agent;
 use crate::handoff::Handoff;
 use crate::instructions::Instructions;
 use crate::team::{LEAD, Mailbox, Team, nested_team_message, shared_tools};
 
-/// One step from an agent to another one that its definition names.
+/// One step of a path: from an agent to another agent that its definition names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum AgentPathSegment {
-    /// The agent of a delegate's tool.
+    /// The agent of a subagent tool.
     #[serde(rename = "delegate")]
     Subagent {
         /// The tool's name.
@@ -23,14 +23,14 @@ pub enum AgentPathSegment {
         /// The agent's name.
         agent: String,
     },
-    /// The agent of a fan-out's tool.
+    /// The agent of a fan-out tool.
     FanOut {
         /// The tool's name.
         tool: String,
         /// The agent's name.
         agent: String,
     },
-    /// The agent that a conversation was given to.
+    /// The target of a handoff.
     #[serde(rename = "hand_off")]
     Handoff {
         /// Its name.
@@ -38,19 +38,19 @@ pub enum AgentPathSegment {
     },
     /// A member of the agent's team.
     Member {
-        /// Its name in the team.
+        /// The member's name in the team.
         name: String,
-        /// The template it is made after; else it is a new agent on the lead's model.
+        /// Name of the member's template. `None` means a new agent with the lead's model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         template: Option<String>,
-        /// The instructions of a new agent.
+        /// The instructions of a new agent. Unused with a template.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,
     },
 }
 
 impl AgentPathSegment {
-    /// What the agent is called there.
+    /// Name of the agent at the end of this step.
     pub fn agent(&self) -> &str {
         match self {
             Self::Subagent { agent, .. } | Self::FanOut { agent, .. } | Self::Handoff { agent } => {
@@ -61,11 +61,11 @@ impl AgentPathSegment {
     }
 }
 
-/// Where a child's definition is found: steps from the agent whose run asks for it. Many children of one call share it.
+/// Path from the agent of the parent run to the definition of a child. All children of one call share it.
 pub type AgentPath = Arc<[AgentPathSegment]>;
 
 impl SpawnRequest {
-    /// Its name in the team of the run above, if it is a member.
+    /// The child's name in the team of the parent run. `None` if the child is not a member.
     pub fn member(&self) -> Option<&str> {
         match self.path.last() {
             Some(AgentPathSegment::Member { name, .. }) => Some(name),
@@ -77,102 +77,103 @@ impl SpawnRequest {
 /// The other agents that an agent's definition names.
 #[derive(Clone, Default)]
 pub(crate) struct Collaborators {
-    pub(crate) delegates: Vec<(AgentRef, Subagent)>,
-    pub(crate) fan_outs: Vec<(AgentRef, FanOut)>,
-    pub(crate) handoffs: Vec<(AgentRef, Handoff)>,
-    /// The team it leads.
+    pub(crate) subagents: Vec<Subagent>,
+    pub(crate) fan_outs: Vec<FanOut>,
+    pub(crate) handoffs: Vec<Handoff>,
+    /// The team that the agent leads.
     pub(crate) team: Option<Team>,
-    /// What carries that team's messages in place of its book.
+    /// Transport of the team's messages. `None` keeps them in the team's state.
     pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
-    /// Unread messages of its team are shown to it without being asked for.
+    /// True if the agent receives unread team messages before each model call.
     pub(crate) pushes_messages: bool,
 }
 
 impl Collaborators {
-    /// True if runs of this agent may have runs below them.
+    /// True if runs of this agent may start child runs.
     pub(crate) fn has_children(&self) -> bool {
-        !self.delegates.is_empty() || !self.fan_outs.is_empty() || self.team.is_some()
+        !self.subagents.is_empty() || !self.fan_outs.is_empty() || self.team.is_some()
     }
 
-    pub(crate) fn handoff(&self, to: &str) -> Option<&(AgentRef, Handoff)> {
-        self.handoffs.iter().find(|(agent, _)| &**agent.name() == to)
+    pub(crate) fn handoff(&self, to: &str) -> Option<&Handoff> {
+        self.handoffs.iter().find(|handoff| &**handoff.agent.name() == to)
     }
 }
 
-/// A definition that was found, and whose hooks see what it does.
+/// A definition at a path, and the hooks that observe it there.
 pub(crate) struct ResolvedAgent {
     pub(crate) core: Arc<AgentDefinition>,
     pub(crate) hooks: HookInheritance,
 }
 
 impl AgentDefinition {
-    /// The definition at a place below this one; an error says what is missing.
+    /// Resolves the definition at a path below this one. An error names the missing agent, tool or template.
     pub(crate) fn resolve(
         self: &Arc<Self>,
-        place: &[AgentPathSegment],
+        path: &[AgentPathSegment],
     ) -> Result<ResolvedAgent, String> {
-        let mut found = ResolvedAgent { core: Arc::clone(self), hooks: HookInheritance::Inherit };
-        for hop in place {
-            found = found.core.hop(hop)?;
+        let mut agent = ResolvedAgent { core: Arc::clone(self), hooks: HookInheritance::Inherit };
+        for segment in path {
+            agent = agent.core.follow(segment)?;
         }
-        Ok(found)
+        Ok(agent)
     }
 
-    /// The same with the hooks it has there, those of the agents above included.
+    /// Resolves the definition at a path, with the hooks and the guard that it inherits from the agents on the path.
     pub(crate) fn resolve_with_hooks(
         self: &Arc<Self>,
-        place: &[AgentPathSegment],
+        path: &[AgentPathSegment],
     ) -> Result<Arc<Self>, String> {
-        let mut here = Arc::clone(self);
-        for hop in place {
-            let ResolvedAgent { core, hooks } = here.hop(hop)?;
+        let mut current = Arc::clone(self);
+        for segment in path {
+            let ResolvedAgent { core, hooks } = current.follow(segment)?;
             let hooks = match hooks {
-                HookInheritance::Inherit => here.hooks.iter().chain(&core.hooks).cloned().collect(),
+                HookInheritance::Inherit => {
+                    current.hooks.iter().chain(&core.hooks).cloned().collect()
+                }
                 HookInheritance::OwnOnly => core.hooks.clone(),
                 HookInheritance::None => Vec::new(),
             };
-            // What governs an agent governs those below it, too.
-            let guard = core.guard.within(&here.guard);
-            here = Arc::new(Self { hooks, guard, ..Self::clone(&core) });
+            // The policy of an agent applies to all agents below it.
+            let guard = core.guard.inherit_from(&current.guard);
+            current = Arc::new(Self { hooks, guard, ..Self::clone(&core) });
         }
-        Ok(here)
+        Ok(current)
     }
 
-    fn hop(self: &Arc<Self>, hop: &AgentPathSegment) -> Result<ResolvedAgent, String> {
-        let (agent, hooks) = match hop {
+    fn follow(self: &Arc<Self>, segment: &AgentPathSegment) -> Result<ResolvedAgent, String> {
+        let (agent, hooks) = match segment {
             AgentPathSegment::Subagent { tool, .. } => {
-                let named =
-                    |(agent, terms): &&(AgentRef, Subagent)| terms.tool_name(agent) == *tool;
-                let (agent, terms) = self.family.delegates.iter().find(named).ok_or_else(|| {
-                    format!("agent `{}` has no sub-agent called `{tool}`", self.name)
+                let is_named = |subagent: &&Subagent| subagent.tool_name() == *tool;
+                let subagent = self.family.subagents.iter().find(is_named);
+                let subagent = subagent.ok_or_else(|| {
+                    format!("agent `{}` has no subagent tool named `{tool}`", self.name)
                 })?;
-                (agent, terms.hooks)
+                (&subagent.agent, subagent.hooks)
             }
             AgentPathSegment::FanOut { tool, .. } => {
-                let named = |(_, terms): &&(AgentRef, FanOut)| terms.name == *tool;
-                let (agent, terms) = self.family.fan_outs.iter().find(named).ok_or_else(|| {
-                    format!("agent `{}` has no fan-out called `{tool}`", self.name)
+                let fan_out = self.family.fan_outs.iter().find(|fan_out| fan_out.name == *tool);
+                let fan_out = fan_out.ok_or_else(|| {
+                    format!("agent `{}` has no fan-out tool named `{tool}`", self.name)
                 })?;
-                (agent, terms.hooks)
+                (&fan_out.agent, fan_out.hooks)
             }
             AgentPathSegment::Handoff { agent } => {
-                let (agent, terms) = self.family.handoff(agent).ok_or_else(|| {
-                    format!("agent `{}` does not hand over to `{agent}`", self.name)
-                })?;
-                (agent, terms.hooks)
+                let handoff = self
+                    .family
+                    .handoff(agent)
+                    .ok_or_else(|| format!("agent `{}` cannot hand off to `{agent}`", self.name))?;
+                (&handoff.agent, handoff.hooks)
             }
             AgentPathSegment::Member { name, template, instructions } => {
                 return self.member(name, template.as_deref(), instructions.as_deref());
             }
         };
-        let core = agent
-            .core()
-            .ok_or_else(|| format!("agent `{}` was promised and never given", agent.name()))?;
+        let core = agent.core().ok_or_else(|| undefined_agent(agent))?;
         Ok(ResolvedAgent { core, hooks })
     }
 
-    /// A member of the team that this agent leads: made after a template, or a new agent on the lead's model. Besides its own
-    /// tools it has those of a team, but for making and stopping members.
+    /// Builds a member of the team that this agent leads: from a template, or a new agent with the lead's model. The
+    /// member also gets the team's tools, except those that start and stop members.
     fn member(
         self: &Arc<Self>,
         name: &str,
@@ -183,15 +184,14 @@ impl AgentDefinition {
         let team = team.ok_or_else(|| format!("agent `{}` leads no team", self.name))?;
         let mut core = match template {
             Some(template) => {
-                let missing = || format!("there is no template called `{template}`");
+                let missing = || format!("no template is named `{template}`");
                 let agent = team.find_template(template).ok_or_else(missing)?;
-                let missing = || format!("agent `{template}` was promised and never given");
-                AgentDefinition::clone(&*agent.core().ok_or_else(missing)?)
+                AgentDefinition::clone(&*agent.core().ok_or_else(|| undefined_agent(agent))?)
             }
             None => AgentDefinition {
                 instructions: Instructions::Text(match instructions {
                     Some(text) => text.into(),
-                    None => instructions_of(name, &team.name).into(),
+                    None => default_instructions(name, &team.name).into(),
                 }),
                 tools: Vec::new(),
                 toolsets: Vec::new(),
@@ -209,7 +209,7 @@ impl AgentDefinition {
         }
         core.name = name.into();
         Arc::make_mut(&mut core.family).pushes_messages = team.push_messages;
-        // A model that cannot call tools still can answer.
+        // A model without tool support can still respond.
         if core.model.info().tools {
             core.tools.extend(shared_tools().map_err(|error| error.to_string())?);
         }
@@ -217,8 +217,8 @@ impl AgentDefinition {
     }
 }
 
-/// What a member is told that was made without a word about it.
-fn instructions_of(name: &str, team: &str) -> String {
+/// The default instructions of a member without a template.
+fn default_instructions(name: &str, team: &str) -> String {
     format!(
         "You are `{name}`, a member of the team `{team}`. Do the task you are given. Your last answer goes to the lead by \
          itself. While you work you can write to the lead, who is called `{LEAD}`, and to other members, and you share a \

@@ -1,84 +1,88 @@
-//! The children of a run, where its tools find them.
+//! The spawner of a run, as the run's tools see it.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use provost_core::{AgentUsage, RunId};
-use provost_tool::{ToolCx, ToolError};
+use provost_tool::{ToolContext, ToolError};
 
 use super::{AgentPathSegment, ChildReport, ChildSpawner, SpawnRequest, SpawnedChild, WaitOptions};
 
-/// What children that are over have used.
+/// Usage of ended children.
 type Used = Vec<(RunId, Vec<AgentUsage>)>;
 
-/// The children of one run; notes what they used, for the run's own counts.
+/// The spawner of one run. Collects the usage of ended children for the totals of the run.
 #[derive(Clone)]
 pub(crate) struct ChildSpawnerHandle {
-    children: Arc<dyn ChildSpawner>,
+    spawner: Arc<dyn ChildSpawner>,
     used: Arc<Mutex<Used>>,
-    /// The way from the run's own agent to the one that has the conversation.
-    hops: Arc<[AgentPathSegment]>,
+    /// Path from the agent of the run to the active agent, along handoffs.
+    path: Arc<[AgentPathSegment]>,
 }
 
 impl ChildSpawnerHandle {
-    pub(crate) fn new(children: Arc<dyn ChildSpawner>) -> Self {
-        Self { children, used: Arc::default(), hops: Arc::default() }
+    pub(crate) fn new(spawner: Arc<dyn ChildSpawner>) -> Self {
+        Self { spawner, used: Arc::default(), path: Arc::default() }
     }
 
-    /// The same, for an agent that was given the conversation.
-    pub(crate) fn after(self, hops: Vec<AgentPathSegment>) -> Self {
-        Self { hops: hops.into(), ..self }
+    /// Returns the spawner for the target of handoffs.
+    pub(crate) fn after_handoffs(self, path: Vec<AgentPathSegment>) -> Self {
+        Self { path: path.into(), ..self }
     }
 
     pub(crate) async fn start(
         &self,
-        cx: &ToolCx,
-        mut asks: Vec<SpawnRequest>,
-        at_once: Option<usize>,
+        cx: &ToolContext,
+        mut requests: Vec<SpawnRequest>,
+        max_parallel: Option<usize>,
     ) -> Result<Vec<SpawnedChild>, ToolError> {
-        if !self.hops.is_empty() {
-            for ask in &mut asks {
-                ask.path = self.hops.iter().chain(&*ask.path).cloned().collect();
+        if !self.path.is_empty() {
+            for request in &mut requests {
+                request.path = self.path.iter().chain(&*request.path).cloned().collect();
             }
         }
-        self.children.start(cx, asks, at_once).await
+        self.spawner.start(cx, requests, max_parallel).await
     }
 
     pub(crate) async fn wait(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         runs: Vec<RunId>,
         until: WaitOptions,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let mut reports = self.children.wait(cx, runs, until).await?;
-        self.note(&mut reports);
+        let mut reports = self.spawner.wait(cx, runs, until).await?;
+        self.collect_usage(&mut reports);
         Ok(reports)
     }
 
     pub(crate) async fn background_tasks(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
     ) -> Result<Vec<ChildReport>, ToolError> {
-        let mut reports = self.children.background_tasks(cx).await?;
-        self.note(&mut reports);
+        let mut reports = self.spawner.background_tasks(cx).await?;
+        self.collect_usage(&mut reports);
         Ok(reports)
     }
 
-    pub(crate) async fn stop(&self, cx: &ToolCx, run: RunId) -> Result<ChildReport, ToolError> {
-        let mut report = self.children.stop(cx, run).await?;
-        self.note(std::slice::from_mut(&mut report));
+    pub(crate) async fn stop(
+        &self,
+        cx: &ToolContext,
+        run: RunId,
+    ) -> Result<ChildReport, ToolError> {
+        let mut report = self.spawner.stop(cx, run).await?;
+        self.collect_usage(std::slice::from_mut(&mut report));
         Ok(report)
     }
 
-    /// Takes what those that are over used out of their reports, for the run's own counts.
-    fn note(&self, reports: &mut [ChildReport]) {
-        let over = reports.iter_mut().filter(|report| report.status.is_finished());
-        let over = over.filter(|report| !report.used.is_empty());
-        let used = over.map(|report| (report.run, std::mem::take(&mut report.used)));
+    /// Moves the usage of ended children from their reports to the totals.
+    fn collect_usage(&self, reports: &mut [ChildReport]) {
+        let ended = reports.iter_mut().filter(|report| report.status.is_finished());
+        let ended = ended.filter(|report| !report.used.is_empty());
+        let used = ended.map(|report| (report.run, std::mem::take(&mut report.used)));
         self.used.lock().extend(used);
     }
 
-    /// What was noted since it was last asked.
+    /// Takes the usage that was collected since the last call.
     pub(crate) fn take_used(&self) -> Used {
         std::mem::take(&mut *self.used.lock())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::recovery::EffectClass;
-use provost_tool::{FnTool, SpecError, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
+use provost_tool::{FnTool, Tool, ToolContext, ToolError, ToolOutput, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -17,12 +17,13 @@ use crate::agent::reference::AgentRef;
 use crate::error::BuildError;
 use crate::subagent::host;
 
-/// A call waits as long as its child works; the child has limits of its own.
+/// Timeout of calls that wait for children. It is long because the children have limits of their own.
 pub(super) const CHILD_CALL_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// How an agent may use another one as a tool.
+/// An agent that another agent can call as a tool.
 #[derive(Debug, Clone)]
 pub struct Subagent {
+    pub(crate) agent: AgentRef,
     pub(crate) description: String,
     pub(crate) name: Option<String>,
     pub(crate) background: bool,
@@ -31,9 +32,10 @@ pub struct Subagent {
 }
 
 impl Subagent {
-    /// What the model is told that this agent is good for.
-    pub fn new(description: impl Into<String>) -> Self {
+    /// Makes this agent callable. The description tells the model when to call it.
+    pub fn new(agent: impl Into<AgentRef>, description: impl Into<String>) -> Self {
         Self {
+            agent: agent.into(),
             description: description.into(),
             name: None,
             background: true,
@@ -42,99 +44,100 @@ impl Subagent {
         }
     }
 
-    /// Names the tool; otherwise it is called as the agent.
+    /// Sets the tool's name. Without it, the tool has the agent's name.
     #[must_use]
     pub fn named(mut self, tool: impl Into<String>) -> Self {
         self.name = Some(tool.into());
         self
     }
 
-    /// Sets whether the model may let it work in the background.
+    /// Sets whether the model may run the agent in the background. True by default.
     #[must_use]
-    pub fn background(mut self, may: bool) -> Self {
-        self.background = may;
+    pub fn background(mut self, is_allowed: bool) -> Self {
+        self.background = is_allowed;
         self
     }
 
-    /// Lets what works in the background go on when the run that started it is over.
+    /// Lets background runs of the agent continue after the run that started them has ended.
     #[must_use]
     pub fn detached(mut self) -> Self {
         self.detached = true;
         self
     }
 
-    /// Sets whose hooks see what it does.
+    /// Sets which hooks observe the agent.
     #[must_use]
     pub fn hooks(mut self, hooks: HookInheritance) -> Self {
         self.hooks = hooks;
         self
     }
 
-    pub(crate) fn tool_name(&self, agent: &AgentRef) -> String {
-        self.name.clone().unwrap_or_else(|| agent.name().replace('.', "_"))
+    pub(crate) fn tool_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.agent.name().replace('.', "_"))
     }
 
-    /// The tool by which the model uses the agent.
-    pub(crate) fn tool(&self, agent: &AgentRef) -> Result<Arc<dyn Tool>, BuildError> {
-        erase_tool(self.build(agent))
+    /// Builds the tool.
+    pub(crate) fn tool(&self) -> Result<Arc<dyn Tool>, BuildError> {
+        erase_tool(self.build())
     }
 
-    fn build(&self, agent: &AgentRef) -> Result<FnTool, SpecError> {
-        let name = self.tool_name(agent);
-        let terms = Arc::new(SubagentToolConfig {
-            hop: AgentPathSegment::Subagent { tool: name.clone(), agent: agent.name().to_string() },
+    fn build(&self) -> Result<FnTool, ToolSpecError> {
+        let name = self.tool_name();
+        let agent = self.agent.name().to_string();
+        let config = Arc::new(SubagentToolConfig {
+            segment: AgentPathSegment::Subagent { tool: name.clone(), agent },
             background: self.background,
             detached: self.detached,
         });
-        let tool = tool_fn(name, &self.description, move |cx: ToolCx, args: SubagentArgs| {
-            let terms = Arc::clone(&terms);
-            async move { terms.run(&cx, args).await }
+        let tool = tool_fn(name, &self.description, move |cx: ToolContext, args: SubagentArgs| {
+            let config = Arc::clone(&config);
+            async move { config.run(&cx, args).await }
         })?;
-        // Asking again finds the child that was started.
+        // A repeated call finds the child that the first one started.
         Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent).timeout(CHILD_CALL_TIMEOUT)))
     }
 }
 
-/// What a sub-agent is asked.
+/// The arguments of the tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SubagentArgs {
-    /// What to do. The agent sees nothing else: say everything it needs to know.
+    /// The task. The agent sees nothing else, so include everything it needs to know.
     task: String,
-    /// True to go on at once and ask for the result later with get_task_result.
+    /// True to run the task in the background. Get the result later with get_task_result.
     #[serde(default)]
     background: bool,
-    /// Rounds of tool calls it may take; 0 for its own limit.
+    /// Maximum rounds of tool calls. 0 uses the agent's own limit.
     #[serde(default)]
     max_turns: u32,
 }
 
 struct SubagentToolConfig {
-    hop: AgentPathSegment,
+    segment: AgentPathSegment,
     background: bool,
     detached: bool,
 }
 
 impl SubagentToolConfig {
-    async fn run(&self, cx: &ToolCx, args: SubagentArgs) -> Result<ToolOutput, ToolError> {
+    async fn run(&self, cx: &ToolContext, args: SubagentArgs) -> Result<ToolOutput, ToolError> {
         if args.task.trim().is_empty() {
-            return Err(ToolError::retry("`task` is empty: say what the agent is to do"));
+            return Err(ToolError::retry("`task` is empty: describe the task"));
         }
         let background = args.background && self.background;
-        let life = match (background, self.detached) {
+        let lifetime = match (background, self.detached) {
             (false, _) => ChildLifetime::Call,
             (true, false) => ChildLifetime::Run,
             (true, true) => ChildLifetime::Detached,
         };
-        let ask = SpawnRequest {
-            path: [self.hop.clone()].into(),
+        let request = SpawnRequest {
+            path: [self.segment.clone()].into(),
             index: 0,
             task: args.task,
             max_turns: (args.max_turns > 0).then_some(args.max_turns),
             timeout: None,
-            lifetime: life,
+            lifetime,
         };
         let host = host(cx)?;
-        let started = host.start(cx, vec![ask], None).await?;
+        let started = host.start(cx, vec![request], None).await?;
         let Some(child) = started.into_iter().next() else {
             return Err(ToolError::failed("the agent was not started"));
         };
@@ -146,12 +149,14 @@ impl SubagentToolConfig {
             });
             return Ok(ToolOutput::text(launched.to_string()));
         }
-        let ended = host.wait(cx, vec![child.run], WaitOptions::default()).await?;
-        Ok(ended.first().map_or_else(|| ToolOutput::error("the agent is gone"), output))
+        let reports = host.wait(cx, vec![child.run], WaitOptions::default()).await?;
+        Ok(reports
+            .first()
+            .map_or_else(|| ToolOutput::error("the agent's run no longer exists"), output))
     }
 }
 
-/// The result of a call that waited for one child.
+/// Returns the output of a call that waited for one child.
 fn output(report: &ChildReport) -> ToolOutput {
     match report.status {
         ChildStatus::Completed => ToolOutput::text(report.to_model_text()),

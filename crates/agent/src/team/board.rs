@@ -1,129 +1,129 @@
-//! The tasks that a team shares. A value: nothing here waits or reads a clock.
+//! The task board of a team, as a value: no I/O and no clock.
 
 use provost_core::text::first_chars;
 use provost_core::{ErrorKind, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Tasks of one board.
+/// Maximum tasks per board.
 pub const BOARD_TASKS_MAX: usize = 200;
-/// Bytes of a title.
+/// Maximum size of a title in bytes.
 pub const TITLE_BYTES_MAX: usize = 2 * 1024;
-/// Bytes of a result.
+/// Maximum size of a result in bytes.
 pub const RESULT_BYTES_MAX: usize = 16 * 1024;
 
 const ID_PREFIX: &str = "board-";
 
-/// Where a task stands.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Nobody works on it.
+    /// The task has no assignee.
     Open,
-    /// Its assignee works on it.
+    /// The assignee works on the task.
     Claimed,
-    /// It has its result.
+    /// The task has a result.
     Completed,
 }
 
-/// A task that the team shares.
+/// A task on the board of a team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoardTask {
-    /// `board-1`.
+    /// Id, such as `board-1`.
     pub id: String,
-    /// What is to be done.
+    /// Description of the task.
     pub title: String,
-    /// Where it stands.
+    /// Status of the task.
     pub status: TaskStatus,
-    /// Who works on it, or did.
+    /// The participant who works on the task, or completed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignee: Option<String>,
-    /// What came of it.
+    /// Result of the task. `None` until it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Tasks that must be completed before it can be claimed.
+    /// Tasks that must be completed before this one can be claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<String>,
-    /// When it must be completed; a claim that has not kept it lapses.
+    /// Deadline. After it, other participants can claim the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// Who put it there.
+    /// The participant who created the task.
     pub created_by: String,
-    /// When.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
 impl BoardTask {
-    /// True if it should have been completed by now.
+    /// True if the deadline has passed and the task is not completed.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.status != TaskStatus::Completed && self.deadline.is_some_and(|deadline| now > deadline)
     }
 }
 
-/// A task to be put on the board.
+/// A new task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewBoardTask {
-    /// Who puts it there.
+    /// The participant who creates the task.
     pub by: String,
-    /// What is to be done.
+    /// Description of the task.
     pub title: String,
-    /// Tasks that must be completed before it can be claimed.
+    /// Tasks that must be completed before this one can be claimed.
     #[serde(default)]
     pub depends_on: Vec<String>,
-    /// When it must be completed.
+    /// Deadline. `None` means no deadline.
     #[serde(default)]
     pub deadline: Option<Timestamp>,
 }
 
-/// Why the board stays as it is.
+/// An error of a board command. The board did not change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BoardError {
-    /// Nothing of this id is there.
-    #[error("there is no task `{id}` on the board; it has: {known}")]
+    /// No task has this id.
+    #[error("the board has no task `{id}`; known tasks: {known}")]
     Unknown {
-        /// What was asked for.
+        /// The unknown id.
         id: String,
-        /// What is there.
+        /// The known ids.
         known: String,
     },
-    /// Somebody works on it.
+    /// Another participant works on the task.
     #[error("task `{id}` is claimed by `{assignee}`: take another one")]
     Claimed {
-        /// Which.
+        /// Id of the task.
         id: String,
-        /// By whom.
+        /// The assignee.
         assignee: String,
     },
-    /// It is done.
-    #[error("task `{0}` is completed already")]
+    /// The task is already completed.
+    #[error("task `{0}` is already completed")]
     Completed(String),
-    /// Others come first.
-    #[error("task `{id}` must wait for {waits_for}: complete that first")]
+    /// The task depends on tasks that are not completed.
+    #[error("task `{id}` depends on {waits_for}: complete that first")]
     Blocked {
-        /// Which.
+        /// Id of the task.
         id: String,
-        /// For which others.
+        /// Ids of those tasks.
         waits_for: String,
     },
-    /// It is somebody else's.
+    /// The task belongs to another participant.
     #[error("task `{id}` is claimed by `{assignee}`, so only `{assignee}` can do that")]
     NotYours {
-        /// Which.
+        /// Id of the task.
         id: String,
-        /// Whose.
+        /// The assignee.
         assignee: String,
     },
-    /// Nobody works on it.
+    /// The task has no assignee.
     #[error("task `{0}` is not claimed: claim it first")]
     Unclaimed(String),
-    /// There is no room.
+    /// The board has the maximum number of tasks.
     #[error("the board is full: it has {BOARD_TASKS_MAX} tasks")]
     Full,
 }
 
 impl BoardError {
-    /// The shared kind.
+    /// The error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unknown { .. } => ErrorKind::NotFound,
@@ -137,19 +137,19 @@ impl BoardError {
     }
 }
 
-/// The tasks of one team, in the order they were created.
+/// The tasks of one team, in the order of creation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskBoard {
     tasks: Vec<BoardTask>,
 }
 
 impl TaskBoard {
-    /// All of them.
+    /// All tasks.
     pub fn tasks(&self) -> &[BoardTask] {
         &self.tasks
     }
 
-    /// Puts a task on the board. It can depend only on tasks that are there, so there are no cycles.
+    /// Creates a task. It can depend only on existing tasks, so there are no cycles.
     pub fn create(&mut self, new: NewBoardTask, now: Timestamp) -> Result<BoardTask, BoardError> {
         if self.tasks.len() >= BOARD_TASKS_MAX {
             return Err(BoardError::Full);
@@ -174,7 +174,7 @@ impl TaskBoard {
         Ok(task)
     }
 
-    /// Makes a task somebody's.
+    /// Claims a task for a participant.
     pub fn claim(&mut self, id: &str, by: &str, now: Timestamp) -> Result<BoardTask, BoardError> {
         let task = self.find(id)?;
         match (task.status, &task.assignee) {
@@ -199,15 +199,15 @@ impl TaskBoard {
         })
     }
 
-    /// Gives a task back. Whoever leads may do that for others.
+    /// Releases a claimed task. Only its assignee or the lead can release it.
     pub fn unclaim(
         &mut self,
         id: &str,
         by: &str,
-        leads: bool,
+        is_lead: bool,
         now: Timestamp,
     ) -> Result<BoardTask, BoardError> {
-        if !leads {
+        if !is_lead {
             self.check_assignee(id, by)?;
         } else if self.find(id)?.status != TaskStatus::Claimed {
             return Err(BoardError::Unclaimed(id.to_owned()));
@@ -218,7 +218,7 @@ impl TaskBoard {
         })
     }
 
-    /// Gives a task its result; only whoever claimed it can, and once.
+    /// Completes a task with its result. Only its assignee can complete it, and only once.
     pub fn complete(
         &mut self,
         id: &str,
@@ -233,7 +233,7 @@ impl TaskBoard {
         })
     }
 
-    /// Gives back what somebody had claimed who is gone.
+    /// Releases the tasks of a participant that has ended.
     pub(super) fn release(&mut self, assignee: &str, now: Timestamp) {
         let claimed = |task: &&mut BoardTask| {
             task.status == TaskStatus::Claimed && task.assignee.as_deref() == Some(assignee)
@@ -278,7 +278,7 @@ impl TaskBoard {
     fn unknown(&self, id: &str) -> BoardError {
         let id = first_chars(id, 64).to_owned();
         let known = match self.tasks.len() {
-            0 => "nothing".to_owned(),
+            0 => "none".to_owned(),
             1 => format!("{ID_PREFIX}1"),
             count => format!("{ID_PREFIX}1 to {ID_PREFIX}{count}"),
         };

@@ -1,11 +1,11 @@
-//! The tools of the board that a team shares.
+//! Tools for the task board of a team.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::Timestamp;
 use provost_core::recovery::EffectClass;
-use provost_tool::{FnTool, SpecError, Tool, ToolCx, ToolError, tool_fn};
+use provost_tool::{FnTool, Tool, ToolContext, ToolError, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,10 +24,10 @@ const CLAIM: &str = "claim_board_task";
 const UNCLAIM: &str = "unclaim_board_task";
 const COMPLETE: &str = "complete_board_task";
 const LIST: &str = "list_board_tasks";
-/// All names of this file.
+/// All tool names of this file.
 pub(super) const NAMES: [&str; 5] = [CREATE, CLAIM, UNCLAIM, COMPLETE, LIST];
 
-/// All of them.
+/// Builds the tools.
 pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     Ok(vec![
         erase_tool(create())?,
@@ -38,117 +38,123 @@ pub(super) fn tools() -> Result<Vec<Arc<dyn Tool>>, BuildError> {
     ])
 }
 
-/// What is to be done.
+/// The arguments of the tool that creates a task.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct CreateTaskArgs {
-    /// What is to be done.
+    /// The description of the task.
     title: String,
     /// Ids of tasks that must be completed before this one can be claimed.
     #[serde(default)]
     depends_on: Vec<String>,
-    /// Seconds from now by which it must be completed; 0 for any time.
+    /// Deadline in seconds from now. 0 means no deadline.
     #[serde(default)]
     deadline: u64,
 }
 
-/// Which task.
+/// The arguments of the tools that claim and release a task.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct BoardTaskIdArgs {
-    /// Its id: board-1.
+    /// The id of the task, such as board-1.
     task_id: String,
 }
 
-/// What came of which task.
+/// The arguments of the tool that completes a task.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct CompleteTaskArgs {
-    /// Its id: board-1.
+    /// The id of the task, such as board-1.
     task_id: String,
-    /// What came of it.
+    /// The result of the task.
     result: String,
 }
 
-fn create() -> Result<FnTool, SpecError> {
-    let description = "Puts a task on the board that the whole team shares.";
-    let tool = tool_fn(CREATE, description, |cx: ToolCx, args: CreateTaskArgs| async move {
+fn create() -> Result<FnTool, ToolSpecError> {
+    let description = "Creates a task on the board of the team.";
+    let tool = tool_fn(CREATE, description, |cx: ToolContext, args: CreateTaskArgs| async move {
         require("title", &args.title)?;
-        let seat = TeamMembership::of(&cx)?;
-        let span = (args.deadline > 0).then(|| Duration::from_secs(args.deadline));
-        let deadline = span.zip(now(&seat)).map(|(span, now)| now.after(span));
-        let by = seat.name().to_owned();
+        let membership = TeamMembership::of(&cx)?;
+        let duration = (args.deadline > 0).then(|| Duration::from_secs(args.deadline));
+        let deadline = duration.zip(now(&membership)).map(|(duration, now)| now.after(duration));
+        let by = membership.name().to_owned();
         let new = NewBoardTask { by, title: args.title, depends_on: args.depends_on, deadline };
-        let task = one(seat.apply(&cx, TeamCommand::CreateTask(new)).await?)?;
+        let task = one(membership.apply(&cx, TeamCommand::CreateTask(new)).await?)?;
         Ok::<_, ToolError>(serde_json::to_string(&task)?)
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
-fn claim() -> Result<FnTool, SpecError> {
-    let description = "Takes an open task of the board, so that nobody else works on it.";
-    let tool = tool_fn(CLAIM, description, |cx: ToolCx, args: BoardTaskIdArgs| async move {
+fn claim() -> Result<FnTool, ToolSpecError> {
+    let description = "Claims an open task of the board, so that no other participant works on it.";
+    let tool = tool_fn(CLAIM, description, |cx: ToolContext, args: BoardTaskIdArgs| async move {
         require("task_id", &args.task_id)?;
-        let seat = TeamMembership::of(&cx)?;
-        let by = seat.name().to_owned();
-        let task = one(seat.apply(&cx, TeamCommand::Claim { by, task: args.task_id }).await?)?;
+        let membership = TeamMembership::of(&cx)?;
+        let by = membership.name().to_owned();
+        let task =
+            one(membership.apply(&cx, TeamCommand::Claim { by, task: args.task_id }).await?)?;
         Ok::<_, ToolError>(format!("{} is yours: {}", task.id, task.title))
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
-fn unclaim() -> Result<FnTool, SpecError> {
-    let description = "Gives a task of the board back that you have claimed and will not do.";
-    let tool = tool_fn(UNCLAIM, description, |cx: ToolCx, args: BoardTaskIdArgs| async move {
-        require("task_id", &args.task_id)?;
-        let seat = TeamMembership::of(&cx)?;
-        let by = seat.name().to_owned();
-        let task = one(seat.apply(&cx, TeamCommand::Unclaim { by, task: args.task_id }).await?)?;
-        Ok::<_, ToolError>(format!("{} is open again.", task.id))
-    })?;
+fn unclaim() -> Result<FnTool, ToolSpecError> {
+    let description = "Releases a task of the board that you claimed and will not complete.";
+    let tool =
+        tool_fn(UNCLAIM, description, |cx: ToolContext, args: BoardTaskIdArgs| async move {
+            require("task_id", &args.task_id)?;
+            let membership = TeamMembership::of(&cx)?;
+            let by = membership.name().to_owned();
+            let task = one(membership
+                .apply(&cx, TeamCommand::Unclaim { by, task: args.task_id })
+                .await?)?;
+            Ok::<_, ToolError>(format!("{} is open again.", task.id))
+        })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
-fn complete() -> Result<FnTool, SpecError> {
-    let description = "Notes the result of a task of the board that you have claimed.";
-    let tool = tool_fn(COMPLETE, description, |cx: ToolCx, args: CompleteTaskArgs| async move {
-        require("task_id", &args.task_id)?;
-        require("result", &args.result)?;
-        let seat = TeamMembership::of(&cx)?;
-        let (by, task, result) = (seat.name().to_owned(), args.task_id, args.result);
-        let task = one(seat.apply(&cx, TeamCommand::CompleteTask { by, task, result }).await?)?;
-        Ok::<_, ToolError>(format!("{} is completed.", task.id))
-    })?;
+fn complete() -> Result<FnTool, ToolSpecError> {
+    let description = "Completes a task of the board that you claimed, with its result.";
+    let tool =
+        tool_fn(COMPLETE, description, |cx: ToolContext, args: CompleteTaskArgs| async move {
+            require("task_id", &args.task_id)?;
+            require("result", &args.result)?;
+            let membership = TeamMembership::of(&cx)?;
+            let (by, task, result) = (membership.name().to_owned(), args.task_id, args.result);
+            let task =
+                one(membership.apply(&cx, TeamCommand::CompleteTask { by, task, result }).await?)?;
+            Ok::<_, ToolError>(format!("{} is completed.", task.id))
+        })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent)))
 }
 
-fn list() -> Result<FnTool, SpecError> {
-    let description = "Lists the tasks of the board with who works on them and what came of them.";
-    let tool = tool_fn(LIST, description, |cx: ToolCx, _args: NoArgs| async move {
-        let seat = TeamMembership::of(&cx)?;
-        let TeamResponse::Tasks { tasks } = seat.apply(&cx, TeamCommand::Tasks).await? else {
-            return Err(ToolError::failed("the team did not show its board"));
+fn list() -> Result<FnTool, ToolSpecError> {
+    let description = "Lists the tasks of the board with their assignees and results.";
+    let tool = tool_fn(LIST, description, |cx: ToolContext, _args: NoArgs| async move {
+        let membership = TeamMembership::of(&cx)?;
+        let TeamResponse::Tasks { tasks } = membership.apply(&cx, TeamCommand::Tasks).await? else {
+            return Err(ToolError::failed("the team returned an unexpected response"));
         };
         if tasks.is_empty() {
             return Ok("The board is empty.".to_owned());
         }
-        Ok::<_, ToolError>(shown(tasks, now(&seat)).to_string())
+        Ok::<_, ToolError>(tasks_json(tasks, now(&membership)).to_string())
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// The tasks, shortened where a model could not be given all of them.
-fn shown(tasks: Vec<BoardTask>, now: Option<Timestamp>) -> Value {
+/// Returns tasks as JSON, with shortened texts if the list is too long for a model.
+fn tasks_json(tasks: Vec<BoardTask>, now: Option<Timestamp>) -> Value {
     let is_long = json_bytes(&tasks) > LIST_BYTES_MAX;
-    let room = LIST_BYTES_MAX / (4 * tasks.len().max(1));
+    let bytes_max = LIST_BYTES_MAX / (4 * tasks.len().max(1));
     let one = |mut task: BoardTask| {
         let overdue = now.is_some_and(|now| task.is_overdue(now));
         if is_long {
-            task.title = shortened(task.title, room);
-            task.result = task.result.map(|result| shortened(result, room));
+            task.title = shortened(task.title, bytes_max);
+            task.result = task.result.map(|result| shortened(result, bytes_max));
         }
-        let mut shown = serde_json::to_value(&task).unwrap_or_default();
+        let mut json = serde_json::to_value(&task).unwrap_or_default();
         if overdue {
-            shown["overdue"] = true.into();
+            json["overdue"] = true.into();
         }
-        shown
+        json
     };
     tasks.into_iter().map(one).collect()
 }
@@ -160,11 +166,11 @@ fn require(what: &'static str, text: &str) -> Result<(), ToolError> {
 fn one(reply: TeamResponse) -> Result<BoardTask, ToolError> {
     match reply {
         TeamResponse::Task { task } => Ok(task),
-        _ => Err(ToolError::failed("the team did not show the task")),
+        _ => Err(ToolError::failed("the team returned an unexpected response")),
     }
 }
 
-/// The time where the call's run lives.
-fn now(seat: &TeamMembership) -> Option<Timestamp> {
-    seat.context().map(|run| run.env.now())
+/// The current time. `None` if the run has ended.
+fn now(membership: &TeamMembership) -> Option<Timestamp> {
+    membership.context().map(|run| run.env.now())
 }

@@ -1,4 +1,4 @@
-//! What is asked of a team's book and what it answers.
+//! Commands that change the state of a team, and their responses.
 
 use provost_core::{ErrorKind, RunId, TeamMessage};
 use serde::{Deserialize, Serialize};
@@ -7,85 +7,85 @@ use super::board::{BoardError, BoardTask, NewBoardTask};
 use super::member::{Member, MemberOutcome};
 use crate::team::inbox::MailError;
 
-/// Something that somebody of a team does.
+/// A command of a participant of a team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum TeamCommand {
     /// A member joins.
     Join {
-        /// Its name.
+        /// Name of the member.
         name: String,
-        /// What it is asked.
+        /// Task of the member.
         task: String,
     },
-    /// A member's run began.
+    /// The run of a member started.
     #[serde(rename = "began")]
     MemberStarted {
-        /// Its name.
+        /// Name of the member.
         name: String,
-        /// The run.
+        /// Run of the member.
         run: RunId,
     },
-    /// A member is over. Of an unknown one, and of one that is over already, nothing is noted.
+    /// A member ended. Ignored if the member is unknown or has already ended.
     #[serde(rename = "over")]
     MemberFinished {
-        /// Its name.
+        /// Name of the member.
         name: String,
-        /// How it ended.
+        /// Outcome of the member.
         end: MemberOutcome,
     },
-    /// The lead has given its answer and reads no more.
+    /// The lead has responded and reads no further messages.
     #[serde(rename = "lead_done")]
     LeadFinished,
-    /// Who is there, and who was.
+    /// Lists the current and former members.
     Members,
-    /// Somebody says something.
+    /// Sends a message.
     Send {
-        /// Who.
+        /// Name of the sender.
         from: String,
-        /// To whom; `*` for everybody.
+        /// Name of the recipient. `*` sends to all participants except the sender.
         to: String,
-        /// What.
+        /// Text of the message.
         content: String,
     },
-    /// Somebody takes its messages out.
+    /// Takes the unread messages of a participant.
     Read {
-        /// Who.
+        /// Name of the participant.
         by: String,
     },
-    /// A task is put on the board.
+    /// Creates a task on the board.
     CreateTask(NewBoardTask),
-    /// Somebody takes a task.
+    /// Claims a task.
     Claim {
-        /// Who.
+        /// Name of the participant.
         by: String,
-        /// Which.
+        /// Id of the task.
         task: String,
     },
-    /// Somebody gives a task back.
+    /// Releases a claimed task.
     Unclaim {
-        /// Who.
+        /// Name of the participant.
         by: String,
-        /// Which.
+        /// Id of the task.
         task: String,
     },
-    /// Somebody has done a task.
+    /// Completes a task.
     CompleteTask {
-        /// Who.
+        /// Name of the participant.
         by: String,
-        /// Which.
+        /// Id of the task.
         task: String,
-        /// What came of it.
+        /// Result of the task.
         result: String,
     },
-    /// What is on the board.
+    /// Lists the tasks of the board.
     Tasks,
-    /// The team is over.
+    /// Closes the team.
     Close,
 }
 
 impl TeamCommand {
-    /// Its stable name.
+    /// The command's stable name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Join { .. } => "join",
@@ -105,110 +105,110 @@ impl TeamCommand {
     }
 }
 
-/// What came of an action.
+/// The response to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum TeamResponse {
-    /// It is noted.
+    /// The command was applied.
     #[serde(rename = "noted")]
     Acknowledged,
-    /// A member, as it stands now.
+    /// A member after the change.
     Member {
         /// The member.
         member: Member,
-        /// What the lead was told about it.
+        /// The notice that the lead received about the member. `None` if it received none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<TeamMessage>,
     },
-    /// Everybody who was ever there, in the order of joining.
+    /// All current and former members, in the order of joining.
     Members {
-        /// Them.
+        /// The members.
         members: Vec<Member>,
-        /// True if the lead has given its answer and reads no more.
+        /// True if the lead has responded and reads no further messages.
         #[serde(default)]
         lead_done: bool,
     },
-    /// A message went out.
+    /// The message was sent.
     Sent {
         /// The message.
         message: TeamMessage,
-        /// Who got it.
+        /// Names of the recipients.
         recipients: Vec<String>,
     },
     /// Messages, oldest first.
     Messages {
-        /// Them.
+        /// The messages.
         messages: Vec<TeamMessage>,
-        /// How many more wait.
+        /// Number of unread messages that remain.
         left: usize,
     },
-    /// A task, as it stands now.
+    /// A task after the change.
     Task {
         /// The task.
         task: BoardTask,
     },
-    /// Every task, in the order of creation.
+    /// All tasks, in the order of creation.
     Tasks {
-        /// Them.
+        /// The tasks.
         tasks: Vec<BoardTask>,
     },
 }
 
-/// Why a team's book stays as it is.
+/// An error of a command. The state of the team did not change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
-    /// A name that nobody can have.
+    /// The name is not a valid member name.
     #[error("`{0}` is not a member's name: use 1 to 64 letters, digits, `_`, `-` or `.`")]
     Name(String),
-    /// The name is taken.
-    #[error("`{0}` is at work already: give the new member another name, or write to `{0}`")]
+    /// An active member has this name.
+    #[error("`{0}` is already active: choose another name, or send a message to `{0}`")]
     NameInUse(String),
-    /// There is no room.
-    #[error("the team has {max} active members, which is the most: wait until one is done")]
+    /// A limit is reached.
+    #[error("the team has {max} active members, which is the maximum: wait until one ends")]
     Full {
-        /// How many it may have at once.
+        /// Maximum active members.
         max: usize,
     },
-    /// Too many have come and gone.
-    #[error("the team has had {max} members, which is the most of one run")]
+    /// The run has reached its limit on members.
+    #[error("the team has had {max} members, which is the maximum per run")]
     MemberLimit {
-        /// How many it may have in all.
+        /// Maximum number of members per run.
         max: usize,
     },
-    /// Nobody of this name was ever there.
-    #[error("`{name}` is not in the team; there are: {known}")]
+    /// No member has this name.
+    #[error("`{name}` is not in the team; known names: {known}")]
     Unknown {
-        /// Who was asked for.
+        /// The unknown name.
         name: String,
-        /// Who is there.
+        /// The known names.
         known: String,
     },
-    /// It reads no more.
-    #[error("`{0}` is done and reads no more messages")]
+    /// The member has ended and reads no further messages.
+    #[error("`{0}` has ended and reads no more messages")]
     Inactive(String),
-    /// Something that must be said was not.
+    /// A required text is empty.
     #[error("`{0}` is empty: say something")]
     Empty(&'static str),
-    /// Too much was said.
-    #[error("`{what}` is {bytes} bytes long, at most {max} are taken: make it shorter")]
+    /// A text is too long.
+    #[error("`{what}` has {bytes} bytes, at most {max} are allowed: shorten it")]
     TooLong {
-        /// What.
+        /// Name of the text.
         what: &'static str,
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// The board does not allow it.
+    /// The board rejected the command.
     #[error(transparent)]
     Board(#[from] BoardError),
-    /// The message was not taken.
+    /// The message could not be delivered.
     #[error(transparent)]
     Mail(#[from] MailError),
 }
 
 impl TeamError {
-    /// The shared kind.
+    /// The error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name(_) | Self::Empty(_) | Self::TooLong { .. } => ErrorKind::Invalid,

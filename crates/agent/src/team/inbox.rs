@@ -1,43 +1,44 @@
-//! Who has which messages. A value: nothing here waits or reads a clock.
+//! The messages of the participants of a team, as a value: no I/O and no clock.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use provost_core::{ErrorKind, TeamMessage};
 use serde::{Deserialize, Serialize};
 
-/// To whom a message to everybody goes.
+/// The recipient name that addresses all participants.
 pub const BROADCAST: &str = "*";
-/// Messages that may wait for one recipient; a sender that floods it is refused.
+/// Maximum unread messages per recipient. Further messages are rejected.
 pub const INBOX_MESSAGES_MAX: usize = 100;
-/// Bytes of one message, as JSON.
+/// Maximum size of one message as JSON, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of what one reading gives, as JSON, so that a model gets all of it; what is left is for the next.
+/// Maximum size of the messages of one read as JSON, in bytes, so that a model receives them completely. The rest
+/// remains unread.
 pub const READ_BYTES_MAX: usize = 40 * 1024;
 
-/// Why a message was not taken or could not be read.
+/// An error of sending or reading messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MailError {
-    /// The recipient does not keep up.
+    /// The recipient has too many unread messages.
     #[error(
-        "the inbox of `{name}` is full: {INBOX_MESSAGES_MAX} messages wait there; write again once it has read some"
+        "the inbox of `{name}` is full with {INBOX_MESSAGES_MAX} unread messages: send again later"
     )]
     Full {
-        /// Whose inbox.
+        /// Name of the recipient.
         name: String,
     },
-    /// Nobody of this name has an inbox.
+    /// No inbox has this name.
     #[error("`{0}` has no inbox")]
     Unknown(String),
-    /// The team is over.
-    #[error("the mailbox is closed: the team is over")]
+    /// The team has ended.
+    #[error("the mailbox is closed because the team has ended")]
     Closed,
-    /// The service behind the mailbox failed.
+    /// The service of the mailbox failed.
     #[error("the mailbox: {0}")]
     Service(String),
 }
 
 impl MailError {
-    /// The shared kind.
+    /// The error's general kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Full { .. } => ErrorKind::Exhausted,
@@ -56,32 +57,33 @@ pub struct Inboxes {
 }
 
 impl Inboxes {
-    /// Gives a recipient an inbox; one that it has is kept.
+    /// Creates an inbox. An existing inbox keeps its messages.
     pub fn register(&mut self, name: &str) {
         self.inboxes.entry(name.to_owned()).or_default();
     }
 
-    /// Takes an inbox away, with what is in it.
+    /// Removes an inbox and its messages.
     pub fn unregister(&mut self, name: &str) {
         self.inboxes.remove(name);
     }
 
-    /// Delivers a message to its recipient, or to everybody but its sender: to all of them or, if one inbox is full, to none.
+    /// Delivers a message to its recipient, or to all participants except its sender. If one inbox is full, the message
+    /// is not delivered at all.
     pub fn send(&mut self, message: &TeamMessage) -> Result<(), MailError> {
         if self.closed {
             return Err(MailError::Closed);
         }
-        let everybody = message.to == BROADCAST;
-        if !everybody && !self.inboxes.contains_key(&message.to) {
+        let is_broadcast = message.to == BROADCAST;
+        if !is_broadcast && !self.inboxes.contains_key(&message.to) {
             return Err(MailError::Unknown(message.to.clone()));
         }
         let goes_to = |name: &str| {
-            if everybody { name != message.from } else { name == message.to }
+            if is_broadcast { name != message.from } else { name == message.to }
         };
-        let full = |(name, inbox): &(&String, &VecDeque<_>)| {
+        let is_full = |(name, inbox): &(&String, &VecDeque<_>)| {
             goes_to(name) && inbox.len() >= INBOX_MESSAGES_MAX
         };
-        if let Some((name, _)) = self.inboxes.iter().find(full) {
+        if let Some((name, _)) = self.inboxes.iter().find(is_full) {
             return Err(MailError::Full { name: name.clone() });
         }
         for (_, inbox) in self.inboxes.iter_mut().filter(|(name, _)| goes_to(name)) {
@@ -90,14 +92,14 @@ impl Inboxes {
         Ok(())
     }
 
-    /// Delivers what the team itself has to say, however full the inbox is: there is one such note for each member.
+    /// Delivers a notice of the team itself, even to a full inbox. There is at most one such notice per member.
     pub(super) fn deliver_notice(&mut self, message: &TeamMessage) {
         if let (false, Some(inbox)) = (self.closed, self.inboxes.get_mut(&message.to)) {
             inbox.push_back(message.clone());
         }
     }
 
-    /// Takes out what waits for a recipient, oldest first, as much as one reading may give.
+    /// Removes and returns the unread messages of a recipient, oldest first, up to the size limit of one read.
     pub fn read(&mut self, name: &str) -> Result<Vec<TeamMessage>, MailError> {
         if self.closed {
             return Err(MailError::Closed);
@@ -115,19 +117,19 @@ impl Inboxes {
         Ok(read)
     }
 
-    /// How many messages wait for a recipient.
+    /// Number of unread messages of a recipient.
     pub fn unread_count(&self, name: &str) -> usize {
         self.inboxes.get(name).map_or(0, VecDeque::len)
     }
 
-    /// Ends it: nothing is taken and nothing given any more.
+    /// Closes the inboxes. Sending and reading fail from then on.
     pub fn close(&mut self) {
         self.closed = true;
         self.inboxes.clear();
     }
 }
 
-/// The size of a value where a model reads it.
+/// Returns the size of a value as JSON, in bytes.
 pub(super) fn json_bytes(value: &impl Serialize) -> usize {
     serde_json::to_vec(value).map_or(usize::MAX, |json| json.len())
 }

@@ -1,4 +1,4 @@
-//! A mailbox of the program's own, in place of the one that a team keeps with its book.
+//! Mailboxes: transports for team messages that the program provides.
 
 use std::collections::HashMap;
 
@@ -9,38 +9,38 @@ use provost_core::{RunId, TeamMessage};
 
 use crate::team::inbox::{Inboxes, MailError};
 
-/// What a call of a [`Mailbox`] gives.
+/// The future of a [`Mailbox`] method.
 pub type MailFuture<'a, T> = BoxFuture<'a, Result<T, MailError>>;
 
-/// Carries the messages of teams.
+/// Transports the messages of teams.
 ///
-/// One value serves all runs of its lead, so everything is asked for one team, which is named by the lead's run.
-/// Whom a message may go to, and how long it may be, is checked before.
+/// One mailbox serves all runs of its lead, so every method names the team by the id of the lead's run.
+/// Recipients and message sizes are checked before a method is called.
 pub trait Mailbox: Send + Sync + 'static {
-    /// Delivers a message to its recipient; if that is `*`, to everybody registered but the sender.
+    /// Delivers a message to its recipient. The recipient `*` means all registered participants except the sender.
     fn send(&self, team: RunId, message: TeamMessage) -> MailFuture<'_, ()>;
 
-    /// Takes out what waits for a recipient, oldest first; nothing, if there is nothing.
+    /// Removes and returns the unread messages of a recipient, oldest first. Empty if there are none.
     fn read<'a>(&'a self, team: RunId, name: &'a str) -> MailFuture<'a, Vec<TeamMessage>>;
 
-    /// Somebody can be written to from now on. May be told twice.
+    /// Registers a participant, who can receive messages from then on. May be called more than once.
     fn register<'a>(&'a self, team: RunId, name: &'a str) -> MailFuture<'a, ()>;
 
-    /// Somebody is gone and reads no more.
+    /// Removes a participant, who reads no further messages.
     fn unregister<'a>(&'a self, _team: RunId, _name: &'a str) -> MailFuture<'a, ()> {
         std::future::ready(Ok(())).boxed()
     }
 
-    /// The team is over: sending and reading fail from now on.
+    /// Closes the team. Sending and reading fail from then on.
     fn close(&self, team: RunId) -> MailFuture<'_, ()>;
 }
 
-/// A mailbox in memory: to begin with, where another one only wants to watch.
+/// A mailbox in memory, as a starting point for mailboxes that observe messages.
 #[derive(Debug, Default)]
 pub struct MemoryMailbox(Mutex<HashMap<RunId, Inboxes>>);
 
 impl MemoryMailbox {
-    /// An empty one.
+    /// Creates an empty mailbox.
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,7 +49,7 @@ impl MemoryMailbox {
         self.0.lock()
     }
 
-    /// Does something with the mail of a team; one that was never registered, or is closed, has none.
+    /// Calls a function with the inboxes of a team. A team that is not registered or is closed has none.
     fn with<T: Send + 'static>(
         &self,
         team: RunId,

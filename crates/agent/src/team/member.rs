@@ -1,63 +1,63 @@
-//! A member of a team, as the book has it.
+//! The members of a team.
 
 use provost_core::{EventKind, RunId, TeamMember, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Where a member stands.
+/// Status of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberStatus {
-    /// It works.
+    /// The member's run is active.
     Active,
-    /// It has given its answer.
+    /// The member has responded.
     Completed,
-    /// It ended with an error.
+    /// The member's run failed.
     Failed,
-    /// It was stopped, or its time was over.
+    /// The member was stopped or timed out.
     Stopped,
 }
 
-/// How a member ended.
+/// Outcome of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberOutcome {
-    /// With this answer.
+    /// The response.
     Completed(String),
-    /// With this error.
+    /// The error.
     Failed(String),
-    /// It was stopped: because it was told to, or for this reason.
+    /// The member was stopped. `None` means that the lead stopped it; otherwise the reason.
     Stopped(Option<String>),
 }
 
 /// A member of a team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// `teammate-1`; never given twice, unlike a name.
+    /// Unique id, such as `teammate-1`. Unlike a name, it is never reused.
     pub id: String,
-    /// What the others call it.
+    /// Name of the member in the team.
     pub name: String,
-    /// Where it stands.
+    /// Status of the member.
     pub status: MemberStatus,
-    /// What it was asked.
+    /// Task of the member.
     pub task: String,
-    /// When it joined.
+    /// Time of joining.
     pub joined_at: Timestamp,
-    /// Its run, once it began.
+    /// Run of the member. `None` until it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// When it ended.
+    /// End of the member. `None` while it is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What it gave.
+    /// Response of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// What went wrong, or why it was stopped.
+    /// Error of the member, or the reason why it was stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 impl Member {
-    /// True if it works.
+    /// True if the member is active.
     pub fn is_active(&self) -> bool {
         self.status == MemberStatus::Active
     }
@@ -80,7 +80,7 @@ impl Member {
         }
     }
 
-    /// The event by which the lead's run tells that it came to stand where it does.
+    /// The event that reports the member's status in the lead's run.
     pub fn event(&self, team: &str) -> EventKind {
         let told = Box::new(TeamMember {
             team: team.to_owned(),

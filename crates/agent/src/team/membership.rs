@@ -1,99 +1,103 @@
-//! Whose place in which team a run has. Who somebody is comes from here and from nothing else.
+//! The membership of a run in a team. It is the only source of a participant's identity.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use provost_core::RunId;
-use provost_tool::{ToolCx, ToolError};
+use provost_tool::{ToolContext, ToolError};
 
 use crate::driver::DriverContext;
 use crate::team::command::{TeamCommand, TeamResponse};
 use crate::team::state::LEAD;
 use crate::team::store::TeamStore;
 
-/// A run's place in a team. Its tools find it among what the run was given.
+/// The membership of a run in a team. Team tools read it from the run's dependencies.
 #[derive(Clone)]
 pub struct TeamMembership {
     team: Arc<str>,
     name: Arc<str>,
     store: Arc<dyn TeamStore>,
-    /// Whose it is: what a run was given reaches the runs below it, which have no part in the team.
+    /// The run that owns the membership. Child runs inherit dependencies, but are not participants.
     run: Option<RunId>,
     /// Weak, because a tool may outlive its run.
     context: Arc<Mutex<Weak<DriverContext>>>,
 }
 
 impl TeamMembership {
-    /// The lead's place.
-    pub fn lead(team: impl Into<Arc<str>>, desk: Arc<dyn TeamStore>) -> Self {
-        Self::member(team, LEAD, desk)
+    /// Creates the membership of the lead.
+    pub fn lead(team: impl Into<Arc<str>>, store: Arc<dyn TeamStore>) -> Self {
+        Self::member(team, LEAD, store)
     }
 
-    /// A member's place.
+    /// Creates the membership of a member.
     pub fn member(
         team: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
-        desk: Arc<dyn TeamStore>,
+        store: Arc<dyn TeamStore>,
     ) -> Self {
         let (team, name) = (team.into(), name.into());
-        Self { team, name, store: desk, run: None, context: Arc::default() }
+        Self { team, name, store, run: None, context: Arc::default() }
     }
 
-    /// The place of the run that makes this call.
-    pub fn of(cx: &ToolCx) -> Result<Self, ToolError> {
-        let no_team = || ToolError::failed("this run has no part in a team");
-        let seat = cx.dep::<Self>().map_err(|_none| no_team())?;
-        if seat.run == Some(cx.run_id()) { Ok(Self::clone(&seat)) } else { Err(no_team()) }
+    /// Returns the membership of the calling run.
+    pub fn of(cx: &ToolContext) -> Result<Self, ToolError> {
+        let no_team = || ToolError::failed("this run is not a participant of a team");
+        let membership = cx.dep::<Self>().map_err(|_none| no_team())?;
+        if membership.run == Some(cx.run_id()) {
+            Ok(Self::clone(&membership))
+        } else {
+            Err(no_team())
+        }
     }
 
-    /// The team.
+    /// Name of the team.
     pub fn team(&self) -> &str {
         &self.team
     }
 
-    /// What the others call whoever has this place.
+    /// Name of the participant.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True for the lead's place.
+    /// True for the lead.
     pub fn is_lead(&self) -> bool {
         &*self.name == LEAD
     }
 
-    /// Where the team's book is kept.
+    /// The store of the team's state.
     pub fn store(&self) -> &Arc<dyn TeamStore> {
         &self.store
     }
 
-    /// The place of a member of the same team.
+    /// Creates the membership of a member of the same team.
     pub(crate) fn for_member(&self, name: &str) -> Self {
         Self::member(Arc::clone(&self.team), name, Arc::clone(&self.store))
     }
 
-    /// Gives the place to a run.
+    /// Assigns the membership to a run.
     pub(crate) fn for_run(self, run: RunId) -> Self {
         Self { run: Some(run), context: Arc::default(), ..self }
     }
 
-    /// Sets the agent that holds the place.
-    pub(crate) fn bind(&self, holder: Weak<DriverContext>) {
-        *self.context.lock() = holder;
+    /// Sets the agent context of the participant.
+    pub(crate) fn bind(&self, context: Weak<DriverContext>) {
+        *self.context.lock() = context;
     }
 
-    /// The agent that holds the place, while its run lives.
+    /// The agent context of the participant. `None` after its run has ended.
     pub(crate) fn context(&self) -> Option<Arc<DriverContext>> {
         self.context.lock().upgrade()
     }
 
-    /// Performs an action of a call.
+    /// Applies a command of a tool call.
     pub(crate) async fn apply(
         &self,
-        cx: &ToolCx,
-        act: TeamCommand,
+        cx: &ToolContext,
+        command: TeamCommand,
     ) -> Result<TeamResponse, ToolError> {
-        self.store.apply(Some(cx.effect_key()), act).await
+        self.store.apply(Some(cx.effect_key()), command).await
     }
 }
 

@@ -1,6 +1,6 @@
-//! Everything that a team knows: its members, their mail, their board. A value that is changed by actions.
+//! The complete state of a team: members, messages and board, as a value that commands change.
 //!
-//! Nothing here waits, reads a clock or makes up an id, so the same actions give the same book wherever it is kept.
+//! There is no I/O, clock or randomness, so the same commands produce the same state in every process.
 
 use std::collections::VecDeque;
 
@@ -15,35 +15,35 @@ use super::member::{Member, MemberOutcome, MemberStatus};
 use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::inbox::{BROADCAST, Inboxes, MESSAGE_BYTES_MAX, json_bytes};
 
-/// What the lead is called in messages and on the board.
+/// Name of the lead in messages and on the board.
 pub const LEAD: &str = "__lead__";
-/// Members of one run, those that are over included.
+/// Maximum members per run, including those that have ended.
 pub const MEMBERS_MAX: usize = 256;
-/// Bytes of a member's task, and of what is kept of its answer.
+/// Maximum size of a member's task and stored response, in bytes.
 pub const TASK_BYTES_MAX: usize = 64 * 1024;
-/// Calls whose replies are kept, so that one that is made again after a crash gets the reply it had.
+/// Number of calls whose responses are stored, so that a repeated call after a crash gets the same response.
 const REPLIES_MAX: usize = 64;
 
 /// The state of one team in one run of its lead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamState {
     team: String,
-    /// Members that may be active at once; 0 for any number.
+    /// Maximum active members. 0 means no limit.
     max_size: usize,
     members: Vec<Member>,
-    /// None, if the messages are kept elsewhere.
+    /// The inboxes. `None` if a mailbox transports the messages.
     mail: Option<Inboxes>,
     board: TaskBoard,
-    /// Messages sent so far.
+    /// Number of messages sent.
     sent: u64,
     lead_done: bool,
-    /// How often it has changed.
+    /// Number of changes.
     revision: u64,
     replies: VecDeque<(String, TeamResponse)>,
 }
 
 impl TeamState {
-    /// The book of a new team; `max_size` members may be active at once, 0 for any number.
+    /// Creates the state of a new team. `max_size` limits the active members; 0 means no limit.
     pub fn new(team: impl Into<String>, max_size: usize) -> Self {
         let mut mail = Inboxes::default();
         mail.register(LEAD);
@@ -60,60 +60,60 @@ impl TeamState {
         }
     }
 
-    /// The same where messages are kept elsewhere: it checks and numbers them, and whoever has the book delivers them.
+    /// Removes the inboxes: the state then validates and numbers messages, and the caller delivers them.
     #[must_use]
     pub fn without_inboxes(mut self) -> Self {
         self.mail = None;
         self
     }
 
-    /// The team's name.
+    /// Name of the team.
     pub fn team(&self) -> &str {
         &self.team
     }
 
-    /// How many members may be active at once; 0 for any number.
+    /// Maximum active members. 0 means no limit.
     pub fn max_size(&self) -> usize {
         self.max_size
     }
 
-    /// How often it has changed.
+    /// Number of changes.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Everybody who was ever there.
+    /// All current and former members.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// Whoever has this name now or had it last.
+    /// The current or most recent member with this name.
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().rev().find(|member| member.name == name)
     }
 
-    /// How many members work.
+    /// Number of active members.
     pub fn active(&self) -> usize {
         self.members.iter().filter(|member| member.is_active()).count()
     }
 
-    /// The tasks.
+    /// The task board.
     pub fn board(&self) -> &TaskBoard {
         &self.board
     }
 
-    /// Messages that wait for somebody; none, if they are kept elsewhere.
+    /// Number of unread messages of a participant. 0 if a mailbox transports the messages.
     pub fn unread_count(&self, name: &str) -> usize {
         self.mail.as_ref().map_or(0, |mail| mail.unread_count(name))
     }
 
-    /// True if there is somebody who could still write to this one.
+    /// True if another participant could still send a message to this one.
     pub fn can_receive(&self, name: &str) -> bool {
         let lead = name != LEAD && !self.lead_done;
         lead || self.members.iter().any(|member| member.is_active() && member.name != name)
     }
 
-    /// Performs an action of a call that may be made again: the same call gets the reply it had.
+    /// Applies a command of a call that may be repeated. A repeated call gets the same response.
     pub fn apply_idempotent(
         &mut self,
         key: &EffectKey,
@@ -126,7 +126,7 @@ impl TeamState {
         }
         let before = self.revision;
         let reply = self.apply(action, now)?;
-        // What changed nothing can be asked again.
+        // Responses without a change need not be stored.
         if self.revision != before {
             if self.replies.len() >= REPLIES_MAX {
                 self.replies.pop_front();
@@ -136,7 +136,7 @@ impl TeamState {
         Ok(reply)
     }
 
-    /// Performs an action. If it fails, the book stays as it is.
+    /// Applies a command. On an error the state does not change.
     pub fn apply(
         &mut self,
         action: TeamCommand,
@@ -151,7 +151,9 @@ impl TeamState {
                 return Ok(TeamResponse::Tasks { tasks: self.board.tasks().to_vec() });
             }
             TeamCommand::Read { by } => return self.read(&by),
-            TeamCommand::MemberFinished { name, end } => return Ok(self.over(&name, end, now)),
+            TeamCommand::MemberFinished { name, end } => {
+                return Ok(self.member_finished(&name, end, now));
+            }
             TeamCommand::Join { name, task } => self.join(name, task, now)?,
             TeamCommand::MemberStarted { name, run } => {
                 let named = |member: &&mut Member| member.name == name;
@@ -218,7 +220,7 @@ impl TeamState {
         Ok(TeamResponse::Member { member, note: None })
     }
 
-    fn over(&mut self, name: &str, end: MemberOutcome, now: Timestamp) -> TeamResponse {
+    fn member_finished(&mut self, name: &str, end: MemberOutcome, now: Timestamp) -> TeamResponse {
         let active = |member: &&mut Member| member.name == name && member.is_active();
         let Some(member) = self.members.iter_mut().find(active) else {
             return TeamResponse::Acknowledged;
@@ -230,18 +232,18 @@ impl TeamState {
             MemberOutcome::Failed(error) => MemberOutcome::Failed(shortened(error, TASK_BYTES_MAX)),
             stopped => stopped,
         };
-        let told = match &end {
+        let notice = match &end {
             MemberOutcome::Completed(text) => Some(format!("[completed] {text}")),
             MemberOutcome::Failed(error) => Some(format!("[failed] {error}")),
-            // The lead knows whom it stopped.
+            // The lead already knows which members it stopped.
             MemberOutcome::Stopped(reason) => reason.as_ref().map(|why| format!("[stopped] {why}")),
         };
         member.end(end, now);
         let member = member.clone();
         self.board.release(name, now);
         self.mail.iter_mut().for_each(|mail| mail.unregister(name));
-        let note = told.filter(|_| !self.lead_done).map(|told| {
-            let content = shortened(told, MESSAGE_BYTES_MAX);
+        let note = notice.filter(|_| !self.lead_done).map(|text| {
+            let content = shortened(text, MESSAGE_BYTES_MAX);
             self.message(name.to_owned(), LEAD.to_owned(), content, now)
         });
         if let (Some(mail), Some(note)) = (&mut self.mail, &note) {
@@ -332,13 +334,13 @@ fn check_text(what: &'static str, text: &str, max: usize) -> Result<(), TeamErro
     Ok(())
 }
 
-/// The beginning of a text whose JSON has at most so many bytes; says so, where something is missing.
+/// Returns the beginning of a text, at most `bytes_max` bytes as JSON, with a mark if something is omitted.
 pub(super) fn shortened(text: String, bytes_max: usize) -> String {
-    const CUT: &str = " […]";
+    const MARK: &str = " […]";
     if json_bytes(&text) <= bytes_max {
         return text;
     }
-    let mut bytes = CUT.len() + 2;
+    let mut bytes = MARK.len() + 2;
     let mut kept = String::new();
     for c in text.chars() {
         bytes += json_bytes(&c) - 2;
@@ -347,6 +349,6 @@ pub(super) fn shortened(text: String, bytes_max: usize) -> String {
         }
         kept.push(c);
     }
-    kept.push_str(CUT);
+    kept.push_str(MARK);
     kept
 }

@@ -1,4 +1,4 @@
-//! Where a team's book is kept: in this process, or by whoever keeps runs.
+//! Stores of team state: in this process, or in an engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,46 +7,47 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, RunId};
-use provost_tool::{ToolCx, ToolError};
+use provost_tool::{ToolContext, ToolError};
 
 use super::mailbox::Mailbox;
 use crate::team::command::{TeamCommand, TeamError, TeamResponse};
 use crate::team::state::{LEAD, TeamState};
 use crate::watched::Watched;
 
-/// How often a mailbox of the program's own is looked into while somebody waits: it may get messages from elsewhere.
+/// Polling interval of an external mailbox while a participant waits. Messages may arrive from other processes.
 const MAILBOX_POLL: Duration = Duration::from_secs(1);
 
-/// What a call of [`TeamStore`] gives.
+/// The future of a [`TeamStore`] method.
 pub type TeamFuture<'a, T> = BoxFuture<'a, Result<T, ToolError>>;
 
-/// What somebody of a team waits for.
+/// The condition that a participant waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TeamWait {
-    /// Messages for this one, or that nobody is left who could send any.
+    /// The participant has messages, or no other participant could send one.
     Message(String),
-    /// That no member is active.
+    /// No member is active.
     AllFinished,
 }
 
-/// Keeps the book of one team. Every tool of a team, and everything that happens to its members, goes through it.
+/// Stores the state of one team. All tools of the team and all changes of its members go through the store.
 pub trait TeamStore: Send + Sync + 'static {
-    /// Performs an action. `key` is the same whenever the same call asks for it again, which must then get the same reply;
-    /// what nobody asks for twice has none.
+    /// Applies a command. Repeated calls have the same `key` and must get the same response. `None` marks a command
+    /// that is never repeated.
     fn apply<'a>(
         &'a self,
         key: Option<&'a EffectKey>,
         action: TeamCommand,
     ) -> TeamFuture<'a, TeamResponse>;
 
-    /// Waits, at most so long. It may return too early: whoever waits looks, and waits again.
+    /// Waits until the condition holds or the timeout expires. It may return early, so the caller checks again.
     fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> TeamFuture<'_, ()>;
 
-    /// The same in a call that may wait `_timeout` in all and has this much of it `left`. True, if that was all of it: where the
-    /// run is suspended meanwhile, the call is made again, and only whoever kept it knows how long it has waited.
+    /// Does the same for a call that waits `_timeout` in total, of which `left` remains. Returns true if the total has
+    /// expired. If the run is suspended meanwhile, the call is repeated, and only the store knows how long it has
+    /// waited.
     fn wait_in_call<'a>(
         &'a self,
-        _cx: &'a ToolCx,
+        _cx: &'a ToolContext,
         until: TeamWait,
         _timeout: Duration,
         left: Duration,
@@ -54,48 +55,48 @@ pub trait TeamStore: Send + Sync + 'static {
         async move { self.wait(until, Some(left)).await.map(|()| false) }.boxed()
     }
 
-    /// True if a lead that has its answer is suspended until its members are over, and does not wait for them in its place.
+    /// True if a lead that has responded is suspended until its members end, instead of waiting for them.
     fn parks_lead(&self) -> bool {
         false
     }
 
-    /// The book as it stands, where it ends with its run and must be kept with it.
+    /// A copy of the state, if it must be stored with a suspended run.
     fn snapshot(&self) -> Option<TeamState> {
         None
     }
 }
 
-/// A team's book in memory.
+/// A store in memory.
 pub struct InMemoryTeamStore {
     run: RunId,
-    book: Watched<TeamState>,
+    state: Watched<TeamState>,
     mailbox: Option<Arc<dyn Mailbox>>,
-    /// What the book let pass is delivered before it lets anything else pass: in the order of its numbers, and nobody is seen
-    /// to be over whose last words are still on their way.
+    /// Serialises deliveries in the order of the message numbers. A member's end is applied only after its last
+    /// message was delivered.
     delivery: tokio::sync::Mutex<()>,
     env: Env,
 }
 
 impl InMemoryTeamStore {
-    /// Keeps this book for a run of its lead.
-    pub fn new(run: RunId, book: TeamState, env: Env) -> Self {
+    /// Creates a store with this state for a run of the lead.
+    pub fn new(run: RunId, state: TeamState, env: Env) -> Self {
         let delivery = tokio::sync::Mutex::default();
-        Self { run, book: Watched::new(book), mailbox: None, delivery, env }
+        Self { run, state: Watched::new(state), mailbox: None, delivery, env }
     }
 
-    /// The same with a mailbox of the program's own.
+    /// Uses an external mailbox for messages.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Arc<dyn Mailbox>) -> Self {
         self.mailbox = Some(mailbox);
-        self.book = Watched::new(self.book.into_inner().without_inboxes());
+        self.state = Watched::new(self.state.into_inner().without_inboxes());
         self
     }
 
     fn apply_now(&self, action: TeamCommand) -> Result<TeamResponse, TeamError> {
-        self.book.update(|book| book.apply(action, self.env.now()))
+        self.state.update(|state| state.apply(action, self.env.now()))
     }
 
-    /// Performs an action where messages are kept elsewhere: what the book lets pass is delivered there.
+    /// Applies a command and delivers its messages to the external mailbox.
     async fn apply_with(
         &self,
         mailbox: &dyn Mailbox,
@@ -124,29 +125,29 @@ impl InMemoryTeamStore {
             _ if closes => mailbox.close(self.run).await?,
             _ => {}
         }
-        // Wakes the waiting members again: the message has been delivered now.
-        self.book.update(|_book| Ok(reply))
+        // Wakes the waiting participants again after the delivery.
+        self.state.update(|_state| Ok(reply))
     }
 
     async fn until(&self, until: &TeamWait) {
         if self.mailbox.is_none() || *until == TeamWait::AllFinished {
-            return self.book.wait(|book| is_reached(book, until).then_some(())).await;
+            return self.state.wait(|state| is_reached(state, until).then_some(())).await;
         }
-        // Only reading tells what an external mailbox has, so any change ends the wait.
-        let mut is_second_look = false;
-        let changed = self.book.wait(|book| {
-            let has_changed = std::mem::replace(&mut is_second_look, true);
-            (has_changed || is_reached(book, until)).then_some(())
+        // Only a read shows the content of an external mailbox, so any change ends the wait.
+        let mut is_second_check = false;
+        let changed = self.state.wait(|state| {
+            let has_changed = std::mem::replace(&mut is_second_check, true);
+            (has_changed || is_reached(state, until)).then_some(())
         });
         tokio::time::timeout(MAILBOX_POLL, changed).await.unwrap_or_default();
     }
 }
 
-/// True if there is nothing more to wait for, as far as the book knows.
-fn is_reached(book: &TeamState, until: &TeamWait) -> bool {
+/// True if the state fulfils the condition.
+fn is_reached(state: &TeamState, until: &TeamWait) -> bool {
     match until {
-        TeamWait::Message(name) => book.unread_count(name) > 0 || !book.can_receive(name),
-        TeamWait::AllFinished => book.active() == 0,
+        TeamWait::Message(name) => state.unread_count(name) > 0 || !state.can_receive(name),
+        TeamWait::AllFinished => state.active() == 0,
     }
 }
 
@@ -157,7 +158,7 @@ impl TeamStore for InMemoryTeamStore {
         action: TeamCommand,
     ) -> TeamFuture<'a, TeamResponse> {
         match &self.mailbox {
-            // In memory no call is made twice.
+            // Calls in memory are never repeated.
             None => std::future::ready(self.apply_now(action).map_err(ToolError::from)).boxed(),
             Some(mailbox) => {
                 async move { Ok(self.apply_with(mailbox.as_ref(), action).await?) }.boxed()
@@ -168,7 +169,7 @@ impl TeamStore for InMemoryTeamStore {
     fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> TeamFuture<'_, ()> {
         async move {
             match timeout {
-                // That nothing came is no failure: whoever waits looks for itself.
+                // A timeout is not an error: the caller checks the condition again.
                 Some(timeout) => {
                     tokio::time::timeout(timeout, self.until(&until)).await.unwrap_or_default();
                 }
@@ -180,6 +181,6 @@ impl TeamStore for InMemoryTeamStore {
     }
 
     fn snapshot(&self) -> Option<TeamState> {
-        Some(self.book.lock().clone())
+        Some(self.state.lock().clone())
     }
 }

@@ -10,14 +10,14 @@ use provost_agent::hook::{Hook, HookDecision, HookError};
 use provost_agent::{Agent, AgentBuilder, ApprovalMode};
 use provost_core::{ApprovalDecision, ApprovalRequest, EventKind, ToolCall, ToolResult};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_tool::{Approval, FnTool, RunContext, ToolError, tool_fn};
+use provost_tool::{FnTool, RequiresApproval, RunContext, ToolError, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, echo, ended, events, final_text};
 
 /// The echo tool, but a person must approve each call.
 fn guarded(count: &Arc<AtomicUsize>) -> FnTool {
-    echo(count).with_spec(|spec| spec.approval(Approval::Always))
+    echo(count).with_spec(|spec| spec.approval(RequiresApproval::Always))
 }
 
 /// A tool that asks a person itself, half-way. The counts are its starts and its ends.
@@ -81,7 +81,7 @@ async fn called(
 async fn s102_an_approved_tool_runs() {
     for streaming in [false, true] {
         let (provider, questions) = answering(Ok(ApprovalDecision::Approve));
-        let became = called("echo", streaming, |agent| agent.on_approval(provider)).await;
+        let became = called("echo", streaming, |agent| agent.approvals(provider)).await;
         assert_eq!((became.result.to_text().as_str(), became.counts[0]), ("echo: a", 1));
         assert_eq!(questions.lock().unwrap().len(), 1);
     }
@@ -91,7 +91,7 @@ async fn s102_an_approved_tool_runs() {
 async fn s103_a_rejected_tool_does_not_run() {
     for streaming in [false, true] {
         let (provider, _) = answering(Ok(deny("too dear")));
-        let became = called("echo", streaming, |agent| agent.on_approval(provider)).await;
+        let became = called("echo", streaming, |agent| agent.approvals(provider)).await;
         assert_eq!(became.counts[0], 0);
         assert!(became.result.is_error && became.result.to_text().contains("too dear"));
     }
@@ -103,9 +103,11 @@ async fn s104_with_nobody_to_ask_the_tool_does_not_run() {
         // The source runs it; denying is the safe default, and a program can say that it has decided elsewhere.
         let became = called("echo", streaming, |agent| agent).await;
         assert_eq!(became.counts[0], 0);
-        assert!(became.result.is_error && became.result.to_text().contains("nobody can be asked"));
+        assert!(
+            became.result.is_error && became.result.to_text().contains("no approver is available")
+        );
         let became =
-            called("echo", streaming, |agent| agent.on_approval(ApprovalMode::AutoApprove)).await;
+            called("echo", streaming, |agent| agent.approvals(ApprovalMode::AutoApprove)).await;
         assert_eq!((became.result.to_text().as_str(), became.counts[0]), ("echo: a", 1));
     }
 }
@@ -113,7 +115,7 @@ async fn s104_with_nobody_to_ask_the_tool_does_not_run() {
 #[tokio::test]
 async fn s105_the_question_has_the_exact_call() {
     let (provider, questions) = answering(Ok(ApprovalDecision::Approve));
-    called("echo", /*streaming*/ false, |agent| agent.on_approval(provider)).await;
+    called("echo", /*streaming*/ false, |agent| agent.approvals(provider)).await;
     let questions = questions.lock().unwrap();
     assert_eq!(questions[0].call, ToolCall::new("call_1", "echo", &json!({ "text": "a" })));
     assert_eq!((&questions[0].hint, &questions[0].payload), (&None, &None));
@@ -123,7 +125,7 @@ async fn s105_the_question_has_the_exact_call() {
 async fn s106_a_tool_can_ask_itself() {
     for streaming in [false, true] {
         let (provider, questions) = answering(Ok(ApprovalDecision::Approve));
-        let became = called("asking", streaming, |agent| agent.on_approval(provider)).await;
+        let became = called("asking", streaming, |agent| agent.approvals(provider)).await;
         assert_eq!((became.result.to_text().as_str(), became.counts), ("did a", [0, 1, 1]));
         let questions = questions.lock().unwrap();
         assert_eq!((questions.len(), questions[0].call.name.as_str()), (1, "asking"));
@@ -136,7 +138,7 @@ async fn s106_a_tool_can_ask_itself() {
 async fn s107_a_rejected_question_stops_the_tool() {
     for streaming in [false, true] {
         let (provider, _) = answering(Ok(deny("not today")));
-        let became = called("asking", streaming, |agent| agent.on_approval(provider)).await;
+        let became = called("asking", streaming, |agent| agent.approvals(provider)).await;
         assert_eq!(became.counts, [0, 1, 0]);
         assert!(became.result.is_error && became.result.to_text().contains("not today"));
     }
@@ -149,7 +151,7 @@ async fn s108_with_nobody_to_ask_a_question_is_denied() {
         let became = called("asking", streaming, |agent| agent).await;
         assert_eq!(became.counts, [0, 1, 0]);
         assert!(became.result.is_error);
-        let approve = |agent: AgentBuilder| agent.on_approval(ApprovalMode::AutoApprove);
+        let approve = |agent: AgentBuilder| agent.approvals(ApprovalMode::AutoApprove);
         assert_eq!(called("asking", streaming, approve).await.counts, [0, 1, 1]);
     }
 }
@@ -162,7 +164,7 @@ async fn s109_the_stream_has_each_question_once() {
         let agent = Agent::builder("tester", model)
             .tool(guarded(&Arc::default()))
             .tool(asking(&Arc::default(), &Arc::default()))
-            .on_approval(provider)
+            .approvals(provider)
             .build()
             .unwrap();
         let events = events(agent.run("hi").stream()).await;
@@ -204,7 +206,7 @@ async fn s110_a_hooks_denial_comes_first() {
     for streaming in [false, true] {
         let (provider, questions) = answering(Ok(ApprovalDecision::Approve));
         let became =
-            called("echo", streaming, |agent| agent.on_approval(provider).hook(Refuse)).await;
+            called("echo", streaming, |agent| agent.approvals(provider).hook(Refuse)).await;
         assert_eq!(became.counts[0], 0);
         assert!(became.result.to_text().contains("never"));
         assert!(questions.lock().unwrap().is_empty(), "nobody is asked for nothing");
@@ -232,7 +234,7 @@ async fn s111_of_parallel_calls_only_the_flagged_one_asks() {
         let agent = Agent::builder("tester", model)
             .tool(guarded(&echoes))
             .tool(free(&frees))
-            .on_approval(provider)
+            .approvals(provider)
             .build()
             .unwrap();
         ended(agent.run("hi"), streaming).await.unwrap();
@@ -247,7 +249,7 @@ async fn s113_if_the_provider_fails_the_tool_does_not_run() {
     for streaming in [false, true] {
         for tool in ["echo", "asking"] {
             let (provider, _) = answering(Err("the phone is dead".to_owned()));
-            let became = called(tool, streaming, |agent| agent.on_approval(provider)).await;
+            let became = called(tool, streaming, |agent| agent.approvals(provider)).await;
             assert_eq!((became.counts[0], became.counts[2]), (0, 0));
             let text = became.result.to_text();
             assert!(became.result.is_error && text.contains("the phone is dead"), "{text}");
@@ -263,8 +265,8 @@ async fn arguments_decide_where_the_tool_says_so() {
         .turn(text("done"));
     let count = Arc::default();
     let tool = echo(&count)
-        .with_spec(|spec| spec.approval(Approval::when(|args| args["text"] == "LARGE")));
-    let agent = Agent::builder("tester", model.clone()).tool(tool).on_approval(provider);
+        .with_spec(|spec| spec.approval(RequiresApproval::when(|args| args["text"] == "LARGE")));
+    let agent = Agent::builder("tester", model.clone()).tool(tool).approvals(provider);
     agent.build().unwrap().run("hi").await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let questions = questions.lock().unwrap();
@@ -278,7 +280,7 @@ async fn whoever_reads_the_events_can_answer() {
         let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
         let agent = Agent::builder("tester", model)
             .tool(guarded(&count))
-            .on_approval(ApprovalMode::Interactive)
+            .approvals(ApprovalMode::Interactive)
             .build()
             .unwrap();
         let mut stream = agent.run("hi").stream();
@@ -299,10 +301,9 @@ async fn whoever_reads_the_events_can_answer() {
 async fn events_that_nobody_reads_are_answered_with_no() {
     let count = Arc::new(AtomicUsize::new(0));
     let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("well"));
-    let agent = Agent::builder("tester", model)
-        .tool(guarded(&count))
-        .on_approval(ApprovalMode::Interactive);
+    let agent =
+        Agent::builder("tester", model).tool(guarded(&count)).approvals(ApprovalMode::Interactive);
     let result = agent.build().unwrap().run("go").await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    assert!(result.tool_results[0].to_text().contains("nobody can be asked"));
+    assert!(result.tool_results[0].to_text().contains("no approver is available"));
 }

@@ -73,7 +73,7 @@ async fn a_model_that_panics_in_the_middle_is_an_error_of_the_run() {
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_answer_never_ends_can_be_cancelled() {
     let stop = CancellationToken::new();
-    let run = endless().run("go").cancelled_by(stop.clone()).outcome();
+    let run = endless().run("go").cancel_token(stop.clone()).outcome();
     let cancel = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         stop.cancel();
@@ -94,7 +94,7 @@ async fn a_run_whose_answer_never_ends_ends_with_its_time() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_moves_to_another_task_while_it_reads_can_be_cancelled_there() {
     let stop = CancellationToken::new();
-    let mut run = endless().run("go").cancelled_by(stop.clone()).into_future();
+    let mut run = endless().run("go").cancel_token(stop.clone()).into_future();
     for _ in 0..5 {
         assert!(futures::poll!(&mut run).is_pending());
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -23,8 +23,8 @@ pub(crate) fn child(model: &ScriptedModel) -> Agent {
 }
 
 pub(crate) fn lead(model: &ScriptedModel, child: &Agent) -> Agent {
-    let terms = Subagent::new("Does one thing");
-    Agent::builder("lead", model.clone()).subagent(child, terms).build().unwrap()
+    let subagent = Subagent::new(child, "Does one thing");
+    Agent::builder("lead", model.clone()).subagent(subagent).build().unwrap()
 }
 
 /// What the model of a parent was told by a tool, by turn.
@@ -103,8 +103,8 @@ async fn s118_two_sub_agents_work_in_turns_each_once() {
     let first = Agent::builder("first", one.clone()).build().unwrap();
     let second = Agent::builder("second", two.clone()).build().unwrap();
     let lead = Agent::builder("lead", above.clone())
-        .subagent(&first, Subagent::new("First"))
-        .subagent(&second, Subagent::new("Second"))
+        .subagent(Subagent::new(&first, "First"))
+        .subagent(Subagent::new(&second, "Second"))
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().output, "both");
@@ -159,13 +159,14 @@ async fn s135_the_tools_for_tasks_are_offered_exactly_with_sub_agents() {
 async fn without_background_work_there_is_nothing_to_look_after() {
     let model = ScriptedModel::new().turn(text("hi"));
     let (one, two) = (child(&ScriptedModel::new()), child(&ScriptedModel::new()));
-    let waits = |tool: &str| Subagent::new("Thinks").named(tool).background(false);
+    let waits =
+        |agent: &Agent, tool: &str| Subagent::new(agent, "Thinks").named(tool).background(false);
     let builder = Agent::builder("lead", model.clone());
-    builder.subagent(&one, waits("one")).build().unwrap().run("hi").await.unwrap();
+    builder.subagent(waits(&one, "one")).build().unwrap().run("hi").await.unwrap();
     let builder = Agent::builder("lead", model.clone().turn(text("hi")));
     let both = builder
-        .subagent(&one, waits("one"))
-        .subagent(&two, Subagent::new("Thinks").named("two"))
+        .subagent(waits(&one, "one"))
+        .subagent(Subagent::new(&two, "Thinks").named("two"))
         .build();
     both.unwrap().run("hi").await.unwrap();
     let names = |request: usize| -> Vec<String> {

@@ -10,8 +10,8 @@ use provost_agent::{Agent, Error, RunBuilder, RunOutcome};
 use provost_core::{
     ErrorKind, Event, EventKind, Message, Role, RunSummary, StopReason, ToolCall, ToolResult,
 };
-use provost_model::{ModelErrorClass, ScriptedModel, Turn, calls, fail, text};
-use provost_session::{MemorySessions, Session, SessionStore};
+use provost_model::{ModelErrorClass, ScriptedModel, ScriptedTurn, calls, fail, text};
+use provost_session::{InMemorySessionStore, Session, SessionStore};
 use provost_tool::RunContext;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use crate::support::{assert_well_formed, echo, events, final_text, roles, stored
 struct Waiting {
     agent: Agent,
     model: ScriptedModel,
-    store: MemorySessions,
+    store: InMemorySessionStore,
     pending: Vec<ToolCall>,
     /// How often the tool ran.
     ran: Arc<AtomicUsize>,
@@ -29,15 +29,15 @@ struct Waiting {
 
 impl Waiting {
     /// A run that left so many calls to the caller; the model goes on with `then`.
-    async fn for_calls(count: usize, then: Turn) -> Self {
+    async fn for_calls(count: usize, then: ScriptedTurn) -> Self {
         let asking = calls((0..count).map(|index| ("echo", json!({"text": index.to_string()}))));
         let model = ScriptedModel::new().turn(asking).turn(then);
-        let (store, ran) = (MemorySessions::new(), Arc::new(AtomicUsize::new(0)));
-        let agent = Agent::builder("tester", model.clone()).tool(echo(&ran)).manual_tools();
-        let agent = agent.sessions(store.clone()).build().unwrap();
-        let result = agent.run("go").session_id("s").await.unwrap();
+        let (store, ran) = (InMemorySessionStore::new(), Arc::new(AtomicUsize::new(0)));
+        let agent = Agent::builder("tester", model.clone()).tool(echo(&ran)).external_tools();
+        let agent = agent.session_store(store.clone()).build().unwrap();
+        let result = agent.run("go").session("s").await.unwrap();
         assert_eq!(result.stop, StopReason::ToolUse);
-        Self { agent, model, store, pending: result.summary.pending_calls, ran }
+        Self { agent, model, store, pending: result.pending_calls, ran }
     }
 
     async fn for_one() -> Self {
@@ -50,7 +50,7 @@ impl Waiting {
     }
 
     fn go_on(&self) -> RunBuilder {
-        self.agent.continue_with(self.results()).session_id("s")
+        self.agent.submit_tool_results(self.results()).session("s")
     }
 
     async fn messages(&self) -> Vec<Arc<Message>> {
@@ -60,7 +60,7 @@ impl Waiting {
     /// The error of these results; nothing else may have happened.
     async fn refused(&self, results: Vec<ToolResult>) -> ContinueError {
         let before = self.store.load("s").await.unwrap();
-        let error = self.agent.continue_with(results).session_id("s").await.unwrap_err();
+        let error = self.agent.submit_tool_results(results).session("s").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert_eq!(self.store.load("s").await.unwrap(), before);
         assert_eq!(self.model.call_count(), 1);
@@ -156,10 +156,10 @@ async fn s033_calls_are_left_to_the_caller_and_their_results_taken_in() {
 #[tokio::test]
 async fn s034_continuing_without_a_conversation_is_an_error() {
     let waiting = Waiting::for_one().await;
-    let error = waiting.agent.continue_with(waiting.results()).await.unwrap_err();
+    let error = waiting.agent.submit_tool_results(waiting.results()).await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, "start"));
     assert!(error.to_string().contains(".session(..)"), "{error}");
-    let events = events(waiting.agent.continue_with(waiting.results()).stream()).await;
+    let events = events(waiting.agent.submit_tool_results(waiting.results()).stream()).await;
     assert_eq!(failure(&events).0, "start");
     assert_eq!(waiting.model.call_count(), 1);
 }
@@ -168,7 +168,7 @@ async fn s034_continuing_without_a_conversation_is_an_error() {
 async fn s035_continuing_without_results_is_an_error() {
     let waiting = Waiting::for_one().await;
     assert_eq!(waiting.refused(Vec::new()).await, ContinueError::NoResults);
-    let stream = waiting.agent.continue_with([]).session_id("s").stream();
+    let stream = waiting.agent.submit_tool_results([]).session("s").stream();
     assert_eq!(failure(&events(stream).await).0, "continue");
 }
 
@@ -177,7 +177,7 @@ async fn s036_several_results_at_once_in_any_order() {
     let waiting = Waiting::for_calls(3, text("done")).await;
     let mut results = waiting.results();
     results.reverse();
-    waiting.agent.continue_with(results).session_id("s").await.unwrap();
+    waiting.agent.submit_tool_results(results).session("s").await.unwrap();
     let messages = waiting.messages().await;
     assert_well_formed(&messages);
     let texts: Vec<_> = messages[2].tool_results().map(|result| result.to_text()).collect();
@@ -192,7 +192,7 @@ async fn s037_a_stream_goes_on_from_a_stream() {
     assert_eq!(summary.pending_calls.len(), 1);
     let then = ScriptedModel::new().turn(text("done"));
     let results = [ToolResult::text(&summary.pending_calls[0], "3")];
-    let run = waiting.agent.continue_with(results).session_id("s").model(then);
+    let run = waiting.agent.submit_tool_results(results).session("s").model(then);
     assert_eq!(final_text(&events(run.stream()).await), "done");
     assert_eq!(waiting.messages().await.len(), 6);
     assert_well_formed(&waiting.messages().await);
@@ -267,7 +267,7 @@ async fn s043_before_and_after_run_fire_once() {
     events(waiting.go_on().hook(hook.clone()).stream()).await;
     assert_eq!(hook.seen(), expected);
     // The source leaves out the end of runs that fail early; here every run that began has one.
-    waiting.agent.continue_with([]).session_id("s").hook(hook.clone()).await.unwrap_err();
+    waiting.agent.submit_tool_results([]).session("s").hook(hook.clone()).await.unwrap_err();
     assert_eq!(hook.seen(), ["before_run", "before_agent", "after_run continue"]);
 }
 
@@ -317,14 +317,15 @@ async fn results_are_taken_in_once() {
     waiting.go_on().await.unwrap();
     let error = waiting.go_on().await.unwrap_err();
     assert!(matches!(error, Error::Continue(ContinueError::NothingPending)), "{error}");
-    let error = waiting.agent.continue_with(waiting.results()).session_id("new").await.unwrap_err();
+    let error =
+        waiting.agent.submit_tool_results(waiting.results()).session("new").await.unwrap_err();
     assert!(matches!(error, Error::Continue(ContinueError::NothingPending)), "{error}");
 }
 
 #[tokio::test]
 async fn a_new_message_in_place_of_the_results_closes_the_calls() {
     let waiting = Waiting::for_one().await;
-    let result = waiting.agent.run("never mind").session_id("s").await.unwrap();
+    let result = waiting.agent.run("never mind").session("s").await.unwrap();
     assert_eq!(result.output, "done");
     let request = waiting.model.request(1);
     assert_well_formed(&request.messages);
@@ -353,7 +354,7 @@ async fn a_failing_model_call_leaves_the_results_owed() {
 async fn a_conversation_kept_by_the_program_goes_on_too() {
     let waiting = Waiting::for_one().await;
     let history = waiting.messages().await;
-    let run = waiting.agent.continue_with(waiting.results()).history(history);
+    let run = waiting.agent.submit_tool_results(waiting.results()).history(history);
     assert_eq!(run.await.unwrap().output, "done");
     assert_well_formed(&waiting.model.request(1).messages);
 }
@@ -363,15 +364,15 @@ async fn a_conversation_kept_by_the_program_goes_on_too() {
 async fn a_conversation_that_ends_with_its_calls_goes_on() {
     let waiting = Waiting::for_calls(2, text("done")).await;
     let bare: Vec<_> = waiting.messages().await[..2].to_vec();
-    let run = waiting.agent.continue_with(waiting.results()).history(bare.clone());
+    let run = waiting.agent.submit_tool_results(waiting.results()).history(bare.clone());
     assert_eq!(run.await.unwrap().output, "done");
     assert_well_formed(&waiting.model.request(1).messages);
-    let store = MemorySessions::new();
+    let store = InMemorySessionStore::new();
     let session = Session::new(Arc::new(store.clone()), "s");
     session.add(bare.iter().map(|message| Message::clone(message))).await.unwrap();
     let model = ScriptedModel::new().turn(text("done"));
-    let run = waiting.agent.continue_with(waiting.results()).model(model);
-    assert_eq!(run.session(Arc::new(store.clone()), "s").await.unwrap().output, "done");
+    let run = waiting.agent.submit_tool_results(waiting.results()).model(model);
+    assert_eq!(run.session_in(Arc::new(store.clone()), "s").await.unwrap().output, "done");
     let messages = stored(&store, "s").await;
     assert_eq!(roles(&messages), [Role::User, Role::Assistant, Role::Tool, Role::Assistant]);
     assert_well_formed(&messages);
@@ -386,7 +387,7 @@ async fn results_that_were_there_already_stay() {
     messages[2] = Message::results([first, ToolResult::placeholder(&waiting.pending[1])]);
     let given = [ToolResult::text(&waiting.pending[1], "new")];
     let history = messages.into_iter().map(Arc::new);
-    let run = waiting.agent.continue_with(given).history(history);
+    let run = waiting.agent.submit_tool_results(given).history(history);
     assert_eq!(run.await.unwrap().output, "done");
     let sent = waiting.model.request(1).messages;
     assert_well_formed(&sent);

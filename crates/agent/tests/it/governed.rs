@@ -12,7 +12,7 @@ use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{AgentPolicy, ToolPermission};
 use provost_core::{ApprovalDecision, Env};
 use provost_model::{ScriptedModel, call, text};
-use provost_tool::{Governor, GovernorError, Origin, Oversight, Tool, tool_fn};
+use provost_tool::{CallOrigin, GuardServices, PolicyProvider, PolicyProviderError, Tool, tool_fn};
 use serde_json::{Value, json};
 
 /// A policy in one revision; none cannot be read.
@@ -21,14 +21,14 @@ struct House {
     rule: Option<&'static str>,
 }
 
-impl Governor for House {
-    fn governance<'a>(
+impl PolicyProvider for House {
+    fn policy<'a>(
         &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
+        origin: &'a CallOrigin,
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>> {
         Box::pin(async move {
             let Some(verdict) = self.rule else {
-                return Err(GovernorError("the disk is gone".to_owned()));
+                return Err(PolicyProviderError("the disk is gone".to_owned()));
             };
             let subject = PolicySubject {
                 namespace: origin.namespace.clone(),
@@ -39,12 +39,12 @@ impl Governor for House {
                 "name": "pay", "namespace": origin.namespace,
                 "operation_rules": [{"operation_class": "*", "verdict": verdict}],
             }))
-            .map_err(|error| GovernorError(error.to_string()))?;
+            .map_err(|error| PolicyProviderError(error.to_string()))?;
             let mut parts = PolicySources::new(self.revision, subject);
             parts.permissions = vec![rule];
             CompiledPolicy::compile(parts)
                 .map(Arc::new)
-                .map_err(|error| GovernorError(error.to_string()))
+                .map_err(|error| PolicyProviderError(error.to_string()))
         })
     }
 }
@@ -73,7 +73,7 @@ impl Policy {
         Self { revision: revision.to_owned(), ..self }
     }
 
-    fn governance(&self, origin: &Origin) -> Result<Arc<CompiledPolicy>, String> {
+    fn governance(&self, origin: &CallOrigin) -> Result<Arc<CompiledPolicy>, String> {
         let rule = self.rule.ok_or("the disk is gone")?;
         let tools = ["helper", "transfer_to_cashier"];
         let subject = PolicySubject {
@@ -109,28 +109,28 @@ impl Shifting {
         Self(Arc::new(Mutex::new(policies)))
     }
 
-    fn oversight(&self) -> Oversight {
-        Oversight { governor: Some(Arc::new(self.clone())), ..Oversight::default() }
+    fn oversight(&self) -> GuardServices {
+        GuardServices { policies: Some(Arc::new(self.clone())), ..GuardServices::default() }
     }
 
     fn agent(&self, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
         let agent = Agent::builder("clerk", model).tool(pay(paid));
-        agent.oversight(self.oversight()).build().unwrap()
+        agent.guard_services(self.oversight()).build().unwrap()
     }
 }
 
-impl Governor for Shifting {
-    fn governance<'a>(
+impl PolicyProvider for Shifting {
+    fn policy<'a>(
         &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
+        origin: &'a CallOrigin,
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>> {
         let mut policies = self.0.lock().unwrap();
         let policy = match policies.len() {
             1 => policies[0].clone(),
             _ => policies.pop().unwrap(),
         };
         drop(policies);
-        Box::pin(std::future::ready(policy.governance(origin).map_err(GovernorError)))
+        Box::pin(std::future::ready(policy.governance(origin).map_err(PolicyProviderError)))
     }
 }
 
@@ -148,15 +148,15 @@ fn pay(paid: &Arc<AtomicU32>) -> impl Tool {
 }
 
 fn agent(house: House, paid: &Arc<AtomicU32>, model: ScriptedModel) -> Agent {
-    let oversight = Oversight {
-        governor: Some(Arc::new(house)),
+    let oversight = GuardServices {
+        policies: Some(Arc::new(house)),
         redact: None,
-        spill: None,
+        artifacts: None,
         audit: None,
-        meter: None,
+        usage: None,
         env: Env::system(),
     };
-    Agent::builder("clerk", model).tool(pay(paid)).oversight(oversight).build().unwrap()
+    Agent::builder("clerk", model).tool(pay(paid)).guard_services(oversight).build().unwrap()
 }
 
 fn one_call() -> ScriptedModel {
@@ -184,13 +184,13 @@ async fn an_approval_is_good_for_the_policy_that_asked() {
         let paid = Arc::new(AtomicU32::new(0));
         let asks = House { revision: "1", rule: Some("approval_required") };
         let first = agent(asks, &paid, ScriptedModel::new().turn(call("pay", json!({}))));
-        let outcome = first.run("pay").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+        let outcome = first.run("pay").approvals(ApprovalMode::Suspend).outcome().await.unwrap();
         let RunOutcome::Suspended(suspended) = outcome else { panic!("it did not ask") };
         let question = suspended.approvals()[0].id;
         let suspended = suspended.decide(question, ApprovalDecision::Approve).unwrap();
         let asks = House { revision, rule: Some("approval_required") };
         let later = agent(asks, &paid, ScriptedModel::new().turn(text("done")));
-        let resumed = later.resume(suspended).on_approval(ApprovalMode::Suspend).outcome().await;
+        let resumed = later.resume(suspended).approvals(ApprovalMode::Suspend).outcome().await;
         assert_eq!(paid.load(Ordering::SeqCst), times, "revision {revision}");
         let asked_again = matches!(resumed.unwrap(), RunOutcome::Suspended(_));
         assert_eq!(asked_again, revision == "2");
@@ -205,13 +205,13 @@ async fn handing_over_does_not_get_rid_of_a_policy() {
         // Nobody governs this one by itself.
         let clerk = Agent::builder("cashier", clerk_model).tool(pay(&paid)).build().unwrap();
         let hands_over = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
-        let oversight = Oversight {
-            governor: Some(Arc::new(House { revision: "1", rule: Some(rule) })),
-            ..Oversight::default()
+        let oversight = GuardServices {
+            policies: Some(Arc::new(House { revision: "1", rule: Some(rule) })),
+            ..GuardServices::default()
         };
         let lead = Agent::builder("lead", hands_over)
-            .handoff(&clerk, Handoff::new("pays"))
-            .oversight(oversight)
+            .handoff(Handoff::to(&clerk, "pays"))
+            .guard_services(oversight)
             .build()
             .unwrap();
         let _ended = lead.run("pay").await;

@@ -10,7 +10,7 @@ use provost_agent::hook::{
 use provost_agent::{Agent, ApprovalMode, Handoff, Subagent};
 use provost_core::{ApprovalDecision, ToolCall};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
-use provost_tool::{Approval, RunContext};
+use provost_tool::{RequiresApproval, RunContext};
 use serde_json::json;
 
 use crate::support::echo;
@@ -57,7 +57,7 @@ async fn run(above: &ScriptedModel, below: &ScriptedModel, hook: impl Hook) {
     let count = Arc::new(AtomicUsize::new(0));
     let child = Agent::builder("child", below.clone()).tool(echo(&count)).build().unwrap();
     let lead = Agent::builder("lead", above.clone())
-        .subagent(&child, Subagent::new("Does one thing"))
+        .subagent(Subagent::new(&child, "Does one thing"))
         .hook(hook)
         .build()
         .unwrap();
@@ -135,17 +135,17 @@ fn approving(asked: &Arc<Mutex<Vec<String>>>) -> ApprovalMode {
 async fn s112_after_a_hand_off_the_target_asks_whom_it_always_asks() {
     let (count, source, target) =
         (Arc::new(AtomicUsize::new(0)), Arc::default(), Arc::<Mutex<Vec<String>>>::default());
-    let guarded = || echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let guarded = || echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("paid"));
-    let billing = Agent::builder("billing", model).tool(guarded()).on_approval(approving(&target));
+    let billing = Agent::builder("billing", model).tool(guarded()).approvals(approving(&target));
     let billing = billing.build().unwrap();
     let model = ScriptedModel::new()
         .turn(call("echo", json!({})))
         .turn(call("transfer_to_billing", json!({"reason": "money"})));
     let front = Agent::builder("front", model)
         .tool(guarded())
-        .on_approval(approving(&source))
-        .handoff(&billing, Handoff::new("Money questions"))
+        .approvals(approving(&source))
+        .handoff(Handoff::to(&billing, "Money questions"))
         .build()
         .unwrap();
     let result = front.run("pay").await.unwrap();

@@ -11,7 +11,7 @@ use provost_agent::{Agent, AgentBuilder, Error, RunOutcome};
 use provost_core::{ContentPart, Env, EventKind, RunSummary};
 use provost_model::{ModelErrorClass, ScriptedModel, call, fail, text};
 use provost_session::{
-    MemorySessions, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
+    InMemorySessionStore, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
     Transcript,
 };
 use provost_tool::{RunContext, ToolError, tool_fn};
@@ -196,7 +196,7 @@ async fn s088_after_run_receives_the_error() {
 
 /// A store that cannot be read.
 #[derive(Default)]
-struct Unreadable(MemorySessions);
+struct Unreadable(InMemorySessionStore);
 
 impl SessionStore for Unreadable {
     fn load<'a>(&'a self, id: &'a str) -> SessionFuture<'a, Option<Transcript>> {
@@ -228,7 +228,7 @@ async fn every_run_that_began_has_exactly_one_end() {
     type Setup = fn(AgentBuilder) -> AgentBuilder;
     let table: [(&str, Setup); 3] = [
         ("prompt", |agent| agent.instructions("You are {{ name }}.")),
-        ("session", |agent| agent.sessions(Unreadable::default())),
+        ("session", |agent| agent.session_store(Unreadable::default())),
         ("start", |agent| {
             agent.limits(provost_core::Limits::default().cost(provost_core::Money::ZERO))
         }),
@@ -239,7 +239,7 @@ async fn every_run_that_began_has_exactly_one_end() {
             let log = Arc::clone(&life.log);
             let agent = setup(Agent::builder("tester", model.clone())).hook(life).build().unwrap();
             let run = agent.run("hi");
-            let run = if code == "session" { run.session_id("s") } else { run };
+            let run = if code == "session" { run.session("s") } else { run };
             assert_eq!(ended(run, streaming).await.unwrap_err().code, code);
             let expected = ["before_run hi".to_owned(), format!("after_run hi - {code} 0s")];
             assert_eq!(*log.lock().unwrap(), expected);

@@ -143,7 +143,7 @@ async fn history_keeps_the_call_and_later_hooks_see_what_ran() {
     let agent = Agent::builder("tester", model.clone())
         .tool(echo(&Arc::default()))
         .tool(broken())
-        .parallel_tools(1)
+        .max_parallel_tools(1)
         .hook(pre(|call| {
             call.id = "forged".to_owned();
             arguments(call, "changed")
@@ -291,7 +291,7 @@ async fn s063_the_stream_shows_what_hooks_made_of_a_call() {
     let agent = Agent::builder("tester", model)
         .tool(echo(&Arc::default()))
         .tool(broken())
-        .parallel_tools(1)
+        .max_parallel_tools(1)
         .hook(pre(|call| match call.name.as_str() {
             "broken" => Ok(HookDecision::Deny("no".to_owned())),
             _ => arguments(call, "b"),

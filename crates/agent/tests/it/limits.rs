@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookError, ModelCallEnd};
-use provost_agent::{Agent, AgentBuilder, Error, LimitContext, LimitDecision};
+use provost_agent::{Agent, AgentBuilder, Error, LimitContext, LimitDecision, OnLimit};
 use provost_core::{
     ContentPart, Event, EventKind, LimitKind, Limits, Role, RunSummary, StopReason,
 };
-use provost_model::{ChatRequest, ScriptedModel, Turn, call, text};
-use provost_session::MemorySessions;
+use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text};
+use provost_session::InMemorySessionStore;
 use provost_tool::RunContext;
 use serde_json::json;
 
@@ -22,10 +22,10 @@ use crate::support::{Say, assert_well_formed, echo, events, roles, stored};
 type Asked = Arc<Mutex<Vec<LimitContext>>>;
 
 /// A tool turn, a second one that meets the limit of one round, then these.
-fn script(then: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+fn script(then: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     let model = ScriptedModel::new()
         .turn(call("echo", json!({"text": "one"})))
-        .turn(Turn::default().text("Once more.").call("echo", json!({"text": "two"})));
+        .turn(ScriptedTurn::default().text("Once more.").call("echo", json!({"text": "two"})));
     then.into_iter().fold(model, ScriptedModel::turn)
 }
 
@@ -44,10 +44,10 @@ fn asking(
     let (agent, count) = limited(model);
     let asked: Asked = Arc::default();
     let questions = Arc::clone(&asked);
-    let agent = agent.ask_at_limit(move |question| {
+    let agent = agent.on_limit(OnLimit::callback(move |question| {
         questions.lock().unwrap().push(question);
         std::future::ready(Ok(decision.clone()))
-    });
+    }));
     (agent, count, asked)
 }
 
@@ -116,9 +116,9 @@ async fn s048_an_extension_is_the_same_amount_again_and_may_say_something() {
 async fn s049_a_declined_run_has_a_last_word_without_tools() {
     let model = script([text("As far as I know: one.")]);
     let (agent, count, _) = asking(&model, LimitDecision::FinalAnswer { message: None });
-    let store = MemorySessions::new();
-    let agent = agent.sessions(store.clone()).build().unwrap();
-    let result = agent.run("go").session_id("s").await.unwrap();
+    let store = InMemorySessionStore::new();
+    let agent = agent.session_store(store.clone()).build().unwrap();
+    let result = agent.run("go").session("s").await.unwrap();
     assert_eq!(result.output, "As far as I know: one.");
     assert_eq!((result.stop, result.turns), (StopReason::Limit, 3));
     assert_eq!(result.limit.as_ref().unwrap().limit, LimitKind::Turns);
@@ -138,11 +138,11 @@ async fn s049_a_declined_run_has_a_last_word_without_tools() {
 async fn s050_silence_behaves_like_declining() {
     let model = script([text("my best guess")]);
     let (agent, count) = limited(&model);
-    let agent = agent.ask_at_limit(|_| async {
+    let agent = agent.on_limit(OnLimit::callback(|_| async {
         let answer = std::future::pending::<LimitDecision>();
         let answer = tokio::time::timeout(Duration::from_secs(30), answer).await;
         Ok(answer.unwrap_or(LimitDecision::FinalAnswer { message: None }))
-    });
+    }));
     let result = agent.build().unwrap().run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.stop), ("my best guess", StopReason::Limit));
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -154,11 +154,12 @@ async fn s050_silence_behaves_like_declining() {
 async fn s050_an_error_of_whoever_is_asked_fails_the_run() {
     let run = || {
         let (agent, _) = limited(&script([]));
-        let agent = agent.ask_at_limit(|_| async { Err(HookError::new("the desk is closed")) });
+        let agent = agent
+            .on_limit(OnLimit::callback(|_| async { Err(HookError::new("the desk is closed")) }));
         agent.build().unwrap().run("go")
     };
     let error = run().await.unwrap_err();
-    assert!(matches!(&error, Error::Hook { point: "ask_at_limit", .. }), "{error}");
+    assert!(matches!(&error, Error::Hook { point: "on_limit", .. }), "{error}");
     assert!(error.to_string().contains("the desk is closed"));
     let events = events(run().stream()).await;
     assert!(matches!(&events.last().unwrap().kind, EventKind::Failed { .. }));
@@ -248,14 +249,14 @@ async fn s053_the_last_word_runs_model_hooks() {
 
 #[tokio::test]
 async fn a_child_cannot_lift_the_depth_limit_of_an_agent_above_it() {
-    use provost_tool::{ToolCx, tool_fn};
+    use provost_tool::{ToolContext, tool_fn};
 
     let child_model = ScriptedModel::new().turn(text("from the child"));
     let child =
         Agent::builder("child", child_model.clone()).limits(Limits::unlimited()).build().unwrap();
-    let ask = move |cx: ToolCx, _args: Say| {
+    let ask = move |cx: ToolContext, _args: Say| {
         let child = child.clone();
-        async move { Ok(child.run("go").within(&cx).await?.output) }
+        async move { Ok(child.run("go").as_child_of(&cx).await?.output) }
     };
     let parent = |depth: Option<u32>| {
         let model = ScriptedModel::new().turn(call("ask", json!({}))).turn(text("done"));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{Env, Event, EventKind, LimitKind, Limits, RunSummary, StopReason, Usage};
-use provost_model::{ScriptedModel, Turn, call, calls, text};
-use provost_session::MemorySessions;
+use provost_model::{ScriptedModel, ScriptedTurn, call, calls, text};
+use provost_session::InMemorySessionStore;
 use provost_tool::{FnTool, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 
@@ -51,13 +51,13 @@ async fn at_once(set: impl FnOnce(AgentBuilder) -> AgentBuilder) -> usize {
 
 /// A model that never stops calling the echo tool.
 fn restless() -> ScriptedModel {
-    ScriptedModel::answering(|_, turn| call("echo", json!({"text": turn.to_string()})))
+    ScriptedModel::from_fn(|_, turn| call("echo", json!({"text": turn.to_string()})))
 }
 
 /// A model whose every answer takes so long on the simulated clock.
-fn ticking(env: &Env, each: Duration, turns: Vec<Turn>) -> ScriptedModel {
+fn ticking(env: &Env, each: Duration, turns: Vec<ScriptedTurn>) -> ScriptedModel {
     let env = env.clone();
-    ScriptedModel::answering(move |_, index| {
+    ScriptedModel::from_fn(move |_, index| {
         env.advance(each);
         turns[index].clone()
     })
@@ -160,7 +160,7 @@ async fn s007_ten_rounds_are_the_default_and_no_limit_is_explicit() {
     let result = agent.run("go").await.unwrap();
     assert_eq!((model.call_count(), count.load(Ordering::SeqCst)), (11, 10));
     assert_eq!(result.stop, StopReason::Limit);
-    let model = ScriptedModel::answering(|_, turn| match turn {
+    let model = ScriptedModel::from_fn(|_, turn| match turn {
         0..30 => call("echo", json!({})),
         _ => text("enough"),
     });
@@ -207,7 +207,7 @@ async fn an_unknown_tool_is_an_error_result_that_names_the_tools() {
 #[tokio::test(start_paused = true)]
 async fn s010_one_at_a_time_never_overlaps() {
     let started = tokio::time::Instant::now();
-    assert_eq!(at_once(|agent| agent.parallel_tools(1)).await, 1);
+    assert_eq!(at_once(|agent| agent.max_parallel_tools(1)).await, 1);
     assert_eq!(started.elapsed().as_secs(), 4);
 }
 
@@ -233,7 +233,7 @@ async fn s011_the_calls_of_a_turn_overlap_by_default() {
 #[tokio::test(start_paused = true)]
 async fn s012_a_parallel_limit_holds() {
     let started = tokio::time::Instant::now();
-    assert_eq!(at_once(|agent| agent.parallel_tools(2)).await, 2);
+    assert_eq!(at_once(|agent| agent.max_parallel_tools(2)).await, 2);
     assert_eq!(started.elapsed().as_secs(), 2);
 }
 
@@ -290,8 +290,8 @@ async fn s016_a_stream_ends_with_everything_counted() {
 #[tokio::test]
 async fn s016_the_events_of_a_tool_run_come_in_order() {
     let model = ScriptedModel::new()
-        .turn(Turn::default().text("Let me see.").call("echo", json!({})))
-        .turn(Turn::default().deltas(["do", "ne"]));
+        .turn(ScriptedTurn::default().text("Let me see.").call("echo", json!({})))
+        .turn(ScriptedTurn::default().deltas(["do", "ne"]));
     let (agent, _) = echo_agent(&model);
     let events = events(agent.run("go").stream()).await;
     let expected = "run_started user_message turn_started text_delta tool_call_started \
@@ -312,11 +312,11 @@ async fn s017_no_hooks_at_all_works() {
 
 #[tokio::test]
 async fn s018_reasoning_is_returned_and_stored_as_one_part() {
-    let store = MemorySessions::new();
-    let turn = Turn::default().reasoning("first ").reasoning("second").text("answer");
+    let store = InMemorySessionStore::new();
+    let turn = ScriptedTurn::default().reasoning("first ").reasoning("second").text("answer");
     let model = ScriptedModel::new().turn(turn);
-    let agent = Agent::builder("tester", model).sessions(store.clone()).build().unwrap();
-    let result = agent.run("think").session_id("s").await.unwrap();
+    let agent = Agent::builder("tester", model).session_store(store.clone()).build().unwrap();
+    let result = agent.run("think").session("s").await.unwrap();
     assert_eq!((result.output.as_str(), result.reasoning.as_str()), ("answer", "first second"));
     let messages = stored(&store, "s").await;
     let parts: Vec<_> = messages[1].reasoning().map(|part| part.text.as_str()).collect();
@@ -325,10 +325,10 @@ async fn s018_reasoning_is_returned_and_stored_as_one_part() {
 
 #[tokio::test]
 async fn s019_a_reasoning_delta_is_forwarded_once() {
-    let store = MemorySessions::new();
-    let model = ScriptedModel::new().turn(Turn::default().reasoning("hm").text("answer"));
-    let agent = Agent::builder("tester", model).sessions(store.clone()).build().unwrap();
-    let events = events(agent.run("think").session_id("s").stream()).await;
+    let store = InMemorySessionStore::new();
+    let model = ScriptedModel::new().turn(ScriptedTurn::default().reasoning("hm").text("answer"));
+    let agent = Agent::builder("tester", model).session_store(store.clone()).build().unwrap();
+    let events = events(agent.run("think").session("s").stream()).await;
     let deltas: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.kind {
@@ -345,7 +345,7 @@ async fn s019_a_reasoning_delta_is_forwarded_once() {
 #[tokio::test(start_paused = true)]
 async fn s005_to_s012_hold_in_a_stream_too() {
     let gauge = Arc::new(Gauge::default());
-    let model = ScriptedModel::answering(|_, _| calls([("slow", json!({})), ("slow", json!({}))]));
+    let model = ScriptedModel::from_fn(|_, _| calls([("slow", json!({})), ("slow", json!({}))]));
     let agent = Agent::builder("tester", model.clone()).tool(slow(&gauge)).build().unwrap();
     let events = events(agent.run("go").max_turns(2).stream()).await;
     let summary = summary(&events);
@@ -360,7 +360,7 @@ async fn the_text_of_a_run_ends_with_its_error() {
     use provost_model::{ModelErrorClass, fail};
 
     let model = ScriptedModel::new()
-        .turn(Turn::default().deltas(["a", "b"]))
+        .turn(ScriptedTurn::default().deltas(["a", "b"]))
         .turn(fail(ModelErrorClass::Auth, "the key is wrong"));
     let (agent, _) = echo_agent(&model);
     let whole: Vec<String> = agent.run("go").stream().text().try_collect().await.unwrap();

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use provost_agent::instructions::PromptError;
 use provost_agent::{Agent, Error, OnLimit, RunOutcome};
 use provost_core::{Currency, EventKind, LimitKind, Limits, Money, Pricing, StopReason, Usage};
-use provost_model::{NativeOutput, ScriptedModel, ToolChoice, Turn, call, calls, text};
-use provost_tool::{DepType, ToolError, tool_fn};
+use provost_model::{
+    ScriptedModel, ScriptedTurn, StructuredOutputSupport, ToolChoice, call, calls, text,
+};
+use provost_tool::{DependencyType, ToolError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,19 +36,19 @@ enum Way {
 
 impl Way {
     /// A model of this kind that plays these turns. A model without any tools is asked in words.
-    fn model(self, turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+    fn model(self, turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
         let model = turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn);
         model.with_info(|info| match self {
-            Self::Native => info.native_output = NativeOutput::WithTools,
-            Self::OutputTool => info.native_output = NativeOutput::None,
+            Self::Native => info.native_output = StructuredOutputSupport::WithTools,
+            Self::OutputTool => info.native_output = StructuredOutputSupport::None,
             Self::Prompted => {
-                info.native_output = NativeOutput::None;
+                info.native_output = StructuredOutputSupport::None;
                 info.tools = false;
             }
         })
     }
 
-    fn answer(self, value: &serde_json::Value) -> Turn {
+    fn answer(self, value: &serde_json::Value) -> ScriptedTurn {
         match self {
             Self::OutputTool => call("final_answer", value.clone()),
             Self::Native | Self::Prompted => text(value.to_string()),
@@ -73,7 +75,7 @@ async fn a_typed_answer_is_asked_for_in_the_best_way_the_model_has() {
     for way in WAYS {
         let model = way.model([way.answer(&right())]);
         let result = typed(&model).build().unwrap().run("hi").await.unwrap();
-        assert_eq!((result.output, result.summary.stop), (oslo(), StopReason::EndTurn), "{way:?}");
+        assert_eq!((result.output, result.stop), (oslo(), StopReason::EndTurn), "{way:?}");
         let request = model.request(0);
         let system = request.system.as_deref().unwrap();
         assert_eq!(request.output.is_some(), way == Way::Native);
@@ -139,7 +141,8 @@ async fn the_stream_tells_about_wrong_answers() {
 async fn a_check_of_the_program_counts_like_the_type() {
     let model =
         Way::Native.model([text(right().to_string()), text(r#"{"city":"Rome","degrees":30}"#)]);
-    let agent = typed(&model).output_check(|weather| match weather.degrees {
+    let agent = Agent::builder("tester", model.clone()).instructions("Be exact.");
+    let agent = agent.checked_output(|weather: &Weather| match weather.degrees {
         degrees if degrees < 0 => Err("it is never below zero".to_owned()),
         _ => Ok(()),
     });
@@ -176,7 +179,7 @@ async fn s237_typed_output_works_together_with_tools() {
 #[tokio::test]
 async fn native_output_without_tools_falls_back_to_the_output_tool() {
     let model = Way::OutputTool.model([call("final_answer", right())]);
-    let model = model.with_info(|info| info.native_output = NativeOutput::WithoutTools);
+    let model = model.with_info(|info| info.native_output = StructuredOutputSupport::WithoutTools);
     let agent = typed(&model).tool(echo(&Arc::default())).build().unwrap();
     assert_eq!(agent.run("hi").await.unwrap().output, oslo());
     assert!(model.request(0).output.is_none());
@@ -212,18 +215,18 @@ async fn plain_text_where_the_output_tool_was_wanted_is_taken_or_sent_back() {
 #[tokio::test]
 async fn a_typed_run_at_a_limit_says_which() {
     for way in [Way::Native, Way::OutputTool] {
-        for at_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
+        for on_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
             for streaming in [false, true] {
                 let model =
                     way.model([call("echo", json!({})), call("echo", json!({})), text("Sorry.")]);
                 let agent = typed(&model)
                     .tool(echo(&Arc::default()))
                     .limits(Limits::default().turns(1))
-                    .at_limit(at_limit)
+                    .on_limit(on_limit.clone())
                     .build()
                     .unwrap();
                 let error = ended(agent.run("hi"), streaming).await.unwrap_err();
-                assert_eq!(error.code, "output", "{way:?} {at_limit:?}");
+                assert_eq!(error.code, "output", "{way:?} {on_limit:?}");
                 assert!(error.message.contains("limit of 1 turns"), "{error}");
             }
         }
@@ -232,7 +235,7 @@ async fn a_typed_run_at_a_limit_says_which() {
         let agent = typed(&model)
             .tool(echo(&Arc::default()))
             .limits(Limits::default().turns(1))
-            .at_limit(OnLimit::FinalAnswer)
+            .on_limit(OnLimit::FinalAnswer)
             .build()
             .unwrap();
         let result = agent.run("hi").await.unwrap();
@@ -248,7 +251,7 @@ async fn a_typed_run_at_a_limit_says_which() {
 }
 
 /// A model at one dollar per thousand tokens.
-fn priced(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+fn priced(turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     let model = turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn);
     model.with_info(|info| {
         let price = "1000".parse().unwrap();
@@ -310,7 +313,7 @@ async fn a_model_without_a_price_is_refused_under_a_cost_limit() {
 #[tokio::test]
 async fn instructions_come_from_a_template_or_a_function() {
     let model =
-        ScriptedModel::answering(|request, _| text(request.system.as_deref().unwrap_or("none")));
+        ScriptedModel::from_fn(|request, _| text(request.system.as_deref().unwrap_or("none")));
     let builder = || Agent::builder("tester", model.clone()).state("tone", "kind");
     let agent = builder().instructions("Be {{ tone }} to {{ name }}.").build().unwrap();
     let run = agent.run("hi").state("name", "Ada");
@@ -355,7 +358,7 @@ async fn a_missing_dependency_is_named_before_any_model_call() {
         cx.dep::<Database>()?;
         Ok::<_, ToolError>("42")
     });
-    let query = query.unwrap().with_spec(|spec| spec.needs(DepType::of::<Database>()));
+    let query = query.unwrap().with_spec(|spec| spec.needs(DependencyType::of::<Database>()));
     let model = ScriptedModel::new().turn(call("query", json!({}))).turn(text("done"));
     let agent = Agent::builder("tester", model.clone()).tool(query).build().unwrap();
     for streaming in [false, true] {

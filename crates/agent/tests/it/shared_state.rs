@@ -6,11 +6,11 @@ use provost_agent::hook::{Hook, HookError, StartDecision};
 use provost_agent::{Agent, AgentBuilder, ApprovalMode, RunOutcome, Subagent};
 use provost_core::{ErrorKind, EventKind, StateChange, StateScope};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_session::MemorySessions;
+use provost_session::InMemorySessionStore;
 use provost_session::shared_state::{
-    MemoryState, StateError, StateFuture, StateOwners, StateStore,
+    InMemoryStateStore, StateError, StateFuture, StateOwners, StateStore,
 };
-use provost_tool::{Approval, FnTool, RunContext, ToolError, tool_fn};
+use provost_tool::{FnTool, RequiresApproval, RunContext, ToolError, tool_fn};
 use serde_json::{Map, Value, json};
 
 use crate::support::{Say, events};
@@ -31,17 +31,16 @@ fn note() -> FnTool {
 }
 
 /// An agent that notes these things one after the other and then answers, again and again.
-fn noting(store: &Arc<MemoryState>, notes: &'static [&'static str]) -> AgentBuilder {
-    let model =
-        ScriptedModel::answering(move |_, turn| match notes.get(turn % (notes.len() + 1)) {
-            Some(note) => call("note", json!({ "text": note })),
-            None => text("done"),
-        });
+fn noting(store: &Arc<InMemoryStateStore>, notes: &'static [&'static str]) -> AgentBuilder {
+    let model = ScriptedModel::from_fn(move |_, turn| match notes.get(turn % (notes.len() + 1)) {
+        Some(note) => call("note", json!({ "text": note })),
+        None => text("done"),
+    });
     Agent::builder("noting", model).tool(note()).shared_state(Kept(Arc::clone(store)))
 }
 
 /// The store that the test keeps, too.
-struct Kept(Arc<MemoryState>);
+struct Kept(Arc<InMemoryStateStore>);
 
 impl StateStore for Kept {
     fn load<'a>(&'a self, owners: &'a StateOwners) -> StateFuture<'a, Map<String, Value>> {
@@ -54,29 +53,29 @@ impl StateStore for Kept {
     ) -> StateFuture<'a, ()> {
         self.0.commit(owners, changes)
     }
-    fn forget<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64> {
-        self.0.forget(scope, owner)
+    fn delete_owner<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64> {
+        self.0.delete_owner(scope, owner)
     }
 }
 
-async fn stored(store: &MemoryState, session: &str, user: &str) -> Value {
+async fn stored(store: &InMemoryStateStore, session: &str, user: &str) -> Value {
     let owners = StateOwners { session: Some(session.into()), user: Some(user.into()) };
     Value::Object(store.load(&owners).await.unwrap())
 }
 
 #[tokio::test]
 async fn each_value_lives_as_long_as_its_name_says() {
-    let store = Arc::new(MemoryState::new());
+    let store = Arc::new(InMemoryStateStore::new());
     let notes = &["own=1", "session:topic=tea", "user:language=de", "app:notice=hello"];
-    let agent = noting(&store, notes).sessions(MemorySessions::new()).build().unwrap();
-    let first = agent.run("go").session_id("s").user("ada").await.unwrap();
+    let agent = noting(&store, notes).session_store(InMemorySessionStore::new()).build().unwrap();
+    let first = agent.run("go").session("s").user("ada").await.unwrap();
     assert_eq!(first.state["own"], "1");
 
     let shown = "{{ session.topic | default('-') }} {{ user.language | default('-') }} {{ app.notice }} {{ own | default('-') }}";
-    let reader = noting(&store, &[]).instructions(shown).sessions(MemorySessions::new());
+    let reader = noting(&store, &[]).instructions(shown).session_store(InMemorySessionStore::new());
     let reader = reader.build().unwrap();
     let seen = async |session: &str, user: &str| {
-        let preview = reader.run("hi").session_id(session).user(user).peek().await.unwrap();
+        let preview = reader.run("hi").session(session).user(user).preview().await.unwrap();
         preview.system.unwrap().to_string()
     };
     assert_eq!(seen("s", "ada").await, "tea de hello -");
@@ -86,8 +85,8 @@ async fn each_value_lives_as_long_as_its_name_says() {
 
 #[tokio::test]
 async fn a_change_is_stored_after_its_round_and_told_once() {
-    let store = Arc::new(MemoryState::new());
-    let model = ScriptedModel::answering(move |_, turn| match turn {
+    let store = Arc::new(InMemoryStateStore::new());
+    let model = ScriptedModel::from_fn(move |_, turn| match turn {
         0 => calls([("note", json!({"text": "user:a=1"})), ("note", json!({"text": "user:b=2"}))]),
         1 => call("note", json!({"text": "user:a"})),
         _ => text("done"),
@@ -114,7 +113,7 @@ async fn a_change_is_stored_after_its_round_and_told_once() {
 
 #[tokio::test]
 async fn given_wins_over_stored_and_stored_over_the_agents_own() {
-    let store = Arc::new(MemoryState::new());
+    let store = Arc::new(InMemoryStateStore::new());
     let agent = noting(&store, &[])
         .instructions("{{ user.a }} {{ user.b }}")
         .state("user:a", "default")
@@ -122,7 +121,7 @@ async fn given_wins_over_stored_and_stored_over_the_agents_own() {
         .build()
         .unwrap();
     let seen = async || {
-        let preview = agent.run("hi").user("ada").peek().await.unwrap();
+        let preview = agent.run("hi").user("ada").preview().await.unwrap();
         preview.system.unwrap().to_string()
     };
     assert_eq!(seen().await, "default default");
@@ -134,10 +133,10 @@ async fn given_wins_over_stored_and_stored_over_the_agents_own() {
 
 #[tokio::test]
 async fn a_scope_that_a_run_does_not_have_is_refused_where_it_is_used() {
-    let store = Arc::new(MemoryState::new());
+    let store = Arc::new(InMemoryStateStore::new());
     let agent = noting(&store, &["user:a=1"]).build().unwrap();
     let result = agent.run("go").await.unwrap();
-    let told = result.summary.tool_results[0].to_text();
+    let told = result.tool_results[0].to_text();
     assert!(told.contains("need a user"), "{told}");
     let error = agent.run("go").state("session:a", 1).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -161,7 +160,7 @@ impl Hook for Greets {
 
 #[tokio::test]
 async fn hooks_see_what_is_stored_and_what_they_set_is_kept() {
-    let store = Arc::new(MemoryState::new());
+    let store = Arc::new(InMemoryStateStore::new());
     let agent = noting(&store, &[]).hook(Greets).build().unwrap();
     for _ in 0..3 {
         agent.run("hi").user("ada").await.unwrap();
@@ -171,8 +170,8 @@ async fn hooks_see_what_is_stored_and_what_they_set_is_kept() {
 
 #[tokio::test]
 async fn a_run_that_waits_for_a_person_keeps_its_changes_and_comes_back_to_what_is_stored_then() {
-    let store = Arc::new(MemoryState::new());
-    let model = ScriptedModel::answering(|_, turn| match turn {
+    let store = Arc::new(InMemoryStateStore::new());
+    let model = ScriptedModel::from_fn(|_, turn| match turn {
         0 => call("note", json!({"text": "user:a=mine"})),
         1 => call("risky", json!({})),
         _ => text("done"),
@@ -180,9 +179,9 @@ async fn a_run_that_waits_for_a_person_keeps_its_changes_and_comes_back_to_what_
     let risky = tool_fn("risky", "Needs a person", |cx, _: Say| async move {
         Ok::<_, ToolError>(cx.state().get::<String>("user:a").unwrap_or_default())
     });
-    let risky = risky.unwrap().with_spec(|spec| spec.approval(Approval::Always));
+    let risky = risky.unwrap().with_spec(|spec| spec.approval(RequiresApproval::Always));
     let agent = Agent::builder("a", model).tool(note()).tool(risky);
-    let agent = agent.on_approval(ApprovalMode::Suspend).shared_state(Kept(Arc::clone(&store)));
+    let agent = agent.approvals(ApprovalMode::Suspend).shared_state(Kept(Arc::clone(&store)));
     let agent = agent.build().unwrap();
     let outcome = agent.run("go").user("ada").outcome().await.unwrap();
     let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
@@ -192,13 +191,13 @@ async fn a_run_that_waits_for_a_person_keeps_its_changes_and_comes_back_to_what_
     let owners = StateOwners { session: None, user: Some("ada".into()) };
     store.commit(&owners, &theirs).await.unwrap();
     let result = agent.resume(suspended.approve_all()).user("ada").await.unwrap();
-    assert_eq!(result.summary.tool_results.last().unwrap().to_text(), "theirs");
+    assert_eq!(result.tool_results.last().unwrap().to_text(), "theirs");
     assert_eq!(stored(&store, "", "ada").await, json!({"user:a": "theirs"}));
 }
 
 #[tokio::test]
 async fn a_run_below_is_for_the_same_user() {
-    let store = Arc::new(MemoryState::new());
+    let store = Arc::new(InMemoryStateStore::new());
     let below = ScriptedModel::new()
         .turn(call("note", json!({"text": "user:a=below"})))
         .turn(call("note", json!({"text": "session:a=below"})))
@@ -206,9 +205,10 @@ async fn a_run_below_is_for_the_same_user() {
     let child = Agent::builder("child", below.clone()).tool(note()).build().unwrap();
     let above =
         ScriptedModel::new().turn(call("child", json!({"task": "note it"}))).turn(text("done"));
-    let lead = Agent::builder("lead", above).subagent(&child, Subagent::new("Notes"));
-    let lead = lead.sessions(MemorySessions::new()).shared_state(Kept(Arc::clone(&store)));
-    lead.build().unwrap().run("go").session_id("s").user("ada").await.unwrap();
+    let lead = Agent::builder("lead", above).subagent(Subagent::new(&child, "Notes"));
+    let lead =
+        lead.session_store(InMemorySessionStore::new()).shared_state(Kept(Arc::clone(&store)));
+    lead.build().unwrap().run("go").session("s").user("ada").await.unwrap();
     assert_eq!(stored(&store, "s", "ada").await, json!({"user:a": "below"}));
     let refused = below.request(2).last_tool_result().unwrap().to_text();
     assert!(refused.contains("a session"), "its conversation is not stored: {refused}");
@@ -229,14 +229,14 @@ impl StateStore for Broken {
     fn commit<'a>(&'a self, _: &'a StateOwners, _: &'a [StateChange]) -> StateFuture<'a, ()> {
         broken()
     }
-    fn forget<'a>(&'a self, _: StateScope, _: &'a str) -> StateFuture<'a, u64> {
+    fn delete_owner<'a>(&'a self, _: StateScope, _: &'a str) -> StateFuture<'a, u64> {
         broken()
     }
 }
 
 #[tokio::test]
 async fn a_store_that_does_not_work_stops_the_run_before_the_model_is_asked() {
-    let model = ScriptedModel::answering(|_, _| text("never"));
+    let model = ScriptedModel::from_fn(|_, _| text("never"));
     let agent = Agent::builder("a", model.clone()).shared_state(Broken).build().unwrap();
     let error = agent.run("hi").await.unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, "state"));

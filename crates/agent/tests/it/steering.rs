@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, LimitDecision, RunHandle, RunHandleError, RunOutcome, RunStream};
+use provost_agent::{
+    Agent, LimitDecision, OnLimit, RunHandle, RunHandleError, RunOutcome, RunStream,
+};
 use provost_core::usage::limits::INBOX_MESSAGES_MAX;
 use provost_core::{Event, EventKind, Limits};
-use provost_model::{NativeOutput, ScriptedModel, call, calls, text};
+use provost_model::{ScriptedModel, StructuredOutputSupport, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use serde_json::json;
 
@@ -91,7 +93,7 @@ async fn what_is_said_while_a_call_runs_alone_skips_those_behind_it() {
     let tool = doing(move || shared.lock().unwrap().as_ref().unwrap().steer("not that").unwrap());
     let ran = Arc::<AtomicUsize>::default();
     let builder = Agent::builder("tester", model.clone()).tool(tool).tool(echo(&ran));
-    let agent = builder.parallel_tools(1).build().unwrap();
+    let agent = builder.max_parallel_tools(1).build().unwrap();
     let stream = agent.run("hi").stream();
     *handle.lock().unwrap() = Some(stream.handle());
     stream.outcome().await.unwrap();
@@ -139,8 +141,7 @@ async fn a_follow_up_waits_for_the_answer() {
 #[tokio::test]
 async fn a_message_is_accepted_or_refused_but_never_lost() {
     // Whatever the moment of the message: either the model sees it, or the sender is told that the run is over.
-    let probe =
-        || ScriptedModel::answering(|request, _| text(format!("{}", request.messages.len())));
+    let probe = || ScriptedModel::from_fn(|request, _| text(format!("{}", request.messages.len())));
     let quiet = Agent::builder("tester", probe()).build().unwrap();
     let length = steered(quiet.run("hi").stream(), |_, _| {}).await.len();
     for moment in 0..length {
@@ -264,9 +265,9 @@ struct Point {
 /// Steering that arrives with a typed answer, in each way such an answer can be asked for.
 #[tokio::test]
 async fn what_is_said_during_a_typed_answer_is_still_answered() {
-    for native in [NativeOutput::WithTools, NativeOutput::None] {
+    for native in [StructuredOutputSupport::WithTools, StructuredOutputSupport::None] {
         let answer = |x: i32| match native {
-            NativeOutput::None => call("final_answer", json!({ "x": x })),
+            StructuredOutputSupport::None => call("final_answer", json!({ "x": x })),
             _ => text(format!(r#"{{"x":{x}}}"#)),
         };
         let model = ScriptedModel::new().turn(answer(1)).turn(answer(2));
@@ -304,7 +305,7 @@ async fn what_is_said_at_a_limit_keeps_the_conversation_valid() {
         let agent = Agent::builder("tester", model.clone())
             .tool(echo(&Arc::default()))
             .limits(Limits::default().turns(1))
-            .ask_at_limit(move |_| std::future::ready(Ok(given.clone())))
+            .on_limit(OnLimit::callback(move |_| std::future::ready(Ok(given.clone()))))
             .build()
             .unwrap();
         let mut turns = 0;
@@ -343,7 +344,7 @@ async fn a_message_that_a_limit_leaves_unanswered_is_reported() {
 #[tokio::test]
 async fn s240_runs_of_one_agent_do_not_influence_each_other() {
     struct User(&'static str);
-    let model = ScriptedModel::answering(|request, _| match request.last_tool_result() {
+    let model = ScriptedModel::from_fn(|request, _| match request.last_tool_result() {
         None => call("whoami", json!({})).delay(Duration::from_millis(5)),
         Some(result) => {
             text(format!("{} / {}", request.system.as_deref().unwrap(), result.to_text()))

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use provost_agent::{Agent, RunStream};
 use provost_core::{Event, EventKind, Message, Role};
-use provost_session::{SessionStore, SqliteSessions, SqliteSessionsOptions};
+use provost_session::{SessionStore, SqliteSessionOptions, SqliteSessionStore};
 use provost_tool::{FnTool, ToolError, tool_fn};
 
 /// Arguments of test tools: any one text.
@@ -79,8 +79,8 @@ pub(crate) async fn stored(store: &dyn SessionStore, id: &str) -> Vec<Arc<Messag
 }
 
 /// Sessions in a file of this directory.
-pub(crate) fn in_file(dir: &Path) -> SqliteSessions {
-    SqliteSessions::open(dir.join("sessions.db"), SqliteSessionsOptions::default()).unwrap()
+pub(crate) fn in_file(dir: &Path) -> SqliteSessionStore {
+    SqliteSessionStore::open(dir.join("sessions.db"), SqliteSessionOptions::default()).unwrap()
 }
 
 /// Who speaks, in order.
@@ -107,7 +107,7 @@ pub(crate) async fn ended<O: Send + 'static>(
     streaming: bool,
 ) -> Result<provost_core::RunSummary, provost_core::ErrorInfo> {
     if !streaming {
-        return run.await.map(|result| result.summary).map_err(|error| error.info());
+        return run.await.map(|result| result.summary()).map_err(|error| error.info());
     }
     match events(run.stream()).await.pop().unwrap().kind {
         EventKind::Finished { summary } => Ok(*summary),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use provost_agent::{Agent, Team};
 use provost_core::{Event, EventKind, ToolResult};
-use provost_model::{ScriptedModel, Turn, call, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, text};
 use serde_json::{Value, json};
 
 /// Long, compared with everything else that happens in a test whose clock is paused.
@@ -27,7 +27,7 @@ fn member(name: &str, answer: &str) -> (Agent, ScriptedModel) {
 
 /// A member that is at work for a long time; needs a paused clock.
 fn busy(name: &str) -> Agent {
-    let model = ScriptedModel::answering(|_, _| text("at last").delay(LONG));
+    let model = ScriptedModel::from_fn(|_, _| text("at last").delay(LONG));
     Agent::builder(name, model).build().unwrap()
 }
 
@@ -39,15 +39,15 @@ fn lead(model: &ScriptedModel, team: Team) -> Agent {
     Agent::builder("lead", model.clone()).team(team).build().unwrap()
 }
 
-fn spawn(name: &str) -> Turn {
+fn spawn(name: &str) -> ScriptedTurn {
     call("spawn_teammate", json!({"name": name, "task": format!("the task of {name}")}))
 }
 
-fn send(to: &str, content: &str) -> Turn {
+fn send(to: &str, content: &str) -> ScriptedTurn {
     call("send_message", json!({"to": to, "content": content}))
 }
 
-fn wait() -> Turn {
+fn wait() -> ScriptedTurn {
     call("wait_for_messages", json!({}))
 }
 

@@ -14,8 +14,8 @@ use provost_core::{Event, EventKind, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
 use provost_redact::{Redact, RedactChunks};
 use provost_tool::{
-    CompositeTools, FilteredTools, FnTool, Oversight, RunContext, StaticTools, Tool, ToolError,
-    Toolset, ToolsetFuture, tool_fn,
+    CombinedToolset, FilteredToolset, FnTool, GuardServices, RunContext, StaticToolset, Tool,
+    ToolError, Toolset, ToolsetFuture, tool_fn,
 };
 use serde_json::json;
 
@@ -38,14 +38,14 @@ fn unlock() -> FnTool {
     .unwrap()
 }
 
-fn set(name: &str, tools: impl IntoIterator<Item = FnTool>) -> StaticTools {
-    StaticTools::new(name, tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>))
+fn set(name: &str, tools: impl IntoIterator<Item = FnTool>) -> StaticToolset {
+    StaticToolset::new(name, tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>))
 }
 
 /// Shows the vault only once it is open.
-fn guarded() -> FilteredTools {
+fn guarded() -> FilteredToolset {
     let all = set("all", [unlock(), plain("vault")]);
-    FilteredTools::new("guarded", all, |cx, spec| {
+    FilteredToolset::new("guarded", all, |cx, spec| {
         spec.name() != "vault" || cx.state.get::<bool>("open").unwrap_or(false)
     })
 }
@@ -118,7 +118,7 @@ struct Phase(&'static str);
 async fn s154_a_filter_sees_what_the_program_gave_the_run() {
     let model = ScriptedModel::new().turn(text("a")).turn(text("b"));
     let all = set("all", [plain("plan"), plain("deploy")]);
-    let tools = FilteredTools::new("by_phase", all, |cx, spec| {
+    let tools = FilteredToolset::new("by_phase", all, |cx, spec| {
         spec.name() != "deploy" || cx.deps.get::<Phase>().is_some_and(|phase| phase.0 == "release")
     });
     let agent = Agent::builder("tester", model.clone()).toolset(tools).build().unwrap();
@@ -176,7 +176,7 @@ async fn s157_a_composite_offers_all_of_its_sets() {
     let model = ScriptedModel::new().turn(text("hi"));
     let sets: [Arc<dyn Toolset>; 3] =
         [Arc::new(set("a", [plain("alpha")])), Arc::new(guarded()), Arc::new(set("c", []))];
-    let tools = CompositeTools::new("all", sets);
+    let tools = CombinedToolset::new("all", sets);
     let agent = Agent::builder("tester", model.clone()).toolset(tools).build().unwrap();
     agent.run("go").await.unwrap();
     assert_eq!(offered(&model.request(0)), ["alpha", "unlock"]);
@@ -274,10 +274,10 @@ impl Redact for OneSecret {
 
 #[tokio::test]
 async fn a_warning_about_a_toolset_holds_no_secret() {
-    let oversight = Oversight { redact: Some(Arc::new(OneSecret)), ..Oversight::default() };
+    let oversight = GuardServices { redact: Some(Arc::new(OneSecret)), ..GuardServices::default() };
     let agent = Agent::builder("tester", ScriptedModel::new().turn(text("done")))
         .toolset(Unreachable)
-        .oversight(oversight);
+        .guard_services(oversight);
     let events = events(agent.build().unwrap().run("go").stream()).await;
     assert_eq!(warnings(&events), ["toolset `far_away` is not available: no [gone] to host"]);
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookDecision, HookError};
 use provost_agent::{Agent, AgentBuilder};
 use provost_core::{ContentPart, ToolCall, ToolResult, Usage};
-use provost_model::{ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
-use provost_tool::{Approval, RunContext, ToolError, tool_fn};
+use provost_model::{ModelErrorClass, ScriptedModel, ScriptedTurn, call, calls, fail, text};
+use provost_tool::{RequiresApproval, RunContext, ToolError, tool_fn};
 use serde_json::json;
 use tracing::Dispatch;
 use tracing::field::{Field, Visit};
@@ -94,7 +94,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     }
 }
 
-fn script(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+fn script(turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn)
 }
 
@@ -102,7 +102,7 @@ fn with_echo(model: &ScriptedModel) -> AgentBuilder {
     Agent::builder("tester", model.clone()).tool(echo(&Arc::new(AtomicUsize::new(0))))
 }
 
-fn two_calls() -> Turn {
+fn two_calls() -> ScriptedTurn {
     calls([("echo", json!({"text": "secret"})), ("broken", json!({}))])
 }
 
@@ -111,7 +111,7 @@ async fn s046_continuing_without_a_conversation_records_no_success() {
     let (spans, _guard) = Spans::watch();
     let agent = with_echo(&ScriptedModel::new()).build().unwrap();
     let owed = ToolCall::new("c", "echo", &json!({}));
-    agent.continue_with([ToolResult::text(&owed, "1")]).await.unwrap_err();
+    agent.submit_tool_results([ToolResult::text(&owed, "1")]).await.unwrap_err();
     assert_eq!(spans.one("invoke_agent").failed_with(), Some("start"));
     assert!(spans.all("chat").is_empty());
 }
@@ -214,7 +214,7 @@ async fn s166_a_denied_call_has_no_span() {
     let (spans, _guard) = Spans::watch();
     let turns = || [call("echo", json!({})), text("done")];
     with_echo(&script(turns())).hook(Refuse).build().unwrap().run("go").await.unwrap();
-    let ask = echo(&Arc::default()).with_spec(|spec| spec.approval(Approval::Always));
+    let ask = echo(&Arc::default()).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let agent = Agent::builder("tester", script(turns())).tool(ask).build().unwrap();
     agent.run("go").await.unwrap();
     assert_eq!(spans.all("invoke_agent").len(), 2);

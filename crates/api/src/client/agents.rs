@@ -1,48 +1,50 @@
-//! Calls about agents.
+//! Requests for agents.
 
 use http::Method;
 use http::header::IF_MATCH;
 
-use super::{ApiError, Call, Client};
-use crate::{Agent, AgentChange, AgentConfig, NewAgent, Page, Paging};
+use super::{ApiError, Client, RequestBuilder};
+use crate::{Agent, AgentChange, AgentConfig, NewAgent, Page, PageQuery};
 
 impl Client {
-    /// Makes an agent.
+    /// Creates an agent.
     pub async fn create_agent(&self, agent: &NewAgent) -> Result<Agent, ApiError> {
-        self.call(Call::post(self.path("agents")).body(agent)?).await
+        self.call(RequestBuilder::post(self.path("agents")).body(agent)?).await
     }
 
-    /// Agents, by name.
-    pub async fn agents(&self, list: &Paging) -> Result<Page<Agent>, ApiError> {
-        self.call(Call::get(self.path("agents")).query(list)?).await
+    /// Lists agents by name.
+    pub async fn agents(&self, query: &PageQuery) -> Result<Page<Agent>, ApiError> {
+        self.call(RequestBuilder::get(self.path("agents")).query(query)?).await
     }
 
-    /// An agent as it stands.
+    /// Returns an agent.
     pub async fn agent(&self, name: &str) -> Result<Agent, ApiError> {
-        self.call(Call::get(self.named("agents", name, "")?)).await
+        self.call(RequestBuilder::get(self.named_path("agents", name, "")?)).await
     }
 
-    /// Changes an agent. With a revision it is refused if somebody else has changed the agent since.
+    /// Changes an agent. If `revision` is given and the agent has another revision, the server rejects the change.
     pub async fn update_agent(
         &self,
         name: &str,
         change: &AgentChange,
         revision: Option<u64>,
     ) -> Result<Agent, ApiError> {
-        let mut call = Call::new(Method::PATCH, self.named("agents", name, "")?).body(change)?;
+        let path = self.named_path("agents", name, "")?;
+        let mut request = RequestBuilder::new(Method::PATCH, path).body(change)?;
         if let Some(revision) = revision {
-            call = call.header(IF_MATCH, &format!("\"{revision}\""))?;
+            request = request.header(IF_MATCH, &format!("\"{revision}\""))?;
         }
-        self.call(call).await
+        self.call(request).await
     }
 
-    /// Removes an agent; its runs keep what they need.
+    /// Deletes an agent. Its runs are not affected.
     pub async fn delete_agent(&self, name: &str) -> Result<(), ApiError> {
-        self.done(Call::delete(self.named("agents", name, "")?)).await
+        self.call_without_result(RequestBuilder::delete(self.named_path("agents", name, "")?)).await
     }
 
-    /// How an agent would be configured if nothing had been said.
-    pub async fn default_config(&self, name: &str) -> Result<AgentConfig, ApiError> {
-        self.call(Call::get(self.named("agents", name, "/default-config")?)).await
+    /// Returns the default configuration of an agent with this name.
+    pub async fn agent_default_config(&self, name: &str) -> Result<AgentConfig, ApiError> {
+        let path = self.named_path("agents", name, "/default-config")?;
+        self.call(RequestBuilder::get(path)).await
     }
 }

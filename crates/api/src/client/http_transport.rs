@@ -1,4 +1,4 @@
-//! The transport over a real connection.
+//! Transport over HTTP.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use reqwest::Url;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::{Answers, Transport, TransportError};
+use super::{BodyStream, Transport, TransportError};
 
-/// How to reach a server.
+/// Options of an HTTP connection to a server.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Until a connection stands.
+    /// Maximum time to establish a connection.
     pub connect_timeout: Duration,
-    /// Between two pieces of an answer, and until the first one. Streams have heartbeats, so it holds for them as well.
+    /// Maximum time between two chunks of a response. Streams send heartbeats, so this limit applies to them too.
     pub read_timeout: Duration,
-    /// True allows `http` to other machines, where everybody on the way can read the token.
+    /// True allows `http` to other hosts. The token is then readable on the network.
     pub insecure: bool,
-    /// A file of further root certificates.
+    /// PEM file with additional root certificates.
     pub cert_file: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// A connection to a server.
+/// An HTTP connection to a server.
 ///
 /// ```no_run
 /// use provost_api::{Client, HttpOptions, HttpTransport};
@@ -54,31 +54,33 @@ impl Default for HttpOptions {
 #[derive(Debug, Clone)]
 pub struct HttpTransport {
     client: reqwest::Client,
-    /// Scheme, host and maybe a path, without a slash at the end.
+    /// URL of the server without a trailing slash.
     base: String,
 }
 
 impl HttpTransport {
-    /// A transport to a server. Nothing is sent yet. Plain `http` is for this machine only, unless `insecure` allows more.
+    /// Creates a transport without connecting. Plain `http` is valid for loopback addresses only, unless `insecure` is true.
     pub fn new(url: &str, options: &HttpOptions) -> Result<Self, TransportError> {
         let parsed: Url = url.parse().map_err(|error| {
             invalid(format!(
-                "`{url}` is no address of a server: {error}; write http://127.0.0.1:7077"
+                "`{url}` is not a server URL: {error}; use a URL such as http://127.0.0.1:7077"
             ))
         })?;
-        let is_here = is_loopback(&parsed);
+        let is_local = is_loopback(&parsed);
         match parsed.scheme() {
             "https" => {}
-            "http" if is_here || options.insecure => {}
+            "http" if is_local || options.insecure => {}
             "http" => {
-                let what = "everybody on the way can read the token if it is sent over http";
-                return Err(invalid(format!("{what}: use https, or allow it explicitly")));
+                let problem = "http would send the token unencrypted";
+                return Err(invalid(format!("{problem}: use https, or allow http explicitly")));
             }
-            scheme => return Err(invalid(format!("`{scheme}` is no way to a server: use https"))),
+            scheme => {
+                return Err(invalid(format!("the scheme `{scheme}` is not supported: use https")));
+            }
         }
         if parsed.query().is_some() || parsed.fragment().is_some() || has_user(&parsed) {
-            let what = "the address of a server has a scheme, a host, a port and maybe a path";
-            return Err(invalid(format!("{what}, and nothing else; a token is given apart")));
+            let problem = "the server URL must not contain a query, a fragment or credentials";
+            return Err(invalid(format!("{problem}: configure the token separately")));
         }
         let mut builder = reqwest::Client::builder()
             .tls_backend_preconfigured(tls(options.cert_file.as_deref())?)
@@ -86,15 +88,15 @@ impl HttpTransport {
             .read_timeout(options.read_timeout)
             // A redirect could carry the token to another host.
             .redirect(reqwest::redirect::Policy::none());
-        if is_here {
-            // A proxy has no business between two programs of one machine.
+        if is_local {
+            // Connections within one machine never use a proxy.
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|error| invalid(error.to_string()))?;
         Ok(Self { client, base: parsed.as_str().trim_end_matches('/').to_owned() })
     }
 
-    /// The address of the server.
+    /// Returns the URL of the server.
     pub fn url(&self) -> &str {
         &self.base
     }
@@ -102,21 +104,21 @@ impl HttpTransport {
     fn failure(&self, error: &reqwest::Error) -> TransportError {
         let base = &self.base;
         if error.is_connect() {
-            let message = format!("nothing answers at {base}: {}", cause(error));
+            let message = format!("cannot connect to {base}: {}", cause(error));
             return TransportError { kind: ErrorKind::Unavailable, message };
         }
         if error.is_timeout() {
-            let message = format!("{base} took too long to answer");
+            let message = format!("{base} did not respond in time");
             return TransportError { kind: ErrorKind::Timeout, message };
         }
-        let message = format!("the connection to {base} broke off: {}", cause(error));
+        let message = format!("the connection to {base} was lost: {}", cause(error));
         TransportError { kind: ErrorKind::Unavailable, message }
     }
 }
 
 #[async_trait::async_trait]
 impl Transport for HttpTransport {
-    async fn send(&self, request: Request<Bytes>) -> Result<Response<Answers>, TransportError> {
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<BodyStream>, TransportError> {
         let (head, body) = request.into_parts();
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
         let url: Url = format!("{}{target}", self.base)
@@ -127,13 +129,13 @@ impl Transport for HttpTransport {
         if !body.is_empty() {
             *request.body_mut() = Some(body.into());
         }
-        let answer = self.client.execute(request).await.map_err(|error| self.failure(&error))?;
+        let response = self.client.execute(request).await.map_err(|error| self.failure(&error))?;
         let mut head = Response::new(());
-        *head.status_mut() = answer.status();
-        *head.headers_mut() = answer.headers().clone();
+        *head.status_mut() = response.status();
+        *head.headers_mut() = response.headers().clone();
         let this = self.clone();
-        let body = answer.bytes_stream();
-        let body: Answers = Box::pin(body.map(move |piece| piece.map_err(|e| this.failure(&e))));
+        let body = response.bytes_stream();
+        let body: BodyStream = Box::pin(body.map(move |chunk| chunk.map_err(|e| this.failure(&e))));
         Ok(head.map(|()| body))
     }
 }
@@ -142,7 +144,7 @@ fn invalid(message: String) -> TransportError {
     TransportError { kind: ErrorKind::Invalid, message }
 }
 
-/// The innermost reason: the outer ones only say that a request did not work.
+/// Returns the innermost cause. The outer ones only state that a request failed.
 fn cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
@@ -166,8 +168,10 @@ fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, TransportError>
     if let Some(path) = cert_file {
         let certificates = CertificateDer::pem_file_iter(path)
             .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
-            .map_err(|error| invalid(format!("the certificates in {}: {error}", path.display())))?;
-        // Bundles hold old certificates that cannot be parsed; those that can are enough.
+            .map_err(|error| {
+                invalid(format!("cannot read the certificates in {}: {error}", path.display()))
+            })?;
+        // Certificates of a bundle that cannot be parsed are skipped.
         roots.add_parsable_certificates(certificates);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -184,7 +188,7 @@ fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, TransportError>
 mod tests {
     use super::*;
 
-    fn refused(url: &str) -> String {
+    fn rejection(url: &str) -> String {
         HttpTransport::new(url, &HttpOptions::default()).unwrap_err().message
     }
 
@@ -197,7 +201,7 @@ mod tests {
         }
         for url in ["http://10.0.0.1:1", "http://localhost.evil.test", "http://127.0.0.1.nip.test"]
         {
-            assert!(refused(url).contains("use https"), "{url}");
+            assert!(rejection(url).contains("use https"), "{url}");
         }
         let insecure = HttpOptions { insecure: true, ..HttpOptions::default() };
         assert!(HttpTransport::new("http://10.0.0.1:1", &insecure).is_ok());
@@ -206,7 +210,7 @@ mod tests {
     #[test]
     fn an_address_is_an_address_and_nothing_more() {
         for url in ["", "127.0.0.1:7077", "ftp://a.b", "https://a.b/?x=1", "https://u:p@a.b", "x"] {
-            assert!(!refused(url).is_empty(), "{url}");
+            assert!(!rejection(url).is_empty(), "{url}");
         }
         let options =
             HttpOptions { cert_file: Some("missing.pem".into()), ..HttpOptions::default() };

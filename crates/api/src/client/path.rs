@@ -1,19 +1,19 @@
-//! Paths and queries, encoded.
+//! Encodes paths and queries.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::ApiError;
 
-/// A name as one part of a path. What would change the path itself is refused: a dot segment cannot be encoded.
+/// Encodes a name as one segment of a path. Empty names and dot segments are invalid, because no encoding protects them.
 pub(super) fn segment(name: &str) -> Result<String, ApiError> {
     if matches!(name, "" | "." | "..") {
-        return Err(ApiError::invalid(format!("`{name}` cannot be a name in a path")));
+        return Err(ApiError::invalid(format!("`{name}` is not a valid path segment")));
     }
     Ok(encode(name))
 }
 
-/// The fields of a struct behind a question mark; nothing if all of them are left out.
+/// Encodes the fields of a struct as a query with its question mark. Empty if all fields are absent.
 pub(super) fn query(fields: &impl Serialize) -> Result<String, ApiError> {
     let fields = serde_json::to_value(fields);
     let fields = fields.map_err(|error| ApiError::Unreadable(error.to_string()))?;
@@ -32,7 +32,7 @@ pub(super) fn query(fields: &impl Serialize) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// Everything but the unreserved characters of RFC 3986 as `%XX`.
+/// Percent-encodes all characters except the unreserved ones of RFC 3986.
 fn encode(text: &str) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut encoded = String::with_capacity(text.len());
@@ -51,7 +51,7 @@ fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RunList, TaskList};
+    use crate::{RunQuery, TaskQuery};
 
     #[test]
     fn a_name_stays_one_part_of_the_path() {
@@ -70,16 +70,19 @@ mod tests {
 
     #[test]
     fn a_query_has_what_was_said_and_nothing_else() {
-        assert_eq!(query(&TaskList::default()).unwrap(), "");
-        let list = TaskList {
+        assert_eq!(query(&TaskQuery::default()).unwrap(), "");
+        let filter = TaskQuery {
             state: Some(provost_core::lifecycle::TaskState::Running),
             session: Some("a&b=c".to_owned()),
             archived: Some(true),
             limit: Some(7),
-            ..TaskList::default()
+            ..TaskQuery::default()
         };
-        assert_eq!(query(&list).unwrap(), "?state=running&session=a%26b%3Dc&archived=true&limit=7");
-        let list = RunList { cursor: Some("x+y".to_owned()), ..RunList::default() };
-        assert_eq!(query(&list).unwrap(), "?cursor=x%2By");
+        assert_eq!(
+            query(&filter).unwrap(),
+            "?state=running&session=a%26b%3Dc&archived=true&limit=7"
+        );
+        let filter = RunQuery { cursor: Some("x+y".to_owned()), ..RunQuery::default() };
+        assert_eq!(query(&filter).unwrap(), "?cursor=x%2By");
     }
 }

@@ -1,122 +1,138 @@
-//! Calls about runs.
+//! Requests for runs.
 
 use std::time::Duration;
 
 use provost_core::{InputId, RunId};
 
-use super::stream::{EventStream, Watch};
-use super::tasks::After;
-use super::wait::Patience;
-use super::{ApiError, Call, Client};
+use super::stream::{EventStream, WatchOptions};
+use super::tasks::EventQuery;
+use super::wait::WaitQuery;
+use super::{ApiError, Client, RequestBuilder};
 use crate::{
-    Attempt, Cancelled, Delivery, Fork, Forked, InputReceipt, Interaction, NewInput, Page, Paging,
-    PendingInput, Replay, Run, RunEvent, RunList, Snapshot, Step, Waited,
+    Attempt, CancelReceipt, Delivery, ForkReceipt, ForkRequest, InputReceipt, NewInput, Page,
+    PageQuery, PendingInput, ReplayReport, Run, RunEvent, RunInteraction, RunQuery, RunTransition,
+    Step, WaitResult,
 };
 
 impl Client {
-    /// Runs, newest first.
-    pub async fn runs(&self, list: &RunList) -> Result<Page<Run>, ApiError> {
-        self.call(Call::get(self.path("runs")).query(list)?).await
+    /// Lists runs, newest first.
+    pub async fn runs(&self, query: &RunQuery) -> Result<Page<Run>, ApiError> {
+        self.call(RequestBuilder::get(self.path("runs")).query(query)?).await
     }
 
-    /// A run as it stands.
+    /// Returns a run.
     pub async fn run(&self, id: RunId) -> Result<Run, ApiError> {
-        self.call(Call::get(self.run_path(id, ""))).await
+        self.call(RequestBuilder::get(self.run_path(id, ""))).await
     }
 
-    /// Ends a run.
-    pub async fn cancel_run(&self, id: RunId) -> Result<Cancelled, ApiError> {
-        self.call(Call::post(self.run_path(id, "/cancel"))).await
+    /// Cancels a run and its children.
+    pub async fn cancel_run(&self, id: RunId) -> Result<CancelReceipt, ApiError> {
+        self.call(RequestBuilder::post(self.run_path(id, "/cancel"))).await
     }
 
-    /// Lets a run go on that waits for an operator.
+    /// Resumes a run that waits for an operator.
     pub async fn resume_run(&self, id: RunId) -> Result<Run, ApiError> {
-        self.call(Call::post(self.run_path(id, "/resume"))).await
+        self.call(RequestBuilder::post(self.run_path(id, "/resume"))).await
     }
 
-    /// Says something to a run.
-    pub async fn tell_run(&self, id: RunId, input: &NewInput) -> Result<InputReceipt, ApiError> {
-        let call = Call::post(self.run_path(id, "/inputs"));
-        self.call(call.key(input.idempotency_key.as_deref())?.body(input)?).await
+    /// Sends a message to a run. If the run has ended, its task receives the message.
+    pub async fn send_input_to_run(
+        &self,
+        id: RunId,
+        input: &NewInput,
+    ) -> Result<InputReceipt, ApiError> {
+        let request = RequestBuilder::post(self.run_path(id, "/inputs"));
+        self.call(request.idempotency_key(input.idempotency_key.as_deref())?.body(input)?).await
     }
 
-    /// What was said to a run and nobody has read.
+    /// Lists the messages that a run has not read yet.
     pub async fn run_inputs(
         &self,
         id: RunId,
-        list: &Paging,
+        query: &PageQuery,
     ) -> Result<Page<PendingInput>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/inputs")).query(list)?).await
+        self.call(RequestBuilder::get(self.run_path(id, "/inputs")).query(query)?).await
     }
 
-    /// Takes back what was said, if nobody has read it.
-    pub async fn withdraw_input(&self, id: RunId, input: InputId) -> Result<(), ApiError> {
-        self.done(Call::delete(self.run_path(id, &format!("/inputs/{input}")))).await
+    /// Deletes a message that the run has not read yet.
+    pub async fn delete_input(&self, id: RunId, input: InputId) -> Result<(), ApiError> {
+        let path = self.run_path(id, &format!("/inputs/{input}"));
+        self.call_without_result(RequestBuilder::delete(path)).await
     }
 
-    /// What can be said to a run now.
-    pub async fn interaction(&self, id: RunId) -> Result<Interaction, ApiError> {
-        self.call(Call::get(self.run_path(id, "/interaction"))).await
+    /// Returns whether a run accepts messages and what it waits for.
+    pub async fn run_interaction(&self, id: RunId) -> Result<RunInteraction, ApiError> {
+        self.call(RequestBuilder::get(self.run_path(id, "/interaction"))).await
     }
 
-    /// The journal of a run, oldest step first.
-    pub async fn steps(&self, id: RunId, list: &Paging) -> Result<Page<Step>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/steps")).query(list)?).await
+    /// Lists the steps of a run's journal, oldest first.
+    pub async fn run_steps(&self, id: RunId, query: &PageQuery) -> Result<Page<Step>, ApiError> {
+        self.call(RequestBuilder::get(self.run_path(id, "/steps")).query(query)?).await
     }
 
-    /// The tries of a run, oldest first.
-    pub async fn attempts(&self, id: RunId, list: &Paging) -> Result<Page<Attempt>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/attempts")).query(list)?).await
+    /// Lists the attempts of a run, oldest first.
+    pub async fn run_attempts(
+        &self,
+        id: RunId,
+        query: &PageQuery,
+    ) -> Result<Page<Attempt>, ApiError> {
+        self.call(RequestBuilder::get(self.run_path(id, "/attempts")).query(query)?).await
     }
 
-    /// How a run changed and how it stood then.
-    pub async fn snapshots(&self, id: RunId, list: &Paging) -> Result<Page<Snapshot>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/snapshots")).query(list)?).await
+    /// Lists the state changes of a run, oldest first.
+    pub async fn run_transitions(
+        &self,
+        id: RunId,
+        query: &PageQuery,
+    ) -> Result<Page<RunTransition>, ApiError> {
+        self.call(RequestBuilder::get(self.run_path(id, "/snapshots")).query(query)?).await
     }
 
-    /// The durable events of a run behind a cursor; `next` of the page goes on.
+    /// Lists the durable events of a run after a cursor. The `next` value of the page is the next cursor.
     pub async fn run_events(
         &self,
         id: RunId,
         after: Option<&str>,
         limit: Option<u64>,
     ) -> Result<Page<RunEvent>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/events")).query(&After { after, limit })?).await
+        let request = RequestBuilder::get(self.run_path(id, "/events"));
+        self.call(request.query(&EventQuery { after, limit })?).await
     }
 
-    /// What happens in a run from its beginning or behind a cursor, whatever the connection does.
-    pub fn watch_run(&self, id: RunId, watch: Watch) -> EventStream {
-        EventStream::new(self.clone(), self.run_path(id, "/stream"), watch)
+    /// Opens the event stream of a run. The stream reconnects after a lost connection.
+    pub fn watch_run(&self, id: RunId, options: WatchOptions) -> EventStream {
+        EventStream::new(self.clone(), self.run_path(id, "/stream"), options)
     }
 
-    /// What happens in the whole namespace.
-    pub fn watch_all(&self, watch: Watch) -> EventStream {
-        EventStream::new(self.clone(), self.path("stream"), watch)
+    /// Opens the event stream of the namespace. The stream reconnects after a lost connection.
+    pub fn watch_namespace(&self, options: WatchOptions) -> EventStream {
+        EventStream::new(self.clone(), self.path("stream"), options)
     }
 
-    /// Waits until a run is over, but not longer than this. Waiting out never stops it.
-    pub async fn wait_run(&self, id: RunId, timeout: Duration) -> Result<Waited, ApiError> {
-        self.call(Call::get(self.run_path(id, "/wait")).query(&Patience::of(timeout))?).await
+    /// Waits in one request until a run ends or the timeout elapses. A timeout does not affect the run.
+    pub async fn poll_run(&self, id: RunId, timeout: Duration) -> Result<WaitResult, ApiError> {
+        let request = RequestBuilder::get(self.run_path(id, "/wait"));
+        self.call(request.query(&WaitQuery::new(timeout))?).await
     }
 
-    /// Makes a new run that shares the first steps of this one.
-    pub async fn fork(&self, id: RunId, fork: &Fork) -> Result<Forked, ApiError> {
-        let call = Call::post(self.run_path(id, "/fork"));
-        self.call(call.key(fork.idempotency_key.as_deref())?.body(fork)?).await
+    /// Creates a run that shares the first steps of another run.
+    pub async fn fork_run(&self, id: RunId, fork: &ForkRequest) -> Result<ForkReceipt, ApiError> {
+        let request = RequestBuilder::post(self.run_path(id, "/fork"));
+        self.call(request.idempotency_key(fork.idempotency_key.as_deref())?.body(fork)?).await
     }
 
-    /// Reads a run once more from its journal, without doing anything, and says whether everything fits together.
-    pub async fn replay(&self, id: RunId) -> Result<Replay, ApiError> {
-        self.call(Call::get(self.run_path(id, "/replay"))).await
+    /// Replays a run from its journal and compares the results. The replay has no effects.
+    pub async fn replay_run(&self, id: RunId) -> Result<ReplayReport, ApiError> {
+        self.call(RequestBuilder::get(self.run_path(id, "/replay"))).await
     }
 
-    /// Where the answers of a run go.
+    /// Lists the deliveries of a run's answer.
     pub async fn run_deliveries(
         &self,
         id: RunId,
-        list: &Paging,
+        query: &PageQuery,
     ) -> Result<Page<Delivery>, ApiError> {
-        self.call(Call::get(self.run_path(id, "/deliveries")).query(list)?).await
+        self.call(RequestBuilder::get(self.run_path(id, "/deliveries")).query(query)?).await
     }
 
     fn run_path(&self, id: RunId, rest: &str) -> String {

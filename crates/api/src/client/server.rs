@@ -1,55 +1,63 @@
-//! Calls about the server itself: tokens, who one is, how it is.
+//! Requests for tokens, explanations and the server itself.
 
 use serde_json::Value;
 
 use super::path::segment;
-use super::{ApiError, Call, Client, read};
-use crate::{Health, NewToken, Page, Paging, Token, TokenCreated, Version, Who};
+use super::{ApiError, Client, RequestBuilder, read};
+use crate::{
+    CreatedToken, Explanation, HealthReport, Identity, NewToken, Page, PageQuery, Token, Version,
+};
 
 impl Client {
-    /// Makes a token; its secret is in this answer and nowhere else.
-    pub async fn create_token(&self, token: &NewToken) -> Result<TokenCreated, ApiError> {
-        self.call(Call::post("/v1/tokens").body(token)?).await
+    /// Creates an API token. Only this response contains its secret.
+    pub async fn create_token(&self, token: &NewToken) -> Result<CreatedToken, ApiError> {
+        self.call(RequestBuilder::post("/v1/tokens").body(token)?).await
     }
 
-    /// The tokens, without their secrets.
-    pub async fn tokens(&self, list: &Paging) -> Result<Page<Token>, ApiError> {
-        self.call(Call::get("/v1/tokens").query(list)?).await
+    /// Lists API tokens without their secrets, oldest first.
+    pub async fn tokens(&self, query: &PageQuery) -> Result<Page<Token>, ApiError> {
+        self.call(RequestBuilder::get("/v1/tokens").query(query)?).await
     }
 
-    /// Takes a token back: from now on it opens nothing.
+    /// Revokes an API token.
     pub async fn revoke_token(&self, id: &str) -> Result<(), ApiError> {
-        self.done(Call::delete(format!("/v1/tokens/{}", segment(id)?))).await
+        let path = format!("/v1/tokens/{}", segment(id)?);
+        self.call_without_result(RequestBuilder::delete(path)).await
     }
 
-    /// Whose token this is.
-    pub async fn who(&self) -> Result<Who, ApiError> {
-        self.call(Call::get("/v1/whoami")).await
+    /// Explains why a run, task, approval, session or delivery waits or failed.
+    pub async fn explain(&self, id: &str) -> Result<Explanation, ApiError> {
+        self.call(RequestBuilder::get(self.path(&format!("explain/{}", segment(id)?)))).await
     }
 
-    /// What runs there.
+    /// Returns the identity of the caller.
+    pub async fn identity(&self) -> Result<Identity, ApiError> {
+        self.call(RequestBuilder::get("/v1/whoami")).await
+    }
+
+    /// Returns the versions of the server.
     pub async fn version(&self) -> Result<Version, ApiError> {
-        self.call(Call::get("/v1/version")).await
+        self.call(RequestBuilder::get("/v1/version")).await
     }
 
-    /// Whether it is alive.
-    pub async fn health(&self) -> Result<Health, ApiError> {
-        self.call(Call::get("/healthz")).await
+    /// Checks whether the server process responds.
+    pub async fn health(&self) -> Result<HealthReport, ApiError> {
+        self.call(RequestBuilder::get("/healthz")).await
     }
 
-    /// Whether it can work, and what was looked at.
-    pub async fn readiness(&self) -> Result<Health, ApiError> {
-        self.call(Call::get("/readyz?verbose=true")).await
+    /// Checks whether the server can accept work, and returns the result of each check.
+    pub async fn readiness(&self) -> Result<HealthReport, ApiError> {
+        self.call(RequestBuilder::get("/readyz?verbose=true")).await
     }
 
-    /// The OpenAPI document.
+    /// Returns the OpenAPI document.
     pub async fn openapi(&self) -> Result<Value, ApiError> {
-        self.call(Call::get("/openapi.json")).await
+        self.call(RequestBuilder::get("/openapi.json")).await
     }
 
-    /// The numbers for Prometheus, as text.
+    /// Returns the metrics in the text format of Prometheus.
     pub async fn metrics(&self) -> Result<String, ApiError> {
-        let body = read(self.send(Call::get("/metrics")).await?.into_body()).await?;
+        let body = read(self.send(RequestBuilder::get("/metrics")).await?.into_body()).await?;
         String::from_utf8(body.to_vec()).map_err(|error| ApiError::Unreadable(error.to_string()))
     }
 }

@@ -1,50 +1,51 @@
-//! Calls about conversations.
+//! Requests for sessions.
 
 use http::Method;
 use provost_core::scheduling::InputQueueOverride;
 
-use super::stream::{EventStream, Watch};
-use super::{ApiError, Call, Client};
-use crate::{NewSession, Page, Paging, Session, SessionList, SessionMessage};
+use super::stream::{EventStream, WatchOptions};
+use super::{ApiError, Client, RequestBuilder};
+use crate::{NewSession, Page, PageQuery, Session, SessionMessage, SessionQuery};
 
 impl Client {
-    /// Conversations, newest first.
-    pub async fn sessions(&self, list: &SessionList) -> Result<Page<Session>, ApiError> {
-        self.call(Call::get(self.path("sessions")).query(list)?).await
+    /// Lists sessions by id, in descending order.
+    pub async fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, ApiError> {
+        self.call(RequestBuilder::get(self.path("sessions")).query(query)?).await
     }
 
-    /// Creates a session, or finds the one that has the key.
+    /// Creates a session, or returns the session that has the key.
     pub async fn create_session(&self, new: &NewSession) -> Result<Session, ApiError> {
-        self.call(Call::post(self.path("sessions")).body(new)?).await
+        self.call(RequestBuilder::post(self.path("sessions")).body(new)?).await
     }
 
-    /// A conversation as it stands.
+    /// Returns a session.
     pub async fn session(&self, id: &str) -> Result<Session, ApiError> {
-        self.call(Call::get(self.named("sessions", id, "")?)).await
+        self.call(RequestBuilder::get(self.named_path("sessions", id, "")?)).await
     }
 
-    /// What was said, oldest first.
+    /// Lists the messages of a session, oldest first.
     pub async fn session_messages(
         &self,
         id: &str,
-        list: &Paging,
+        query: &PageQuery,
     ) -> Result<Page<SessionMessage>, ApiError> {
-        self.call(Call::get(self.named("sessions", id, "/messages")?).query(list)?).await
+        let path = self.named_path("sessions", id, "/messages")?;
+        self.call(RequestBuilder::get(path).query(query)?).await
     }
 
-    /// What happens in a conversation, whatever the connection does.
-    pub fn watch_session(&self, id: &str, watch: Watch) -> Result<EventStream, ApiError> {
-        let path = self.named("sessions", id, "/stream")?;
-        Ok(EventStream::new(self.clone(), path, watch))
+    /// Opens the event stream of all runs of a session. The stream reconnects after a lost connection.
+    pub fn watch_session(&self, id: &str, options: WatchOptions) -> Result<EventStream, ApiError> {
+        let path = self.named_path("sessions", id, "/stream")?;
+        Ok(EventStream::new(self.clone(), path, options))
     }
 
-    /// How messages wait in a conversation from now on.
+    /// Sets the input queue of a session.
     pub async fn set_session_queue(
         &self,
         id: &str,
         queue: &InputQueueOverride,
     ) -> Result<Session, ApiError> {
-        let path = self.named("sessions", id, "/queue")?;
-        self.call(Call::new(Method::PUT, path).body(queue)?).await
+        let path = self.named_path("sessions", id, "/queue")?;
+        self.call(RequestBuilder::new(Method::PUT, path).body(queue)?).await
     }
 }

@@ -1,27 +1,27 @@
-//! Server-sent events of our own API: the events of a stream as text, with their ids.
+//! Parses the server-sent events of the API.
 //!
-//! Invariant: whatever is sent, no more than one event of `SseLimits::event_bytes` bytes is held.
+//! Invariant: the parser buffers at most one event of `SseLimits::event_bytes` bytes.
 
 use std::time::Duration;
 
 use provost_core::text::sse::{SseError, SseFrame, SseParser};
 
-/// One event.
+/// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Frame {
-    /// Its own id, if it has one.
+    /// Id of the event. `None` if the event has no id.
     pub(super) id: Option<String>,
-    /// Its name; empty if it has none.
+    /// Name of the event. Empty if the event has no name.
     pub(super) event: String,
-    /// Its lines of data, joined by line feeds; empty if it only says where the reader stands.
+    /// Data lines, joined by line feeds. Empty if the event only carries a cursor.
     pub(super) data: String,
 }
 
-/// Why the bytes are no events.
+/// Error of a stream that is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FrameError {
     Sse(SseError),
-    NotText,
+    InvalidUtf8,
 }
 
 impl From<SseError> for FrameError {
@@ -35,28 +35,28 @@ impl FrameError {
         match self {
             Self::Sse(SseError::TooLarge) => "an event of the stream is too large",
             Self::Sse(SseError::TooManyComments) => "the stream holds only comments",
-            Self::NotText => "an event of the stream is not UTF-8",
+            Self::InvalidUtf8 => "an event of the stream is not UTF-8",
         }
     }
 }
 
-/// Cuts pieces of bytes into events, wherever the pieces break.
+/// Parser of a stream. Chunks can end anywhere within an event.
 #[derive(Debug, Default)]
-pub(super) struct Sse(SseParser);
+pub(super) struct EventParser(SseParser);
 
-impl Sse {
-    /// How long the server asks the client to wait before the next connection.
+impl EventParser {
+    /// Returns the delay before the next connection that the server asks for.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.0.retry()
     }
 
-    /// Takes a piece and passes each event that ends in it on.
+    /// Parses a chunk and passes each event that ends in it to `sink`.
     pub(super) fn push(
         &mut self,
-        piece: &[u8],
+        chunk: &[u8],
         sink: &mut impl FnMut(Frame),
     ) -> Result<(), FrameError> {
-        self.0.push(piece, |frame| {
+        self.0.push(chunk, |frame| {
             sink(Frame::read(frame)?);
             Ok(())
         })
@@ -67,7 +67,7 @@ impl Frame {
     fn read(frame: SseFrame<'_>) -> Result<Self, FrameError> {
         let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(text.to_owned()),
-            Err(_error) => Err(FrameError::NotText),
+            Err(_error) => Err(FrameError::InvalidUtf8),
         };
         Ok(Self {
             id: frame.id.map(text).transpose()?,
@@ -88,7 +88,7 @@ mod tests {
     fn cut(pieces: &[&[u8]]) -> Result<Vec<Frame>, FrameError> {
         let mut frames = Vec::new();
         let limits = SseLimits { event_bytes: 64, ..SseLimits::default() };
-        let mut sse = Sse(SseParser::with_limits(limits));
+        let mut sse = EventParser(SseParser::with_limits(limits));
         for piece in pieces {
             sse.push(piece, &mut |frame| frames.push(frame))?;
         }
@@ -105,14 +105,14 @@ mod tests {
     #[test]
     fn fields_comments_and_line_ends_are_understood() {
         let frames = cut(&[ALL]).unwrap();
-        // What is cut off is no event.
-        let wanted = [
+        // The incomplete event at the end is not returned.
+        let expected = [
             frame(Some("1-1"), "accepted", "a\nb\n"),
             frame(None, "end", "{}"),
             frame(Some("x"), "", ""),
         ];
-        assert_eq!(frames, wanted);
-        let mut sse = Sse::default();
+        assert_eq!(frames, expected);
+        let mut sse = EventParser::default();
         sse.push(b"retry: 1000\nretry: soon\n", &mut |_| {}).unwrap();
         assert_eq!(sse.retry(), Some(Duration::from_secs(1)));
     }
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(cut(&[&[b'a'; 40], &[b'a'; 25]]), Err(FrameError::Sse(SseError::TooLarge)));
         let line: &[u8] = b"data: 0123456789012345678901234567\n";
         assert_eq!(cut(&[line, line, line]), Err(FrameError::Sse(SseError::TooLarge)));
-        assert_eq!(cut(&[b"data: \xff\n\n"]), Err(FrameError::NotText));
+        assert_eq!(cut(&[b"data: \xff\n\n"]), Err(FrameError::InvalidUtf8));
     }
 
     proptest! {

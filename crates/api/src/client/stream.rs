@@ -1,6 +1,6 @@
-//! Streams of events that cannot be lost: a lost connection is taken up again behind the last event.
+//! Event streams that reconnect: after a lost connection the stream continues after the last event.
 //!
-//! Invariant: dropping a future of [`EventStream::next`] loses nothing, so it may stand in a `select!`.
+//! Invariant: dropping a future of [`EventStream::next`] loses no item, so the future can be used in a `select!`.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,31 +17,31 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::sse::{Frame, Sse};
-use super::{Answers, ApiError, Call, Client};
+use super::sse::{EventParser, Frame};
+use super::{ApiError, BodyStream, Client, RequestBuilder};
 use crate::StreamItem;
 
-/// The first pause before the next connection, if the server asks for none; each further one is twice as long.
-const PAUSE_FIRST: Duration = Duration::from_millis(250);
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long a connection may be silent: three heartbeats.
+/// First delay before a reconnect, unless the server specifies one. Each further delay is twice as long.
+const RECONNECT_DELAY_FIRST: Duration = Duration::from_millis(250);
+/// Maximum delay before a reconnect.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(10);
+/// Maximum time without data on a connection: three heartbeats.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Failures in a row until the stream gives up.
+/// Default for [`WatchOptions::failures_max`].
 const FAILURES_MAX: u32 = 10;
 
-/// Where a stream begins and what it brings.
+/// Start position and content of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watch {
-    /// Behind this cursor; from the beginning of what is kept, if there is none.
+pub struct WatchOptions {
+    /// Cursor after which the stream starts. `None` starts at the oldest stored event.
     pub after: Option<String>,
-    /// True brings live pieces, too.
+    /// True includes live deltas.
     pub deltas: bool,
-    /// Failures in a row until the stream gives up; zero takes the first one for the end.
+    /// Maximum number of consecutive connection failures. With zero, the first failure ends the stream.
     pub failures_max: u32,
 }
 
-impl Default for Watch {
+impl Default for WatchOptions {
     fn default() -> Self {
         Self { after: None, deltas: true, failures_max: FAILURES_MAX }
     }
@@ -55,14 +55,14 @@ struct StreamQuery<'a> {
     deltas: Option<bool>,
 }
 
-/// A stream of events. It ends with [`StreamItem::End`], or with an error when the server stays out of reach or says no.
+/// A stream of events. It ends with [`StreamItem::End`], or with an error if the server is unreachable or rejects the request.
 ///
 /// ```
-/// use provost_api::{ApiError, Client, StreamItem, Watch};
+/// use provost_api::{ApiError, Client, StreamItem, WatchOptions};
 /// use provost_core::RunId;
 ///
 /// async fn follow(client: &Client, run: RunId) -> Result<u64, ApiError> {
-///     let mut stream = client.watch_run(run, Watch::default());
+///     let mut stream = client.watch_run(run, WatchOptions::default());
 ///     let mut events = 0;
 ///     while let Some(item) = stream.next().await? {
 ///         if let StreamItem::Event { .. } = item {
@@ -75,119 +75,123 @@ struct StreamQuery<'a> {
 pub struct EventStream {
     client: Client,
     path: String,
-    watch: Watch,
+    options: WatchOptions,
     state: State,
     ready: VecDeque<StreamItem>,
-    /// Why it is over, until that is told.
-    broken: Option<ApiError>,
-    /// Connections in a row that brought nothing.
+    /// Error that ended the stream, until it is returned.
+    error: Option<ApiError>,
+    /// Number of consecutive connections without an item.
     failures: u32,
-    pause: Duration,
+    reconnect_delay: Duration,
 }
 
 enum State {
     Idle,
-    Pausing(Pin<Box<Sleep>>),
-    Connecting(BoxFuture<'static, Result<Response<Answers>, ApiError>>),
+    Delayed(Pin<Box<Sleep>>),
+    Connecting(BoxFuture<'static, Result<Response<BodyStream>, ApiError>>),
     Open(Box<Connection>),
-    Over,
+    Ended,
 }
 
 struct Connection {
-    body: Answers,
-    sse: Sse,
+    body: BodyStream,
+    parser: EventParser,
     silence: Pin<Box<Sleep>>,
 }
 
 impl EventStream {
-    pub(super) fn new(client: Client, path: String, watch: Watch) -> Self {
+    pub(super) fn new(client: Client, path: String, options: WatchOptions) -> Self {
         Self {
             client,
             path,
-            watch,
+            options,
             state: State::Idle,
             ready: VecDeque::new(),
-            broken: None,
+            error: None,
             failures: 0,
-            pause: PAUSE_FIRST,
+            reconnect_delay: RECONNECT_DELAY_FIRST,
         }
     }
 
-    /// Where the reader stands: behind the last durable event it got.
+    /// Returns the cursor of the last durable event. `None` before the first one.
     pub fn cursor(&self) -> Option<&str> {
-        self.watch.after.as_deref()
+        self.options.after.as_deref()
     }
 
-    /// The next item; nothing after the end.
+    /// Returns the next item, or `None` after the end.
     pub async fn next(&mut self) -> Result<Option<StreamItem>, ApiError> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await.transpose()
     }
 
-    /// Moves on by one state; an item is handed out only when the queue has one.
+    /// Polls the current state once. New items are added to the queue.
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ApiError>> {
         match &mut self.state {
             State::Idle => self.state = self.connect()?,
-            State::Pausing(pause) => {
-                ready!(pause.as_mut().poll(cx));
+            State::Delayed(delay) => {
+                ready!(delay.as_mut().poll(cx));
                 self.state = self.connect()?;
             }
             State::Connecting(connecting) => {
                 let connected = ready!(connecting.as_mut().poll(cx));
                 self.state = match connected.and_then(open) {
                     Ok(connection) => State::Open(Box::new(connection)),
-                    Err(error) => self.failed(error)?,
+                    Err(error) => self.retry_after(error)?,
                 };
             }
             State::Open(connection) => match ready!(connection.poll_frames(cx)) {
-                Ok(frames) => self.take_frames(frames)?,
+                Ok(frames) => self.accept_frames(frames)?,
                 Err(error) => {
-                    self.pause = connection.sse.retry().unwrap_or(self.pause).min(PAUSE_MAX);
-                    self.state = self.failed(error)?;
+                    self.reconnect_delay = connection
+                        .parser
+                        .retry()
+                        .unwrap_or(self.reconnect_delay)
+                        .min(RECONNECT_DELAY_MAX);
+                    self.state = self.retry_after(error)?;
                 }
             },
-            State::Over => {}
+            State::Ended => {}
         }
         Poll::Ready(Ok(()))
     }
 
     fn connect(&self) -> Result<State, ApiError> {
         let query = StreamQuery {
-            after: self.watch.after.as_deref(),
-            deltas: (!self.watch.deltas).then_some(false),
+            after: self.options.after.as_deref(),
+            deltas: (!self.options.deltas).then_some(false),
         };
-        let call = Call::get(self.path.as_str()).query(&query)?;
-        let call = call.header(ACCEPT, "text/event-stream")?;
+        let request = RequestBuilder::get(self.path.as_str()).query(&query)?;
+        let request = request.header(ACCEPT, "text/event-stream")?;
         let client = self.client.clone();
-        Ok(State::Connecting(Box::pin(async move { client.send(call).await })))
+        Ok(State::Connecting(Box::pin(async move { client.send(request).await })))
     }
 
-    /// Pauses before the next connection, or gives up.
-    fn failed(&mut self, error: ApiError) -> Result<State, ApiError> {
-        if !error.kind().retryable() || self.failures >= self.watch.failures_max {
+    /// Schedules the next connection, or returns the error if the limit of failures is reached.
+    fn retry_after(&mut self, error: ApiError) -> Result<State, ApiError> {
+        if !error.kind().retryable() || self.failures >= self.options.failures_max {
             return Err(error);
         }
-        let backoff = Backoff { first: self.pause, max: PAUSE_MAX };
-        let mut pause = backoff.wait(self.failures);
+        let backoff = Backoff { first: self.reconnect_delay, max: RECONNECT_DELAY_MAX };
+        let mut delay = backoff.wait(self.failures);
         if let ApiError::Problem(problem) = &error
             && let Some(wait) = problem.retry_after_ms
         {
-            pause = pause.max(Duration::from_millis(wait)).min(PAUSE_MAX);
+            delay = delay.max(Duration::from_millis(wait)).min(RECONNECT_DELAY_MAX);
         }
         self.failures += 1;
-        Ok(State::Pausing(Box::pin(sleep(pause))))
+        Ok(State::Delayed(Box::pin(sleep(delay))))
     }
 
-    fn take_frames(&mut self, frames: Vec<Frame>) -> Result<(), ApiError> {
+    fn accept_frames(&mut self, frames: Vec<Frame>) -> Result<(), ApiError> {
         for frame in frames {
-            let Some(item) = understand(&frame)? else {
-                self.watch.after = frame.id.or(self.watch.after.take());
+            let Some(item) = parse_frame(&frame)? else {
+                self.options.after = frame.id.or(self.options.after.take());
                 continue;
             };
             self.failures = 0;
             match &item {
-                StreamItem::Event { cursor, .. } => self.watch.after = Some(cursor.clone()),
-                StreamItem::Reset => self.watch.after = None,
-                StreamItem::End => self.state = State::Over,
+                StreamItem::Event { cursor, .. } => self.options.after = Some(cursor.clone()),
+                StreamItem::Reset => self.options.after = None,
+                StreamItem::End => self.state = State::Ended,
                 StreamItem::Delta(_) | StreamItem::Lagged => {}
             }
             let is_end = item == StreamItem::End;
@@ -208,49 +212,51 @@ impl Stream for EventStream {
             if let Some(item) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            // What came before an error is told before it.
-            if let Some(error) = self.broken.take() {
+            // Items that arrived before the error are returned first.
+            if let Some(error) = self.error.take() {
                 return Poll::Ready(Some(Err(error)));
             }
-            if matches!(self.state, State::Over) {
+            if matches!(self.state, State::Ended) {
                 return Poll::Ready(None);
             }
             if let Err(error) = ready!(self.poll_state(cx)) {
-                self.state = State::Over;
-                self.broken = Some(error);
+                self.state = State::Ended;
+                self.error = Some(error);
             }
         }
     }
 }
 
 impl Connection {
-    /// The events of the next piece. A connection that ends or is silent for too long is lost.
+    /// Returns the events of the next chunk. A connection that ends or stays silent for too long is lost.
     fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<Frame>, ApiError>> {
-        let piece = match self.body.as_mut().poll_next(cx) {
-            Poll::Ready(Some(Ok(piece))) => piece,
+        let chunk = match self.body.as_mut().poll_next(cx) {
+            Poll::Ready(Some(Ok(chunk))) => chunk,
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error.into())),
-            Poll::Ready(None) => return Poll::Ready(Err(lost("the server closed the stream"))),
+            Poll::Ready(None) => {
+                return Poll::Ready(Err(connection_lost("the server closed the stream")));
+            }
             Poll::Pending => {
                 ready!(self.silence.as_mut().poll(cx));
-                return Poll::Ready(Err(lost("the server has fallen silent")));
+                return Poll::Ready(Err(connection_lost("the server sent no data for too long")));
             }
         };
         self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
         let mut frames = Vec::new();
-        let cut = self.sse.push(&piece, &mut |frame| frames.push(frame));
-        Poll::Ready(match cut {
+        let parsed = self.parser.push(&chunk, &mut |frame| frames.push(frame));
+        Poll::Ready(match parsed {
             Ok(()) => Ok(frames),
             Err(error) => Err(ApiError::Unreadable(error.as_str().to_owned())),
         })
     }
 }
 
-fn open(answer: Response<Answers>) -> Result<Connection, ApiError> {
-    if !is_event_stream(answer.headers()) {
-        return Err(ApiError::Unreadable("the answer is no stream of events".to_owned()));
+fn open(response: Response<BodyStream>) -> Result<Connection, ApiError> {
+    if !is_event_stream(response.headers()) {
+        return Err(ApiError::Unreadable("the response is not an event stream".to_owned()));
     }
     let silence = Box::pin(sleep(SILENCE_MAX));
-    Ok(Connection { body: answer.into_body(), sse: Sse::default(), silence })
+    Ok(Connection { body: response.into_body(), parser: EventParser::default(), silence })
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -258,13 +264,14 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim() == "text/event-stream")
 }
 
-fn lost(message: &str) -> ApiError {
+fn connection_lost(message: &str) -> ApiError {
     let kind = provost_core::ErrorKind::Unavailable;
     ApiError::Transport(super::TransportError { kind, message: message.to_owned() })
 }
 
-/// A frame as an item; nothing if it only says where the reader stands. What a later version says beside durable events is left out; a durable event is never.
-fn understand(frame: &Frame) -> Result<Option<StreamItem>, ApiError> {
+/// Converts a frame to an item. `None` if the frame only carries a cursor, or if it has a name that this version does not
+/// know. A durable event is always returned, because it has an id.
+fn parse_frame(frame: &Frame) -> Result<Option<StreamItem>, ApiError> {
     if let Some(cursor) = &frame.id {
         if frame.data.is_empty() {
             return Ok(None);
@@ -282,6 +289,7 @@ fn understand(frame: &Frame) -> Result<Option<StreamItem>, ApiError> {
 }
 
 fn json<T: DeserializeOwned>(frame: &Frame) -> Result<T, ApiError> {
-    serde_json::from_str(&frame.data)
-        .map_err(|error| ApiError::Unreadable(format!("an event of the stream: {error}")))
+    serde_json::from_str(&frame.data).map_err(|error| {
+        ApiError::Unreadable(format!("an event of the stream is invalid: {error}"))
+    })
 }

@@ -1,22 +1,21 @@
-//! Calls about tasks.
+//! Requests for tasks.
 
 use std::time::Duration;
 
-use http::Method;
 use provost_core::TaskId;
 use serde::Serialize;
 
-use super::stream::{EventStream, Watch};
-use super::wait::Patience;
-use super::{ApiError, Call, Client};
+use super::stream::{EventStream, WatchOptions};
+use super::wait::WaitQuery;
+use super::{ApiError, Client, RequestBuilder};
 use crate::{
-    Accepted, Cancelled, EventBatch, InputReceipt, LogEntry, NewInput, NewTask, Page, Paging,
-    PendingInput, Run, Started, Task, TaskList, Waited,
+    CancelReceipt, EventBatch, InputReceipt, LogEntry, NewInput, NewTask, Page, PageQuery,
+    PendingInput, RetryReceipt, Run, Task, TaskQuery, TaskReceipt, WaitResult,
 };
 
-/// Where to go on.
+/// Selects a page of events or log entries.
 #[derive(Serialize)]
-pub(super) struct After<'a> {
+pub(super) struct EventQuery<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,87 +23,95 @@ pub(super) struct After<'a> {
 }
 
 impl Client {
-    /// Hands in a piece of work. When it returns, nothing can lose it.
-    pub async fn submit(&self, task: &NewTask) -> Result<Accepted, ApiError> {
-        let call = Call::post(self.path("tasks")).key(task.idempotency_key.as_deref())?;
-        self.call(call.body(task)?).await
+    /// Submits a task. When this method returns, the task is stored durably.
+    pub async fn submit(&self, task: &NewTask) -> Result<TaskReceipt, ApiError> {
+        let request = RequestBuilder::post(self.path("tasks"));
+        self.call(request.idempotency_key(task.idempotency_key.as_deref())?.body(task)?).await
     }
 
-    /// Tasks, newest first.
-    pub async fn tasks(&self, list: &TaskList) -> Result<Page<Task>, ApiError> {
-        self.call(Call::get(self.path("tasks")).query(list)?).await
+    /// Lists tasks, newest first.
+    pub async fn tasks(&self, query: &TaskQuery) -> Result<Page<Task>, ApiError> {
+        self.call(RequestBuilder::get(self.path("tasks")).query(query)?).await
     }
 
-    /// A task as it stands.
+    /// Returns a task.
     pub async fn task(&self, id: TaskId) -> Result<Task, ApiError> {
-        self.call(Call::get(self.path(&format!("tasks/{id}")))).await
+        self.call(RequestBuilder::get(self.task_path(id, ""))).await
     }
 
-    /// Ends a task and everything it started.
-    pub async fn cancel_task(&self, id: TaskId) -> Result<Cancelled, ApiError> {
-        self.call(Call::post(self.path(&format!("tasks/{id}/cancel")))).await
+    /// Cancels a task and its children.
+    pub async fn cancel_task(&self, id: TaskId) -> Result<CancelReceipt, ApiError> {
+        self.call(RequestBuilder::post(self.task_path(id, "/cancel"))).await
     }
 
-    /// Puts a task away: lists leave it out unless they are asked.
+    /// Archives a task. Lists contain archived tasks only on request.
     pub async fn archive_task(&self, id: TaskId) -> Result<Task, ApiError> {
-        self.call(Call::post(self.path(&format!("tasks/{id}/archive")))).await
+        self.call(RequestBuilder::post(self.task_path(id, "/archive"))).await
     }
 
-    /// Answers a task that failed once more, with a new run.
-    pub async fn retry_task(&self, id: TaskId) -> Result<Started, ApiError> {
-        self.call(Call::post(self.path(&format!("tasks/{id}/retry")))).await
+    /// Retries a failed task with a new run.
+    pub async fn retry_task(&self, id: TaskId) -> Result<RetryReceipt, ApiError> {
+        self.call(RequestBuilder::post(self.task_path(id, "/retry"))).await
     }
 
-    /// The runs of a task, newest first.
-    pub async fn task_runs(&self, id: TaskId, list: &Paging) -> Result<Page<Run>, ApiError> {
-        self.call(Call::get(self.path(&format!("tasks/{id}/runs"))).query(list)?).await
+    /// Lists the runs of a task, newest first.
+    pub async fn task_runs(&self, id: TaskId, query: &PageQuery) -> Result<Page<Run>, ApiError> {
+        self.call(RequestBuilder::get(self.task_path(id, "/runs")).query(query)?).await
     }
 
-    /// What was said in a task, behind a cursor; `next` of the page goes on.
+    /// Lists the log entries of a task after a cursor. The `next` value of the page is the next cursor.
     pub async fn task_logs(
         &self,
         id: TaskId,
         after: Option<&str>,
         limit: Option<u64>,
     ) -> Result<Page<LogEntry>, ApiError> {
-        let path = self.path(&format!("tasks/{id}/logs"));
-        self.call(Call::get(path).query(&After { after, limit })?).await
+        let request = RequestBuilder::get(self.task_path(id, "/logs"));
+        self.call(request.query(&EventQuery { after, limit })?).await
     }
 
-    /// What is new about a task, for those who poll.
+    /// Returns the state of a task and its events after a cursor, for clients that poll.
     pub async fn task_events(
         &self,
         id: TaskId,
         after: Option<&str>,
         limit: Option<u64>,
     ) -> Result<EventBatch, ApiError> {
-        let path = self.path(&format!("tasks/{id}/events"));
-        self.call(Call::get(path).query(&After { after, limit })?).await
+        let request = RequestBuilder::get(self.task_path(id, "/events"));
+        self.call(request.query(&EventQuery { after, limit })?).await
     }
 
-    /// What happens in a task from now on or behind a cursor, whatever the connection does.
-    pub fn watch_task(&self, id: TaskId, watch: Watch) -> EventStream {
-        EventStream::new(self.clone(), self.path(&format!("tasks/{id}/stream")), watch)
+    /// Opens the event stream of all runs of a task. The stream reconnects after a lost connection.
+    pub fn watch_task(&self, id: TaskId, options: WatchOptions) -> EventStream {
+        EventStream::new(self.clone(), self.task_path(id, "/stream"), options)
     }
 
-    /// Waits until the run that answers for a task is over, but not longer than this. Waiting out never stops it.
-    pub async fn wait_task(&self, id: TaskId, timeout: Duration) -> Result<Waited, ApiError> {
-        let path = self.path(&format!("tasks/{id}/wait"));
-        self.call(Call::get(path).query(&Patience::of(timeout))?).await
+    /// Waits in one request until the current run of a task ends or the timeout elapses. A timeout does not affect the run.
+    pub async fn poll_task(&self, id: TaskId, timeout: Duration) -> Result<WaitResult, ApiError> {
+        let request = RequestBuilder::get(self.task_path(id, "/wait"));
+        self.call(request.query(&WaitQuery::new(timeout))?).await
     }
 
-    /// What was said to a task and nobody has read.
+    /// Lists the messages of a task that no run has read yet.
     pub async fn task_inputs(
         &self,
         id: TaskId,
-        list: &Paging,
+        query: &PageQuery,
     ) -> Result<Page<PendingInput>, ApiError> {
-        self.call(Call::get(self.path(&format!("tasks/{id}/inputs"))).query(list)?).await
+        self.call(RequestBuilder::get(self.task_path(id, "/inputs")).query(query)?).await
     }
 
-    /// Says something to a task, whatever it does now.
-    pub async fn tell_task(&self, id: TaskId, input: &NewInput) -> Result<InputReceipt, ApiError> {
-        let call = Call::new(Method::POST, self.path(&format!("tasks/{id}/inputs")));
-        self.call(call.key(input.idempotency_key.as_deref())?.body(input)?).await
+    /// Sends a message to a task in any state.
+    pub async fn send_input_to_task(
+        &self,
+        id: TaskId,
+        input: &NewInput,
+    ) -> Result<InputReceipt, ApiError> {
+        let request = RequestBuilder::post(self.task_path(id, "/inputs"));
+        self.call(request.idempotency_key(input.idempotency_key.as_deref())?.body(input)?).await
+    }
+
+    fn task_path(&self, id: TaskId, rest: &str) -> String {
+        self.path(&format!("tasks/{id}{rest}"))
     }
 }

@@ -1,26 +1,26 @@
-//! Declared tools, who did what, and what was used.
+//! Requests for declared tools, audit records, usage records and capabilities.
 
-use super::{ApiError, Call, Client};
-use crate::{AuditList, AuditRecord, Capabilities, DeclaredTool, Page, Paging, UsageRecord};
+use super::{ApiError, Client, RequestBuilder};
+use crate::{AuditQuery, AuditRecord, Capabilities, Page, PageQuery, ToolInfo, UsageRecord};
 
 impl Client {
-    /// Declared tools, by name.
-    pub async fn tools(&self, list: &Paging) -> Result<Page<DeclaredTool>, ApiError> {
-        self.call(Call::get(self.path("tools")).query(list)?).await
+    /// Lists declared tools by name.
+    pub async fn tools(&self, query: &PageQuery) -> Result<Page<ToolInfo>, ApiError> {
+        self.call(RequestBuilder::get(self.path("tools")).query(query)?).await
     }
 
-    /// Who did what, newest first.
-    pub async fn audit(&self, list: &AuditList) -> Result<Page<AuditRecord>, ApiError> {
-        self.call(Call::get(self.path("audit")).query(list)?).await
+    /// Lists audit records, newest first.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<Page<AuditRecord>, ApiError> {
+        self.call(RequestBuilder::get(self.path("audit")).query(query)?).await
     }
 
-    /// What was used, newest first.
-    pub async fn usage(&self, list: &Paging) -> Result<Page<UsageRecord>, ApiError> {
-        self.call(Call::get(self.path("usage")).query(list)?).await
+    /// Lists usage records, newest first.
+    pub async fn usage(&self, query: &PageQuery) -> Result<Page<UsageRecord>, ApiError> {
+        self.call(RequestBuilder::get(self.path("usage")).query(query)?).await
     }
 
-    /// What the server can do.
+    /// Returns the capabilities of the server.
     pub async fn capabilities(&self) -> Result<Capabilities, ApiError> {
-        self.call(Call::get("/v1/capabilities")).await
+        self.call(RequestBuilder::get("/v1/capabilities")).await
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for the end of a run, over connections that do not last as long.
+//! Waits for the end of a run across several requests.
 
 use std::time::Duration;
 
@@ -9,45 +9,52 @@ use tokio::time::Instant;
 use super::{ApiError, Client};
 use crate::Run;
 
-/// The longest time for which the server is asked to hold one request.
-const HOLD_MAX: Duration = Duration::from_secs(25);
-/// How often in a row the server may be out of reach.
+/// Maximum time that the server holds one request.
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(25);
+/// Maximum number of consecutive failures.
 const FAILURES_MAX: u32 = 8;
-/// The pauses after failures.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(250), max: Duration::from_secs(32) };
+/// Delays after failures.
+const RETRY_BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(250), max: Duration::from_secs(32) };
 
-/// How long one request waits.
+/// Query of a request that waits.
 #[derive(Serialize)]
-pub(super) struct Patience {
+pub(super) struct WaitQuery {
     timeout_ms: u64,
 }
 
-impl Patience {
-    pub(super) fn of(timeout: Duration) -> Self {
+impl WaitQuery {
+    pub(super) fn new(timeout: Duration) -> Self {
         Self { timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX) }
     }
 }
 
 impl Client {
-    /// Waits until a run is over, or until this much time is: the run is as it stands then. A server that is restarted
-    /// meanwhile is waited for. Whoever stops waiting leaves the run alone.
-    pub async fn wait_for(&self, id: RunId, timeout: Option<Duration>) -> Result<Run, ApiError> {
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    /// Waits until a run ends or the timeout elapses, and returns the run. Without a timeout it waits until the run ends.
+    /// Requests that fail because the server restarts are repeated. Dropping the future does not affect the run.
+    pub async fn wait_for_run(
+        &self,
+        id: RunId,
+        timeout: Option<Duration>,
+    ) -> Result<Run, ApiError> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut failures = 0;
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            match self.wait_run(id, left.unwrap_or(HOLD_MAX).min(HOLD_MAX)).await {
-                Ok(waited) => {
+            let remaining =
+                deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let timeout = remaining.unwrap_or(REQUEST_TIMEOUT_MAX).min(REQUEST_TIMEOUT_MAX);
+            match self.poll_run(id, timeout).await {
+                Ok(result) => {
                     failures = 0;
-                    let is_late = until.is_some_and(|until| Instant::now() >= until);
-                    if waited.run.ended.is_some() || is_late {
-                        return Ok(waited.run);
+                    let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+                    if result.run.ended.is_some() || is_late {
+                        return Ok(result.run);
                     }
                 }
                 Err(error) if error.kind().retryable() && failures < FAILURES_MAX => {
-                    let pause = PAUSES.wait(failures);
-                    tokio::time::sleep(left.map_or(pause, |left| left.min(pause))).await;
-                    if left.is_some_and(|left| left.is_zero()) {
+                    let delay = RETRY_BACKOFF.wait(failures);
+                    tokio::time::sleep(remaining.map_or(delay, |left| left.min(delay))).await;
+                    if remaining.is_some_and(|remaining| remaining.is_zero()) {
                         return Err(error);
                     }
                     failures += 1;

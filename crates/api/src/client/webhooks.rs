@@ -1,42 +1,47 @@
-//! Calls about outgoing webhooks.
+//! Requests for outgoing webhooks.
 
 use super::path::segment;
-use super::{ApiError, Call, Client};
-use crate::{NewWebhook, Page, Paging, Webhook, WebhookCreated, WebhookPost};
+use super::{ApiError, Client, RequestBuilder};
+use crate::{CreatedWebhook, NewWebhook, Page, PageQuery, Webhook, WebhookDelivery};
 
 impl Client {
-    /// Makes a webhook; its secret is in this answer and nowhere else.
-    pub async fn create_webhook(&self, webhook: &NewWebhook) -> Result<WebhookCreated, ApiError> {
-        self.call(Call::post(self.path("webhooks")).body(webhook)?).await
+    /// Creates a webhook. Only this response contains its signing key.
+    pub async fn create_webhook(&self, webhook: &NewWebhook) -> Result<CreatedWebhook, ApiError> {
+        self.call(RequestBuilder::post(self.path("webhooks")).body(webhook)?).await
     }
 
-    /// The webhooks.
-    pub async fn webhooks(&self, list: &Paging) -> Result<Page<Webhook>, ApiError> {
-        self.call(Call::get(self.path("webhooks")).query(list)?).await
+    /// Lists webhooks, oldest first.
+    pub async fn webhooks(&self, query: &PageQuery) -> Result<Page<Webhook>, ApiError> {
+        self.call(RequestBuilder::get(self.path("webhooks")).query(query)?).await
     }
 
-    /// A webhook as it stands.
+    /// Returns a webhook.
     pub async fn webhook(&self, id: &str) -> Result<Webhook, ApiError> {
-        self.call(Call::get(self.named("webhooks", id, "")?)).await
+        self.call(RequestBuilder::get(self.named_path("webhooks", id, "")?)).await
     }
 
-    /// Removes a webhook.
+    /// Deletes a webhook and its pending deliveries.
     pub async fn delete_webhook(&self, id: &str) -> Result<(), ApiError> {
-        self.done(Call::delete(self.named("webhooks", id, "")?)).await
+        self.call_without_result(RequestBuilder::delete(self.named_path("webhooks", id, "")?)).await
     }
 
-    /// What was sent to a webhook, newest first.
-    pub async fn webhook_posts(
+    /// Lists the deliveries of a webhook, newest first.
+    pub async fn webhook_deliveries(
         &self,
         id: &str,
-        list: &Paging,
-    ) -> Result<Page<WebhookPost>, ApiError> {
-        self.call(Call::get(self.named("webhooks", id, "/posts")?).query(list)?).await
+        query: &PageQuery,
+    ) -> Result<Page<WebhookDelivery>, ApiError> {
+        let path = self.named_path("webhooks", id, "/posts")?;
+        self.call(RequestBuilder::get(path).query(query)?).await
     }
 
-    /// Sends a message to a webhook once more.
-    pub async fn resend_webhook_post(&self, id: &str, post: &str) -> Result<WebhookPost, ApiError> {
-        let rest = format!("/posts/{}/resend", segment(post)?);
-        self.call(Call::post(self.named("webhooks", id, &rest)?)).await
+    /// Sends a delivery of a webhook again.
+    pub async fn resend_webhook_delivery(
+        &self,
+        id: &str,
+        delivery: &str,
+    ) -> Result<WebhookDelivery, ApiError> {
+        let rest = format!("/posts/{}/resend", segment(delivery)?);
+        self.call(RequestBuilder::post(self.named_path("webhooks", id, &rest)?)).await
     }
 }

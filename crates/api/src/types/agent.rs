@@ -1,4 +1,4 @@
-//! Agents: who does the work, and how they are configured.
+//! Agents and their configuration.
 
 use provost_core::execution_policy::ExecutionPolicyPatch;
 use provost_core::scheduling::InputQueueOverride;
@@ -6,72 +6,73 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How an agent is configured. Keys that Provost does not know belong to whoever builds the agent.
+/// Configuration of an agent. The server stores keys that it does not know and passes them to the program that builds the
+/// agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentConfig {
-    /// What carries it out; `provost` if nothing is said.
+    /// Runner that executes the agent. The default is `provost`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner: Option<String>,
-    /// Whose models, if the name of the model does not say so.
+    /// Provider of the model. Required only if the model name does not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The model, such as `anthropic/claude-sonnet-4-5`.
+    /// Name of the model, such as `anthropic/claude-sonnet-4-5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The instructions.
+    /// System prompt: the instructions of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The folder it works in, below the workspace.
+    /// Working directory of the agent, relative to the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_dir: Option<String>,
-    /// What its runs may do, as far as it differs from the default.
+    /// Differences from the default execution policy of runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ExecutionPolicyPatch>,
-    /// How messages wait for its tasks, as far as it differs from the default.
+    /// Differences from the default input queue of sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<InputQueueOverride>,
-    /// Everything else.
+    /// All other keys.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// An agent to make.
+/// An agent to create.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewAgent {
-    /// Its name, unique in the namespace.
+    /// Name of the agent, unique in the namespace.
     pub name: String,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How it is configured; what is not said is the default.
+    /// Configuration of the agent. Absent keys have their default values.
     #[serde(default)]
     pub config: AgentConfig,
 }
 
-/// What changes about an agent. Keys of `config` are merged; a key with `null` is removed.
+/// A change of an agent. The keys of `config` are merged into the stored configuration; a `null` removes its key.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentChange {
-    /// A new name for people; an empty one takes it away.
+    /// New display name. An empty string removes the display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What changes in the configuration.
+    /// Configuration keys to change.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
 }
 
-/// An agent as it stands.
+/// An agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Agent {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
-    /// Rises with each change; the ETag.
+    /// Revision of the agent. Each change increases it. It is also the `ETag` of the response.
     pub revision: u64,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How it is configured.
+    /// Configuration of the agent.
     pub config: AgentConfig,
 }

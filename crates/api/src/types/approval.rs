@@ -1,178 +1,182 @@
-//! Questions to people and their answers.
+//! Approvals, their decisions and standing approvals.
 
-use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction};
+use provost_core::lifecycle::{ApprovalKind, ApprovalState, ApprovalTimeoutAction, GrantScope};
 use provost_core::{ApprovalId, ApprovalRequest, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Time;
+use crate::DateTime;
 
-/// A question as it stands.
+/// A request to a person to decide about one action of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
-    /// The id.
+    /// Id of the approval.
     pub id: ApprovalId,
-    /// The task it belongs to.
+    /// Task of the run.
     pub task: TaskId,
-    /// The run that waits.
+    /// Run that waits for the decision.
     pub run: RunId,
-    /// The step that waits, if it is about one.
+    /// Step that waits for the decision. Absent if the approval is not about a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// What is asked.
+    /// Kind of the approval.
     pub kind: ApprovalKind,
-    /// Where it stands.
+    /// State of the approval.
     pub state: ApprovalState,
-    /// What is shown to people.
+    /// Request to show to the approver.
     pub request: ApprovalRequest,
-    /// Exactly what will be done.
+    /// Exact action that an approval permits.
     pub plan: Value,
-    /// The answer.
+    /// Recorded decision. Absent while the approval is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Value>,
-    /// Who answered.
+    /// Name of the token that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// When it was answered.
+    /// Time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Time>,
-    /// When the fallback answers.
-    pub expires: Time,
-    /// The answer at expiry.
+    pub decided: Option<DateTime>,
+    /// Time at which `fallback` decides.
+    pub expires: DateTime,
+    /// Decision that applies when the approval expires.
     pub fallback: ApprovalTimeoutAction,
-    /// When it was asked.
-    pub created: Time,
-    /// How far several people are with it; nothing where the first answer settles it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tally: Option<Tally>,
+    /// Creation time.
+    pub created: DateTime,
+    /// Votes so far. Absent if the first decision settles the approval.
+    #[serde(rename = "tally", default, skip_serializing_if = "Option::is_none")]
+    pub vote_count: Option<VoteCount>,
 }
 
-/// How far several people, or certain ones, are with a question.
+/// Votes on an approval that needs several approvers or certain ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tally {
-    /// How many must say yes; one no settles it.
-    pub needed: u32,
-    /// How many have said yes.
-    pub have: u32,
-    /// Who counts; nobody named means that everybody does.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub of: Vec<String>,
-    /// Who does not count, because they started the run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not: Vec<String>,
-    /// Those of `of` who count and have said nothing yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub awaited: Vec<String>,
-    /// What was said, in order; the first word of each.
+pub struct VoteCount {
+    /// Number of approving votes that the approval needs. One denial settles it.
+    #[serde(rename = "needed")]
+    pub required: u32,
+    /// Number of approving votes so far.
+    #[serde(rename = "have")]
+    pub approved: u32,
+    /// Names of the approvers whose votes count. If empty, every vote counts.
+    #[serde(rename = "of", default, skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    /// Names whose votes do not count, because they requested the run.
+    #[serde(rename = "not", default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<String>,
+    /// Names from `of` whose votes count and that have not voted yet.
+    #[serde(rename = "awaited", default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_approvers: Vec<String>,
+    /// The first vote of each approver, in the order of arrival.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
 }
 
-/// What one person said to a question that several decide.
+/// The vote of one approver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Vote {
-    /// Who: the name of the token.
+    /// Name of the approver's token.
     pub by: String,
-    /// Yes or no.
+    /// Decision of the approver.
     pub decision: Decision,
-    /// When.
-    pub at: Time,
+    /// Time of the vote.
+    pub at: DateTime,
 }
 
-impl Tally {
-    /// What is missing, as people say it.
-    pub fn missing(&self) -> String {
-        let more = self.needed.saturating_sub(self.have);
-        match (more, self.awaited.as_slice()) {
-            (0, _) => "nobody is missing".to_owned(),
+impl VoteCount {
+    /// Describes which votes are missing, as one line of text.
+    pub fn describe_missing(&self) -> String {
+        let more = self.required.saturating_sub(self.approved);
+        match (more, self.missing_approvers.as_slice()) {
+            (0, _) => "no vote is missing".to_owned(),
             (more, []) => format!("{more} more must approve"),
             (more, names) => format!("{more} more of {} must approve", names.join(", ")),
         }
     }
 }
 
-/// Which questions to list.
+/// Filter of the list of approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct ApprovalList {
-    /// In this state only; `pending` if neither this nor `all` is said.
+pub struct ApprovalQuery {
+    /// Lists only approvals in this state. The default is `pending`, unless `all` is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ApprovalState>,
-    /// True for all of them, whatever their state.
+    /// Lists approvals in every state. It cannot be combined with `state`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<bool>,
-    /// Of this run only.
+    /// Lists only approvals of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Of this task only.
+    /// Lists only approvals of this task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// Yes or no.
+/// Decision about an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Do exactly what was planned.
+    /// Permits exactly the planned action.
     Approve,
-    /// Do not.
+    /// Denies the planned action.
     Deny,
-    /// An answer in words: what the agent asked, or what came of a call whose outcome nobody knew.
-    Answer,
+    /// Replies with text: the answer to a question of the agent, or the outcome of a call whose outcome is unknown.
+    #[serde(rename = "answer")]
+    Reply,
 }
 
-/// An answer to a question. The first one counts; where several people decide, the first one of each.
+/// A decision about an approval. The first decision counts. If several approvers decide, the first decision of each counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
-    /// Yes or no.
+pub struct DecisionRequest {
+    /// The decision.
     pub decision: Decision,
-    /// Why not; or the answer in words.
+    /// Reason of a denial, or the text of a reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How far a yes reaches: `once` (the default), `run`, `session`, `always`.
+    /// Calls that an approval covers. The default is `once`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grant: Option<provost_core::lifecycle::GrantScope>,
+    pub grant: Option<GrantScope>,
 }
 
-/// What an answer did.
+/// Result of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Answered {
-    /// True if this answer counts; false if the question was settled before.
-    pub counts: bool,
-    /// The question as it stands now.
+pub struct ApprovalReceipt {
+    /// True if this decision counts. False if the approval was already settled.
+    #[serde(rename = "counts")]
+    pub accepted: bool,
+    /// The approval after the decision.
     pub approval: Approval,
 }
 
-/// A yes that reaches further than one call.
+/// An approval that also covers later calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Grant {
-    /// For whom: `run:<id>`, `session:<id>` or `agent:<name>`.
+pub struct StandingApproval {
+    /// Runs that it covers: `run:<id>`, `session:<id>` or `agent:<name>`.
     pub scope: String,
-    /// For which call.
+    /// Key of the calls that it covers.
     pub call_key: String,
-    /// What was approved.
+    /// Action that was approved.
     pub plan: Value,
-    /// Who approved.
+    /// Name of the token that approved.
     pub granted_by: String,
-    /// When.
-    pub created: Time,
+    /// Creation time.
+    pub created: DateTime,
 }
 
-/// Which grant.
+/// Identifies a standing approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct GrantKey {
-    /// For whom.
+pub struct StandingApprovalKey {
+    /// Scope of the standing approval.
     pub scope: String,
-    /// For which call.
+    /// Call key of the standing approval.
     pub call_key: String,
 }

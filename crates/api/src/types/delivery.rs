@@ -1,4 +1,4 @@
-//! Answers on their way out to a channel.
+//! Deliveries of answers to channels.
 
 use provost_core::lifecycle::DeliveryState;
 use provost_core::{DeliveryId, RunId};
@@ -6,56 +6,56 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Time;
+use crate::DateTime;
 
-/// A delivery as it stands.
+/// One message to a channel. The server sends it until the channel accepts it or the delivery is given up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivery {
-    /// The id.
+    /// Id of the delivery.
     pub id: DeliveryId,
-    /// The run whose answer it is.
+    /// Run whose answer is delivered.
     pub run: RunId,
-    /// The channel it goes over.
+    /// Name of the channel.
     pub channel: String,
-    /// Where it goes.
+    /// Recipient, in the format of the channel.
     pub target: Value,
-    /// Where it stands.
+    /// State of the delivery.
     pub state: DeliveryState,
-    /// Rises when an operator lets it be sent anew.
+    /// Generation of the delivery. Each manual retry increases it.
     pub generation: u64,
-    /// How often it was tried.
+    /// Number of attempts in this generation.
     pub tries: u64,
-    /// When it is tried next.
-    pub next_at: Time,
-    /// When it is left to an operator.
-    pub give_up_at: Time,
-    /// What the target answered.
+    /// Time of the next attempt.
+    pub next_at: DateTime,
+    /// Time after which the server makes no further attempt.
+    pub give_up_at: DateTime,
+    /// Receipt that the channel returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
-    /// Why it did not work last time.
+    /// Error of the last attempt, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When it was made.
-    pub created: Time,
-    /// When it last changed.
-    pub updated: Time,
+    /// Creation time.
+    pub created: DateTime,
+    /// Time of the last change.
+    pub updated: DateTime,
 }
 
-/// Which deliveries to list.
+/// Filter of the list of deliveries.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct DeliveryList {
-    /// In this state only.
+pub struct DeliveryQuery {
+    /// Lists only deliveries in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<DeliveryState>,
-    /// Of this run only.
+    /// Lists only deliveries of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -1,82 +1,82 @@
-//! What happens: durable events, live pieces, logs.
+//! Events: durable events, live deltas and task logs.
 
 use provost_core::{Message, RunId, TaskId, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Interaction, PendingInput, Run, Task, Time};
+use crate::{DateTime, PendingInput, Run, RunInteraction, Task};
 
-/// A durable event of a run: numbered without a gap, never changed.
+/// A durable event of a run. The events of a run are numbered without gaps and never change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunEvent {
-    /// The run.
+    /// Run of the event.
     pub run: RunId,
-    /// Its number in the run: 1, 2, 3 …
+    /// Number of the event in its run, from 1.
     pub seq: u64,
-    /// The epoch that wrote it.
+    /// Epoch of the worker that wrote the event.
     pub epoch: u64,
-    /// The attempt that wrote it.
+    /// Run attempt that wrote the event.
     pub attempt: u64,
-    /// The agent, with the agents above it, if the run is below another one.
+    /// Agent of a child run, preceded by the agents of its parent runs. Absent for events of the run itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The call of the run above that started it.
+    /// Tool call of the parent run that started the child run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// What happened: `accepted`, `turn_finished`, `tool_finished`, `finished` …
+    /// Kind of the event, such as `accepted`, `turn_finished`, `tool_finished` or `finished`.
     pub kind: String,
-    /// When.
-    pub at: Time,
-    /// More about it.
+    /// Time of the event.
+    pub at: DateTime,
+    /// Data of the event. Its structure depends on the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// The message it is about.
+    /// Message that the event added to the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// The result of the tool call it is about.
+    /// Result of the tool call that the event finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
 }
 
-/// A live piece of what a run is doing. It may be lost; the durable event that ends the thing has the whole of it.
+/// A live event of an unfinished turn. A delta can be lost; the durable event that ends the turn contains the complete text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delta {
-    /// The run.
+    /// Run of the delta.
     pub run: RunId,
-    /// The epoch of the attempt.
+    /// Epoch of the run attempt.
     pub epoch: u64,
-    /// The piece, in the words of the agent's own events: `text_delta`, `tool_started` …
+    /// The live event. Its `type` is `text_delta`, `tool_started` or another event of the agent.
     #[serde(flatten)]
     pub event: Value,
 }
 
-/// One thing of a stream.
+/// An item of an event stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamItem {
-    /// A durable event and the cursor after it.
+    /// A durable event and its cursor.
     Event {
-        /// Give it as `after` to go on behind this event.
+        /// Cursor of the event. A stream that starts with this cursor as `after` continues with the next event.
         cursor: String,
         /// The event.
         event: Box<RunEvent>,
     },
-    /// A live piece.
+    /// A live delta.
     Delta(Box<Delta>),
-    /// The cursor does not belong to this log, or what it names is not kept any more: forget what you had; the stream begins
-    /// at the oldest event that is kept.
+    /// The cursor belongs to another log, or its events were removed. The client discards its state, and the stream restarts
+    /// at the oldest stored event.
     Reset,
-    /// Live pieces were left out because this reader is slow. Nothing durable is missing.
+    /// The server dropped deltas because this client reads slowly. No durable event is missing.
     Lagged,
-    /// The run is over; nothing follows.
+    /// The run has ended. This is the last item.
     End,
 }
 
-/// Who speaks in a log.
+/// Origin of a log entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogStream {
-    /// The user's side.
+    /// The user.
     User,
     /// The agent.
     Assistant,
@@ -86,45 +86,45 @@ pub enum LogStream {
     System,
 }
 
-/// One line of a task's log.
+/// A line of a task's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogEntry {
-    /// The run.
+    /// Run of the entry.
     pub run: RunId,
-    /// When.
-    pub at: Time,
-    /// Who speaks.
+    /// Time of the entry.
+    pub at: DateTime,
+    /// Origin of the entry.
     pub stream: LogStream,
-    /// What is said.
+    /// Text of the entry.
     pub text: String,
 }
 
-/// What is new about a task, for those who poll.
+/// The state of a task and its new events, for clients that poll.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventBatch {
-    /// The task.
+    /// Id of the task.
     pub task_id: TaskId,
-    /// The run that answers for it now.
+    /// Current run of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The task as it stands.
+    /// The task.
     pub task: Task,
-    /// The run as it stands.
+    /// The current run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
-    /// What can be said to it now.
+    /// Input state of the current run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interaction: Option<Interaction>,
-    /// What was said since.
+    pub interaction: Option<RunInteraction>,
+    /// New log entries.
     pub logs: Vec<LogEntry>,
-    /// What happened since.
+    /// New durable events.
     pub run_events: Vec<RunEvent>,
-    /// What waits to be read.
+    /// Inputs that no run has read yet.
     pub pending_inputs: Vec<PendingInput>,
-    /// Give it as `after` to get what comes next; one cursor for logs and events.
+    /// Cursor of the next batch: send it as `after`. Log entries and events share this cursor.
     pub next: String,
-    /// True if more is there already.
+    /// True if the next batch is not empty.
     pub more: bool,
-    /// True if the cursor did not belong to this log and everything begins anew.
+    /// True if the cursor did not belong to this log and the batch starts at the oldest stored event.
     pub reset: bool,
 }

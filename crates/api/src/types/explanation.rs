@@ -1,41 +1,41 @@
-//! Why something waits or why it failed.
+//! Explanations of waiting and failed runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The cause, the evidence and what to do.
+/// The cause of a state, its evidence and the possible next steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
-    /// What is explained.
+    /// Id of the explained run, task, approval, session or delivery.
     pub subject: String,
-    /// How it stands.
+    /// State of the subject.
     pub state: String,
-    /// The stable code of the cause.
+    /// Stable code of the cause.
     pub code: String,
     /// The cause in one sentence.
     pub cause: String,
-    /// What was seen.
+    /// Observed values that support the cause.
     pub evidence: Vec<Evidence>,
-    /// What can be done.
+    /// Steps that can resolve the cause.
     pub next: Vec<NextStep>,
-    /// The ids of what it depends on.
+    /// Ids of the objects that the subject depends on.
     pub related: Vec<String>,
 }
 
-/// Something that was seen.
+/// An observed value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// What.
+    /// Name of the value.
     pub what: String,
-    /// How it is.
+    /// The value.
     pub value: String,
 }
 
-/// Something that can be done.
+/// A step that can resolve the cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NextStep {
-    /// The command.
+    /// Command to run.
     pub command: String,
-    /// Why.
+    /// Effect of the command.
     pub why: String,
 }

@@ -1,83 +1,84 @@
-//! What is said to a task while it lives.
+//! Inputs: messages to tasks and runs in progress.
 
 use provost_core::command::{InputProvenance, RoutingContext};
-use provost_core::lifecycle::InputOutcome;
+use provost_core::lifecycle::{InputOutcome, InteractionState};
 use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalId, ExecutionId, InputId, Message, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Said, Time};
+use crate::{DateTime, MessageInput};
 
-/// A message for a run or a task.
+/// A message to a run or a task.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewInput {
-    /// What is said.
-    pub message: Said,
-    /// What to do if the run is busy; `followup` if nobody says otherwise.
+    /// Content of the message.
+    pub message: MessageInput,
+    /// Handling of the message if the run is active. The default is the setting of the session or agent, else `followup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<InputMode>,
-    /// Makes a repeat harmless; the header `Idempotency-Key` says the same.
+    /// Idempotency key. A repeated request with the same key returns the first result. The header `Idempotency-Key` has the
+    /// same meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// Where it came from.
+    /// Origin of the message.
     #[serde(default)]
     pub provenance: InputProvenance,
-    /// Where it came in and where the answer goes.
+    /// Channel of the message and of its answer.
     #[serde(default)]
     pub routing: RoutingContext,
 }
 
-/// What became of a message.
+/// Receipt of an accepted message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputReceipt {
-    /// The message.
+    /// Id of the message.
     pub input: InputId,
-    /// The task that has it.
+    /// Task that received the message.
     pub task: TaskId,
-    /// The run that answers it.
+    /// Run that answers the message.
     pub run: RunId,
-    /// What happens to it.
+    /// How the message is handled.
     pub outcome: InputOutcome,
-    /// True if it was here before.
+    /// True if the message was accepted before under the same idempotency key.
     pub deduped: bool,
 }
 
-/// A message that nobody has read yet.
+/// A message that no run has read yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PendingInput {
-    /// The message.
+    /// Id of the message.
     pub id: InputId,
-    /// The task it is for.
+    /// Task that received the message.
     pub task: TaskId,
-    /// The run that will read it.
+    /// Run that will read the message. Absent if no run is assigned yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// How it waits.
+    /// Handling of the message.
     pub mode: InputMode,
-    /// What its sender was told.
+    /// Outcome that the sender received.
     pub outcome: InputOutcome,
-    /// What it says.
+    /// Content of the message.
     pub message: Message,
-    /// Where it came from.
+    /// Origin of the message.
     pub provenance: InputProvenance,
-    /// When it came.
-    pub created: Time,
+    /// Time at which the message was accepted.
+    pub created: DateTime,
 }
 
-/// A run as somebody sees it who could say something to it.
+/// Input state of a run: whether it accepts messages, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interaction {
-    /// The run.
+pub struct RunInteraction {
+    /// Id of the run.
     pub run: RunId,
-    /// What it does: `working`, `waiting_for_input` or `closed`.
-    pub state: provost_core::lifecycle::InteractionState,
-    /// Where it is being carried out at this moment.
+    /// Whether the run works, waits for input, or accepts no more input.
+    pub state: InteractionState,
+    /// Current execution of the run. Absent if no worker executes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
-    /// The questions that it has asked and nobody has answered.
+    /// Pending approvals of the run.
     pub approvals: Vec<ApprovalId>,
-    /// What waits to be read by it.
+    /// Messages that the run has not read yet.
     pub pending: Vec<PendingInput>,
 }

@@ -1,4 +1,4 @@
-//! Runs: one turn-taking life of a task, its attempts and its steps.
+//! Runs, their attempts, steps and transitions.
 
 use provost_core::execution_policy::ExecutionPolicy;
 use provost_core::lifecycle::{
@@ -9,291 +9,291 @@ use provost_core::{ExecutionId, Message, Money, RunId, TaskId, ToolResult, Usage
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Said, Time};
+use crate::{DateTime, MessageInput};
 
-/// A run as it stands.
+/// One execution of an agent for a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// The id.
+    /// Id of the run.
     pub id: RunId,
-    /// The namespace.
+    /// Namespace of the run.
     pub namespace: String,
-    /// The task it works on.
+    /// Task that the run answers.
     pub task: TaskId,
-    /// Its place among the task's runs, from 1.
+    /// Number of the run within its task, from 1.
     pub ordinal: u64,
-    /// The session it writes to.
+    /// Session that the run writes to.
     pub session: String,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The agent's revision, for the whole life of the run.
+    /// Revision of the agent. It does not change during the run.
     pub agent_revision: u64,
-    /// How it stands for people.
+    /// Status for users.
     pub status: RunStatus,
-    /// How it stands for the scheduler.
+    /// Phase for the scheduler.
     pub phase: RunPhase,
-    /// How it ended, or how its last try did.
+    /// Outcome of the run, or of its last attempt if the run has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeCode>,
-    /// What to say about how it stands.
+    /// Explanation of the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What it answered.
+    /// Answer of the run. Absent until the run has ended successfully.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// What a parked run waits for.
+    /// Condition that a parked run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_for: Option<String>,
-    /// The scheduling class.
+    /// Key of the execution class.
     pub class: String,
-    /// How its commands may run.
+    /// Execution policy of commands.
     pub policy: ExecutionPolicy,
-    /// The number of the current attempt; zero before the first.
+    /// Number of the current attempt. Zero before the first attempt.
     pub attempt: u64,
-    /// The fencing token: each claim raises it.
+    /// Epoch of the run. Each claim increases it.
     pub epoch: u64,
-    /// Who works on it.
+    /// Worker that executes the run. Absent if no worker has claimed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
-    /// It may not start earlier.
-    pub not_before: Time,
-    /// It must have ended by then.
+    /// Earliest start time.
+    pub not_before: DateTime,
+    /// Time by which the run must have ended. Absent if there is no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Time>,
-    /// How long it may take once it has started, in milliseconds.
+    pub deadline: Option<DateTime>,
+    /// Time limit in milliseconds, counted from the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// When somebody asked to cancel it.
+    /// Time at which cancellation was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancel_requested: Option<Time>,
-    /// The run that started it.
+    pub cancel_requested: Option<DateTime>,
+    /// Run that started this run as a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
-    /// How many runs are above it.
+    /// Number of ancestors of the run.
     pub depth: u64,
-    /// The run whose first steps it shares.
+    /// Run from which this run was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<RunId>,
-    /// The last step that it shares.
+    /// Last step that this run shares with the run from which it was forked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_step: Option<u64>,
-    /// What it used.
+    /// Tokens that the run used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// What it cost.
+    /// Cost of the run.
     pub cost: Money,
-    /// Events it has.
+    /// Number of durable events.
     pub events: u64,
-    /// Steps it has.
+    /// Number of steps.
     pub steps: u64,
-    /// When it was made.
-    pub created: Time,
-    /// When it was first claimed.
+    /// Creation time.
+    pub created: DateTime,
+    /// Time of the first claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started: Option<Time>,
-    /// When it ended.
+    pub started: Option<DateTime>,
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Time>,
+    pub ended: Option<DateTime>,
 }
 
-/// Which runs to list.
+/// Filter of the list of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct RunList {
-    /// With this status only.
+pub struct RunQuery {
+    /// Lists only runs with this status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
-    /// In this phase only.
+    /// Lists only runs in this phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<RunPhase>,
-    /// Of this task only.
+    /// Lists only runs of this task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// Of this session only.
+    /// Lists only runs of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Of this agent only.
+    /// Lists only runs of this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Started by this run only.
+    /// Lists only children of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// One try of a run.
+/// One attempt of one worker to execute a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
-    /// Counts up from one.
+    /// Number of the attempt, from 1.
     pub number: u64,
-    /// Why it was started.
+    /// Reason of the attempt.
     pub strategy: AttemptReason,
-    /// Where it stands.
+    /// Status of the attempt.
     pub status: AttemptStatus,
-    /// The epoch under which it writes.
+    /// Epoch of the attempt.
     pub epoch: u64,
-    /// The model's provider.
+    /// Provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The model.
+    /// Name of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The place where it runs.
+    /// Id of the execution.
     pub execution: ExecutionId,
-    /// Who runs it.
+    /// Worker that executes the attempt.
     pub worker: WorkerId,
-    /// When it was started.
-    pub started: Time,
-    /// When it ended.
+    /// Start time.
+    pub started: DateTime,
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Time>,
-    /// How it ended.
+    pub ended: Option<DateTime>,
+    /// Outcome of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeCode>,
-    /// What to say about it.
+    /// Explanation of the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// One step of the journal.
+/// A step of a run's journal: one effect, such as a model call or a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Its number: what a fork names.
+    /// Number of the step. A fork names this number.
     pub number: u64,
-    /// What it does.
+    /// Kind of the step.
     pub kind: StepKind,
-    /// Where it stands.
+    /// State of the step.
     pub state: StepState,
-    /// The tool or the model.
+    /// Name of the tool or the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The model's id of the tool call.
+    /// Id that the model gave the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
-    /// What may be done about it after a crash.
+    /// Effect class of the tool call. It determines the recovery after a crash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_class: Option<EffectClass>,
-    /// The key by which a target sees a repetition.
+    /// Idempotency key that the tool receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_key: Option<String>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u64,
-    /// The epoch that wrote it last.
+    /// Epoch of the last write.
     pub epoch: u64,
-    /// The message that came of it.
+    /// Message that the step produced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// What its tool answered.
+    /// Result of the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
-    /// When it was started.
-    pub started: Time,
-    /// When it ended.
+    /// Start time.
+    pub started: DateTime,
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Time>,
+    pub ended: Option<DateTime>,
 }
 
-/// A change in the life of a run, with how it stood then.
+/// A state change of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Snapshot {
-    /// The number of the event.
+pub struct RunTransition {
+    /// Number of the event that recorded the change.
     pub seq: u64,
-    /// What happened.
+    /// Kind of the event.
     pub kind: String,
-    /// How the run stood afterwards.
+    /// Status of the run after the change.
     pub status: RunStatus,
-    /// The attempt that was under way; zero before the first.
+    /// Attempt that was in progress. Zero before the first attempt.
     pub attempt: u64,
-    /// The epoch that wrote it.
+    /// Epoch of the write.
     pub epoch: u64,
-    /// When.
-    pub at: Time,
-    /// What went wrong, if something did.
+    /// Time of the change.
+    pub at: DateTime,
+    /// Error that caused the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// More about it.
+    /// Data of the event. Its structure depends on the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 
-/// What a request to cancel found.
+/// Outcome of a cancellation request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelOutcome {
-    /// It is over now: no worker had it.
+    /// The run is cancelled. No worker was executing it.
     Now,
-    /// Its worker stops it at the next moment; if that is gone, it ends with its lease.
+    /// The worker that executes the run will stop it. If the worker is gone, the run ends when its lease expires.
     Requested,
-    /// It had ended before.
+    /// The run had already ended.
     AlreadyTerminal,
 }
 
-/// A cancelled run or task.
+/// Receipt of a cancellation request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cancelled {
-    /// What was found.
+pub struct CancelReceipt {
+    /// Outcome of the request.
     pub outcome: CancelOutcome,
 }
 
-/// What is different in a fork.
+/// Request to fork a run. `say` and `instead` exclude each other.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Fork {
-    /// The last step that is shared; the newest committed one if it is left out.
+pub struct ForkRequest {
+    /// Last shared step. The default is the last committed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// What is said after the step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub say: Option<Said>,
-    /// What is said instead of the newest message of the user's side up to the step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instead: Option<Said>,
-    /// Makes a repeat harmless.
+    /// Message to add after the shared steps.
+    #[serde(rename = "say", skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageInput>,
+    /// Message that replaces the last user message of the shared steps.
+    #[serde(rename = "instead", skip_serializing_if = "Option::is_none")]
+    pub replace_last_message: Option<MessageInput>,
+    /// Idempotency key. A repeated request with the same key returns the first result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
 
-/// A fork that was made.
+/// Receipt of a fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Forked {
-    /// The new task.
+pub struct ForkReceipt {
+    /// Task of the fork.
     pub task: TaskId,
-    /// Its run.
+    /// Run of the fork.
     pub run: RunId,
-    /// Its session.
+    /// Session of the fork.
     pub session: String,
-    /// True if this very fork was made before.
+    /// True if the fork was created before under the same idempotency key.
     pub deduped: bool,
 }
 
-/// What a read-only replay found.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Replay {
-    /// True if everything fits together.
+pub struct ReplayReport {
+    /// True if the replay produced the stored results.
     pub consistent: bool,
-    /// How many feeds were folded.
+    /// Number of replayed journal entries.
     pub feeds: u64,
-    /// How many events were read.
+    /// Number of events.
     pub events: u64,
-    /// The model calls of the run.
+    /// Number of model calls.
     pub turns: u32,
-    /// What the machine says that the run answered.
+    /// Answer of the run according to its journal.
     pub answer: String,
-    /// Everything that does not fit together, in words.
+    /// Differences in plain text. Empty if the replay is consistent.
     pub differences: Vec<String>,
 }
 
-/// What waiting brought. Waiting out never stops a run.
+/// Result of waiting for a run. A timeout does not affect the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Waited {
-    /// True if the time was over first.
+pub struct WaitResult {
+    /// True if the timeout elapsed before the run ended.
     pub timed_out: bool,
-    /// The run as it stands.
+    /// The run.
     pub run: Run,
 }

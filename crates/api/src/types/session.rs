@@ -1,75 +1,75 @@
-//! Conversations.
+//! Sessions: conversations that outlive a run.
 
 use provost_core::scheduling::InputQueueOverride;
 use provost_core::{Message, MessageId, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Time;
+use crate::DateTime;
 
-/// A conversation as it stands.
+/// A conversation that outlives a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
-    /// The id.
+    /// Id of the session.
     pub id: String,
-    /// The name that a channel or caller gave it.
+    /// Key under which a channel or a caller finds the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The agent it is with.
+    /// Agent of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// How its waiting messages are treated, as far as it differs.
+    /// Differences from the agent's input queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<InputQueueOverride>,
-    /// Rises with each change of what it consists of.
+    /// Revision of the session. Each change of its messages increases it.
     pub revision: u64,
-    /// The run that writes to it.
+    /// Run that can write to the session. Absent if no run is active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<RunId>,
-    /// When it was made.
-    pub created: Time,
-    /// When it last changed.
-    pub updated: Time,
+    /// Creation time.
+    pub created: DateTime,
+    /// Time of the last change.
+    pub updated: DateTime,
 }
 
 /// A session to create.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewSession {
-    /// The key under which the session is found again.
+    /// Key under which the session is found again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// True if a session that has the key loses it and keeps its messages. False returns that session.
+    /// True takes the key away from a session that has it; that session keeps its messages. False returns that session.
     pub fresh: bool,
 }
 
-/// Which sessions to list.
+/// Filter of the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct SessionList {
-    /// With this agent only.
+pub struct SessionQuery {
+    /// Lists only sessions of this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// With this key only.
+    /// Lists only the session with this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// A message of a conversation.
+/// A message of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionMessage {
-    /// Its place: rises, with gaps where something was summarized or taken back.
+    /// Position of the message. Positions increase; compaction and removal leave gaps.
     pub entry: u64,
-    /// Its id.
+    /// Id of the message.
     pub id: MessageId,
-    /// The run that added it.
+    /// Run that added the message.
     pub run: RunId,
     /// The message.
     pub message: Message,

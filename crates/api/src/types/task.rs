@@ -1,4 +1,4 @@
-//! Tasks: what was asked for.
+//! Tasks: durable requests to agents.
 
 use provost_core::command::{InputProvenance, RoutingContext};
 use provost_core::execution_policy::ExecutionPolicyPatch;
@@ -9,212 +9,213 @@ use provost_core::{ContentPart, InputId, Money, RunId, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Said, Time};
+use crate::{DateTime, MessageInput};
 
-/// A piece of work that is handed in.
+/// A task to submit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTask {
-    /// What is said: text, pictures, documents.
-    pub message: Said,
-    /// Which agent; the namespace's own if none is named.
+    /// Message of the user: text, images and documents.
+    pub message: MessageInput,
+    /// Name of the agent. The default is the default agent of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The hook that sent it, if one did.
+    /// Id of the inbound hook that submitted the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_id: Option<String>,
-    /// Which conversation; a new one if none is named.
+    /// Session that the task continues. If absent, the server creates a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionName>,
-    /// The routing bucket whose present conversation is meant.
+    /// Session key. The task continues the session that has this key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// True if the answer is sent out by the routing.
+    /// True delivers the answer to the channel in `routing`.
     #[serde(default)]
     pub deliver: bool,
-    /// True if it is accepted also where nobody knows how to send the answer out.
+    /// True accepts the task even if no channel can deliver the answer. The answer is then only stored.
     #[serde(default)]
     pub best_effort_deliver: bool,
-    /// Milliseconds a run may take in all; zero is no limit.
+    /// Time limit of a run in milliseconds. Zero means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How commands may run, as far as it is tighter than what the agent may do.
+    /// Restrictions of the agent's execution policy. They cannot widen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<ExecutionPolicyPatch>,
-    /// A label that splits or joins budgets of concurrency.
+    /// Lane: tasks of different lanes use different execution classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
-    /// What is added to the agent's instructions.
+    /// Text to append to the agent's system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_system_prompt: Option<String>,
-    /// For whom it is: whose `user:` values of the state the run sees and sets. The name of the token, if nobody is named.
+    /// User of the task. The run reads and writes the `user:` state of this user. The default is the name of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Where the message came from.
+    /// Origin of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_provenance: Option<InputProvenance>,
-    /// Where it came in and where the answer goes.
+    /// Channel of the message and of its answer.
     #[serde(default)]
     pub routing: RoutingContext,
-    /// Pictures and documents that come with it.
+    /// Images and documents to append to the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<ContentPart>,
-    /// Makes a repeat of this command harmless; the header `Idempotency-Key` says the same.
+    /// Idempotency key. A repeated request with the same key returns the first result. The header `Idempotency-Key` has the
+    /// same meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The id of the run that answers, chosen by the caller; it makes a repeat harmless, too.
+    /// Id for the run that answers, chosen by the caller. A repeated request with the same id returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// A name for people.
+    /// Label for display and for filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Who spawned it.
+    /// Schedule, run or channel that requested the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<String>,
-    /// What to do if the session is busy.
+    /// Handling of the message if the session has an active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<InputMode>,
-    /// Who goes first: one step counts like one minute of waiting.
+    /// Priority. One step is worth one minute of waiting.
     #[serde(default)]
     pub priority: i32,
-    /// Money the task may spend.
+    /// Spending limit of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Money>,
-    /// When the task must be done.
+    /// Time by which the task must have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Time>,
-    /// True if it is never a follow-up of what the session already has.
+    pub deadline: Option<DateTime>,
+    /// True always creates a task. False lets the message follow up on the active task of the session.
     #[serde(default)]
     pub new_task: bool,
-    /// Milliseconds to wait before it begins.
+    /// Delay before the task starts, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
-    /// Milliseconds it may wait for a worker once it is due; without it, as long as it takes.
+    /// Maximum time in milliseconds that a due task waits for a worker. If absent, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_timeout_ms: Option<u64>,
 }
 
 impl NewTask {
-    /// A task that says some text.
+    /// Creates a task with a text message.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { message: Said::Text(text.into()), ..Self::default() }
+        Self { message: MessageInput::Text(text.into()), ..Self::default() }
     }
 }
 
-/// A command that was taken in: nothing can lose it any more.
+/// Receipt of a task that is stored durably.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Accepted {
-    /// The task.
+pub struct TaskReceipt {
+    /// Id of the task.
     pub task: TaskId,
-    /// The run that answers.
+    /// Run that answers the task.
     pub run: RunId,
-    /// The message that was taken in.
+    /// Id of the message.
     pub input: InputId,
-    /// The session.
+    /// Session of the task.
     pub session: String,
-    /// What becomes of the message.
+    /// How the message is handled.
     pub outcome: InputOutcome,
-    /// True if this very command had been accepted before.
+    /// True if the task was accepted before under the same idempotency key or run id.
     pub deduped: bool,
 }
 
-/// A run that was started again.
+/// Receipt of a retry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Started {
-    /// The run.
+pub struct RetryReceipt {
+    /// The new run.
     pub run: RunId,
 }
 
-/// A task as it stands.
+/// A durable request to an agent. One or more runs answer it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Task {
-    /// The id.
+    /// Id of the task.
     pub id: TaskId,
-    /// The namespace.
+    /// Namespace of the task.
     pub namespace: String,
-    /// Where it stands.
+    /// State of the task.
     pub state: TaskState,
-    /// The agent that was asked.
+    /// Name of the agent.
     pub agent: String,
-    /// Its revision at that time.
+    /// Revision of the agent when the task was submitted.
     pub agent_revision: u64,
-    /// The session it belongs to.
+    /// Session of the task.
     pub session: String,
-    /// The task that asked for it.
+    /// Parent task, if another task requested this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
-    /// How inputs are queued.
+    /// Handling of inputs while a run is active.
     pub queue_mode: InputMode,
-    /// One step counts like a minute of waiting.
+    /// Priority. One step is worth one minute of waiting.
     pub priority: i64,
-    /// What was asked first, as text; where the task is one of many, the beginning of it.
+    /// Text of the first message. Lists contain only its beginning.
     pub message: String,
-    /// A name for people.
+    /// Label for display and for filters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Who asked: a schedule, a run, a channel.
+    /// Schedule, run or channel that requested the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<String>,
-    /// The run that answers for it now.
+    /// Current run of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// How many runs it had.
+    /// Number of runs.
     pub run_count: u64,
-    /// Why it was dropped.
+    /// Reason why the task was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_reason: Option<String>,
-    /// What it waits for.
+    /// Condition that the task waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
-    /// When it goes on by itself.
+    /// Time at which the task continues by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wake_at: Option<Time>,
-    /// It must have ended by then.
+    pub wake_at: Option<DateTime>,
+    /// Time by which the task must have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Time>,
-    /// What all its runs cost.
+    pub deadline: Option<DateTime>,
+    /// Total cost of all runs.
     pub cost: Money,
-    /// Rises with each change.
+    /// Version of the task. Each change increases it.
     pub version: u64,
-    /// When it was asked.
-    pub created: Time,
-    /// When it last changed.
-    pub updated: Time,
-    /// When it ended.
+    /// Creation time.
+    pub created: DateTime,
+    /// Time of the last change.
+    pub updated: DateTime,
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Time>,
-    /// When it was put away.
+    pub ended: Option<DateTime>,
+    /// Time at which the task was archived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub archived: Option<Time>,
+    pub archived: Option<DateTime>,
 }
 
-/// Which tasks to list.
+/// Filter of the list of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct TaskList {
-    /// In this state only.
+pub struct TaskQuery {
+    /// Lists only tasks in this state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<TaskState>,
-    /// Of this agent only.
+    /// Lists only tasks of this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Of this session only.
+    /// Lists only tasks of this session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// With this label only.
+    /// Lists only tasks with this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Asked for by this task only.
+    /// Lists only children of this task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
-    /// Also those that were put away.
+    /// True includes archived tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -1,54 +1,54 @@
-//! Tokens: who may call.
+//! API tokens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Scope, Time};
+use crate::{DateTime, Scope};
 
-/// A token to make.
+/// An API token to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// A name for people: it is shown as the author of answers.
+    /// Name of the token. Decisions and records show it as their author.
     pub name: String,
-    /// What it may do.
+    /// Scopes of the token.
     pub scopes: Vec<Scope>,
-    /// Where; `*` is everywhere.
+    /// Namespaces that the token can access. `*` means all namespaces.
     pub namespaces: Vec<String>,
-    /// When it ends; never, if it is left out.
+    /// Expiry time. If absent, the token does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Time>,
+    pub expires: Option<DateTime>,
 }
 
-/// A token as it stands, without its secret.
+/// An API token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Token {
-    /// The id.
+    /// Id of the token.
     pub id: String,
-    /// Its name.
+    /// Name of the token.
     pub name: String,
-    /// What it may do.
+    /// Scopes of the token.
     pub scopes: Vec<Scope>,
-    /// Where.
+    /// Namespaces that the token can access. `*` means all namespaces.
     pub namespaces: Vec<String>,
-    /// When it was made.
-    pub created: Time,
-    /// When it ends.
+    /// Creation time.
+    pub created: DateTime,
+    /// Expiry time. Absent if the token does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Time>,
-    /// When it was taken back.
+    pub expires: Option<DateTime>,
+    /// Time at which the token was revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked: Option<Time>,
-    /// When it was last used, give or take a minute.
+    pub revoked: Option<DateTime>,
+    /// Time of the last use, accurate to about one minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_used: Option<Time>,
+    pub last_used: Option<DateTime>,
 }
 
-/// A token that was made; its secret is shown this once.
+/// A created API token and its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TokenCreated {
+pub struct CreatedToken {
     /// The token.
     pub token: Token,
-    /// What goes behind `Authorization: Bearer`. It is not stored and cannot be shown again.
+    /// Value for the header `Authorization: Bearer`. The server does not store it and cannot show it again.
     pub secret: String,
 }

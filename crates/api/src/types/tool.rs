@@ -1,115 +1,115 @@
-//! Declared tools, what the server can do, who did what, and what was used.
+//! Declared tools, capabilities of the server, audit records and usage records.
 
 use provost_core::{AuditId, RunId, UsageRecordId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Time;
+use crate::DateTime;
 
-/// A declared tool.
+/// A tool that a manifest declares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct DeclaredTool {
-    /// Its name.
+pub struct ToolInfo {
+    /// Name of the tool.
     pub name: String,
-    /// Where it lives: `http`, `external`, `grpc`, `webhook-callback`, `mcp`, `a2a`.
+    /// Type of the tool, such as `http`, `external`, `grpc`, `webhook-callback`, `mcp` or `a2a`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What models are told.
+    /// Description that models receive.
     pub description: String,
-    /// What it does to the world: `read`, `write`, `delete`, `admin`.
+    /// Operations that the tool performs: `read`, `write`, `delete` or `admin`.
     pub operations: Vec<String>,
-    /// How much harm it can do: `low`, `medium`, `high`, `critical`.
+    /// Risk of a call: `low`, `medium`, `high` or `critical`.
     pub risk: String,
-    /// What repeating a call would do.
+    /// Effect class of a call. It determines the recovery after a crash.
     pub effect: String,
-    /// What it runs in.
+    /// Isolation mode of the tool.
     pub isolation: String,
-    /// Why it cannot be called here, if it cannot.
+    /// Reason why the tool cannot be called here. Absent if it can be called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What may be sent to it, as JSON Schema.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// One thing that the server can do, or knows and cannot do.
+/// A capability of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capability {
-    /// Its stable name, such as `tool.http`.
+    /// Stable id of the capability, such as `tool.http`.
     pub id: String,
-    /// True if it can be used.
+    /// True if the capability is available.
     pub enabled: bool,
-    /// What it is.
+    /// Description of the capability.
     pub description: String,
-    /// Who says so.
+    /// Component that reports the capability.
     pub source: String,
 }
 
-/// What the server can do now.
+/// The capabilities of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capabilities {
-    /// When it was asked.
-    pub generated_at: Time,
-    /// What, by id.
+    /// Time of the report.
+    pub generated_at: DateTime,
+    /// The capabilities, sorted by id.
     pub capabilities: Vec<Capability>,
 }
 
-/// A record of who did what.
+/// An audit record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditRecord {
-    /// The id.
+    /// Id of the record.
     pub id: AuditId,
-    /// When.
-    pub at: Time,
-    /// What was done, such as `tool.call`.
+    /// Time of the action.
+    pub at: DateTime,
+    /// Action, such as `tool.call`.
     pub action: String,
-    /// How it went: `allowed`, `approval_required`, `denied`, `succeeded`, `failed`.
+    /// Outcome of the action: `allowed`, `approval_required`, `denied`, `succeeded` or `failed`.
     pub outcome: String,
-    /// With what.
+    /// Name of the resource, such as a tool.
     pub resource: String,
-    /// In which run.
+    /// Run of the action. Absent if the action does not belong to a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The whole record.
+    /// The complete record.
     pub record: Map<String, Value>,
 }
 
-/// Which records to list.
+/// Filter of the list of audit records.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct AuditList {
-    /// Of this run only.
+pub struct AuditQuery {
+    /// Lists only records of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// With this tool only.
+    /// Lists only records of this resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// That went this way only.
+    /// Lists only records with this outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// Items of a page: 1 to 500.
+    /// Maximum number of items in the page, from 1 to 500. The default is 50.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u64>,
-    /// Where the page begins: `next` of the page before.
+    /// Start of the page: the `next` value of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// A record of what was used.
+/// A usage record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageRecord {
-    /// The id.
+    /// Id of the record.
     pub id: UsageRecordId,
-    /// When it was over.
-    pub at: Time,
-    /// What was used, such as `tool_call`.
+    /// Time at which the use ended.
+    pub at: DateTime,
+    /// Kind of the use, such as `tool_call`.
     pub kind: String,
-    /// By which agent.
+    /// Agent that caused the use.
     pub agent: String,
-    /// In which run.
+    /// Run that caused the use. Absent if the use does not belong to a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// The whole record.
+    /// The complete record.
     pub record: Map<String, Value>,
 }

@@ -3,63 +3,63 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Time;
+use crate::DateTime;
 
-/// A webhook to make.
+/// A webhook to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewWebhook {
-    /// Where to post.
+    /// URL that receives the events.
     pub url: String,
-    /// Which kinds of events; all, if it is empty.
+    /// Kinds of events to send. If empty, the webhook receives all events.
     #[serde(default)]
     pub kinds: Vec<String>,
 }
 
-/// A webhook as it stands.
+/// A webhook without its signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Webhook {
-    /// The id.
+    /// Id of the webhook.
     pub id: String,
-    /// Where to post.
+    /// URL that receives the events.
     pub url: String,
-    /// Which kinds of events; all, if it is empty.
+    /// Kinds of events to send. If empty, the webhook receives all events.
     pub kinds: Vec<String>,
-    /// When it was made.
-    pub created: Time,
-    /// Since when it is told nothing, because its address wanted no more.
+    /// Creation time.
+    pub created: DateTime,
+    /// Time at which the server disabled the webhook, because its URL answered 410. Absent if it is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disabled: Option<Time>,
+    pub disabled: Option<DateTime>,
 }
 
-/// A webhook that was made; its secret is shown this once.
+/// A created webhook and its signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WebhookCreated {
+pub struct CreatedWebhook {
     /// The webhook.
     pub webhook: Webhook,
-    /// The key of the signatures: `whsec_…`.
+    /// Key of the signatures: `whsec_…`. The server does not show it again.
     pub secret: String,
 }
 
-/// One message to a webhook.
+/// One event that a webhook receives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WebhookPost {
-    /// The id: the header `webhook-id`, the same for every try.
+pub struct WebhookDelivery {
+    /// Id of the delivery. Every attempt sends it in the header `webhook-id`.
     pub id: String,
-    /// The event: `run:seq`.
+    /// The event as `run:seq`.
     pub event: String,
-    /// Where it stands: `pending`, `sending`, `delivered` or `failed`.
+    /// State of the delivery: `pending`, `sending`, `delivered` or `failed`.
     pub state: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u64,
-    /// When it is tried next.
-    pub next_at: Time,
-    /// The last HTTP status.
+    /// Time of the next attempt.
+    pub next_at: DateTime,
+    /// HTTP status of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status: Option<u16>,
-    /// Why it did not work last time.
+    /// Error of the last attempt, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// When it was made.
-    pub created: Time,
+    /// Creation time.
+    pub created: DateTime,
 }

@@ -1,4 +1,4 @@
-//! Numbers: exact fractions as long as that is possible, else the nearest a machine has.
+//! Numbers: exact fractions where possible, else floating-point numbers.
 
 use num_bigint::{BigInt, Sign};
 use num_integer::Integer;
@@ -10,174 +10,175 @@ use crate::limits::NUMBER_BITS_MAX;
 /// A number.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Number {
-    /// A fraction, without any rounding.
-    Exact(BigRational),
-    /// Rounded somewhere on the way; always finite.
-    Near(f64),
+    /// An exact fraction.
+    Rational(BigRational),
+    /// A rounded number. Always finite.
+    Float(f64),
 }
 
 type Result<T> = std::result::Result<T, String>;
 
 impl Number {
-    /// A fraction; one that is too long to go on with is rounded.
-    pub(super) fn exact(value: BigRational) -> Result<Self> {
+    /// Creates a number from a fraction. A fraction that is too long is rounded.
+    pub(super) fn from_rational(value: BigRational) -> Result<Self> {
         if bits(&value) <= NUMBER_BITS_MAX {
-            return Ok(Self::Exact(value));
+            return Ok(Self::Rational(value));
         }
-        Self::near(float(&value))
+        Self::from_float(to_float(&value))
     }
 
-    /// A rounded number.
-    pub(super) fn near(value: f64) -> Result<Self> {
+    /// Creates a number from a float. Fails if it is infinite or not a number.
+    pub(super) fn from_float(value: f64) -> Result<Self> {
         if value.is_finite() {
-            return Ok(Self::Near(value));
+            return Ok(Self::Float(value));
         }
         let problem = if value.is_nan() { "is not a number" } else { "is too large" };
         Err(format!("the result {problem}"))
     }
 
-    /// The nearest a machine has.
-    pub(super) fn float(&self) -> f64 {
+    /// Returns the nearest float.
+    pub(super) fn to_float(&self) -> f64 {
         match self {
-            Self::Exact(value) => float(value),
-            Self::Near(value) => *value,
+            Self::Rational(value) => to_float(value),
+            Self::Float(value) => *value,
         }
     }
 
     fn is_zero(&self) -> bool {
         match self {
-            Self::Exact(value) => value.is_zero(),
-            Self::Near(value) => *value == 0.0,
+            Self::Rational(value) => value.is_zero(),
+            Self::Float(value) => *value == 0.0,
         }
     }
 
-    fn both(
+    fn binary(
         &self,
         other: &Self,
-        exactly: impl Fn(&BigRational, &BigRational) -> BigRational,
-        nearly: impl Fn(f64, f64) -> f64,
+        rational: impl Fn(&BigRational, &BigRational) -> BigRational,
+        float: impl Fn(f64, f64) -> f64,
     ) -> Result<Self> {
         match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) => Self::exact(exactly(a, b)),
-            _ => Self::near(nearly(self.float(), other.float())),
+            (Self::Rational(a), Self::Rational(b)) => Self::from_rational(rational(a, b)),
+            _ => Self::from_float(float(self.to_float(), other.to_float())),
         }
     }
 
     pub(super) fn add(&self, other: &Self) -> Result<Self> {
-        self.both(other, |a, b| a + b, |a, b| a + b)
+        self.binary(other, |a, b| a + b, |a, b| a + b)
     }
 
     pub(super) fn subtract(&self, other: &Self) -> Result<Self> {
-        self.both(other, |a, b| a - b, |a, b| a - b)
+        self.binary(other, |a, b| a - b, |a, b| a - b)
     }
 
     pub(super) fn multiply(&self, other: &Self) -> Result<Self> {
-        self.both(other, |a, b| a * b, |a, b| a * b)
+        self.binary(other, |a, b| a * b, |a, b| a * b)
     }
 
     pub(super) fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err("division by zero".to_owned());
         }
-        self.both(other, |a, b| a / b, |a, b| a / b)
+        self.binary(other, |a, b| a / b, |a, b| a / b)
     }
 
-    /// What is left after dividing; it has the sign of the first number.
+    /// Returns the remainder. It has the sign of the dividend.
     pub(super) fn remainder(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err("division by zero".to_owned());
         }
-        self.both(other, |a, b| a - b * (a / b).trunc(), |a, b| a % b)
+        self.binary(other, |a, b| a - b * (a / b).trunc(), |a, b| a % b)
     }
 
     pub(super) fn negate(self) -> Self {
         match self {
-            Self::Exact(value) => Self::Exact(-value),
-            Self::Near(value) => Self::Near(-value),
+            Self::Rational(value) => Self::Rational(-value),
+            Self::Float(value) => Self::Float(-value),
         }
     }
 
     pub(super) fn power(&self, exponent: &Self) -> Result<Self> {
-        if let (Self::Exact(base), Self::Exact(by)) = (self, exponent) {
+        if let (Self::Rational(base), Self::Rational(by)) = (self, exponent) {
             if base.is_zero() && by.is_negative() {
                 return Err("division by zero".to_owned());
             }
             if let Some(value) = whole_power(base, by) {
-                return Ok(Self::Exact(value));
+                return Ok(Self::Rational(value));
             }
             if by.denom() == &BigInt::from(2) && base.is_positive() {
-                let root = Self::Exact(base.clone()).root()?;
-                if let (Self::Exact(_), times) = (&root, by * BigRational::from(BigInt::from(2))) {
-                    return root.power(&Self::Exact(times));
+                let root = Self::Rational(base.clone()).root()?;
+                if let (Self::Rational(_), times) = (&root, by * BigRational::from(BigInt::from(2)))
+                {
+                    return root.power(&Self::Rational(times));
                 }
             }
         }
-        if let Self::Exact(base) = self
-            && (0.5..2.0).contains(&self.float())
+        if let Self::Rational(base) = self
+            && (0.5..2.0).contains(&self.to_float())
         {
-            // Near 1, what a float cannot hold of the base is what counts: interest for many days.
-            let over_one = float(&(base - BigRational::one()));
-            return Self::near((over_one.ln_1p() * exponent.float()).exp());
+            // Near 1, the digits that a float cannot represent matter, for example in daily interest.
+            let over_one = to_float(&(base - BigRational::one()));
+            return Self::from_float((over_one.ln_1p() * exponent.to_float()).exp());
         }
-        Self::near(self.float().powf(exponent.float()))
+        Self::from_float(self.to_float().powf(exponent.to_float()))
     }
 
-    /// The square root; that of a square is exact.
+    /// Returns the square root. The root of a square is exact.
     pub(super) fn root(&self) -> Result<Self> {
-        if self.float() < 0.0 {
+        if self.to_float() < 0.0 {
             return Err("the square root of a negative number is not a number".to_owned());
         }
-        if let Self::Exact(value) = self {
+        if let Self::Rational(value) = self {
             let (numer, denom) = (value.numer().sqrt(), value.denom().sqrt());
             if &(&numer * &numer) == value.numer() && &(&denom * &denom) == value.denom() {
-                return Ok(Self::Exact(BigRational::new(numer, denom)));
+                return Ok(Self::Rational(BigRational::new(numer, denom)));
             }
         }
-        Self::near(self.float().sqrt())
+        Self::from_float(self.to_float().sqrt())
     }
 
     pub(super) fn absolute(&self) -> Self {
         match self {
-            Self::Exact(value) => Self::Exact(value.abs()),
-            Self::Near(value) => Self::Near(value.abs()),
+            Self::Rational(value) => Self::Rational(value.abs()),
+            Self::Float(value) => Self::Float(value.abs()),
         }
     }
 
     pub(super) fn floor(&self) -> Self {
         match self {
-            Self::Exact(value) => Self::Exact(value.floor()),
-            Self::Near(value) => Self::Near(value.floor()),
+            Self::Rational(value) => Self::Rational(value.floor()),
+            Self::Float(value) => Self::Float(value.floor()),
         }
     }
 
     pub(super) fn ceil(&self) -> Self {
         match self {
-            Self::Exact(value) => Self::Exact(value.ceil()),
-            Self::Near(value) => Self::Near(value.ceil()),
+            Self::Rational(value) => Self::Rational(value.ceil()),
+            Self::Float(value) => Self::Float(value.ceil()),
         }
     }
 
-    /// To so many places behind the point, halves away from zero.
+    /// Rounds to decimal places, with halves away from zero.
     pub(super) fn round(&self, places: u32) -> Result<Self> {
-        let scale = Self::Exact(BigRational::from(BigInt::from(10).pow(places)));
+        let scale = Self::Rational(BigRational::from(BigInt::from(10).pow(places)));
         let scaled = match self.multiply(&scale)? {
-            Self::Exact(value) => Self::Exact(value.round()),
-            Self::Near(value) => Self::Near(value.round()),
+            Self::Rational(value) => Self::Rational(value.round()),
+            Self::Float(value) => Self::Float(value.round()),
         };
         scaled.divide(&scale)
     }
 
     pub(super) fn is_less(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Exact(a), Self::Exact(b)) => a < b,
-            _ => self.float() < other.float(),
+            (Self::Rational(a), Self::Rational(b)) => a < b,
+            _ => self.to_float() < other.to_float(),
         }
     }
 
-    /// As a whole number in a range.
+    /// Returns the number as an integer up to `max`.
     pub(super) fn whole(&self, max: u32) -> Option<u32> {
         match self {
-            Self::Exact(value) if value.is_integer() => {
+            Self::Rational(value) if value.is_integer() => {
                 value.to_integer().to_u32().filter(|number| *number <= max)
             }
             _ => None,
@@ -189,15 +190,15 @@ fn bits(value: &BigRational) -> u64 {
     value.numer().bits().max(value.denom().bits())
 }
 
-/// The nearest float, infinite where there is none.
-fn float(value: &BigRational) -> f64 {
+/// Returns the nearest float. Infinite if the fraction is too large.
+fn to_float(value: &BigRational) -> f64 {
     value.to_f64().unwrap_or(match value.numer().sign() {
         Sign::Minus => f64::NEG_INFINITY,
         _ => f64::INFINITY,
     })
 }
 
-/// A power with a whole exponent, if it does not become too long.
+/// Returns a power with an integer exponent. `None` if the result is too long.
 fn whole_power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
     if !exponent.is_integer() {
         return None;

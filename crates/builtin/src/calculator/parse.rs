@@ -1,4 +1,4 @@
-//! Expressions, by recursive descent: sum, product, sign, power, atom.
+//! Parser of expressions by recursive descent: sum, product, sign, power, atom.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -7,33 +7,33 @@ use num_traits::Zero;
 use super::number::Number;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
 
-/// Powers of ten in a number as it is written, and places behind the point to round to.
+/// Maximum power of ten of a literal, and maximum number of decimal places for rounding.
 const PLACES_MAX: u32 = 1_000;
 
 type Result<T> = std::result::Result<T, String>;
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub(super) fn evaluate(expression: &str) -> Result<Number> {
     if expression.len() > EXPRESSION_BYTES_MAX {
         return Err(format!("the expression is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
-    let mut parser = Parser { text: expression, place: 0, depth: 0 };
+    let mut parser = Parser { text: expression, position: 0, depth: 0 };
     let value = parser.sum()?;
     match parser.peek() {
         None => Ok(value),
-        Some(other) => Err(format!("unexpected `{other}` at position {}", parser.place + 1)),
+        Some(other) => Err(format!("unexpected `{other}` at position {}", parser.position + 1)),
     }
 }
 
 struct Parser<'a> {
     text: &'a str,
-    place: usize,
+    position: usize,
     depth: u32,
 }
 
 impl Parser<'_> {
     fn sum(&mut self) -> Result<Number> {
-        self.deeper()?;
+        self.enter_level()?;
         let mut value = self.product()?;
         while let Some(sign) = self.take(&['+', '-', '−']) {
             let right = self.product()?;
@@ -57,7 +57,7 @@ impl Parser<'_> {
     }
 
     fn signed(&mut self) -> Result<Number> {
-        self.deeper()?;
+        self.enter_level()?;
         let value = match self.take(&['-', '−', '+']) {
             Some('+') => self.signed()?,
             Some(_) => self.signed()?.negate(),
@@ -67,12 +67,12 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Binds to the right: 2 ^ 3 ^ 2 is 2 ^ 9. Two stars are the same.
+    /// Right-associative: 2 ^ 3 ^ 2 is 2 ^ 9. `**` is the same operator.
     fn power(&mut self) -> Result<Number> {
         let value = self.atom()?;
         self.peek();
-        if self.text[self.place..].starts_with("**") {
-            self.place += 2;
+        if self.text[self.position..].starts_with("**") {
+            self.position += 2;
         } else if self.take(&['^']).is_none() {
             return Ok(value);
         }
@@ -88,9 +88,10 @@ impl Parser<'_> {
         match self.peek() {
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
             Some(c) if c.is_ascii_alphabetic() || c == 'π' => self.word(),
-            Some(other) => {
-                Err(format!("a number is expected at position {}, not `{other}`", self.place + 1))
-            }
+            Some(other) => Err(format!(
+                "a number is expected at position {}, not `{other}`",
+                self.position + 1
+            )),
             None => Err("the expression ends where a number is expected".to_owned()),
         }
     }
@@ -103,7 +104,7 @@ impl Parser<'_> {
     }
 
     fn number(&mut self) -> Result<Number> {
-        let rest = &self.text[self.place..];
+        let rest = &self.text[self.position..];
         let is_part = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
         let mut length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         let mantissa = &rest[..length];
@@ -112,18 +113,18 @@ impl Parser<'_> {
             exponent = digits;
             length += used;
         }
-        let wrong = || format!("`{}` is not a number", &rest[..length]);
+        let invalid = || format!("`{}` is not a number", &rest[..length]);
         let plain: String = mantissa.chars().filter(|c| *c != '_').collect();
         let (whole, part) = plain.split_once('.').unwrap_or((&plain, ""));
         if part.contains('.') || (whole.is_empty() && part.is_empty()) {
-            return Err(wrong());
+            return Err(invalid());
         }
-        self.place += length;
+        self.position += length;
         let digits = format!("{whole}{part}");
-        let value = BigInt::parse_bytes(digits.as_bytes(), 10).ok_or_else(wrong)?;
+        let value = BigInt::parse_bytes(digits.as_bytes(), 10).ok_or_else(invalid)?;
         let shift = exponent - i64::try_from(part.len()).unwrap_or(0);
         if value.is_zero() {
-            return Ok(Number::Exact(BigRational::zero()));
+            return Ok(Number::Rational(BigRational::zero()));
         }
         let places = u32::try_from(shift.unsigned_abs()).unwrap_or(u32::MAX);
         if places > PLACES_MAX {
@@ -131,19 +132,19 @@ impl Parser<'_> {
         }
         let scale = BigRational::from(BigInt::from(10).pow(places));
         let value = BigRational::from(value);
-        Number::exact(if shift < 0 { value / scale } else { value * scale })
+        Number::from_rational(if shift < 0 { value / scale } else { value * scale })
     }
 
-    /// A constant, or a function of what follows in parentheses.
+    /// Parses a constant or a function call.
     fn word(&mut self) -> Result<Number> {
-        let rest = &self.text[self.place..];
+        let rest = &self.text[self.position..];
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == 'π';
         let length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
         let name = rest[..length].to_ascii_lowercase();
-        self.place += length;
+        self.position += length;
         match name.as_str() {
-            "pi" | "π" => return Number::near(std::f64::consts::PI),
-            "e" => return Number::near(std::f64::consts::E),
+            "pi" | "π" => return Number::from_float(std::f64::consts::PI),
+            "e" => return Number::from_float(std::f64::consts::E),
             _ => {}
         }
         if self.take(&['(']).is_none() {
@@ -157,21 +158,21 @@ impl Parser<'_> {
         call(&name, &arguments)
     }
 
-    /// The next character that is not a space.
+    /// Returns the next character that is not white space.
     fn peek(&mut self) -> Option<char> {
-        let rest = &self.text[self.place..];
+        let rest = &self.text[self.position..];
         let trimmed = rest.trim_start();
-        self.place += rest.len() - trimmed.len();
+        self.position += rest.len() - trimmed.len();
         trimmed.chars().next()
     }
 
-    fn take(&mut self, wanted: &[char]) -> Option<char> {
-        let next = self.peek().filter(|next| wanted.contains(next))?;
-        self.place += next.len_utf8();
+    fn take(&mut self, expected: &[char]) -> Option<char> {
+        let next = self.peek().filter(|next| expected.contains(next))?;
+        self.position += next.len_utf8();
         Some(next)
     }
 
-    fn deeper(&mut self) -> Result<()> {
+    fn enter_level(&mut self) -> Result<()> {
         self.depth += 1;
         if self.depth > EXPRESSION_DEPTH_MAX {
             return Err(format!(
@@ -182,13 +183,13 @@ impl Parser<'_> {
     }
 }
 
-/// The exponent of a number like 1e-5, and how long it is written.
+/// Parses an exponent as in 1e-5. Returns its value and length.
 fn scientific(text: &str) -> Option<(i64, usize)> {
     let after = text.strip_prefix(['e', 'E'])?;
     let unsigned = after.strip_prefix(['+', '-']).unwrap_or(after);
     let length = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
     let end = text.len() - unsigned.len() + length;
-    // Digits that do not fit are too many in any case.
+    // Digits that do not fit exceed every limit.
     let exponent = text[1..end].parse().unwrap_or(i64::from(i32::MAX));
     (length > 0).then_some((exponent, end))
 }
@@ -211,8 +212,8 @@ fn call(name: &str, arguments: &[Number]) -> Result<Number> {
 }
 
 fn call_one(name: &str, value: &Number) -> Result<Number> {
-    let logarithm = |log: fn(f64) -> f64| match value.float() {
-        float if float > 0.0 => Number::near(log(float)),
+    let logarithm = |log: fn(f64) -> f64| match value.to_float() {
+        float if float > 0.0 => Number::from_float(log(float)),
         _ => Err("the logarithm needs a positive number".to_owned()),
     };
     match name {
@@ -224,10 +225,10 @@ fn call_one(name: &str, value: &Number) -> Result<Number> {
         "ln" => logarithm(f64::ln),
         "log" | "log10" => logarithm(f64::log10),
         "log2" => logarithm(f64::log2),
-        "exp" => Number::near(value.float().exp()),
-        "sin" => Number::near(value.float().sin()),
-        "cos" => Number::near(value.float().cos()),
-        "tan" => Number::near(value.float().tan()),
+        "exp" => Number::from_float(value.to_float().exp()),
+        "sin" => Number::from_float(value.to_float().sin()),
+        "cos" => Number::from_float(value.to_float().cos()),
+        "tan" => Number::from_float(value.to_float().tan()),
         _ => Err(format!("there is no function `{name}`")),
     }
 }

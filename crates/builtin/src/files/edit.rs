@@ -1,7 +1,7 @@
-//! `edit`: one exact piece of a text by another.
+//! The `edit` tool: replaces one exact text of a file.
 //!
-//! An edit is not harmless when it is repeated: where the new text contains the old one, it would be applied twice. So its class
-//! is provable: after a crash the file itself tells whether the edit has happened, see [`verify`].
+//! Repeating an edit can be harmful: if the new text contains the old one, the edit would be applied twice. Its effect
+//! class is therefore provable: after a crash, the file itself shows whether the edit was applied, see [`verify`].
 
 mod verify;
 
@@ -11,55 +11,55 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_core::recovery::EffectKey;
 use provost_tool::{
-    Approval, EffectClass, Permit, Probe, SpecError, Tool, ToolCx, ToolError, ToolFuture,
-    ToolOutput, ToolSpec,
+    EffectClass, Permit, ProbeOutcome, RequiresApproval, Tool, ToolContext, ToolError, ToolFuture,
+    ToolOutput, ToolSpec, ToolSpecError,
 };
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Marks, Opened, Replacement, Workspace};
+use provost_workspace::{EditMarkers, OpenedFile, Replacement, WorkspacePath, WorkspaceRoot};
+use provost_workspace::{Error, Result, check_cancelled};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::verify::{Past, matches, past};
+use self::verify::{EditStatus, edit_status, matches};
 use crate::blocking;
 use crate::files::read::is_binary;
 use crate::limits::EDIT_FILE_BYTES_MAX;
 
-/// Matches that are counted; nobody needs to know more exactly.
+/// Maximum number of counted matches.
 const COUNT_MAX: usize = 1_000;
 
-const DESCRIPTION: &str = "Replaces one piece of a text file of the workspace by another. old_string must occur \
-     exactly once: copy it from the file with enough around it, with all spaces and line ends.";
+const DESCRIPTION: &str = "Replaces one piece of text in a file of the workspace. old_string must occur \
+     exactly once: copy it from the file with enough context, including all spaces and line breaks.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Path of the file, relative to the workspace.
     path: String,
-    /// The piece to replace, exactly as it is in the file.
+    /// The text to replace, exactly as it is in the file.
     old_string: String,
-    /// What comes in its place; nothing deletes it.
+    /// The replacement. An empty text deletes the old one.
     new_string: String,
 }
 
-/// The tool `edit`, made by [`edit()`].
+/// The `edit` tool. Created by [`edit()`].
 #[derive(Clone)]
 pub struct EditTool {
     spec: ToolSpec,
-    workspace: Workspace,
+    workspace: WorkspaceRoot,
 }
 
-/// The tool `edit`. A person is asked first.
-pub fn edit(workspace: &Workspace) -> std::result::Result<EditTool, SpecError> {
+/// Creates the `edit` tool. Each call requires approval.
+pub fn edit(workspace: &WorkspaceRoot) -> std::result::Result<EditTool, ToolSpecError> {
     let spec = ToolSpec::typed::<Arguments>("edit", DESCRIPTION)?
         .effect(EffectClass::Provable)
-        .approval(Approval::Always);
+        .approval(RequiresApproval::Always);
     Ok(EditTool { spec, workspace: workspace.clone() })
 }
 
 impl EditTool {
-    /// Changes how the tool may be called.
+    /// Changes the specification of the tool.
     #[must_use]
     pub fn with_spec(mut self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Self {
         self.spec = change(self.spec);
@@ -72,109 +72,113 @@ impl Tool for EditTool {
         &self.spec
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
         let workspace = self.workspace.clone();
         let key = cx.effect_key().clone();
         async move {
             let arguments: Arguments = permit.parse()?;
-            let work = move |stop: &CancellationToken| apply(&workspace, &arguments, &key, stop);
+            let work =
+                move |cancel: &CancellationToken| apply(&workspace, &arguments, &key, cancel);
             Ok::<_, ToolError>(ToolOutput::text(blocking::run(work).await?))
         }
         .boxed()
     }
 
-    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
+    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         let workspace = self.workspace.clone();
         async move {
             let Ok(arguments) = serde_json::from_value::<Arguments>(arguments) else {
-                return Probe::Unsure;
+                return ProbeOutcome::Unknown;
             };
-            let work = move |stop: &CancellationToken| probe(&workspace, &arguments, &key, stop);
-            blocking::run(work).await.unwrap_or(Probe::Unsure)
+            let work =
+                move |cancel: &CancellationToken| probe(&workspace, &arguments, &key, cancel);
+            blocking::run(work).await.unwrap_or(ProbeOutcome::Unknown)
         }
         .boxed()
     }
 }
 
 fn apply(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     arguments: &Arguments,
     key: &EffectKey,
-    stop: &CancellationToken,
+    cancel: &CancellationToken,
 ) -> Result<String> {
     let (old, new) = (arguments.old_string.as_bytes(), arguments.new_string.as_bytes());
     if old.is_empty() {
-        return Err(Error::Argument("old_string is empty: say what to replace".to_owned()));
+        return Err(Error::Argument(
+            "old_string is empty: it must contain the text to replace".to_owned(),
+        ));
     }
     if old == new {
         return Err(Error::Argument("old_string and new_string are the same".to_owned()));
     }
-    let path = InnerPath::parse(&arguments.path)?;
-    let _held = workspace.changing();
+    let path = WorkspacePath::parse(&arguments.path)?;
+    let _lock = workspace.lock_changes();
     let (opened, content) = content(workspace, &path)?;
-    check_stopped(stop)?;
-    let places = matches(&content, old, COUNT_MAX);
-    let place = match places[..] {
-        [place] => place,
+    check_cancelled(cancel)?;
+    let positions = matches(&content, old, COUNT_MAX);
+    let position = match positions[..] {
+        [position] => position,
         [] => {
             return Err(Error::Content(format!(
-                "old_string was not found in `{path}`: it must match exactly, with all spaces and line ends"
+                "old_string was not found in `{path}`: it must match exactly, including all spaces and line breaks"
             )));
         }
         _ => {
-            let more = if places.len() == COUNT_MAX { "at least " } else { "" };
+            let more = if positions.len() == COUNT_MAX { "at least " } else { "" };
             return Err(Error::Content(format!(
-                "old_string occurs {more}{} times in `{path}`, it must occur exactly once: take in more of what is \
-                 around it",
-                places.len()
+                "old_string occurs {more}{} times in `{path}`, but it must occur exactly once: include more \
+                 context",
+                positions.len()
             )));
         }
     };
     let mut changed = Vec::with_capacity(content.len() - old.len() + new.len());
-    changed.extend_from_slice(&content[..place]);
+    changed.extend_from_slice(&content[..position]);
     changed.extend_from_slice(new);
-    changed.extend_from_slice(&content[place + old.len()..]);
-    let marks = Marks::read(&opened.file).unwrap_or_default().with(key);
+    changed.extend_from_slice(&content[position + old.len()..]);
+    let markers = EditMarkers::read(&opened.file).unwrap_or_default().with(key);
     let replacement =
-        Replacement { content: &changed, seen: Some(&opened.stat), marks: Some(marks) };
-    workspace.replace(&path, replacement, stop)?;
-    Ok(answer(&path, changed.len()))
+        Replacement { content: &changed, expected: Some(&opened.stat), markers: Some(markers) };
+    workspace.replace(&path, replacement, cancel)?;
+    Ok(result_text(&path, changed.len()))
 }
 
-fn answer(path: &InnerPath, bytes: usize) -> String {
+fn result_text(path: &WorkspacePath, bytes: usize) -> String {
     format!("Edited {path} ({bytes} bytes)")
 }
 
 fn probe(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     arguments: &Arguments,
     key: &EffectKey,
-    stop: &CancellationToken,
-) -> Result<Probe> {
-    let path = InnerPath::parse(&arguments.path)?;
+    cancel: &CancellationToken,
+) -> Result<ProbeOutcome> {
+    let path = WorkspacePath::parse(&arguments.path)?;
     let (opened, content) = content(workspace, &path)?;
-    let done = || Probe::Done(ToolOutput::text(answer(&path, content.len())));
-    let marks = Marks::read(&opened.file);
-    if marks.as_ref().is_some_and(|marks| marks.has(key)) {
+    let done = || ProbeOutcome::Completed(ToolOutput::text(result_text(&path, content.len())));
+    let markers = EditMarkers::read(&opened.file);
+    if markers.as_ref().is_some_and(|markers| markers.contains(key)) {
         return Ok(done());
     }
-    check_stopped(stop)?;
+    check_cancelled(cancel)?;
     let (old, new) = (arguments.old_string.as_bytes(), arguments.new_string.as_bytes());
-    Ok(match past(&content, old, new) {
-        Past::Done => done(),
-        Past::NotDone => Probe::NotDone,
-        // A mark that could be there and is not is as good as certain then.
-        Past::Unlikely if marks.is_some() => Probe::NotDone,
-        Past::Unlikely | Past::Unsure => Probe::Unsure,
+    Ok(match edit_status(&content, old, new) {
+        EditStatus::Applied => done(),
+        EditStatus::NotApplied => ProbeOutcome::NotExecuted,
+        // The file system supports markers, but the marker of this edit is missing. That is as good as proof.
+        EditStatus::ProbablyNotApplied if markers.is_some() => ProbeOutcome::NotExecuted,
+        EditStatus::ProbablyNotApplied | EditStatus::Unknown => ProbeOutcome::Unknown,
     })
 }
 
-/// A text file as a whole.
-fn content(workspace: &Workspace, path: &InnerPath) -> Result<(Opened, Vec<u8>)> {
+/// Reads a text file completely.
+fn content(workspace: &WorkspaceRoot, path: &WorkspacePath) -> Result<(OpenedFile, Vec<u8>)> {
     let mut opened = workspace.open_file(path)?;
     let too_large = |size: u64| {
         Error::Content(format!(
-            "`{path}` has {size} bytes, at most {EDIT_FILE_BYTES_MAX} can be edited"
+            "`{path}` has {size} bytes; edit supports at most {EDIT_FILE_BYTES_MAX} bytes"
         ))
     };
     let size = u64::try_from(opened.stat.st_size).unwrap_or(0);

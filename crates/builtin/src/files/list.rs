@@ -1,13 +1,15 @@
-//! `list`: what is in a directory, or all files below it that fit a glob.
+//! The `list` tool: the entries of a directory, or all files below it that match a glob.
 
 use std::os::fd::AsFd;
 
-use provost_tool::{EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, ToolError, ToolSpecError, tool_fn};
 use provost_workspace::limits::DIRECTORY_ENTRIES_MAX;
-use provost_workspace::text::{count, shown_name};
-use provost_workspace::walk::{Flow, Pattern, walk};
-use provost_workspace::{Entries, Entry, InnerPath, Workspace, kind_name};
-use provost_workspace::{Error, Result, check_stopped};
+use provost_workspace::text::{count, escape_name};
+use provost_workspace::walk::{Glob, WalkControl, walk};
+use provost_workspace::{
+    DirectoryEntries, DirectoryEntry, WorkspacePath, WorkspaceRoot, kind_name,
+};
+use provost_workspace::{Error, Result, check_cancelled};
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,24 +19,24 @@ use crate::blocking;
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX};
 
 const DESCRIPTION: &str = "Lists a directory of the workspace: names with sizes, directories with a slash. With a \
-     glob it lists all files below that fit, without those that .gitignore leaves out.";
+     glob it lists all matching files below, except those that .gitignore excludes.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Path of the directory, relative to the workspace; `.` is the workspace itself.
-    #[serde(default = "here")]
+    #[serde(default = "workspace_root")]
     path: String,
-    /// Only files below that fit, such as `*.rs` or `src/**/*.ts`.
+    /// Only files below that match, such as `*.rs` or `src/**/*.ts`.
     #[serde(default)]
     glob: String,
-    /// Entry to begin with; the first is 1.
+    /// Number of the first entry to show; the first entry is 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     offset: u64,
 }
 
-pub(crate) fn here() -> String {
+pub(crate) fn workspace_root() -> String {
     ".".to_owned()
 }
 
@@ -42,13 +44,13 @@ fn one() -> u64 {
     1
 }
 
-/// The tool `list`.
-pub fn list(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
+/// Creates the `list` tool.
+pub fn list(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn("list", DESCRIPTION, move |_cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
-            let text = blocking::run(move |stop| listing(&workspace, &arguments, stop)).await?;
+            let text = blocking::run(move |cancel| listing(&workspace, &arguments, cancel)).await?;
             Ok::<_, ToolError>(text)
         }
     })?;
@@ -56,39 +58,39 @@ pub fn list(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
 }
 
 fn listing(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     arguments: &Arguments,
-    stop: &CancellationToken,
+    cancel: &CancellationToken,
 ) -> Result<String> {
-    let path = InnerPath::parse(&arguments.path)?;
-    let mut page = Lines::new(arguments.offset.max(1));
+    let path = WorkspacePath::parse(&arguments.path)?;
+    let mut page = ListPage::new(arguments.offset.max(1));
     let mut notes = Vec::new();
     if arguments.glob.is_empty() {
         let directory = workspace.open_directory(&path)?;
-        let read = Entries::read(&directory, &path)?;
+        let read = DirectoryEntries::read(&directory, &path)?;
         for entry in &read.entries {
-            check_stopped(stop)?;
+            check_cancelled(cancel)?;
             page.push(|| describe(&directory, entry));
         }
         if read.is_cut {
             notes.push(format!("[only the first {DIRECTORY_ENTRIES_MAX} entries were read]"));
         }
     } else {
-        let glob = Pattern::parse(&arguments.glob)?;
-        let left_out = walk(workspace, &path, stop, |found, _| {
-            if glob.fits(found.below) {
-                page.push(|| shown_name(found.path.as_str().as_bytes()));
+        let glob = Glob::parse(&arguments.glob)?;
+        let skipped = walk(workspace, &path, cancel, |found, _| {
+            if glob.matches(found.relative_path) {
+                page.push(|| escape_name(found.path.as_str().as_bytes()));
             }
-            Ok(Flow::On)
+            Ok(WalkControl::Continue)
         })?;
-        notes = left_out.notes();
+        notes = skipped.notes();
     }
     page.finish(&notes)
 }
 
-/// One line about one entry.
-fn describe(directory: impl AsFd, entry: &Entry) -> String {
-    let name = shown_name(&entry.name);
+/// Formats one entry.
+fn describe(directory: impl AsFd, entry: &DirectoryEntry) -> String {
+    let name = escape_name(&entry.name);
     let note = match std::str::from_utf8(&entry.name) {
         Ok(_) => "",
         Err(_) => " [not UTF-8: cannot be opened]",
@@ -103,7 +105,7 @@ fn describe(directory: impl AsFd, entry: &Entry) -> String {
             Err(_) => name,
         },
         FileType::Symlink => match readlinkat(directory, &*entry.name, Vec::new()) {
-            Ok(target) => format!("{name} -> {}", shown_name(target.as_bytes())),
+            Ok(target) => format!("{name} -> {}", escape_name(target.as_bytes())),
             Err(_) => format!("{name} ->"),
         },
         other => format!("{name} [{}]", kind_name(other)),
@@ -111,8 +113,8 @@ fn describe(directory: impl AsFd, entry: &Entry) -> String {
     format!("{shown}{note}")
 }
 
-/// Those lines of a list that are shown; the others are counted.
-struct Lines {
+/// The visible page of a list. Entries outside of the page are only counted.
+struct ListPage {
     first: u64,
     text: String,
     shown: u64,
@@ -120,7 +122,7 @@ struct Lines {
     is_full: bool,
 }
 
-impl Lines {
+impl ListPage {
     fn new(first: u64) -> Self {
         Self { first, text: String::new(), shown: 0, seen: 0, is_full: false }
     }
@@ -145,7 +147,7 @@ impl Lines {
         let entries = count(self.seen, "entry");
         if self.shown == 0 && self.seen > 0 {
             return Err(Error::Argument(format!(
-                "offset {} is behind the end: there are {entries}",
+                "offset {} is past the end: there are {entries}",
                 self.first
             )));
         }
@@ -156,7 +158,7 @@ impl Lines {
         }
         text.push_str(&self.text);
         if self.seen == 0 {
-            text.push_str("[nothing is there]\n");
+            text.push_str("[no entries]\n");
         }
         for note in notes {
             text.push_str(note);

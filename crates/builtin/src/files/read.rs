@@ -1,21 +1,21 @@
-//! `read`: lines of a text file.
+//! The `read` tool: lines of a text file.
 //!
-//! Invariants: however large the file is, memory holds one page and one buffer; every page moves on by at least one line; secrets
-//! are taken out of the file before it is cut into pages, so that none lies half on one and half on the next. Lines are those of
-//! what is left.
+//! Invariants: memory usage is one page and one buffer, however large the file is. Every page advances by at least one
+//! line. Secrets are removed before the file is split into pages, so that no secret is split between two pages. Line
+//! numbers refer to the redacted text.
 
 mod page;
 
 use std::io::{ErrorKind, Read};
 
 use provost_redact::Redact;
-use provost_tool::{EffectClass, FnTool, SpecError, tool_fn};
+use provost_tool::{EffectClass, FnTool, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use provost_workspace::text::count;
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Workspace};
+use provost_workspace::{Error, Result, check_cancelled};
+use provost_workspace::{WorkspacePath, WorkspaceRoot};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::page::Page;
@@ -23,25 +23,25 @@ pub(crate) use self::page::Page;
 use crate::blocking;
 use crate::limits::{OUTPUT_LINES_MAX, READ_COUNT_BYTES_MAX, READ_SEEK_BYTES_MAX, SNIFF_BYTES};
 
-/// Bytes that are read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads a text file of the workspace. Shows up to 2000 lines or 50 KiB; the last \
-     line of a shortened answer says with which offset to go on.";
+const DESCRIPTION: &str = "Reads a text file of the workspace. Returns up to 2000 lines or 50 KiB; the last \
+     line of a truncated result states the offset to continue with.";
 
-const OUTPUT_DESCRIPTION: &str = "Reads an output of a tool that was too long to be shown whole, by the path that \
-     stood below it. Shows up to 2000 lines or 50 KiB; the last line of a shortened answer says with which offset to go on.";
+const OUTPUT_DESCRIPTION: &str = "Reads the complete output of a tool whose result was truncated, by the path stated \
+     below that result. Returns up to 2000 lines or 50 KiB; the last line of a truncated result states the offset to continue with.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Path of the file, relative to the workspace.
     path: String,
-    /// Line to begin with; the first is 1.
+    /// Number of the first line to show; the first line is 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     offset: u64,
-    /// Lines to show at most; 0 shows as many as fit.
+    /// Maximum number of lines to show; 0 shows as many as fit.
     #[serde(default)]
     limit: u64,
 }
@@ -50,28 +50,29 @@ fn one() -> u64 {
     1
 }
 
-/// The tool `read`.
-pub fn read(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
+/// Creates the `read` tool.
+pub fn read(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     reader(workspace, "read", DESCRIPTION)
 }
 
-/// The tool `read_output`: the same for the place where outputs are kept that were too long to be shown.
-pub fn read_output(kept: &Workspace) -> std::result::Result<FnTool, SpecError> {
-    reader(kept, "read_output", OUTPUT_DESCRIPTION)
+/// Creates the `read_output` tool, which reads the stored artifacts of truncated outputs.
+pub fn read_output(artifacts: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
+    reader(artifacts, "read_output", OUTPUT_DESCRIPTION)
 }
 
 fn reader(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     name: &str,
     description: &str,
-) -> std::result::Result<FnTool, SpecError> {
+) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn(name, description, move |cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
             let redact = cx.redactor().cloned();
-            let read =
-                blocking::run(move |stop| page_of(&workspace, &arguments, redact.as_deref(), stop));
+            let read = blocking::run(move |cancel| {
+                page_of(&workspace, &arguments, redact.as_deref(), cancel)
+            });
             read.await
         }
     })?;
@@ -79,12 +80,12 @@ fn reader(
 }
 
 fn page_of(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     arguments: &Arguments,
     redact: Option<&dyn Redact>,
-    stop: &CancellationToken,
+    cancel: &CancellationToken,
 ) -> Result<String> {
-    let path = InnerPath::parse(&arguments.path)?;
+    let path = WorkspacePath::parse(&arguments.path)?;
     let mut opened = workspace.open_file(&path)?;
     let size = u64::try_from(opened.stat.st_size).unwrap_or(0);
     let lines_max = match usize::try_from(arguments.limit) {
@@ -94,10 +95,10 @@ fn page_of(
     let mut page = Page::new(arguments.offset.max(1), lines_max);
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut clean = redact.map(Redact::stream);
-    // How much of the file was read, and how much of it came to the page.
-    let (mut offset, mut given): (u64, u64) = (0, 0);
+    // Number of bytes that were read from the file, and that were passed to the page after redaction.
+    let (mut offset, mut passed): (u64, u64) = (0, 0);
     loop {
-        check_stopped(stop)?;
+        check_cancelled(cancel)?;
         let length = read_some(&mut opened.file, &mut buffer).map_err(|e| Error::io(&path, e))?;
         let bytes = &buffer[..length];
         if offset == 0 && is_binary(bytes) {
@@ -112,19 +113,19 @@ fn page_of(
             return page.finish(path.as_str(), offset);
         }
         offset += length as u64;
-        given += match &mut clean {
+        passed += match &mut clean {
             None => page.take(bytes),
             Some(clean) => page.take(&clean.push(bytes)),
         };
         match page.filled_at() {
             None if offset > READ_SEEK_BYTES_MAX => {
                 return Err(Error::Content(format!(
-                    "line {} of `{path}` is more than {READ_SEEK_BYTES_MAX} bytes from its start: search for what \
-                     you need",
+                    "line {} of `{path}` is more than {READ_SEEK_BYTES_MAX} bytes from its start: use search \
+                     instead",
                     arguments.offset
                 )));
             }
-            Some(at) if given - at > READ_COUNT_BYTES_MAX => {
+            Some(at) if passed - at > READ_COUNT_BYTES_MAX => {
                 return page.finish_early(path.as_str(), size.max(offset));
             }
             _ => {}
@@ -132,12 +133,12 @@ fn page_of(
     }
 }
 
-/// Is there a byte that no text has?
+/// True if the text contains a zero byte.
 pub(crate) fn is_binary(start: &[u8]) -> bool {
     memchr::memchr(0, &start[..start.len().min(SNIFF_BYTES)]).is_some()
 }
 
-/// Reads what there is; nothing means the end.
+/// Reads the available bytes. Returns 0 at the end.
 fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match file.read(buffer) {
@@ -147,7 +148,7 @@ fn read_some(file: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> 
     }
 }
 
-/// What the header of a page says.
+/// Formats the header of a page.
 fn header(first: u64, shown: u64, lines: &str, bytes: u64) -> String {
     let bytes = count(bytes, "byte");
     if first == 1 {

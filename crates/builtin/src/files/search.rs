@@ -1,4 +1,4 @@
-//! `search`: lines that match a regular expression.
+//! The `search` tool: lines that match a regular expression.
 
 mod sink;
 
@@ -9,45 +9,45 @@ use std::sync::Arc;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use provost_redact::Redact;
-use provost_tool::{EffectClass, FnTool, SpecError, tool_fn};
-use provost_workspace::walk::{Flow, LeftOut, Pattern, walk};
-use provost_workspace::{Error, Result, check_stopped};
-use provost_workspace::{InnerPath, Workspace, open_in, shortened};
+use provost_tool::{EffectClass, FnTool, ToolSpecError, tool_fn};
+use provost_workspace::walk::{Glob, SkipCounts, WalkControl, walk};
+use provost_workspace::{Error, Result, check_cancelled};
+use provost_workspace::{WorkspacePath, WorkspaceRoot, excerpt, open_in};
 use rustix::fs::{FileType, OFlags, fstat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use self::sink::Matches;
+use self::sink::MatchList;
 use crate::blocking;
-use crate::files::list::here;
+use crate::files::list::workspace_root;
 use crate::limits::{
     PATTERN_BYTES_MAX, PATTERN_COMPILED_BYTES_MAX, SEARCH_BYTES_MAX, SEARCH_CONTEXT_MAX,
     SEARCH_HEAP_BYTES_MAX, SEARCH_MATCHES_DEFAULT, SEARCH_MATCHES_MAX,
 };
 
 const DESCRIPTION: &str = "Searches the text files of the workspace for lines that match a regular expression. \
-     Answers path:line: text. Leaves out binary files and what .gitignore names.";
+     Returns path:line: text. Skips binary files and files that .gitignore excludes.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The regular expression, for one line at a time.
+    /// The regular expression. It is matched against one line at a time.
     pattern: String,
-    /// File or directory to search in, relative to the workspace.
-    #[serde(default = "here")]
+    /// File or directory to search, relative to the workspace.
+    #[serde(default = "workspace_root")]
     path: String,
-    /// Only files that fit, such as `*.rs` or `src/**/*.ts`.
+    /// Only files that match, such as `*.rs` or `src/**/*.ts`.
     #[serde(default)]
     glob: String,
-    /// True if capital and small letters are the same.
+    /// True to ignore the case of letters.
     #[serde(default)]
     ignore_case: bool,
-    /// Lines to show around each match.
+    /// Number of lines to show around each match.
     #[serde(default)]
     #[schemars(range(max = SEARCH_CONTEXT_MAX))]
     context: u64,
-    /// Matches to show at most.
+    /// Maximum number of matches to show.
     #[serde(default = "matches_default")]
     #[schemars(range(min = 1, max = SEARCH_MATCHES_MAX))]
     limit: u64,
@@ -57,72 +57,72 @@ fn matches_default() -> u64 {
     SEARCH_MATCHES_DEFAULT
 }
 
-/// The tool `search`.
-pub fn search(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
+/// Creates the `search` tool.
+pub fn search(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn("search", DESCRIPTION, move |cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
             let redact = cx.redactor().cloned();
-            let found = blocking::run(move |stop| find(&workspace, &arguments, redact, stop));
+            let found = blocking::run(move |cancel| find(&workspace, &arguments, redact, cancel));
             found.await
         }
     })?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-/// What a search has at hand.
+/// State of a search.
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
-    matches: Matches,
+    matches: MatchList,
     bytes_left: u64,
-    stop: &'a CancellationToken,
+    cancel: &'a CancellationToken,
 }
 
 fn find(
-    workspace: &Workspace,
+    workspace: &WorkspaceRoot,
     arguments: &Arguments,
     redact: Option<Arc<dyn Redact>>,
-    stop: &CancellationToken,
+    cancel: &CancellationToken,
 ) -> Result<String> {
-    let path = InnerPath::parse(&arguments.path)?;
-    let mut search = Search::new(arguments, redact, stop)?;
+    let path = WorkspacePath::parse(&arguments.path)?;
+    let mut search = Search::new(arguments, redact, cancel)?;
     let glob = match arguments.glob.as_str() {
         "" => None,
-        glob => Some(Pattern::parse(glob)?),
+        glob => Some(Glob::parse(glob)?),
     };
     if !workspace.is_directory(&path)? {
         let opened = workspace.open_file(&path)?;
-        let mut left_out = LeftOut::default();
-        search.file(opened.file, &path, &mut left_out)?;
-        return Ok(search.finish(&left_out));
+        let mut skipped = SkipCounts::default();
+        search.file(opened.file, &path, &mut skipped)?;
+        return Ok(search.finish(&skipped));
     }
-    let left_out = walk(workspace, &path, stop, |found, left_out| {
-        if glob.as_ref().is_some_and(|glob| !glob.fits(found.below)) {
-            return Ok(Flow::On);
+    let skipped = walk(workspace, &path, cancel, |found, skipped| {
+        if glob.as_ref().is_some_and(|glob| !glob.matches(found.relative_path)) {
+            return Ok(WalkControl::Continue);
         }
         let opened = open_in(found.directory, found.name, OFlags::RDONLY | OFlags::NONBLOCK);
         let is_file =
             |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         match opened {
             Ok(opened) if fstat(&opened).is_ok_and(is_file) => {
-                search.file(File::from(opened), found.path, left_out)
+                search.file(File::from(opened), found.path, skipped)
             }
             _ => {
-                left_out.add_unreadable();
-                Ok(Flow::On)
+                skipped.add_unreadable();
+                Ok(WalkControl::Continue)
             }
         }
     })?;
-    Ok(search.finish(&left_out))
+    Ok(search.finish(&skipped))
 }
 
 impl<'a> Search<'a> {
     fn new(
         arguments: &Arguments,
         redact: Option<Arc<dyn Redact>>,
-        stop: &'a CancellationToken,
+        cancel: &'a CancellationToken,
     ) -> Result<Self> {
         let pattern = &arguments.pattern;
         if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX {
@@ -137,8 +137,8 @@ impl<'a> Search<'a> {
             .dfa_size_limit(PATTERN_COMPILED_BYTES_MAX)
             .build(pattern)
             .map_err(|error| {
-                let problem = shortened(&error.to_string());
-                Error::Argument(format!("`{}` is no pattern: {problem}", shortened(pattern)))
+                let problem = excerpt(&error.to_string());
+                Error::Argument(format!("`{}` is not a valid pattern: {problem}", excerpt(pattern)))
             })?;
         let context = usize::try_from(arguments.context.min(SEARCH_CONTEXT_MAX)).unwrap_or(0);
         let searcher = SearcherBuilder::new()
@@ -148,44 +148,49 @@ impl<'a> Search<'a> {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(SEARCH_HEAP_BYTES_MAX))
             .build();
-        let matches = Matches::new(arguments.limit.clamp(1, SEARCH_MATCHES_MAX), redact);
-        Ok(Self { matcher, searcher, matches, bytes_left: SEARCH_BYTES_MAX, stop })
+        let matches = MatchList::new(arguments.limit.clamp(1, SEARCH_MATCHES_MAX), redact);
+        Ok(Self { matcher, searcher, matches, bytes_left: SEARCH_BYTES_MAX, cancel })
     }
 
     /// Searches one file.
-    fn file(&mut self, file: File, path: &InnerPath, left_out: &mut LeftOut) -> Result<Flow> {
+    fn file(
+        &mut self,
+        file: File,
+        path: &WorkspacePath,
+        skipped: &mut SkipCounts,
+    ) -> Result<WalkControl> {
         self.matches.begin(path);
-        let mut reader = Metered { file, left: &mut self.bytes_left, stop: self.stop };
+        let mut reader = LimitedReader { file, left: &mut self.bytes_left, cancel: self.cancel };
         let searched =
-            self.searcher.search_reader(&self.matcher, &mut reader, self.matches.in_file());
-        check_stopped(self.stop)?;
+            self.searcher.search_reader(&self.matcher, &mut reader, self.matches.file_sink());
+        check_cancelled(self.cancel)?;
         if searched.is_err() {
-            // A line that is longer than memory allows, or a disk that fails: the other files still count.
-            left_out.add_unreadable();
+            // A line that exceeds the memory limit, or a failing disk. The search continues with the other files.
+            skipped.add_unreadable();
         }
         let is_enough = self.matches.is_full() || self.bytes_left == 0;
-        Ok(if is_enough { Flow::Enough } else { Flow::On })
+        Ok(if is_enough { WalkControl::Stop } else { WalkControl::Continue })
     }
 
-    fn finish(self, left_out: &LeftOut) -> String {
-        let mut notes = left_out.notes();
+    fn finish(self, skipped: &SkipCounts) -> String {
+        let mut notes = skipped.notes();
         if self.bytes_left == 0 {
-            notes.push(format!("[stopped after {SEARCH_BYTES_MAX} bytes: search in less]"));
+            notes.push(format!("[stopped after {SEARCH_BYTES_MAX} bytes: narrow the search]"));
         }
         self.matches.finish(&notes)
     }
 }
 
-/// A file of which only so much is read, and nothing once nobody waits.
-struct Metered<'a> {
+/// A reader with a byte limit. It fails once the call is cancelled.
+struct LimitedReader<'a> {
     file: File,
     left: &'a mut u64,
-    stop: &'a CancellationToken,
+    cancel: &'a CancellationToken,
 }
 
-impl Read for Metered<'_> {
+impl Read for LimitedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return Err(io::Error::other("stopped"));
         }
         let length =

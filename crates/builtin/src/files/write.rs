@@ -1,8 +1,8 @@
-//! `write`: a file as a whole.
+//! The `write` tool: writes a complete file.
 
-use provost_tool::{Approval, EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, RequiresApproval, ToolError, ToolSpecError, tool_fn};
 use provost_workspace::{Error, Result};
-use provost_workspace::{InnerPath, Replacement, Workspace};
+use provost_workspace::{Replacement, WorkspacePath, WorkspaceRoot};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -10,45 +10,51 @@ use tokio_util::sync::CancellationToken;
 use crate::blocking;
 use crate::limits::WRITE_BYTES_MAX;
 
-const DESCRIPTION: &str = "Writes a whole file of the workspace: makes it, with the directories above it, or \
-     replaces what it says. To change a part of a file use edit.";
+const DESCRIPTION: &str = "Writes a complete file of the workspace. Creates the file and its parent directories, or \
+     replaces its content. To change a part of a file, use edit.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// Path of the file, relative to the workspace.
     path: String,
-    /// Everything that the file shall say.
+    /// The complete content of the file.
     content: String,
 }
 
-/// The tool `write`. The same bytes to the same place: doing it again changes nothing. A person is asked first.
-pub fn write(workspace: &Workspace) -> std::result::Result<FnTool, SpecError> {
+/// Creates the `write` tool. Writing the same content again has no further effect. Each call requires approval.
+pub fn write(workspace: &WorkspaceRoot) -> std::result::Result<FnTool, ToolSpecError> {
     let workspace = workspace.clone();
     let tool = tool_fn("write", DESCRIPTION, move |_cx, arguments: Arguments| {
         let workspace = workspace.clone();
         async move {
-            let text = blocking::run(move |stop| put(&workspace, &arguments, stop)).await?;
+            let text =
+                blocking::run(move |cancel| write_file(&workspace, &arguments, cancel)).await?;
             Ok::<_, ToolError>(text)
         }
     })?;
-    Ok(tool.with_spec(|spec| spec.effect(EffectClass::Idempotent).approval(Approval::Always)))
+    Ok(tool
+        .with_spec(|spec| spec.effect(EffectClass::Idempotent).approval(RequiresApproval::Always)))
 }
 
-fn put(workspace: &Workspace, arguments: &Arguments, stop: &CancellationToken) -> Result<String> {
+fn write_file(
+    workspace: &WorkspaceRoot,
+    arguments: &Arguments,
+    cancel: &CancellationToken,
+) -> Result<String> {
     let content = arguments.content.as_bytes();
     if content.len() > WRITE_BYTES_MAX {
         return Err(Error::Argument(format!(
-            "the content is {} bytes long, at most {WRITE_BYTES_MAX} are written at once",
+            "the content has {} bytes; write accepts at most {WRITE_BYTES_MAX} bytes",
             content.len()
         )));
     }
-    let path = InnerPath::parse(&arguments.path)?;
+    let path = WorkspacePath::parse(&arguments.path)?;
     if arguments.path.ends_with('/') {
         return Err(Error::Argument(format!("`{path}/` names a directory, not a file")));
     }
-    let _held = workspace.changing();
-    workspace.replace(&path, Replacement { content, seen: None, marks: None }, stop)?;
+    let _lock = workspace.lock_changes();
+    workspace.replace(&path, Replacement { content, expected: None, markers: None }, cancel)?;
     Ok(format!("Wrote {path} ({} bytes)", content.len()))
 }
 

@@ -1,81 +1,84 @@
-//! Where a command works: the workspace of its conversation, or the one that its profile names.
+//! The workspace of a command: the one of its conversation, or the one of its profile.
 
 use provost_core::ToolResultPart;
-use provost_sandbox::Workspace;
-use provost_tool::{ToolCx, ToolError, ToolOutput};
-use provost_workspace::conversation::{Mark, Seat, Tenant, WorkspaceError, Workspaces};
+use provost_sandbox::WorkspaceMount;
+use provost_tool::{ToolContext, ToolError, ToolOutput};
+use provost_workspace::conversation::{
+    ConversationWorkspaces, SnapshotLabel, WorkspaceError, WorkspaceGuard, WorkspaceKey,
+};
 
-/// Where a command works.
-pub(super) struct Room {
-    /// The place in the workspace of its conversation, and the call under which it is kept.
-    seat: Option<(Seat, Mark)>,
+/// The workspace of a command.
+pub(super) struct CommandWorkspace {
+    /// Access to the conversation's workspace, and the label of the snapshot that the call creates.
+    guard: Option<(WorkspaceGuard, SnapshotLabel)>,
 }
 
-impl Room {
-    /// Takes a seat, where conversations have workspaces. A call that belongs to none has no files that could stay.
-    pub(super) async fn enter(
-        workspaces: Option<&Workspaces>,
-        cx: &ToolCx,
+impl CommandWorkspace {
+    /// Acquires the workspace of the conversation, if conversations have workspaces. Fails for a call without a
+    /// conversation, because its files could not be saved.
+    pub(super) async fn acquire(
+        workspaces: Option<&ConversationWorkspaces>,
+        cx: &ToolContext,
     ) -> Result<Self, ToolError> {
-        let Some(workspaces) = workspaces else { return Ok(Self { seat: None }) };
+        let Some(workspaces) = workspaces else { return Ok(Self { guard: None }) };
         let Some(conversation) = cx.conversation() else {
             return Err(ToolError::Failed(
-                "the call belongs to no conversation, so there is no workspace for it".to_owned(),
+                "the call has no conversation and therefore no workspace".to_owned(),
             ));
         };
-        let tenant = Tenant {
+        let key = WorkspaceKey {
             namespace: conversation.namespace.clone(),
             conversation: conversation.id.clone(),
             principal: conversation.principal.clone(),
         };
-        let seat = workspaces.enter(&tenant).await.map_err(refused)?;
-        if let Some(reason) = seat.loss() {
+        let guard = workspaces.acquire(&key).await.map_err(tool_error)?;
+        if let Some(reason) = guard.data_loss() {
             conversation.workspace_reset(reason).await.map_err(ToolError::Failed)?;
         }
-        let mark = Mark { label: cx.effect_key().to_string(), turn: conversation.turn };
-        Ok(Self { seat: Some((seat, mark)) })
+        let label = SnapshotLabel { label: cx.effect_key().to_string(), turn: conversation.turn };
+        Ok(Self { guard: Some((guard, label)) })
     }
 
-    /// The workspace of the job.
-    pub(super) fn workspace(&self, named: Workspace) -> Workspace {
-        match &self.seat {
-            Some((seat, _)) => Workspace::ReadWrite(seat.dir().to_owned()),
-            None => named,
+    /// Returns the mount for the command, or `default` without a conversation workspace.
+    pub(super) fn mount(&self, default: WorkspaceMount) -> WorkspaceMount {
+        match &self.guard {
+            Some((guard, _)) => WorkspaceMount::ReadWrite(guard.dir().to_owned()),
+            None => default,
         }
     }
 
-    /// What the model must know of its files before it reads anything else.
+    /// Returns the note that tells the model about lost files. Empty if none were lost.
     pub(super) fn note(&self) -> String {
-        let loss = self.seat.as_ref().and_then(|(seat, _)| seat.loss());
+        let loss = self.guard.as_ref().and_then(|(guard, _)| guard.data_loss());
         loss.map(|reason| format!("[the workspace was reset: {reason}]\n")).unwrap_or_default()
     }
 
-    /// Keeps the files before anybody hears how the command ended.
-    pub(super) async fn leave(
+    /// Saves the files before the result is returned.
+    pub(super) async fn save_after(
         self,
-        ran: Result<ToolOutput, ToolError>,
+        result: Result<ToolOutput, ToolError>,
     ) -> Result<ToolOutput, ToolError> {
         let note = self.note();
-        let kept = self.keep().await;
-        let mut output = ran?;
+        let saved = self.save().await;
+        let mut output = result?;
         if !note.is_empty() {
             output.parts.insert(0, ToolResultPart::Text { text: note });
         }
-        match kept {
+        match saved {
             Ok(()) => Ok(output),
             Err(error) => Err(ToolError::Failed(format!("{}\n[{error}]", output.to_text()))),
         }
     }
 
-    /// Keeps the files.
-    pub(super) async fn keep(self) -> Result<(), WorkspaceError> {
-        match self.seat {
-            Some((seat, mark)) => seat.leave(mark).await,
+    /// Saves the files.
+    pub(super) async fn save(self) -> Result<(), WorkspaceError> {
+        match self.guard {
+            Some((guard, label)) => guard.release(label).await,
             None => Ok(()),
         }
     }
 }
 
-fn refused(error: WorkspaceError) -> ToolError {
+fn tool_error(error: WorkspaceError) -> ToolError {
     ToolError::Fault(error.fault())
 }

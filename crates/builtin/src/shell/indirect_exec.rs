@@ -1,12 +1,12 @@
-//! Commands that run other commands: a rule that names one of them allows nothing by itself.
+//! Programs that run other programs. A rule that names only such a program does not match.
 //!
-//! A rule for `env` would allow everything, since `env rm` is `env`. Such a command matches only a rule that says all of its
-//! arguments. Others run something only with certain options; with these they are carriers, too.
+//! A rule for `env` would allow everything, because `env rm` runs `rm`. Such a program matches only a rule that lists
+//! all of its arguments. Other programs run something only with certain options and are then treated the same way.
 
 use super::parse::Command;
 
-/// They run what they are told, or are languages of their own.
-const CARRIERS: &[&str] = &[
+/// Programs that execute their arguments or interpret a language.
+const INDIRECT_EXEC: &[&str] = &[
     ".",
     "alias",
     "ansible",
@@ -254,11 +254,12 @@ const CARRIERS: &[&str] = &[
     "choom",
 ];
 
-/// Names that begin like this are the same with a version behind: `python3.11`, `perl5.36.0`, `gcc-12`.
+/// Programs that may have a version suffix: `python3.11`, `perl5.36.0`, `gcc-12`.
 const VERSIONED: &[&str] =
     &["python", "perl", "ruby", "node", "php", "lua", "gcc", "g++", "clang", "ld", "pypy", "tclsh"];
 
-/// Commands that run something, or write to a file, with one of these options. Long ones may be shortened.
+/// Programs that run something or write a file with certain options: long options, which may be abbreviated, and
+/// letters of short options.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "find",
@@ -315,7 +316,7 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     ("hostname", &["--file"], "Fb"),
 ];
 
-/// What `git` may be asked for without it running or changing anything.
+/// Subcommands of `git` that neither run nor change anything.
 const GIT_READS: &[&str] = &[
     "blame",
     "cat-file",
@@ -335,11 +336,11 @@ const GIT_READS: &[&str] = &[
     "version",
 ];
 
-/// True if a command runs another one, or may.
-pub(crate) fn carries(command: &Command) -> bool {
+/// True if a command runs or may run another program.
+pub(crate) fn runs_other_programs(command: &Command) -> bool {
     let path = command.name();
     let name = path.rsplit('/').next().unwrap_or(path);
-    if CARRIERS.contains(&name)
+    if INDIRECT_EXEC.contains(&name)
         || is_versioned(name)
         || name.starts_with("ld-")
         || name.contains(".so")
@@ -349,7 +350,7 @@ pub(crate) fn carries(command: &Command) -> bool {
     if name == "git" {
         let first = command.args().iter().find(|word| !word.text.starts_with('-'));
         let is_read = first.is_some_and(|word| GIT_READS.contains(&word.text.as_str()));
-        // What stands before its own command is for `git` itself, and can change what that one means.
+        // Options before the subcommand apply to `git` itself and can change the meaning of the subcommand.
         let leads = command
             .args()
             .first()
@@ -362,12 +363,12 @@ pub(crate) fn carries(command: &Command) -> bool {
     let Some((_, long, short)) = known else { return false };
     let mut is_file = false;
     command.args().iter().any(|word| {
-        // A pattern may become the name of a file that looks like an option.
-        let carries = !is_file
+        // A pattern may expand to a file name that looks like an option.
+        let runs_other_programs = !is_file
             && (is_option(&word.text, long, short)
                 || (word.is_pattern && !word.text.starts_with(['.', '/'])));
         is_file |= word.text == "--" && name != "find";
-        carries
+        runs_other_programs
     })
 }
 
@@ -382,7 +383,7 @@ fn is_versioned(name: &str) -> bool {
 fn is_option(text: &str, long: &[&str], short: &str) -> bool {
     let name = text.split('=').next().unwrap_or(text);
     let is_long = long.iter().any(|known| match known.starts_with("--") {
-        // A shortened name is as good as a whole one.
+        // An abbreviated option is equivalent to the full one.
         true => name.len() > 2 && name.starts_with("--") && known.starts_with(name),
         false => *known == name,
     });

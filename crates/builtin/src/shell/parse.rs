@@ -1,99 +1,100 @@
-//! A command line as lists of arguments, where that is certain.
+//! Parses a command line into lists of arguments, if its meaning is unambiguous.
 //!
-//! It is not a shell: it reads what means the same in every one of them, which is words, quotes, pipes and lists, and refuses
-//! the rest. A line that is not understood is none that a list of allowed commands can speak about.
+//! The parser is not a shell. It accepts the syntax that all shells interpret in the same way, which is words, quotes,
+//! pipes and lists, and rejects everything else. A list of allowed commands cannot cover a rejected line.
 //!
-//! Invariant: what [`Line::canonical`] writes is read by any shell as exactly the commands that were checked.
+//! Invariant: every shell interprets the output of [`CommandLine::canonical`] as exactly the commands that were
+//! checked.
 
 use std::fmt;
 
 use crate::limits::{COMMAND_BYTES_MAX, COMMAND_WORDS_MAX};
 
-/// A line that was understood.
+/// A parsed command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// Its commands, in the order in which they stand.
+pub struct CommandLine {
+    /// The commands in order.
     pub commands: Vec<Command>,
 }
 
 /// One command with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
-    /// The command and its arguments.
+    /// The program and its arguments.
     pub words: Vec<Word>,
-    /// What is done with its outputs, as it was written.
+    /// Output redirections, as written.
     redirects: Vec<&'static str>,
-    /// What stands between it and the next one.
+    /// Operator between this command and the next one.
     after: &'static str,
 }
 
 /// One word.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Word {
-    /// What it says, without quotes.
+    /// Text without quotes.
     pub text: String,
-    /// True if names of files are put in its place.
+    /// True if the shell expands the word to file names.
     pub is_pattern: bool,
     raw: String,
 }
 
-/// Why a line is not understood.
+/// Reason why a line is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unclear {
-    /// Nothing is in it.
+pub enum ParseError {
+    /// The line is empty.
     Empty,
-    /// It is too long.
-    Long,
-    /// A quote has no end.
+    /// The line is too long.
+    TooLong,
+    /// A quote is not closed.
     Quote,
-    /// A value, a command or a computation is put in: `$`, backquotes.
+    /// The shell would insert a value or a command: `$` or backquotes.
     Substitution,
-    /// Commands in brackets or braces.
+    /// Commands in parentheses or braces.
     Group,
-    /// A word of the language: `if`, `for`, `!`.
+    /// A keyword of the shell: `if`, `for`, `!`.
     Language,
-    /// A variable is set.
+    /// A variable assignment.
     Assignment,
-    /// An input or output goes to or comes from a file.
+    /// Input or output is redirected to or from a file.
     Redirect,
-    /// It goes on in the background.
+    /// The command would run in the background.
     Background,
     /// A comment, which may hide something.
     Comment,
-    /// A character that is not seen.
+    /// An invisible character.
     Control,
-    /// The name of a file or another value is put in the place of the command.
+    /// The program name is a pattern.
     Pattern,
-    /// An operator with nothing beside it, or one that not every shell has.
+    /// An operator without an operand, or one that not every shell supports.
     Operator,
 }
 
-impl fmt::Display for Unclear {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Empty => "there is no command in it",
-            Self::Long => "it is too long",
-            Self::Quote => "a quote has no end",
-            Self::Substitution => "a value or a command is put in by the shell",
-            Self::Group => "it has commands in brackets or braces",
-            Self::Language => "it has words of the shell's language",
+            Self::Empty => "it contains no command",
+            Self::TooLong => "it is too long",
+            Self::Quote => "a quote is not closed",
+            Self::Substitution => "the shell would substitute a value or a command",
+            Self::Group => "it has commands in parentheses or braces",
+            Self::Language => "it has shell keywords",
             Self::Assignment => "it sets a variable",
-            Self::Redirect => "an output or an input is a file",
-            Self::Background => "it goes on in the background",
+            Self::Redirect => "it redirects input or output to a file",
+            Self::Background => "it runs in the background",
             Self::Comment => "it has a comment",
-            Self::Control => "it has characters that are not seen",
-            Self::Pattern => "the command itself is a pattern",
-            Self::Operator => "an operator stands where none can",
+            Self::Control => "it has invisible characters",
+            Self::Pattern => "the program name is a pattern",
+            Self::Operator => "an operator is misplaced",
         })
     }
 }
 
-/// Words that are no commands.
-const LANGUAGE: [&str; 21] = [
+/// Words that are not commands.
+const KEYWORDS: [&str; 21] = [
     "!", "{", "}", "[[", "]]", "case", "do", "done", "elif", "else", "esac", "fi", "for",
     "function", "if", "in", "select", "then", "until", "while", "coproc",
 ];
-/// What may be done with outputs: they are joined or thrown away.
+/// Permitted redirections: outputs are merged or discarded.
 const REDIRECTS: [&str; 8] = [
     "2>/dev/null",
     ">/dev/null",
@@ -105,58 +106,58 @@ const REDIRECTS: [&str; 8] = [
     "</dev/null",
 ];
 
-/// Reads a line.
-pub fn parse(line: &str) -> Result<Line, Unclear> {
+/// Parses a command line.
+pub fn parse(line: &str) -> Result<CommandLine, ParseError> {
     if line.len() > COMMAND_BYTES_MAX {
-        return Err(Unclear::Long);
+        return Err(ParseError::TooLong);
     }
-    if line.chars().any(is_unseen) {
-        return Err(Unclear::Control);
+    if line.chars().any(is_invisible) {
+        return Err(ParseError::Control);
     }
-    let mut reader =
-        Reader { rest: line, commands: Vec::new(), command: Command::default(), words: 0 };
-    reader.read()?;
-    Ok(Line { commands: reader.commands })
+    let mut lexer =
+        Lexer { rest: line, commands: Vec::new(), command: Command::default(), words: 0 };
+    lexer.read()?;
+    Ok(CommandLine { commands: lexer.commands })
 }
 
-/// Characters that show nothing, or turn around what is shown.
-fn is_unseen(c: char) -> bool {
-    let invisible = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    invisible || (c.is_control() && c != '\n' && c != '\t')
+/// True for characters that are invisible or change the text direction.
+fn is_invisible(c: char) -> bool {
+    let is_format = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    is_format || (c.is_control() && c != '\n' && c != '\t')
 }
 
-struct Reader<'a> {
+struct Lexer<'a> {
     rest: &'a str,
     commands: Vec<Command>,
     command: Command,
     words: usize,
 }
 
-impl Reader<'_> {
-    fn read(&mut self) -> Result<(), Unclear> {
+impl Lexer<'_> {
+    fn read(&mut self) -> Result<(), ParseError> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
             let Some(first) = self.rest.chars().next() else { break };
             if let Some(redirect) = REDIRECTS.iter().find(|known| self.begins_with_word(known)) {
                 if *redirect == "&>/dev/null" {
-                    // Not every shell reads it so; to some it is a command in the background.
-                    return Err(Unclear::Redirect);
+                    // Some shells interpret this as a command in the background.
+                    return Err(ParseError::Redirect);
                 }
                 self.rest = &self.rest[redirect.len()..];
                 self.command.redirects.push(redirect);
                 continue;
             }
             match first {
-                '#' => return Err(Unclear::Comment),
-                '(' | ')' => return Err(Unclear::Group),
-                '<' | '>' => return Err(Unclear::Redirect),
+                '#' => return Err(ParseError::Comment),
+                '(' | ')' => return Err(ParseError::Group),
+                '<' | '>' => return Err(ParseError::Redirect),
                 '\n' | ';' | '|' | '&' => self.operator()?,
                 _ => self.word()?,
             }
         }
         self.end("")?;
         match self.commands.is_empty() {
-            true => Err(Unclear::Empty),
+            true => Err(ParseError::Empty),
             false => Ok(()),
         }
     }
@@ -167,35 +168,35 @@ impl Reader<'_> {
         self.rest.strip_prefix(word).is_some_and(ends)
     }
 
-    fn operator(&mut self) -> Result<(), Unclear> {
+    fn operator(&mut self) -> Result<(), ParseError> {
         let (operator, size) = match self.rest.as_bytes() {
             [b'&', b'&', ..] => ("&&", 2),
             [b'|', b'|', ..] => ("||", 2),
-            [b'|', b'&', ..] | [b';', b';' | b'&', ..] => return Err(Unclear::Operator),
-            [b'&', b'>', ..] => return Err(Unclear::Redirect),
-            [b'&', ..] => return Err(Unclear::Background),
+            [b'|', b'&', ..] | [b';', b';' | b'&', ..] => return Err(ParseError::Operator),
+            [b'&', b'>', ..] => return Err(ParseError::Redirect),
+            [b'&', ..] => return Err(ParseError::Background),
             [b'|', ..] => ("|", 1),
             [b';', ..] => (";", 1),
             _ => ("\n", 1),
         };
         self.rest = &self.rest[size..];
         if self.command.words.is_empty() {
-            // Empty lines are nothing; after `|`, `&&` and `||` the next line goes on.
+            // Empty lines are skipped. After `|`, `&&` and `||`, the command continues on the next line.
             return match operator {
                 "\n" => Ok(()),
-                _ => Err(Unclear::Operator),
+                _ => Err(ParseError::Operator),
             };
         }
         self.end(if operator == "\n" { ";" } else { operator })
     }
 
-    fn end(&mut self, after: &'static str) -> Result<(), Unclear> {
+    fn end(&mut self, after: &'static str) -> Result<(), ParseError> {
         if self.command.words.is_empty() {
             let is_open = |last: &Command| matches!(last.after, "|" | "||" | "&&");
             let has_redirects = !self.command.redirects.is_empty();
             return match self.commands.last() {
-                _ if has_redirects => Err(Unclear::Redirect),
-                Some(last) if is_open(last) => Err(Unclear::Operator),
+                _ if has_redirects => Err(ParseError::Redirect),
+                Some(last) if is_open(last) => Err(ParseError::Operator),
                 _ => Ok(()),
             };
         }
@@ -203,25 +204,25 @@ impl Reader<'_> {
         command.after = after;
         let first = &command.words[0];
         if first.is_pattern {
-            return Err(Unclear::Pattern);
+            return Err(ParseError::Pattern);
         }
-        if LANGUAGE.contains(&first.text.as_str()) {
-            return Err(Unclear::Language);
+        if KEYWORDS.contains(&first.text.as_str()) {
+            return Err(ParseError::Language);
         }
         if first.text.is_empty() {
-            return Err(Unclear::Empty);
+            return Err(ParseError::Empty);
         }
         if is_assignment(&first.text) {
-            return Err(Unclear::Assignment);
+            return Err(ParseError::Assignment);
         }
         self.commands.push(command);
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), Unclear> {
+    fn word(&mut self) -> Result<(), ParseError> {
         self.words += 1;
         if self.words > COMMAND_WORDS_MAX {
-            return Err(Unclear::Long);
+            return Err(ParseError::TooLong);
         }
         let (mut word, mut chars) = (Word::default(), self.rest.char_indices().peekable());
         let mut end = self.rest.len();
@@ -231,20 +232,20 @@ impl Reader<'_> {
                     end = at;
                     break;
                 }
-                '<' | '>' => return Err(Unclear::Redirect),
-                '(' | ')' => return Err(Unclear::Group),
-                '$' | '`' => return Err(Unclear::Substitution),
+                '<' | '>' => return Err(ParseError::Redirect),
+                '(' | ')' => return Err(ParseError::Group),
+                '$' | '`' => return Err(ParseError::Substitution),
                 '\'' => loop {
                     match chars.next() {
                         Some((_, '\'')) => break,
                         Some((_, c)) => word.literal(c),
-                        None => return Err(Unclear::Quote),
+                        None => return Err(ParseError::Quote),
                     }
                 },
-                '"' => double(&mut chars, &mut word)?,
+                '"' => double_quoted(&mut chars, &mut word)?,
                 '\\' => match chars.next() {
-                    // A line that goes on; shells differ in where.
-                    Some((_, '\n')) | None => return Err(Unclear::Quote),
+                    // A line continuation, which shells treat differently.
+                    Some((_, '\n')) | None => return Err(ParseError::Quote),
                     Some((_, c)) => word.literal(c),
                 },
                 '*' | '?' | '[' | ']' | '{' | '}' | '~' | '^' | '!' => word.pattern(c),
@@ -258,34 +259,34 @@ impl Reader<'_> {
     }
 }
 
-fn double(
+fn double_quoted(
     chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>,
     word: &mut Word,
-) -> Result<(), Unclear> {
+) -> Result<(), ParseError> {
     loop {
         match chars.next() {
             Some((_, '"')) => return Ok(()),
-            Some((_, '$' | '`')) => return Err(Unclear::Substitution),
-            // Some shells put old commands in its place.
+            Some((_, '$' | '`')) => return Err(ParseError::Substitution),
+            // Some shells insert previous commands here.
             Some((_, '!')) => word.pattern('!'),
             Some((_, '\\')) => match chars.next() {
                 Some((_, c @ ('$' | '`' | '"' | '\\'))) => word.literal(c),
-                Some((_, '\n')) | None => return Err(Unclear::Quote),
+                Some((_, '\n')) | None => return Err(ParseError::Quote),
                 Some((_, c)) => {
                     word.literal('\\');
                     word.literal(c);
                 }
             },
             Some((_, c)) => word.literal(c),
-            None => return Err(Unclear::Quote),
+            None => return Err(ParseError::Quote),
         }
     }
 }
 
 impl Word {
-    /// A character that means itself.
+    /// Adds a character without a special meaning.
     fn literal(&mut self, c: char) {
-        // At the beginning of a word some shells look for a program of that name.
+        // At the beginning of a word, some shells look for a program of that name.
         let is_first = self.text.is_empty();
         self.text.push(c);
         let is_plain =
@@ -297,7 +298,7 @@ impl Word {
         }
     }
 
-    /// A character that the shell puts something else in the place of.
+    /// Adds a character that the shell expands.
     fn pattern(&mut self, c: char) {
         self.text.push(c);
         self.raw.push(c);
@@ -305,7 +306,7 @@ impl Word {
     }
 }
 
-/// A name and `=`: what a shell takes as a variable even if a part of it is quoted.
+/// True for a name and `=`, which a shell may treat as an assignment even if a part is quoted.
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
@@ -316,19 +317,19 @@ fn is_assignment(word: &str) -> bool {
 }
 
 impl Command {
-    /// The command's name.
+    /// Returns the name of the program.
     pub fn name(&self) -> &str {
         self.words.first().map_or("", |word| word.text.as_str())
     }
 
-    /// Its arguments.
+    /// Returns the arguments.
     pub fn args(&self) -> &[Word] {
         self.words.get(1..).unwrap_or_default()
     }
 }
 
-impl Line {
-    /// The same line, written so that every shell reads it as it was read here.
+impl CommandLine {
+    /// Returns the line in a form that every shell interprets in the same way.
     pub fn canonical(&self) -> String {
         let mut text = String::new();
         for command in &self.commands {

@@ -1,13 +1,13 @@
-//! Which command lines run, which are asked about, and which never do.
+//! Decides which command lines run, which require approval, and which are denied.
 //!
 //! | | ask off | ask on a miss | ask always |
 //! |---|---|---|---|
 //! | deny | denied | denied | denied |
-//! | allowlist, a match | runs | runs | asked |
-//! | allowlist, a miss | denied | asked | asked |
-//! | full | runs | runs | asked |
+//! | allowlist, match | runs | runs | approval |
+//! | allowlist, miss | denied | approval | approval |
+//! | full | runs | runs | approval |
 //!
-//! A line matches if every command of it matches a rule. A line that is not understood is a miss.
+//! A line matches if each of its commands matches a rule. A line that cannot be parsed is a miss.
 
 use std::path::Path;
 
@@ -16,112 +16,112 @@ use provost_tool::EffectClass;
 use serde::Deserialize;
 
 use super::indirect_exec;
-use super::parse::{self, Command, Line};
+use super::parse::{self, Command, CommandLine};
 
-/// What a rule can say of repeating its command. Nothing but a person knows more of a program.
+/// Effect classes that a rule can declare.
 const EFFECTS: [(&str, EffectClass); 3] = [
     ("pure", EffectClass::Pure),
     ("idempotent", EffectClass::Idempotent),
     ("opaque", EffectClass::Opaque),
 ];
 
-/// What may be run at all.
+/// Commands that may run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Security {
-    /// Nothing.
+pub enum ExecMode {
+    /// None.
     Deny,
-    /// What the rules allow.
+    /// Those that a rule allows.
     #[default]
     Allowlist,
-    /// Whatever the sandbox holds.
+    /// All, confined by the sandbox.
     Full,
 }
 
-/// When a person is asked.
+/// When a command requires approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
-    /// Before every command.
+pub enum AskPolicy {
+    /// Always.
     Always,
-    /// When no rule matches.
+    /// If no rule matches.
     #[default]
     OnMiss,
-    /// Never: what no rule matches is denied at once.
+    /// Never. A command without a matching rule is denied.
     Off,
 }
 
-/// Which arguments a rule allows.
+/// Arguments that a rule allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Args {
-    /// Any, unless they make the command run another one.
+pub enum ArgMatcher {
+    /// Any, unless they make the program run another one.
     Any,
-    /// These first, then any, unless they make the command run another one.
-    Begin(Vec<String>),
+    /// These first, then any, unless they make the program run another one.
+    Prefix(Vec<String>),
     /// Exactly these.
     Exact(Vec<String>),
 }
 
-/// One command that is allowed.
+/// A rule that allows one command.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct CommandRule {
     program: Program,
-    args: Args,
+    args: ArgMatcher,
     effect: EffectClass,
 }
 
 #[derive(Debug, Clone)]
 enum Program {
-    /// A name that is looked for where the system has programs.
+    /// A name, which is searched in the system directories.
     Name(String),
-    /// A pattern over whole paths.
+    /// A glob over absolute paths.
     Path(GlobMatcher),
 }
 
-/// What becomes of a command line.
+/// Decision about a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// It runs, as it is written here.
+pub enum ExecDecision {
+    /// The line runs.
     Run {
-        /// The line, written so that a shell reads it as it was checked.
+        /// The line in canonical form, which a shell interprets as it was checked.
         line: String,
-        /// What repeating it would do.
+        /// Effect class of the line.
         effect: EffectClass,
     },
-    /// A person is asked, and if that one agrees the line runs as it was given.
+    /// The line requires approval. An approved line runs as written.
     Ask {
-        /// Why it is asked.
-        why: String,
+        /// Reason why approval is required.
+        reason: String,
     },
-    /// It does not run.
+    /// The line does not run.
     Deny {
-        /// Why.
-        why: String,
+        /// Reason for the denial.
+        reason: String,
     },
 }
 
-/// What an agent may run.
+/// Commands that an agent may run.
 #[derive(Debug, Clone, Default)]
 pub struct ExecPolicy {
-    /// What may be run at all.
-    pub security: Security,
-    /// When a person is asked.
-    pub ask: Ask,
-    /// What is allowed.
-    pub rules: Vec<Rule>,
+    /// Commands that may run at all.
+    pub mode: ExecMode,
+    /// When a command requires approval.
+    pub ask: AskPolicy,
+    /// Rules that allow commands.
+    pub rules: Vec<CommandRule>,
 }
 
-impl Rule {
-    /// A command by its name, as `ls`, or by a pattern over its whole path, as `/opt/tools/*`. Nothing is known of what
-    /// repeating it would do.
-    pub fn new(program: &str, args: Args) -> Result<Self, String> {
+impl CommandRule {
+    /// Creates a rule for a program name, such as `ls`, or a glob over its absolute path, such as `/opt/tools/*`. Its
+    /// effect class is opaque.
+    pub fn new(program: &str, args: ArgMatcher) -> Result<Self, String> {
         let program = match program.contains('/') {
-            _ if program.is_empty() || !program.chars().all(is_legal) => {
-                return Err(format!("`{program}` is no name of a program"));
+            _ if program.is_empty() || !program.chars().all(is_pattern_char) => {
+                return Err(format!("`{program}` is not a program name"));
             }
             false => Program::Name(program.to_owned()),
             true if !program.starts_with('/') => {
-                return Err(format!("`{program}` is no whole path: begin with `/`"));
+                return Err(format!("`{program}` is not an absolute path: begin with `/`"));
             }
             true => {
                 let glob = GlobBuilder::new(program).literal_separator(true).build();
@@ -131,13 +131,13 @@ impl Rule {
         Ok(Self { program, args, effect: EffectClass::Opaque })
     }
 
-    /// A rule as it is written in one line: `git status` allows `git` with `status` first, `=make check` exactly that, and
-    /// `pure: git log` or `idempotent: touch` says beside what repeating it would do.
-    pub fn read(text: &str) -> Result<Self, String> {
-        let declared = EFFECTS.iter().find_map(|(word, effect)| {
+    /// Parses a rule from one line: `git status` allows `git` with `status` as its first argument, and `=make check`
+    /// exactly that command. The prefixes `pure:` and `idempotent:` declare the effect class, as in `pure: git log`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let prefix = EFFECTS.iter().find_map(|(word, effect)| {
             Some((text.trim_start().strip_prefix(word)?.strip_prefix(": ")?, *effect))
         });
-        let (text, effect) = declared.unwrap_or((text, EffectClass::Opaque));
+        let (text, effect) = prefix.unwrap_or((text, EffectClass::Opaque));
         let text = text.trim_start();
         let (text, is_exact) = match text.strip_prefix('=') {
             Some(text) => (text, true),
@@ -145,22 +145,22 @@ impl Rule {
         };
         let text = text.trim();
         let (program, rest) = text.split_once([' ', '\t']).unwrap_or((text, ""));
-        // The place of the program is held by a word that is none, since a rule may name programs by a pattern.
+        // `x` replaces the program, because the parser rejects a program that is a pattern.
         let line = parse::parse(&format!("x {rest}"));
-        let line = line.map_err(|why| format!("`{text}` is no rule: {why}"))?;
+        let line = line.map_err(|reason| format!("`{text}` is not a rule: {reason}"))?;
         let [command] = line.commands.as_slice() else {
             return Err(format!("`{text}` is more than one command"));
         };
         let args: Vec<String> = command.args().iter().map(|word| word.text.clone()).collect();
         let args = match (is_exact, args.is_empty()) {
-            (true, _) => Args::Exact(args),
-            (false, true) => Args::Any,
-            (false, false) => Args::Begin(args),
+            (true, _) => ArgMatcher::Exact(args),
+            (false, true) => ArgMatcher::Any,
+            (false, false) => ArgMatcher::Prefix(args),
         };
         Ok(Self::new(program, args)?.effect(effect))
     }
 
-    /// Says what repeating the command would do.
+    /// Sets the effect class of the command.
     #[must_use]
     pub fn effect(mut self, effect: EffectClass) -> Self {
         self.effect = effect;
@@ -168,29 +168,31 @@ impl Rule {
     }
 
     fn matches(&self, command: &Command) -> bool {
-        if !self.program.is(command.name()) {
+        if !self.program.matches(command.name()) {
             return false;
         }
-        let given = command.args();
+        let arguments = command.args();
         let is_plain = |expected: &[String]| {
-            given.len() >= expected.len()
-                && given
+            arguments.len() >= expected.len()
+                && arguments
                     .iter()
                     .zip(expected)
                     .all(|(word, text)| !word.is_pattern && word.text == *text)
         };
         match &self.args {
-            Args::Exact(expected) => given.len() == expected.len() && is_plain(expected),
-            Args::Begin(expected) => is_plain(expected) && !indirect_exec::carries(command),
-            Args::Any => !indirect_exec::carries(command),
+            ArgMatcher::Exact(expected) => arguments.len() == expected.len() && is_plain(expected),
+            ArgMatcher::Prefix(expected) => {
+                is_plain(expected) && !indirect_exec::runs_other_programs(command)
+            }
+            ArgMatcher::Any => !indirect_exec::runs_other_programs(command),
         }
     }
 }
 
 impl Program {
-    fn is(&self, name: &str) -> bool {
+    fn matches(&self, name: &str) -> bool {
         match self {
-            Self::Name(expected) => name == expected || is_that_program(name, expected),
+            Self::Name(expected) => name == expected || is_system_path_of(name, expected),
             Self::Path(pattern) => {
                 let path = Path::new(name);
                 let is_whole =
@@ -201,94 +203,100 @@ impl Program {
     }
 }
 
-/// What a rule may say of a program.
-fn is_legal(c: char) -> bool {
+/// True for the characters that a rule may use for a program.
+fn is_pattern_char(c: char) -> bool {
     c.is_alphanumeric() || "._-+/*?[]{},@:".contains(c)
 }
 
-/// A path to where the system has the program of this name.
-fn is_that_program(path: &str, name: &str) -> bool {
+/// True for the path of the program in a system directory.
+fn is_system_path_of(path: &str, name: &str) -> bool {
     const DIRS: [&str; 4] = ["/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"];
     DIRS.iter().any(|dir| path.strip_prefix(dir) == Some(name))
 }
 
 impl ExecPolicy {
-    /// What becomes of a command line.
-    pub fn decide(&self, text: &str) -> Decision {
-        let deny = |why: String| Decision::Deny { why };
-        if self.security == Security::Deny {
-            return deny("no command may be run here".to_owned());
+    /// Decides about a command line.
+    pub fn decide(&self, text: &str) -> ExecDecision {
+        let deny = |reason: String| ExecDecision::Deny { reason };
+        if self.mode == ExecMode::Deny {
+            return deny("the policy denies all commands".to_owned());
         }
-        let full = || Decision::Run { line: text.to_owned(), effect: EffectClass::Opaque };
-        match (self.security, self.ask) {
-            (_, Ask::Always) => Decision::Ask { why: "every command is asked about".to_owned() },
-            (Security::Full, _) => full(),
-            (_, ask) => match (self.matched(text), ask) {
-                (Ok((line, effect)), _) => Decision::Run { line: line.canonical(), effect },
-                (Err(why), Ask::OnMiss) => Decision::Ask { why },
-                (Err(why), _) => deny(why),
+        let full = || ExecDecision::Run { line: text.to_owned(), effect: EffectClass::Opaque };
+        match (self.mode, self.ask) {
+            (_, AskPolicy::Always) => {
+                ExecDecision::Ask { reason: "every command requires approval".to_owned() }
+            }
+            (ExecMode::Full, _) => full(),
+            (_, ask) => match (self.match_rules(text), ask) {
+                (Ok((line, effect)), _) => ExecDecision::Run { line: line.canonical(), effect },
+                (Err(reason), AskPolicy::OnMiss) => ExecDecision::Ask { reason },
+                (Err(reason), _) => deny(reason),
             },
         }
     }
 
-    /// The line and its effect, if every command of it is allowed.
-    fn matched(&self, text: &str) -> Result<(Line, EffectClass), String> {
-        let line =
-            parse::parse(text).map_err(|why| format!("the line is not understood: {why}"))?;
+    /// Returns the parsed line and its effect class, if each of its commands matches a rule.
+    fn match_rules(&self, text: &str) -> Result<(CommandLine, EffectClass), String> {
+        let line = parse::parse(text)
+            .map_err(|reason| format!("the command line cannot be parsed: {reason}"))?;
         let mut effect = EffectClass::Pure;
         for command in &line.commands {
             let rule = self.rules.iter().find(|rule| rule.matches(command));
             let Some(rule) = rule else {
                 let name: String = command.name().chars().take(64).collect();
-                return Err(match indirect_exec::carries(command) {
-                    true => format!("`{name}` runs other commands, which no rule allows in full"),
+                return Err(match indirect_exec::runs_other_programs(command) {
+                    true => format!(
+                        "`{name}` runs other programs, and no rule lists all of its arguments"
+                    ),
                     false => format!("no rule allows `{name}` with these arguments"),
                 });
             };
-            effect = graver(effect, rule.effect);
+            effect = less_repeatable(effect, rule.effect);
         }
         Ok((line, effect))
     }
 
-    /// What repeating a line would do: known only of one that rules let run.
+    /// Returns the effect class of a line. Opaque unless rules allow the line.
     pub fn effect_for(&self, text: &str) -> EffectClass {
         match self.decide(text) {
-            Decision::Run { effect, .. } => effect,
-            Decision::Ask { .. } | Decision::Deny { .. } => EffectClass::Opaque,
+            ExecDecision::Run { effect, .. } => effect,
+            ExecDecision::Ask { .. } | ExecDecision::Deny { .. } => EffectClass::Opaque,
         }
     }
 
-    /// What repeating a call would do, whatever it is: known only where nothing but rules lets a command run.
+    /// Returns the effect class of all lines. Opaque unless only rules can allow a line.
     pub fn effect(&self) -> EffectClass {
-        match (self.security, self.ask) {
-            (Security::Allowlist, Ask::Off) => {
-                self.rules.iter().fold(EffectClass::Pure, |sum, rule| graver(sum, rule.effect))
-            }
+        match (self.mode, self.ask) {
+            (ExecMode::Allowlist, AskPolicy::Off) => self
+                .rules
+                .iter()
+                .fold(EffectClass::Pure, |sum, rule| less_repeatable(sum, rule.effect)),
             _ => EffectClass::Opaque,
         }
     }
 
-    /// The stricter of two in everything: a session or a call can only harden what the operator allows.
+    /// Returns the more restrictive policy in every respect: a session or a call can only tighten the policy of the
+    /// operator.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
-        let rules = match (self.security, other.security) {
-            (Security::Full, _) => other.rules.clone(),
-            (_, Security::Full) => self.rules.clone(),
-            // Both must allow a command; only what is the same in both surely does.
-            _ => self.rules.iter().filter_map(|rule| rule.shared(&other.rules)).collect(),
+        let rules = match (self.mode, other.mode) {
+            (ExecMode::Full, _) => other.rules.clone(),
+            (_, ExecMode::Full) => self.rules.clone(),
+            // Both policies must allow a command. Only identical rules guarantee that.
+            _ => self.rules.iter().filter_map(|rule| rule.common_with(&other.rules)).collect(),
         };
-        Self { security: self.security.min(other.security), ask: self.ask.min(other.ask), rules }
+        Self { mode: self.mode.min(other.mode), ask: self.ask.min(other.ask), rules }
     }
 }
 
-impl Rule {
-    /// The rule, if it is among others, with the graver effect of both.
-    fn shared(&self, others: &[Self]) -> Option<Self> {
-        let other = others.iter().find(|other| other.same(self))?;
-        Some(Self { effect: graver(self.effect, other.effect), ..self.clone() })
+impl CommandRule {
+    /// Returns the rule if `others` contains it, with the less repeatable effect class of the two.
+    fn common_with(&self, others: &[Self]) -> Option<Self> {
+        let other = others.iter().find(|other| other.is_same(self))?;
+        Some(Self { effect: less_repeatable(self.effect, other.effect), ..self.clone() })
     }
 
-    fn same(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         let is_same = match (&self.program, &other.program) {
             (Program::Name(a), Program::Name(b)) => a == b,
             (Program::Path(a), Program::Path(b)) => a.glob() == b.glob(),
@@ -298,8 +306,8 @@ impl Rule {
     }
 }
 
-/// The one of two that is less safe to repeat.
-fn graver(a: EffectClass, b: EffectClass) -> EffectClass {
+/// Returns the effect class that is less safe to repeat.
+fn less_repeatable(a: EffectClass, b: EffectClass) -> EffectClass {
     let rank = |effect| match effect {
         EffectClass::Pure => 0,
         EffectClass::Idempotent => 1,

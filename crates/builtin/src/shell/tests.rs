@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::IsolationMode;
-use provost_sandbox::Workspace as Files;
+use provost_sandbox::WorkspaceMount as Files;
 use provost_tool::Tool;
 use serde_json::json;
 
@@ -13,22 +13,22 @@ use super::*;
 use crate::testing::{call_async, key};
 
 async fn options(dir: &std::path::Path, policy: ExecPolicy) -> ShellOptions {
-    let backends = Backends::find(None).await;
+    let backends = SandboxRegistry::detect(None).await;
     let mut profile =
-        Profile::new(IsolationMode::Process).workspace(Files::ReadWrite(dir.to_owned()));
+        IsolationProfile::new(IsolationMode::Process).workspace(Files::ReadWrite(dir.to_owned()));
     profile.limits.time = Duration::from_secs(20);
     ShellOptions { backends, profile, workspaces: None, policy, spill: None }
 }
 
 fn full() -> ExecPolicy {
-    ExecPolicy { security: Security::Full, ask: Ask::Off, rules: Vec::new() }
+    ExecPolicy { mode: ExecMode::Full, ask: AskPolicy::Off, rules: Vec::new() }
 }
 
 async fn run(tool: &Arc<dyn Tool>, arguments: Value) -> Result<ToolOutput, ToolError> {
     call_async(tool, arguments, &key(1)).await
 }
 
-async fn says(tool: &Arc<dyn Tool>, command: &str) -> String {
+async fn output_of(tool: &Arc<dyn Tool>, command: &str) -> String {
     run(tool, json!({ "command": command })).await.unwrap().to_text()
 }
 
@@ -38,45 +38,54 @@ async fn a_line_runs_in_the_sandbox_and_tells_how_it_ended() {
     let tools = shell_tools(options(dir.path(), full()).await).unwrap();
     let shell = &tools[0];
     assert_eq!(
-        says(shell, "echo a; echo b >&2 | cat; echo $((1+1)) > out; cat out").await.lines().count(),
+        output_of(shell, "echo a; echo b >&2 | cat; echo $((1+1)) > out; cat out")
+            .await
+            .lines()
+            .count(),
         3
     );
     assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), "2\n");
     let failed = run(shell, json!({ "command": "echo no; exit 3" })).await.unwrap();
     assert!(failed.is_error);
-    assert_eq!(failed.to_text(), "no\n[it ended with code 3]");
+    assert_eq!(failed.to_text(), "no\n[exited with code 3]");
     assert_eq!(failed.metadata.unwrap()["exit_code"], 3);
-    assert_eq!(says(shell, "true").await, "[it wrote nothing and ended with code 0]");
+    assert_eq!(output_of(shell, "true").await, "[no output; exited with code 0]");
     let late = run(shell, json!({ "command": "sleep 100", "timeout_seconds": 1 })).await.unwrap();
-    assert!(late.is_error && late.to_text().contains("its time was over"), "{}", late.to_text());
+    assert!(
+        late.is_error && late.to_text().contains("timed out and was killed"),
+        "{}",
+        late.to_text()
+    );
     let outside = dir.path().parent().unwrap().join("shell-escape");
-    says(shell, &format!("echo x > {}", outside.display())).await;
-    assert!(!outside.exists(), "the sandbox holds whatever the policy says");
+    output_of(shell, &format!("echo x > {}", outside.display())).await;
+    assert!(!outside.exists(), "the sandbox confines the command whatever the policy says");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_rule_allows_is_denied_or_asked_about() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a"), "content").unwrap();
-    let rules = vec![Rule::read("pure: cat").unwrap()];
-    let policy = ExecPolicy { security: Security::Allowlist, ask: Ask::Off, rules };
-    let asking = ExecPolicy { ask: Ask::OnMiss, ..policy.clone() };
+    let rules = vec![CommandRule::parse("pure: cat").unwrap()];
+    let policy = ExecPolicy { mode: ExecMode::Allowlist, ask: AskPolicy::Off, rules };
+    let asking = ExecPolicy { ask: AskPolicy::OnMiss, ..policy.clone() };
     let strict = shell_tools(options(dir.path(), policy).await).unwrap();
-    assert_eq!(says(&strict[0], "cat a").await, "content");
+    assert_eq!(output_of(&strict[0], "cat a").await, "content");
     let denied = run(&strict[0], json!({ "command": "rm a" })).await.unwrap_err();
     assert_eq!(denied.fault().code, ToolErrorCode::PermissionDenied, "{denied}");
     assert!(dir.path().join("a").exists());
     let tools = shell_tools(options(dir.path(), asking).await).unwrap();
-    // What repeating a call would do is what its rule says.
+    // What repeating a call would do is what its rule declares.
     assert_eq!(tools[0].spec().effect, EffectClass::Opaque);
     let effect = |command: &str| tools[0].spec().effect_for(&json!({ "command": command }));
     assert_eq!(effect("cat a"), EffectClass::Pure);
     assert_eq!(effect("cat a; rm a"), EffectClass::Opaque);
-    let Approval::When(needs) = &tools[0].spec().approval else { panic!("nobody is asked") };
+    let RequiresApproval::When(needs) = &tools[0].spec().approval else {
+        panic!("nobody is asked")
+    };
     assert!(!needs(&json!({ "command": "cat a" })));
     assert!(needs(&json!({ "command": "cat a; rm a" })));
     // The one who calls here has agreed.
-    assert_eq!(says(&tools[0], "cat a; rm a").await, "content");
+    assert_eq!(output_of(&tools[0], "cat a; rm a").await, "content");
     assert!(!dir.path().join("a").exists());
 }
 
@@ -92,10 +101,10 @@ async fn a_job_in_the_background_is_read_and_stopped() {
         heard.push_str(&run(&tools[1], json!({ "job": job })).await.unwrap().to_text());
         tokio::task::yield_now().await;
     }
-    assert!(heard.contains("[it is under way]"), "{heard}");
+    assert!(heard.contains("[running]"), "{heard}");
     run(&tools[2], json!({ "job": job })).await.unwrap();
     let last = run(&tools[1], json!({ "job": job })).await.unwrap().to_text();
-    assert_eq!(last, "[it was stopped]");
+    assert_eq!(last, "[stopped]");
     let unknown = run(&tools[1], json!({ "job": "job-99" })).await.unwrap_err();
     assert!(matches!(unknown, ToolError::Retry(_)), "{unknown}");
     // Also those that are started at the same time are no more than there is room for.
@@ -106,7 +115,7 @@ async fn a_job_in_the_background_is_read_and_stopped() {
         futures::future::join_all(many).await.into_iter().partition(Result::is_ok);
     assert_eq!((started.len(), refused.len()), (max, max));
     for full in refused {
-        assert!(full.unwrap_err().to_string().contains("jobs are under way"));
+        assert!(full.unwrap_err().to_string().contains("jobs are running"));
     }
 }
 
@@ -115,9 +124,9 @@ async fn long_output_is_cut_and_without_a_backend_nothing_runs() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = options(dir.path(), full()).await;
     let tools = shell_tools(options.clone()).unwrap();
-    let long = says(&tools[0], "head -c 200000 /dev/zero | tr '\\0' x").await;
+    let long = output_of(&tools[0], "head -c 200000 /dev/zero | tr '\\0' x").await;
     assert!(long.len() < 60_000 && long.contains("bytes cut"), "{}", long.len());
-    options.backends = Backends::default();
+    options.backends = SandboxRegistry::default();
     let tools = shell_tools(options).unwrap();
     let refused = run(&tools[0], json!({ "command": "true" })).await.unwrap_err();
     assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable);

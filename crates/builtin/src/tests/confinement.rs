@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
-use provost_workspace::{Access, InnerPath, Replacement, Workspace, open_in};
+use provost_workspace::{Access, Replacement, WorkspacePath, WorkspaceRoot, open_in};
 use rustix::fs::OFlags;
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use serde_json::json;
@@ -24,7 +24,7 @@ fn paths_are_read_as_everywhere_and_never_lead_up() {
         ("..a/b..", "..a/b.."),
         ("ü/日本", "ü/日本"),
     ] {
-        assert_eq!(InnerPath::parse(text).unwrap().as_str(), read, "{text}");
+        assert_eq!(WorkspacePath::parse(text).unwrap().as_str(), read, "{text}");
     }
     let long_name = "n".repeat(256);
     let long_path = "n/".repeat(3000);
@@ -33,15 +33,15 @@ fn paths_are_read_as_everywhere_and_never_lead_up() {
         ("", "empty"),
         ("/", "absolute"),
         ("/etc/passwd", "absolute"),
-        ("..", "leaves"),
-        ("a/../../b", "leaves"),
-        ("a/..", "leaves"),
+        ("..", "cannot leave"),
+        ("a/../../b", "cannot leave"),
+        ("a/..", "cannot leave"),
         ("a\0b", "NUL"),
         (&long_name, "255"),
         (&long_path, "4096"),
         (&deep, "128 names"),
     ] {
-        let error = InnerPath::parse(text).unwrap_err().to_string();
+        let error = WorkspacePath::parse(text).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
         assert!(error.len() < 400);
     }
@@ -58,7 +58,7 @@ fn a_link_that_stays_inside_is_followed_where_the_kernel_can_tell() {
             assert_eq!(got.is_ok(), follows, "{path}: {got:?}");
         }
         // A link is never written through.
-        let refusal = stage.refusal("write", json!({ "path": "dir/link.txt", "content": "x" }));
+        let refusal = stage.error_text("write", json!({ "path": "dir/link.txt", "content": "x" }));
         assert!(refusal.contains("link"), "{refusal}");
         assert_eq!(stage.text("dir/real.txt"), "real");
     }
@@ -105,7 +105,7 @@ fn links_that_lead_out_are_refused_for_every_tool() {
                 ("write", json!({ "path": path, "content": "attack" })),
                 ("edit", json!({ "path": path, "old_string": "secret", "new_string": "attack" })),
             ] {
-                let refusal = stage.refusal(tool, arguments);
+                let refusal = stage.error_text(tool, arguments);
                 assert!(!refusal.contains(SECRET), "{path}: {refusal}");
             }
         }
@@ -128,7 +128,7 @@ fn what_is_no_regular_file_is_refused_without_being_opened() {
                 ("write", json!({ "path": name, "content": "x" })),
                 ("edit", json!({ "path": name, "old_string": "x", "new_string": "y" })),
             ] {
-                let refusal = stage.refusal(tool, arguments);
+                let refusal = stage.error_text(tool, arguments);
                 assert!(refusal.contains(what), "{tool} {name}: {refusal}");
             }
         }
@@ -136,10 +136,10 @@ fn what_is_no_regular_file_is_refused_without_being_opened() {
         assert!(stage.call("search", json!({ "pattern": "x" })).unwrap().contains("dir/x:1: x"));
         let listed = stage.call("list", json!({})).unwrap();
         assert_eq!(listed, "dir/\npipe [a pipe]\nsocket [a socket]");
-        assert!(stage.refusal("list", json!({ "path": "pipe" })).contains("a pipe"));
+        assert!(stage.error_text("list", json!({ "path": "pipe" })).contains("a pipe"));
     }
-    let dev = Workspace::open("/dev", Access::ReadOnly).unwrap();
-    let refusal = dev.open_file(&InnerPath::parse("null").unwrap()).err().unwrap().to_string();
+    let dev = WorkspaceRoot::open("/dev", Access::ReadOnly).unwrap();
+    let refusal = dev.open_file(&WorkspacePath::parse("null").unwrap()).err().unwrap().to_string();
     assert!(refusal.contains("a device"), "{refusal}");
 }
 
@@ -147,8 +147,8 @@ fn what_is_no_regular_file_is_refused_without_being_opened() {
 fn a_workspace_must_be_a_directory_that_is_there() {
     let stage = Stage::new();
     stage.put("file", "");
-    assert!(Workspace::open(stage.path("file"), Access::ReadOnly).is_err());
-    let error = Workspace::open(stage.path("missing"), Access::ReadOnly).unwrap_err();
+    assert!(WorkspaceRoot::open(stage.path("file"), Access::ReadOnly).is_err());
+    let error = WorkspaceRoot::open(stage.path("missing"), Access::ReadOnly).unwrap_err();
     assert_eq!(error.kind(), provost_core::ErrorKind::NotFound);
 }
 
@@ -160,7 +160,7 @@ fn a_workspace_stays_the_directory_that_was_opened() {
     std::fs::rename(&inside, stage.dir.path().join("moved")).unwrap();
     std::os::unix::fs::symlink("outside", &inside).unwrap();
     assert_eq!(stage.call("read", json!({ "path": "a" })).unwrap(), "mine");
-    stage.refusal("read", json!({ "path": "secret.txt" }));
+    stage.error_text("read", json!({ "path": "secret.txt" }));
     stage.call("write", json!({ "path": "b", "content": "new" })).unwrap();
     assert!(stage.dir.path().join("moved/b").exists());
     stage.assert_outside_untouched();
@@ -210,7 +210,7 @@ fn while_a_directory_becomes_a_link(stage: &Stage, mut act: impl FnMut() -> bool
 #[test]
 fn nothing_outside_is_read_while_a_directory_becomes_a_link() {
     for stage in Stage::both() {
-        let path = InnerPath::parse("dir/secret.txt").unwrap();
+        let path = WorkspacePath::parse("dir/secret.txt").unwrap();
         while_a_directory_becomes_a_link(&stage, || {
             let Ok(opened) = stage.workspace.open_file(&path) else { return false };
             assert_ne!(std::io::read_to_string(opened.file).unwrap(), SECRET);
@@ -231,8 +231,8 @@ fn nothing_outside_is_written_while_a_directory_becomes_a_link() {
                 1 => format!("dir/new-{}", round % 16),
                 _ => format!("dir/sub-{}/file", round % 16),
             };
-            let path = InnerPath::parse(&path).unwrap();
-            let content = Replacement { content: b"attack", seen: None, marks: None };
+            let path = WorkspacePath::parse(&path).unwrap();
+            let content = Replacement { content: b"attack", expected: None, markers: None };
             stage.workspace.replace(&path, content, &stop).is_ok()
         });
     }
@@ -245,17 +245,18 @@ fn nothing_outside_is_found_while_a_directory_becomes_a_link() {
         stage.put("dir/sub/x", "x");
         while_a_directory_becomes_a_link(&stage, || {
             let mut seen = 0;
-            for start in [InnerPath::root(), InnerPath::parse("dir").unwrap()] {
-                let visit = |found: &provost_workspace::walk::Found<'_>,
-                             _: &mut provost_workspace::walk::LeftOut| {
-                    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-                    if let Ok(opened) = open_in(found.directory, found.name, flags) {
-                        let text = std::io::read_to_string(File::from(opened)).unwrap();
-                        assert_ne!(text, SECRET, "{}", found.path);
-                        seen += 1;
-                    }
-                    Ok(provost_workspace::walk::Flow::On)
-                };
+            for start in [WorkspacePath::root(), WorkspacePath::parse("dir").unwrap()] {
+                let visit =
+                    |found: &provost_workspace::walk::WalkEntry<'_>,
+                     _: &mut provost_workspace::walk::SkipCounts| {
+                        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+                        if let Ok(opened) = open_in(found.directory, found.name, flags) {
+                            let text = std::io::read_to_string(File::from(opened)).unwrap();
+                            assert_ne!(text, SECRET, "{}", found.path);
+                            seen += 1;
+                        }
+                        Ok(provost_workspace::walk::WalkControl::Continue)
+                    };
                 provost_workspace::walk::walk(&stage.workspace, &start, &stop, visit).ok();
             }
             seen > 0

@@ -1,21 +1,21 @@
 //! Which files a walk comes to.
 
-use provost_workspace::InnerPath;
+use provost_workspace::WorkspacePath;
 use provost_workspace::limits::WALK_DEPTH_MAX;
-use provost_workspace::walk::{Flow, Found, LeftOut, walk};
+use provost_workspace::walk::{SkipCounts, WalkControl, WalkEntry, walk};
 use tokio_util::sync::CancellationToken;
 
 use crate::testing::Stage;
 
-fn files(stage: &Stage, start: &str) -> (Vec<String>, LeftOut) {
+fn files(stage: &Stage, start: &str) -> (Vec<String>, SkipCounts) {
     let mut files = Vec::new();
-    let start = InnerPath::parse(start).unwrap();
-    let visit = |found: &Found<'_>, _: &mut LeftOut| {
+    let start = WorkspacePath::parse(start).unwrap();
+    let visit = |found: &WalkEntry<'_>, _: &mut SkipCounts| {
         files.push(found.path.to_string());
-        Ok(Flow::On)
+        Ok(WalkControl::Continue)
     };
-    let left_out = walk(&stage.workspace, &start, &CancellationToken::default(), visit).unwrap();
-    (files, left_out)
+    let skipped = walk(&stage.workspace, &start, &CancellationToken::default(), visit).unwrap();
+    (files, skipped)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn rules_are_those_of_git() {
     ] {
         stage.put(name, "");
     }
-    let (found, left_out) = files(&stage, ".");
+    let (found, skipped) = files(&stage, ".");
     let expected = [
         ".gitignore",
         "keep.log",
@@ -55,7 +55,7 @@ fn rules_are_those_of_git() {
         "sub/only-here",
     ];
     assert_eq!(found, expected);
-    assert_eq!(left_out.notes(), [""; 0]);
+    assert_eq!(skipped.notes(), [""; 0]);
     // The rules from above hold further down as well.
     let (found, _) = files(&stage, "sub");
     assert_eq!(found, expected[4..]);
@@ -76,9 +76,9 @@ fn depth_is_bounded() {
     let deep = format!("{}x", "d/".repeat(WALK_DEPTH_MAX));
     stage.put(&deep, "");
     stage.put("y", "");
-    let (found, left_out) = files(&stage, ".");
+    let (found, skipped) = files(&stage, ".");
     assert_eq!(found, ["y"]);
-    assert_eq!(left_out.notes(), ["[1 directory too deep to enter]"]);
+    assert_eq!(skipped.notes(), ["[1 directory skipped: nested too deeply]"]);
     let (found, _) = files(&stage, "d");
     assert_eq!(found, [deep]);
 }
@@ -89,6 +89,7 @@ fn a_walk_that_nobody_waits_for_ends() {
     stage.put("a", "");
     let stop = CancellationToken::new();
     stop.cancel();
-    let walked = walk(&stage.workspace, &InnerPath::root(), &stop, |_, _| Ok(Flow::On));
-    assert!(matches!(walked, Err(provost_workspace::Error::Stopped)));
+    let walked =
+        walk(&stage.workspace, &WorkspacePath::root(), &stop, |_, _| Ok(WalkControl::Continue));
+    assert!(matches!(walked, Err(provost_workspace::Error::Cancelled)));
 }

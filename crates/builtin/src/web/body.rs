@@ -1,4 +1,4 @@
-//! The body of an answer as text.
+//! Decoding of a response body.
 
 use encoding_rs::{Encoding, UTF_8};
 use provost_net::Url;
@@ -6,22 +6,22 @@ use provost_workspace::{Error, Result};
 use serde::de::IgnoredAny;
 
 use super::html::Document;
-use super::{Format, pick, render};
+use super::{PageFormat, readability, render};
 use crate::files::read::is_binary;
 
-/// Bytes of a page in which it may say how its text is encoded.
+/// Number of bytes of a page that may declare its encoding.
 const META_BYTES: usize = 1024;
 
-/// What came.
-pub(super) struct Body<'a> {
+/// A response body.
+pub(super) struct PageBody<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) content_type: &'a str,
     pub(super) url: &'a Url,
 }
 
-impl Body<'_> {
-    /// The text in a format.
-    pub(super) fn read(&self, format: Format) -> Result<String> {
+impl PageBody<'_> {
+    /// Returns the text in a format.
+    pub(super) fn read(&self, format: PageFormat) -> Result<String> {
         let media = self.content_type.split(';').next().unwrap_or_default().trim();
         let media = media.to_ascii_lowercase();
         let is_text = media.is_empty()
@@ -33,26 +33,27 @@ impl Body<'_> {
         let has_zeros = encoding == UTF_8 && is_binary(self.bytes);
         if !is_text || has_zeros {
             let what = if media.is_empty() { "binary" } else { &media };
-            return Err(Error::Content(format!("the page is {what}, and only text can be shown")));
+            return Err(Error::Content(format!("the page is {what}; only text is supported")));
         }
         let (text, _, _) = encoding.decode(self.bytes);
         let is_html = media.contains("html") || (media.is_empty() && looks_like_html(&text));
         match format {
-            Format::Html => Ok(text.into_owned()),
-            Format::Json => match serde_json::from_str::<IgnoredAny>(&text) {
+            PageFormat::Html => Ok(text.into_owned()),
+            PageFormat::Json => match serde_json::from_str::<IgnoredAny>(&text) {
                 Ok(_) => Ok(text.into_owned()),
                 Err(error) => Err(Error::Content(format!("the page is not JSON: {error}"))),
             },
-            Format::Markdown | Format::Text if is_html => {
+            PageFormat::Markdown | PageFormat::Text if is_html => {
                 let document = Document::parse(&text);
-                let main = pick::main_part(&document);
-                Ok(render::render(&document, main, self.url, format == Format::Markdown))
+                let main = readability::main_part(&document);
+                Ok(render::render(&document, main, self.url, format == PageFormat::Markdown))
             }
-            Format::Markdown | Format::Text => Ok(text.into_owned()),
+            PageFormat::Markdown | PageFormat::Text => Ok(text.into_owned()),
         }
     }
 
-    /// By what the header says, else the page itself, else UTF-8. A mark at the start beats all, which decoding looks for.
+    /// Returns the encoding of the header, else of the page, else UTF-8. A byte order mark takes precedence in the
+    /// decoder.
     fn encoding(&self) -> &'static Encoding {
         let start = &self.bytes[..self.bytes.len().min(META_BYTES)];
         let start = String::from_utf8_lossy(start).to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! Characters that a page writes by name or number.
+//! HTML character references.
 
-/// Names outside of Latin-1 that are common.
+/// Common names outside of Latin-1.
 const NAMES: &[(&str, char)] = &[
     ("amp", '&'),
     ("lt", '<'),
@@ -75,7 +75,7 @@ const NAMES: &[(&str, char)] = &[
     ("period", '.'),
 ];
 
-/// The names of U+00A0 to U+00FF, in order.
+/// Names of U+00A0 to U+00FF, in order.
 const LATIN: [&str; 96] = [
     "nbsp", "iexcl", "cent", "pound", "curren", "yen", "brvbar", "sect", "uml", "copy", "ordf",
     "laquo", "not", "shy", "reg", "macr", "deg", "plusmn", "sup2", "sup3", "acute", "micro",
@@ -89,10 +89,10 @@ const LATIN: [&str; 96] = [
     "uuml", "yacute", "thorn", "yuml",
 ];
 
-/// Bytes of the longest name or number that is looked at.
+/// Maximum length of a name or number, in bytes.
 const NAME_BYTES_MAX: usize = 12;
 
-/// A text with its characters in place of their names. What is no name stays.
+/// Replaces character references by their characters. Unknown references stay unchanged.
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,18 +1,19 @@
-//! A page as a tree, read the forgiving way.
+//! A lenient HTML parser.
 //!
-//! Invariant: one pass over the text in linear time; nodes and depth are bounded, and no input is an error.
+//! Invariant: one pass over the text in linear time. The number and depth of nodes are limited, and no input is an
+//! error.
 
 use super::entity;
 use crate::limits::{PAGE_DEPTH_MAX, PAGE_NODES_MAX};
 
-/// Bytes of an attribute that are kept.
+/// Maximum length of an attribute value, in bytes.
 const ATTRIBUTE_BYTES_MAX: usize = 4_096;
-/// Attributes that somebody asks for.
+/// Attributes that are kept.
 const ATTRIBUTES: [&str; 8] =
     ["href", "src", "alt", "class", "id", "role", "hidden", "aria-hidden"];
-/// Elements whose text is not read as HTML, and which no reader sees.
+/// Elements whose text is not HTML and is not displayed.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: [&str; 13] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track",
     "wbr",
@@ -54,39 +55,39 @@ pub(super) struct Document {
     title: String,
 }
 
-/// One part of a page.
+/// A node of a page.
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) parent: usize,
     pub(super) children: Vec<usize>,
 }
 
-/// What a part is.
+/// Content of a node.
 pub(super) enum Kind {
     Text(String),
     Element(Element),
 }
 
-/// An element with those attributes that matter.
+/// An element with the relevant attributes.
 #[derive(Default)]
 pub(super) struct Element {
-    /// In small letters.
+    /// Name in lower case.
     pub(super) name: String,
     attributes: Vec<(&'static str, String)>,
 }
 
 impl Element {
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 }
 
 impl Document {
-    /// The node that holds all others.
+    /// The root node.
     pub(super) const ROOT: usize = 0;
 
-    /// Reads a page.
+    /// Parses a page.
     pub(super) fn parse(text: &str) -> Self {
         let root =
             Node { kind: Kind::Element(Element::default()), parent: 0, children: Vec::new() };
@@ -104,22 +105,22 @@ impl Document {
         builder.document
     }
 
-    /// What the page calls itself.
+    /// Returns the title of the page.
     pub(super) fn title(&self) -> &str {
         &self.title
     }
 
-    /// A part.
+    /// Returns a node.
     pub(super) fn node(&self, index: usize) -> &Node {
         &self.nodes[index]
     }
 
-    /// How many parts there are; a part comes before those inside of it.
+    /// Returns the number of nodes. A node precedes its children.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The element at an index, if it is one.
+    /// Returns the element at an index. `None` for a text.
     pub(super) fn element(&self, index: usize) -> Option<&Element> {
         match &self.nodes[index].kind {
             Kind::Element(element) => Some(element),
@@ -130,7 +131,7 @@ impl Document {
 
 struct Builder {
     document: Document,
-    /// The elements that are open, the root first.
+    /// The open elements, beginning with the root.
     open: Vec<usize>,
 }
 
@@ -149,7 +150,7 @@ impl Builder {
         }
     }
 
-    /// Takes what begins with `<`, and gives what is left.
+    /// Parses markup that begins with `<`. Returns the remaining text.
     fn markup<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(comment) = text.strip_prefix("<!--") {
             return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -191,7 +192,7 @@ impl Builder {
         rest
     }
 
-    /// Passes by what is not HTML.
+    /// Skips the text of a raw element.
     fn raw<'a>(&mut self, name: &str, text: &'a str) -> &'a str {
         let mut from = 0;
         while let Some(at) = text[from..].find("</") {
@@ -208,7 +209,7 @@ impl Builder {
         ""
     }
 
-    /// Ends what a new element ends without saying so.
+    /// Closes the elements that a new element ends implicitly.
     fn end_implied(&mut self, name: &str) {
         let Some(last) = self.open.last().and_then(|last| self.document.element(*last)) else {
             return;
@@ -232,10 +233,10 @@ impl Builder {
     }
 
     fn close(&mut self, name: &str) {
-        let is_it = |index: &usize| {
+        let has_name = |index: &usize| {
             self.document.element(*index).is_some_and(|element| element.name == name)
         };
-        if let Some(at) = self.open.iter().rposition(is_it)
+        if let Some(at) = self.open.iter().rposition(has_name)
             && at > 0
         {
             self.open.truncate(at);
@@ -243,7 +244,7 @@ impl Builder {
     }
 }
 
-/// Reads attributes up to the end of the tag; also whether the tag ends itself.
+/// Parses attributes up to the end of the tag. Returns the remaining text, and whether the tag is self-closing.
 fn attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
     let mut rest = text;
     let mut is_closed = false;
@@ -260,7 +261,7 @@ fn attributes<'a>(text: &'a str, element: &mut Element) -> (&'a str, bool) {
             Some(_) => is_closed = false,
         }
         let is_end = |c: char| c.is_ascii_whitespace() || "=>/".contains(c);
-        // An attribute that begins with `=` must still move on.
+        // The parser must advance even if an attribute begins with `=`.
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let length = rest[first..].find(is_end).map_or(rest.len(), |at| at + first);
         let (name, after) = rest.split_at(length);

@@ -1,12 +1,12 @@
-//! A part of a page as Markdown or plain text.
+//! Renders a node as Markdown or plain text.
 
 use provost_net::Url;
 
 use super::html::{Document, Element, Kind};
-use super::pick::is_left_out;
+use super::readability::is_hidden;
 use crate::limits::FETCH_TEXT_BYTES_MAX;
 
-/// Renders a node, with the title of the page before it.
+/// Renders a node after the title of the page.
 pub(super) fn render(document: &Document, main: usize, base: &Url, is_markdown: bool) -> String {
     let mut renderer = Renderer {
         document,
@@ -37,19 +37,19 @@ struct Renderer<'a> {
     base: &'a Url,
     is_markdown: bool,
     out: String,
-    /// What each line begins with: quotes, indentation.
+    /// Prefix of each line: quote marks and indentation.
     prefixes: Vec<&'static str>,
-    /// Line ends to write before the next text.
+    /// Number of line breaks before the next text.
     breaks: usize,
-    /// True if a space separates the next text.
+    /// True if a space precedes the next text.
     has_space: bool,
     is_pre: bool,
-    /// True right behind the mark of an item or a quote: what comes first there needs no line of its own.
+    /// True directly after the marker of an item or a quote: the first block there starts on the same line.
     is_fresh: bool,
 }
 
 impl Renderer<'_> {
-    /// Depth is bounded where the tree is built.
+    /// The depth is limited by the parser.
     fn node(&mut self, index: usize) {
         if self.out.len() > FETCH_TEXT_BYTES_MAX {
             return;
@@ -57,7 +57,7 @@ impl Renderer<'_> {
         match &self.document.node(index).kind {
             Kind::Text(text) if self.is_pre => self.verbatim(text),
             Kind::Text(text) => self.flow(text),
-            Kind::Element(element) if is_left_out(element) => {}
+            Kind::Element(element) if is_hidden(element) => {}
             Kind::Element(element) => self.element(index, element),
         }
     }
@@ -109,7 +109,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// A block with blank lines around it.
+    /// Renders a block between blank lines.
     fn block(&mut self, index: usize, mark: &str) {
         self.end_lines(2);
         if self.is_markdown && !mark.is_empty() {
@@ -128,7 +128,8 @@ impl Renderer<'_> {
             let is_item = |child: &&usize| {
                 self.document.element(**child).is_some_and(|element| element.name == "li")
             };
-            // Long lists are counted only so far: counting all for each would take for ever.
+            // Only the first entries of a long list are counted, because counting all of them for each item takes
+            // quadratic time.
             let number =
                 siblings.iter().take(1000).filter(is_item).take_while(|child| **child != index);
             let number = number.count() + 1;
@@ -150,7 +151,7 @@ impl Renderer<'_> {
         self.end_lines(2);
     }
 
-    /// What is behind the mark of an item or a quote, with the last prefix for all its lines but the first.
+    /// Renders the children of an item or a quote. The last prefix applies to all lines except the first.
     fn fresh_children(&mut self, index: usize) {
         self.is_fresh = true;
         self.children(index);
@@ -220,7 +221,7 @@ impl Renderer<'_> {
         self.end_lines(1);
     }
 
-    /// An address that can be followed from anywhere.
+    /// Returns an absolute URL. `None` for links within the page and other schemes.
     fn absolute(&self, address: &str) -> Option<String> {
         let address = address.trim();
         if address.starts_with('#') {
@@ -230,20 +231,20 @@ impl Renderer<'_> {
         matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
     }
 
-    /// Opens a mark, and says where what is inside begins.
+    /// Writes an opening marker. Returns the start of its content.
     fn mark(&mut self, mark: &str) -> usize {
         self.word(mark);
         self.out.len()
     }
 
-    /// Closes a mark, or takes it back if nothing is inside.
+    /// Writes a closing marker if there is content.
     fn close_mark(&mut self, start: usize, mark: &str) {
         if self.out.len() > start {
             self.out.push_str(mark);
         }
     }
 
-    /// At least so many line ends before the next text.
+    /// Requests at least this many line breaks before the next text.
     fn end_lines(&mut self, breaks: usize) {
         if !self.is_pre && !self.is_fresh {
             self.breaks = self.breaks.max(breaks);
@@ -251,7 +252,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// Text in which all spaces are one.
+    /// Writes text with collapsed white space.
     fn flow(&mut self, text: &str) {
         if text.starts_with(char::is_whitespace) {
             self.has_space = true;
@@ -268,7 +269,7 @@ impl Renderer<'_> {
         self.out.push_str(text);
     }
 
-    /// Writes what separates, and a piece that is not looked into.
+    /// Writes the pending separators and a word.
     fn word(&mut self, word: &str) {
         let breaks = std::mem::take(&mut self.breaks);
         let has_space = std::mem::take(&mut self.has_space);

@@ -5,16 +5,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use provost_net::{NetClient, NetPolicy};
-use provost_tool::{FileSpill, Guard, Oversight, Tool};
+use provost_tool::{FileArtifactStore, Guard, GuardServices, Tool};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::testing::{call, call_under, key};
 
-fn page(html: &str, format: Format) -> String {
+fn page(html: &str, format: PageFormat) -> String {
     let url = Url::parse("https://example.com/docs/page").unwrap();
-    let body = Body { bytes: html.as_bytes(), content_type: "text/html; charset=utf-8", url: &url };
+    let body =
+        PageBody { bytes: html.as_bytes(), content_type: "text/html; charset=utf-8", url: &url };
     body.read(format).unwrap()
 }
 
@@ -39,7 +40,7 @@ the text of the page and is taken for its main part.
 #[test]
 fn the_main_part_becomes_markdown() {
     assert_eq!(
-        page(ARTICLE, Format::Markdown),
+        page(ARTICLE, PageFormat::Markdown),
         "# Bread & Butter\n\n## How to bake\n\nTake **flour** and *water*, see [the flour page](https://example.com/flour) \
          or this.\n\nA second paragraph that is quite long, so that this part has most of the text of the page and is \
          taken for its main part.\n\n- one\n- two\n  - inner\n\n1. first\n2. second\n\n```\nlet x = 1;\n  let y = \
@@ -50,7 +51,7 @@ fn the_main_part_becomes_markdown() {
 
 #[test]
 fn text_has_no_marks_and_html_is_as_it_came() {
-    let text = page(ARTICLE, Format::Text);
+    let text = page(ARTICLE, PageFormat::Text);
     assert!(
         text.starts_with(
             "Bread & Butter\n\nHow to bake\n\nTake flour and water, see the flour page or this."
@@ -58,15 +59,15 @@ fn text_has_no_marks_and_html_is_as_it_came() {
         "{text}"
     );
     assert!(!text.contains("**") && !text.contains("](") && !text.contains("```"), "{text}");
-    assert_eq!(page(ARTICLE, Format::Html), ARTICLE);
+    assert_eq!(page(ARTICLE, PageFormat::Html), ARTICLE);
 }
 
 #[test]
 fn a_page_without_a_main_part_is_read_whole() {
-    assert_eq!(page("<p>short", Format::Markdown), "short\n");
-    assert_eq!(page("", Format::Markdown), "\n");
-    assert_eq!(page("a &lt; b &#65;&#x42; &nosuch; &", Format::Text), "a < b AB &nosuch; &\n");
-    assert_eq!(page("1 < 2 <", Format::Text), "1 < 2 <\n");
+    assert_eq!(page("<p>short", PageFormat::Markdown), "short\n");
+    assert_eq!(page("", PageFormat::Markdown), "\n");
+    assert_eq!(page("a &lt; b &#65;&#x42; &nosuch; &", PageFormat::Text), "a < b AB &nosuch; &\n");
+    assert_eq!(page("1 < 2 <", PageFormat::Text), "1 < 2 <\n");
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn hostile_pages_end_soon() {
         "<blockquote>",
     ] {
         let html = piece.repeat(times);
-        for format in [Format::Markdown, Format::Text] {
+        for format in [PageFormat::Markdown, PageFormat::Text] {
             let text = page(&html, format);
             assert!(
                 text.len() <= crate::limits::FETCH_TEXT_BYTES_MAX + 100_000,
@@ -103,8 +104,8 @@ fn hostile_pages_end_soon() {
 proptest::proptest! {
     #[test]
     fn no_page_panics(html in "[<>/a-p\"'= !&#;x-zé\\-]{0,200}") {
-        page(&html, Format::Markdown);
-        page(&html, Format::Text);
+        page(&html, PageFormat::Markdown);
+        page(&html, PageFormat::Text);
     }
 }
 
@@ -117,18 +118,18 @@ fn encodings_are_those_of_the_header_or_the_page() {
         (b"\xff\xfec\0a\0f\0\xe9\0", "text/plain; charset=utf-16"),
         (b"<meta charset=\"windows-1252\">caf\xe9", "text/html"),
     ] {
-        let text = Body { bytes, content_type, url: &url }.read(Format::Text).unwrap();
+        let text = PageBody { bytes, content_type, url: &url }.read(PageFormat::Text).unwrap();
         assert_eq!(text.trim_end(), "café", "{content_type}");
     }
     for (bytes, content_type) in
         [(&b"\x89PNG\0"[..], "image/png"), (b"a\0b", "text/plain"), (b"%PDF", "application/pdf")]
     {
-        let error = Body { bytes, content_type, url: &url }.read(Format::Text).unwrap_err();
+        let error = PageBody { bytes, content_type, url: &url }.read(PageFormat::Text).unwrap_err();
         assert!(error.to_string().contains("only text"), "{error}");
     }
     let json = |text: &str| {
-        Body { bytes: text.as_bytes(), content_type: "application/json", url: &url }
-            .read(Format::Json)
+        PageBody { bytes: text.as_bytes(), content_type: "application/json", url: &url }
+            .read(PageFormat::Json)
     };
     assert_eq!(json("{\"a\": [1, 2]}").unwrap(), "{\"a\": [1, 2]}");
     assert!(json("<html>").unwrap_err().to_string().contains("not JSON"));
@@ -216,8 +217,9 @@ fn a_long_page_is_cut_and_kept_whole() {
     let address = server(vec![reply.clone(), reply]);
     let url = format!("http://{address}/");
     let dir = tempfile::tempdir().unwrap();
-    let spill = Arc::new(FileSpill::new(dir.path(), "artifacts"));
-    let got = get(fetch_keeping(open(), spill).unwrap(), json!({ "url": url })).unwrap().to_text();
+    let spill = Arc::new(FileArtifactStore::new(dir.path(), "artifacts"));
+    let got =
+        get(fetch_with_artifacts(open(), spill).unwrap(), json!({ "url": url })).unwrap().to_text();
     assert!(
         got.starts_with("[showing first 2000 of 5000 lines (48893 bytes total)]\nline 1\n"),
         "{}",
@@ -241,12 +243,12 @@ async fn what_is_kept_and_where_it_is_cut_holds_no_part_of_a_secret() {
     let body = format!("{}{SECRET}\n{}", "x".repeat(OUTPUT_BYTES_MAX), "line\n".repeat(5000));
     let url = format!("http://{}/", server(vec![answer("200 OK", "", &body)]));
     let dir = tempfile::tempdir().unwrap();
-    let spill = Arc::new(FileSpill::new(dir.path(), "artifacts"));
+    let spill = Arc::new(FileArtifactStore::new(dir.path(), "artifacts"));
     let redactor = provost_redact::Redactor::new();
-    redactor.learn(&provost_core::Secret::from(SECRET)).unwrap();
-    let oversight = Oversight { redact: Some(Arc::new(redactor)), ..Oversight::default() };
-    let guard = Guard::default().with_oversight(oversight);
-    let tool = Arc::new(fetch_keeping(open(), spill).unwrap()) as Arc<dyn Tool>;
+    redactor.register(&provost_core::Secret::from(SECRET)).unwrap();
+    let oversight = GuardServices { redact: Some(Arc::new(redactor)), ..GuardServices::default() };
+    let guard = Guard::default().with_services(oversight);
+    let tool = Arc::new(fetch_with_artifacts(open(), spill).unwrap()) as Arc<dyn Tool>;
     let shown = call_under(&guard, &tool, json!({ "url": url }), &key(1)).await.unwrap().to_text();
     let kept = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap();
     let kept = std::fs::read_to_string(kept.path()).unwrap();

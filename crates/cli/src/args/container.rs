@@ -1,33 +1,33 @@
-//! What the command line says about containers.
+//! Arguments of containers.
 
 use std::path::PathBuf;
 
-use provost_sandbox::{ContainerOptions, Limits, Pull, Source};
+use provost_sandbox::{ContainerOptions, PullPolicy, ResourceLimits, RootfsSource};
 
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// When an image is fetched.
+/// Time at which a container image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum PullArg {
-    /// Never: it must be there
+    /// Never pull; the image must exist
     #[default]
     Never,
-    /// When it is not there
+    /// Pull an image that does not exist
     Missing,
-    /// Before every call
+    /// Pull before every call
     Always,
 }
 
-/// What the command line says about containers.
+/// Arguments of containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 pub(crate) struct ContainerArgs {
-    /// Runs declared programs in containers of this engine: podman, docker, runc, crun, or a path to one
+    /// Run declared programs in containers of this engine: podman, docker, runc, crun, or a path to an engine
     #[arg(long, value_name = "ENGINE")]
     pub(crate) container_engine: Option<PathBuf>,
-    /// The image of containers whose tool names none
+    /// Image for tools that do not name an image
     #[arg(long, value_name = "IMAGE", requires = "container_engine")]
     pub(crate) container_image: Option<String>,
-    /// A root file system in place of an image; without both, the programs of this machine
+    /// Root file system to use instead of an image; without both, the programs of this machine
     #[arg(
         long,
         value_name = "DIR",
@@ -35,50 +35,52 @@ pub(crate) struct ContainerArgs {
         conflicts_with = "container_image"
     )]
     pub(crate) container_rootfs: Option<PathBuf>,
-    /// When an image is fetched
+    /// When to pull images
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) container_pull: PullArg,
-    /// Containers that wait for each sort of call that has come lately
-    #[arg(long, default_value_t, value_name = "COUNT")]
-    pub(crate) container_warm: usize,
-    /// Bytes of memory that no container goes beyond, in MiB
+    /// Number of started containers kept ready for each recent kind of call
+    #[arg(long, alias = "container-warm", default_value_t, value_name = "COUNT")]
+    pub(crate) container_pool_size: usize,
+    /// Memory limit of each container, in MiB
     #[arg(long, value_name = "MIB")]
     pub(crate) container_max_memory: Option<u64>,
-    /// Share of the processors that no container goes beyond, in percent of one
+    /// CPU limit of each container, in percent of one processor
     #[arg(long, value_name = "PERCENT")]
     pub(crate) container_max_cpu: Option<u32>,
-    /// Processes that no container goes beyond
+    /// Process limit of each container
     #[arg(long, value_name = "COUNT")]
     pub(crate) container_max_pids: Option<u32>,
 }
 
 impl ContainerArgs {
-    /// How containers are run, if they are.
-    pub(crate) fn options(&self) -> Result<Option<ContainerOptions>, Problem> {
+    /// Returns the container options. `None` if no engine is selected.
+    pub(crate) fn options(&self) -> Result<Option<ContainerOptions>, CliError> {
         let Some(engine) = &self.container_engine else { return Ok(None) };
         let source = match (&self.container_image, &self.container_rootfs) {
-            (Some(image), _) => Source::Image(image.clone()),
+            (Some(image), _) => RootfsSource::Image(image.clone()),
             (None, Some(dir)) => {
-                let whole = std::path::absolute(dir);
-                Source::Rootfs(whole.map_err(|error| Problem::io("the root file system", &error))?)
+                let path = std::path::absolute(dir);
+                RootfsSource::Rootfs(
+                    path.map_err(|error| CliError::io("the root file system", &error))?,
+                )
             }
-            (None, None) => Source::Machine,
+            (None, None) => RootfsSource::Host,
         };
-        let usual = ContainerOptions::new(engine, source);
-        let ceiling = Limits {
+        let defaults = ContainerOptions::new(engine, source);
+        let ceiling = ResourceLimits {
             memory_bytes: self
                 .container_max_memory
-                .map_or(usual.ceiling.memory_bytes, |mib| mib.saturating_mul(1024 * 1024)),
-            cpu_percent: self.container_max_cpu.unwrap_or(usual.ceiling.cpu_percent),
-            pids: self.container_max_pids.unwrap_or(usual.ceiling.pids),
-            ..usual.ceiling
+                .map_or(defaults.ceiling.memory_bytes, |mib| mib.saturating_mul(1024 * 1024)),
+            cpu_percent: self.container_max_cpu.unwrap_or(defaults.ceiling.cpu_percent),
+            pids: self.container_max_pids.unwrap_or(defaults.ceiling.pids),
+            ..defaults.ceiling
         };
         let pull = match self.container_pull {
-            PullArg::Never => Pull::Never,
-            PullArg::Missing => Pull::Missing,
-            PullArg::Always => Pull::Always,
+            PullArg::Never => PullPolicy::Never,
+            PullArg::Missing => PullPolicy::Missing,
+            PullArg::Always => PullPolicy::Always,
         };
-        let warm = self.container_warm;
-        Ok(Some(ContainerOptions { pull, ceiling, warm, ..usual }))
+        let warm = self.container_pool_size;
+        Ok(Some(ContainerOptions { pull, ceiling, warm, ..defaults }))
     }
 }

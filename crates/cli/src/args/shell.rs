@@ -1,91 +1,97 @@
-//! The arguments about the shell of an agent.
+//! Arguments of the shell of an agent.
 
 use provost_host::tool::{Shell, ShellAccess, ShellApproval, ShellWorkspace};
 
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// What the command line says about the shell.
+/// Arguments of the shell.
 #[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 #[command(next_help_heading = "Shell")]
 pub(crate) struct ShellArgs {
-    /// Let the agent run command lines in a sandbox without network: those that --shell-allow names, or all; they see the
-    /// files of --workspace, and change them only with --write
-    #[arg(long, global = true, value_enum, value_name = "WHICH")]
-    shell: Option<Which>,
-    /// When a person is asked about a command line
+    /// Let the agent run command lines in a sandbox without network; they read the files of --workspace and change them
+    /// only with --workspace-write
+    #[arg(long, global = true, value_enum, value_name = "ACCESS")]
+    shell: Option<Access>,
+    /// When a command line requires approval
     #[arg(
         long,
+        alias = "shell-ask",
         global = true,
         value_enum,
         default_value_t,
         value_name = "WHEN",
         requires = "shell"
     )]
-    shell_ask: When,
-    /// A command that may run: `git status` with any arguments after it, `=make check` exactly so, `pure: git log` if a
-    /// repeat does nothing; can be repeated
+    shell_approval: Approval,
+    /// Allowed command: `git status` with any further arguments, `=make check` without further arguments, `pure: git
+    /// log` if repeating the command is safe; repeatable
     #[arg(long, global = true, value_name = "COMMAND", requires = "shell")]
     shell_allow: Vec<String>,
-    /// Which files command lines work on
+    /// Files that command lines work on
     #[arg(
         long,
+        alias = "shell-files",
         global = true,
         value_enum,
         default_value_t,
-        value_name = "WHICH",
+        value_name = "WORKSPACE",
         requires = "shell"
     )]
-    shell_files: WhichFiles,
+    shell_workspace: Workspace,
 }
 
-/// Which command lines run.
+/// Command lines that can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
-    /// Those whose every command is named
+enum Access {
+    /// Only command lines whose commands --shell-allow names
     Allowlist,
-    /// Whatever the sandbox holds
+    /// Every command line
     Full,
 }
 
-/// When a person is asked.
+/// Command lines that require approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum When {
-    /// Never: what is not allowed does not run
-    Off,
-    /// About what is not named
+enum Approval {
+    /// Never; command lines that are not allowed fail
+    #[value(alias = "off")]
+    Never,
+    /// Command lines with a command that --shell-allow does not name
     #[default]
-    OnMiss,
-    /// About every line
+    #[value(alias = "on-miss")]
+    Unlisted,
+    /// Every command line
     Always,
 }
 
-/// Which files command lines work on.
+/// Files that command lines work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum WhichFiles {
-    /// Those of --workspace
+enum Workspace {
+    /// The files of --workspace
     #[default]
-    Workspace,
-    /// Those of the conversation, which stay from call to call and are nobody else's
-    Conversation,
+    #[value(alias = "workspace")]
+    Shared,
+    /// A private workspace of the session, which is kept between calls
+    #[value(alias = "conversation")]
+    Session,
 }
 
 impl ShellArgs {
-    /// The shell that they ask for.
-    pub(crate) fn shell(&self) -> Result<Option<Shell>, Problem> {
-        let Some(which) = self.shell else { return Ok(None) };
-        let access = match which {
-            Which::Allowlist => ShellAccess::Allowlist,
-            Which::Full => ShellAccess::Full,
+    /// Returns the requested shell. `None` if the agent has no shell.
+    pub(crate) fn shell(&self) -> Result<Option<Shell>, CliError> {
+        let Some(access) = self.shell else { return Ok(None) };
+        let access = match access {
+            Access::Allowlist => ShellAccess::Allowlist,
+            Access::Full => ShellAccess::Full,
         };
-        let approval = match self.shell_ask {
-            When::Off => ShellApproval::Off,
-            When::OnMiss => ShellApproval::OnMiss,
-            When::Always => ShellApproval::Always,
+        let approval = match self.shell_approval {
+            Approval::Never => ShellApproval::Never,
+            Approval::Unlisted => ShellApproval::Unlisted,
+            Approval::Always => ShellApproval::Always,
         };
-        let files = match self.shell_files {
-            WhichFiles::Workspace => ShellWorkspace::Workspace,
-            WhichFiles::Conversation => ShellWorkspace::Conversation,
+        let workspace = match self.shell_workspace {
+            Workspace::Shared => ShellWorkspace::Shared,
+            Workspace::Session => ShellWorkspace::Session,
         };
-        Ok(Some(Shell::new(access, approval, self.shell_allow.clone(), files)?))
+        Ok(Some(Shell::new(access, approval, self.shell_allow.clone(), workspace)?))
     }
 }

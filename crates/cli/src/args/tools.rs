@@ -1,21 +1,21 @@
-//! The arguments about declared tools.
+//! Arguments of declared tools.
 
 use std::path::PathBuf;
 
 use provost_host::tool::{Shell, ToolConfig, ToolNetwork};
 
 use super::ContainerArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// Where declared tools may be.
+/// Networks that declared tools can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum ToolNetworkArg {
-    /// On the public internet, over TLS
+    /// The public internet, over TLS
     #[default]
     Public,
-    /// Also without TLS, and in the private network those that declare `allow_private`
+    /// Also without TLS; private networks if the tool declares `allow_private`
     Private,
-    /// Also on this machine
+    /// Also this machine
     Local,
 }
 
@@ -29,36 +29,36 @@ impl From<ToolNetworkArg> for ToolNetwork {
     }
 }
 
-/// What the command line says about declared tools.
+/// Arguments of declared tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, clap::Args)]
 #[command(next_help_heading = "Declared tools")]
 pub(crate) struct ToolArgs {
-    /// A file or a directory of agents, tools, roles, rules and MCP servers, in YAML or JSON
-    #[arg(long, value_name = "PATH")]
-    pub(crate) resources: Option<PathBuf>,
-    /// Where declared tools may be
-    #[arg(long, value_enum, default_value_t, value_name = "WHERE")]
+    /// File or directory of manifests: agents, tools, roles, rules and MCP servers, in YAML or JSON
+    #[arg(long, alias = "resources", value_name = "PATH")]
+    pub(crate) manifests: Option<PathBuf>,
+    /// Networks that declared tools can reach
+    #[arg(long, value_enum, default_value_t, value_name = "NETWORK")]
     pub(crate) tool_network: ToolNetworkArg,
-    /// A program that declared MCP servers and `cli` tools may start, written as it is there; can be repeated
+    /// Program that declared MCP servers and `cli` tools can start, exactly as declared; repeatable
     #[arg(long, value_name = "COMMAND")]
     pub(crate) allow_command: Vec<String>,
-    /// A directory with secrets, a file for each, looked at after the database and the environment
+    /// Directory with one file per secret, read after the database and the environment
     #[arg(long, value_name = "DIR")]
     pub(crate) secrets_dir: Option<PathBuf>,
-    /// Containers for declared programs
+    /// Containers of declared programs.
     #[command(flatten)]
     pub(crate) container: ContainerArgs,
 }
 
 impl ToolArgs {
-    /// The configuration of the tools of a process whose agents have these roles and this shell.
+    /// Returns the tool configuration of a process whose agents have these roles and this shell.
     pub(crate) fn config(
         &self,
         roles: Vec<String>,
         shell: Option<Shell>,
-    ) -> Result<ToolConfig, Problem> {
+    ) -> Result<ToolConfig, CliError> {
         Ok(ToolConfig {
-            resources: self.resources.clone(),
+            manifests: self.manifests.clone(),
             network: self.tool_network.into(),
             commands: self.allow_command.clone(),
             secrets_dir: self.secrets_dir.clone(),

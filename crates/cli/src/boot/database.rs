@@ -4,26 +4,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use provost_core::{Env, ErrorKind};
-use provost_secret::SealedStore;
+use provost_secret::SecretStore;
 pub(crate) use provost_store::{CopyProgress, DatabaseSize};
 use provost_store::{RestoreOptions, Store, StoreError, StoreOptions};
 
 use crate::data;
-use crate::problem::Problem;
+use crate::error::CliError;
 
 /// A finding of a check.
 pub(crate) struct Damage {
     /// Kind of damage.
     pub(crate) code: &'static str,
-    /// Where it is.
+    /// Location and description of the damage.
     pub(crate) detail: String,
 }
 
 /// A finished backup.
 pub(crate) struct Backup {
-    /// The file.
+    /// Path of the backup.
     pub(crate) path: PathBuf,
-    /// Size of the file.
+    /// Size of the backup in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -35,83 +35,84 @@ pub(crate) struct Restored {
     pub(crate) schema_version: u32,
 }
 
-/// Path of the database in a data directory.
+/// Returns the path of the database in a data directory.
 pub(crate) fn path(dir: &Path) -> PathBuf {
     StoreOptions::in_dir(dir).path
 }
 
-/// Opens the database in a data directory; both are made if they are missing.
-pub(super) fn open(dir: &Path) -> Result<Store, Problem> {
-    data::make(dir)?;
+/// Opens the database in a data directory. Creates the directory and the database if they do not exist.
+pub(super) fn open(dir: &Path) -> Result<Store, CliError> {
+    data::create(dir)?;
     Store::open(StoreOptions::in_dir(dir)).map_err(|error| problem(&error))
 }
 
-/// Opens the sealed secrets in a data directory; both are made if they are missing.
-pub(crate) fn open_sealed(dir: &Path) -> Result<Arc<dyn SealedStore>, Problem> {
+/// Opens the encrypted secrets of a data directory. Creates the directory and the database if they do not exist.
+pub(crate) fn open_sealed(dir: &Path) -> Result<Arc<dyn SecretStore>, CliError> {
     Ok(Arc::new(open(dir)?))
 }
 
-/// Looks for damage in a database that exists.
-pub(crate) async fn check(dir: &Path) -> Result<Vec<Damage>, Problem> {
+/// Checks an existing database for damage.
+pub(crate) async fn check(dir: &Path) -> Result<Vec<Damage>, CliError> {
     let store = match open_existing(dir)? {
         Ok(store) => store,
-        // What cannot even be opened is what was looked for.
-        Err(error @ StoreError::Damaged { .. }) => {
+        // A database that is too damaged to open is a finding and not an error.
+        Err(error @ StoreError::Corrupt { .. }) => {
             return Ok(vec![Damage { code: "damaged", detail: error.to_string() }]);
         }
         Err(error) => return Err(problem(&error)),
     };
     let report = store.check().await.map_err(|error| problem(&error))?;
-    let found = report.problems.into_iter();
+    let found = report.failures.into_iter();
     Ok(found.map(|found| Damage { code: found.code, detail: found.detail }).collect())
 }
 
-/// Copies a database that exists to a new file.
+/// Copies an existing database to a new file.
 pub(crate) async fn backup(
     dir: &Path,
     file: &Path,
     progress: impl FnMut(CopyProgress) + Send + 'static,
-) -> Result<Backup, Problem> {
+) -> Result<Backup, CliError> {
     let store = open_existing(dir)?.map_err(|error| problem(&error))?;
     let report = store.backup(file, progress).await.map_err(|error| problem(&error))?;
     Ok(Backup { path: report.path, bytes: report.bytes })
 }
 
-/// Makes the database of a directory from a backup.
-pub(crate) fn restore(dir: &Path, file: &Path, replace: bool) -> Result<Restored, Problem> {
-    data::make(dir)?;
+/// Restores the database of a data directory from a backup.
+pub(crate) fn restore(dir: &Path, file: &Path, replace: bool) -> Result<Restored, CliError> {
+    data::create(dir)?;
     let to = path(dir);
     let options =
         RestoreOptions { from: file.to_owned(), to: to.clone(), replace, env: Env::system() };
     let report = provost_store::restore(&options).map_err(|error| match error {
         StoreError::Exists { .. } => {
-            let what = format!("there is a database at {}", to.display());
-            Problem::new(ErrorKind::Conflict, what)
-                .help("back it up with `provost db backup FILE`, then add --replace")
+            let message = format!("a database already exists at {}", to.display());
+            CliError::new(ErrorKind::Conflict, message)
+                .hint("back it up with `provost db backup FILE`, then use --replace")
         }
         error => problem(&error),
     })?;
     Ok(Restored { generation: report.generation, schema_version: report.schema_version })
 }
 
-/// Measures a database that exists.
-pub(crate) async fn size(dir: &Path) -> Result<DatabaseSize, Problem> {
+/// Returns the size of an existing database and its tables.
+pub(crate) async fn size(dir: &Path) -> Result<DatabaseSize, CliError> {
     let store = open_existing(dir)?.map_err(|error| problem(&error))?;
     store.size().await.map_err(|error| problem(&error))
 }
 
-/// Opens a database that exists. None is made.
-fn open_existing(dir: &Path) -> Result<Result<Store, StoreError>, Problem> {
+/// Opens an existing database. Returns an error if there is none.
+fn open_existing(dir: &Path) -> Result<Result<Store, StoreError>, CliError> {
     let file = path(dir);
     if !file.exists() {
-        let what = format!("there is no database at {}", file.display());
-        return Err(Problem::new(ErrorKind::NotFound, what)
-            .help("name its directory with --data DIR or PROVOST_DATA; `provost chat` makes one"));
+        let message = format!("there is no database at {}", file.display());
+        return Err(CliError::new(ErrorKind::NotFound, message).hint(
+            "select its directory with --data-dir DIR or PROVOST_DATA; `provost chat` creates a database",
+        ));
     }
     Ok(Store::open(StoreOptions::in_dir(dir)))
 }
 
-/// A failure of the database as a problem. Its sentence says what to do.
-fn problem(error: &StoreError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
+/// Converts a store error.
+fn problem(error: &StoreError) -> CliError {
+    CliError::new(error.kind(), error.to_string())
 }

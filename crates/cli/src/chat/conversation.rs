@@ -1,8 +1,10 @@
-//! A conversation with an agent over the API: say something, add to it, take it up again, begin anew.
+//! A conversation with an agent over the API: starts runs, adds messages, loads the history and resets the session.
 
 use std::sync::Arc;
 
-use provost_api::{Client, NewSession, NewTask, Paging, Run, RunList, Said, SessionMessage};
+use provost_api::{
+    Client, MessageInput, NewSession, NewTask, PageQuery, Run, RunQuery, SessionMessage,
+};
 use provost_core::id::name::SessionName;
 use provost_core::lifecycle::{RequestError, RunPhase};
 use provost_core::scheduling::InputMode;
@@ -12,36 +14,36 @@ use provost_host::agent::{AGENT, NAME_PREFIX};
 
 use super::run_stream::RunStream;
 use crate::boot::{DEFAULT_AGENT, LocalRuns};
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// Runs among which the last one of a terminal is looked for.
+/// Maximum number of runs in which the last run of a terminal is searched.
 const RECENT_MAX: u64 = 200;
-/// Items of a page.
+/// Maximum number of items in a page.
 const PAGE: u64 = 500;
 
 /// A conversation with an agent.
 pub(crate) struct Conversation {
     client: Client,
-    /// Executes the runs of the session in this process, unless a server does.
+    /// Executes the runs of the session in this process. `None` if a server executes them.
     local: Option<LocalRuns>,
-    /// The agent that answers; the default agent of the namespace if none is named.
+    /// Agent that answers. `None` for the default agent of the namespace.
     agent: Option<String>,
-    /// The name of the session; one without a name is not found again by name.
+    /// Name of the session. `None` if the session cannot be found by name.
     name: Option<String>,
     session: String,
-    /// The last run that was shown: later ones are news.
-    seen: Option<RunId>,
+    /// Last run that was shown. Later runs are new.
+    last_shown: Option<RunId>,
 }
 
-/// What was said before, and what is not finished.
+/// Stored messages of a session, and its unfinished run.
 pub(crate) struct History {
-    /// Oldest first.
+    /// Messages before the unfinished run, oldest first.
     pub(crate) messages: Vec<Arc<Message>>,
-    /// The run that is not finished.
+    /// Unfinished run. `None` if every run has ended.
     pub(crate) unfinished: Option<RunStream>,
 }
 
-/// A message that was added to a run.
+/// Message that was added to an active run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AddedInput {
     run: RunId,
@@ -49,19 +51,19 @@ pub(crate) struct AddedInput {
 }
 
 impl Conversation {
-    /// Opens the session with a name, or a new one. A session with a run that this process cannot finish is refused: opened
-    /// with the wrong environment, the run would be lost.
+    /// Opens the session with a name, or a new session. Returns an error if this process cannot execute an unfinished
+    /// run of the session, because the run would fail.
     pub(crate) async fn open(
         client: Client,
         local: Option<LocalRuns>,
         name: Option<&str>,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, CliError> {
         let new = NewSession { key: name.map(str::to_owned), fresh: false };
         let session = client.create_session(&new).await?.id;
         let name = name.map(str::to_owned);
-        let mut conversation = Self { client, local, agent: None, name, session, seen: None };
+        let mut conversation = Self { client, local, agent: None, name, session, last_shown: None };
         if conversation.name.is_some() {
-            conversation.seen = conversation.runs(1, None).await?.first().map(|run| run.id);
+            conversation.last_shown = conversation.runs(1, None).await?.first().map(|run| run.id);
             if let Some(run) = conversation.unfinished().await? {
                 conversation.check(&run).await?;
             }
@@ -70,31 +72,31 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// True if this process executes the runs.
+    /// Returns true if this process executes the runs.
     pub(crate) fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
-    /// The client.
+    /// Returns the client of the API.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The name of the session.
+    /// Returns the name of the session.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Makes this agent answer from now on.
+    /// Sets the agent of later runs.
     pub(crate) fn set_agent(&mut self, agent: Option<String>) {
         self.agent = agent;
     }
 
-    /// Submits a message that begins a turn. Once this returns, nothing can lose it.
-    pub(crate) async fn start(&mut self, text: &str) -> Result<RunStream, Problem> {
+    /// Submits a message that starts a run. The message is stored durably when this function returns.
+    pub(crate) async fn start(&mut self, text: &str) -> Result<RunStream, CliError> {
         let task = NewTask {
             agent: self.agent.clone(),
-            // The agent may have changed since the session began; a task of its own has the newest.
+            // A new task uses the current agent, which may have changed since the session started.
             new_task: true,
             ..self.task(text)?
         };
@@ -102,16 +104,16 @@ impl Conversation {
         Ok(self.follow(accepted.run))
     }
 
-    /// Adds a message to the turn that is under way.
-    pub(crate) async fn steer(&self, text: &str) -> Result<AddedInput, Problem> {
+    /// Adds a message to the active run.
+    pub(crate) async fn steer(&self, text: &str) -> Result<AddedInput, CliError> {
         let accepted = self.client.submit(&self.task(text)?).await?;
         Ok(AddedInput { run: accepted.run, input: accepted.input })
     }
 
-    /// Takes a message back, if no run has read it.
-    pub(crate) async fn withdraw(&self, added: AddedInput) -> Result<(), Problem> {
-        match self.client.withdraw_input(added.run, added.input).await {
-            // The run has read it, or another run has it.
+    /// Deletes a message that no run has read. Does nothing if a run has read it.
+    pub(crate) async fn withdraw(&self, added: AddedInput) -> Result<(), CliError> {
+        match self.client.delete_input(added.run, added.input).await {
+            // A run has already read the message.
             Err(error) if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
                 Err(error.into())
             }
@@ -119,11 +121,11 @@ impl Conversation {
         }
     }
 
-    /// What was said before.
-    pub(crate) async fn history(&mut self) -> Result<History, Problem> {
+    /// Loads the stored messages and the unfinished run.
+    pub(crate) async fn history(&mut self) -> Result<History, CliError> {
         let unfinished = self.unfinished().await?.map(|run| run.id);
         let mut messages = Vec::new();
-        let mut page = Paging { limit: Some(PAGE), cursor: None };
+        let mut page = PageQuery { limit: Some(PAGE), cursor: None };
         loop {
             let found = self.client.session_messages(&self.session, &page).await?;
             let before = found.items.into_iter().filter(|item| is_before(item, unfinished));
@@ -137,40 +139,42 @@ impl Conversation {
         Ok(History { messages, unfinished })
     }
 
-    /// The next run of the session that was not shown yet, begun here or by another client.
-    pub(crate) async fn next_run(&mut self) -> Result<Option<RunStream>, Problem> {
+    /// Returns the oldest run of the session that was not shown yet, whether this process or another client started it.
+    pub(crate) async fn next_run(&mut self) -> Result<Option<RunStream>, CliError> {
         let runs = self.runs(PAGE, None).await?;
-        let news = runs.into_iter().take_while(|run| self.seen.is_none_or(|seen| run.id > seen));
-        // What ended before it began has nothing to show.
-        let next = news.filter(|run| run.ended.is_none() || run.started.is_some()).last();
+        let new_runs =
+            runs.into_iter().take_while(|run| self.last_shown.is_none_or(|last| run.id > last));
+        // A run that ended before it started has no events to show.
+        let next = new_runs.filter(|run| run.ended.is_none() || run.started.is_some()).last();
         Ok(next.map(|run| self.follow(run.id)))
     }
 
-    /// The last run: of the session if it has a name, else of any terminal. It may be over.
-    pub(crate) async fn last_run(&mut self) -> Result<RunStream, Problem> {
+    /// Returns the last run of the session, or the last run of any terminal if the session has no name. The run may
+    /// have ended.
+    pub(crate) async fn last_run(&mut self) -> Result<RunStream, CliError> {
         if let Some(name) = &self.name {
-            let what = format!("nothing was said in session `{name}`");
+            let message = format!("session `{name}` has no runs");
             let last = match self.unfinished().await? {
                 Some(run) => Some(run),
                 None => self.runs(1, None).await?.pop(),
             };
-            let last = last.ok_or_else(|| Problem::new(ErrorKind::NotFound, what))?;
+            let last = last.ok_or_else(|| CliError::new(ErrorKind::NotFound, message))?;
             return Ok(self.follow(last.id));
         }
-        // Each agent of a terminal has a name of its own.
+        // Every agent of a terminal has a different name, so the name cannot be a filter.
         let agent = self.agent.clone().filter(|_| !self.is_local());
-        let list = RunList { agent, limit: Some(RECENT_MAX), ..RunList::default() };
+        let list = RunQuery { agent, limit: Some(RECENT_MAX), ..RunQuery::default() };
         let mut runs = self.client.runs(&list).await?.items.into_iter();
         let last = runs.find(|run| !self.is_local() || run.agent.starts_with(NAME_PREFIX));
-        let last = last.ok_or_else(|| Problem::new(ErrorKind::NotFound, "there is no run yet"))?;
+        let last = last.ok_or_else(|| CliError::new(ErrorKind::NotFound, "there is no run yet"))?;
         self.check(&last).await?;
         self.session.clone_from(&last.session);
         self.execute_here();
         Ok(self.follow(last.id))
     }
 
-    /// Begins anew; what was said before stays in the database.
-    pub(crate) async fn reset(&mut self) -> Result<(), Problem> {
+    /// Starts a new session under the same name. The previous conversation stays in the database.
+    pub(crate) async fn reset(&mut self) -> Result<(), CliError> {
         let new = NewSession { key: self.name.clone(), fresh: true };
         self.session = self.client.create_session(&new).await?.id;
         self.execute_here();
@@ -178,9 +182,9 @@ impl Conversation {
     }
 
     fn follow(&mut self, run: RunId) -> RunStream {
-        self.seen = Some(run);
+        self.last_shown = Some(run);
         let agent = match (&self.local, &self.agent) {
-            // The stored name of an agent of a terminal only tells it apart from others.
+            // The stored name of a local agent is a hash, which is not shown to the user.
             (Some(_), _) => AGENT,
             (None, Some(agent)) => agent,
             (None, None) => DEFAULT_AGENT,
@@ -195,8 +199,8 @@ impl Conversation {
         }
     }
 
-    /// Fails if this process would execute a run and cannot.
-    async fn check(&self, run: &Run) -> Result<(), Problem> {
+    /// Returns an error if this process has to execute a run and cannot build its agent.
+    async fn check(&self, run: &Run) -> Result<(), CliError> {
         match &self.local {
             Some(local) if run.ended.is_none() => {
                 local.check(self.client.namespace(), &run.agent).await
@@ -205,43 +209,43 @@ impl Conversation {
         }
     }
 
-    /// The run that holds the session, or else the one that is next.
-    async fn unfinished(&self) -> Result<Option<Run>, Problem> {
+    /// Returns the active run of the session, or else the next queued run.
+    async fn unfinished(&self) -> Result<Option<Run>, CliError> {
         if let Some(holder) = self.client.session(&self.session).await?.holder {
             return Ok(Some(self.client.run(holder).await?));
         }
         Ok(self.runs(PAGE, Some(RunPhase::Queued)).await?.pop())
     }
 
-    /// Runs of the session, newest first.
-    async fn runs(&self, limit: u64, phase: Option<RunPhase>) -> Result<Vec<Run>, Problem> {
+    /// Returns runs of the session, newest first.
+    async fn runs(&self, limit: u64, phase: Option<RunPhase>) -> Result<Vec<Run>, CliError> {
         let session = Some(self.session.clone());
-        let list = RunList { session, phase, limit: Some(limit), ..RunList::default() };
+        let list = RunQuery { session, phase, limit: Some(limit), ..RunQuery::default() };
         Ok(self.client.runs(&list).await?.items)
     }
 
-    fn task(&self, text: &str) -> Result<NewTask, Problem> {
+    fn task(&self, text: &str) -> Result<NewTask, CliError> {
         let session: SessionName = self
             .session
             .parse()
-            .map_err(|error: RequestError| Problem::invalid(error.to_string()))?;
+            .map_err(|error: RequestError| CliError::invalid(error.to_string()))?;
         Ok(NewTask {
-            message: Said::Parts(parts(text)),
+            message: MessageInput::Parts(parts(text)),
             session: Some(session),
             queue_mode: Some(InputMode::Steer),
-            // The agent of a terminal has its own limit, which says more when it is reached.
+            // A local agent has its own timeout, whose error message is more precise.
             timeout_ms: self.is_local().then_some(0),
             ..NewTask::default()
         })
     }
 }
 
-/// True if a message was there before the run. A summary by the run stands for messages that were.
+/// Returns true if a message is older than the run. A summary that the run wrote replaces older messages.
 fn is_before(item: &SessionMessage, run: Option<RunId>) -> bool {
     run != Some(item.run) || item.message.role == Role::Summary
 }
 
-/// A text as parts, none of which is larger than a part may be.
+/// Splits a text into parts of the allowed size.
 fn parts(text: &str) -> Vec<ContentPart> {
     let mut parts = Vec::new();
     let mut rest = text;

@@ -1,85 +1,87 @@
-//! The events of one run as they happen, and what a person does about them: answer a question, cancel the run.
+//! The events of one run as they happen, and the actions of the user: decide an approval, cancel the run.
 //!
-//! Invariant: a future of [`RunStream::next`] that is dropped loses no event.
+//! Invariant: dropping the future of [`RunStream::next`] loses no event.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_api::{Answer, ApprovalList, Client, Decision, EventStream, StreamItem, Watch};
+use provost_api::{
+    ApprovalQuery, Client, Decision, DecisionRequest, EventStream, StreamItem, WatchOptions,
+};
 use provost_core::lifecycle::{ApprovalKind, RunPhase};
 use provost_core::{ApprovalDecision, ApprovalId, ErrorKind, Event, EventKind, RunId};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::event_fold::EventFold;
-use crate::problem::Problem;
+use super::event_assembler::EventAssembler;
+use crate::error::CliError;
 
-/// Events that wait to be shown; the rest stays where it is.
-const EVENTS_WAITING_MAX: usize = 256;
+/// Maximum number of events that wait to be shown.
+const PENDING_EVENTS_MAX: usize = 256;
 
-/// The events of a run, from its beginning to its end.
+/// Events of a run, from its beginning to its end.
 pub(crate) struct RunStream {
     client: Client,
     run: RunId,
-    events: mpsc::Receiver<Result<Event, Problem>>,
-    /// A failure that was received and not told yet.
-    problem: Option<Problem>,
-    questions: Questions,
+    events: mpsc::Receiver<Result<Event, CliError>>,
+    /// Error that was received and not yet returned.
+    problem: Option<CliError>,
+    approvals: OpenApprovals,
     watcher: AbortHandle,
 }
 
-/// What the run asks.
+/// Approval requests of the run.
 #[derive(Clone, Default)]
-struct Questions(Arc<Mutex<HashMap<ApprovalId, Question>>>);
+struct OpenApprovals(Arc<Mutex<HashMap<ApprovalId, OpenApproval>>>);
 
-/// A question of the run.
+/// Approval request of the run.
 #[derive(Clone)]
-struct Question {
+struct OpenApproval {
     tool: String,
-    /// True if it wants an answer in words.
-    in_words: bool,
+    /// True if the request expects a text answer.
+    wants_text: bool,
 }
 
-impl Questions {
-    fn insert(&self, id: ApprovalId, question: Question) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, question);
+impl OpenApprovals {
+    fn insert(&self, id: ApprovalId, approval: OpenApproval) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, approval);
     }
 
-    fn get(&self, id: ApprovalId) -> Option<Question> {
+    fn get(&self, id: ApprovalId) -> Option<OpenApproval> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 }
 
 impl RunStream {
-    /// Follows a run of an agent. `deltas` adds the pieces of answers as the model writes them.
+    /// Follows a run of an agent. `deltas` adds the parts of unfinished answers.
     ///
-    /// A task of its own reads the stream, so that a reader can stop to wait at any moment.
+    /// A separate task reads the stream, so that the future of [`Self::next`] can be dropped at any time.
     pub(crate) fn new(client: &Client, run: RunId, agent: &str, deltas: bool) -> Self {
-        let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-        let questions = Questions::default();
+        let (sender, events) = mpsc::channel(PENDING_EVENTS_MAX);
+        let approvals = OpenApprovals::default();
         let watcher = Watcher {
             client: client.clone(),
             run,
-            stream: client.watch_run(run, Watch { deltas, ..Watch::default() }),
-            fold: EventFold::new(run, agent),
-            asked: HashSet::new(),
+            stream: client.watch_run(run, WatchOptions { deltas, ..WatchOptions::default() }),
+            assembler: EventAssembler::new(run, agent),
+            emitted: HashSet::new(),
             last_event: 0,
-            questions: questions.clone(),
+            approvals: approvals.clone(),
             sender,
         };
         let watcher = tokio::spawn(watcher.watch()).abort_handle();
-        Self { client: client.clone(), run, events, problem: None, questions, watcher }
+        Self { client: client.clone(), run, events, problem: None, approvals, watcher }
     }
 
-    /// The next event; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Problem> {
+    /// Returns the next event. `None` after the last event.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, CliError> {
         match self.problem.take() {
             Some(problem) => Err(problem),
             None => self.events.recv().await.transpose(),
         }
     }
 
-    /// The next event if it is there already.
+    /// Returns the next event if it has already arrived.
     pub(crate) fn next_ready(&mut self) -> Option<Event> {
         match self.events.try_recv().ok()? {
             Ok(event) => Some(event),
@@ -90,22 +92,22 @@ impl RunStream {
         }
     }
 
-    /// The tool that a question is about.
+    /// Returns the tool of an approval request.
     pub(crate) fn tool(&self, id: ApprovalId) -> Option<String> {
-        self.questions.get(id).map(|question| question.tool)
+        self.approvals.get(id).map(|approval| approval.tool)
     }
 
-    /// True if a question wants an answer in words.
-    pub(crate) fn wants_words(&self, id: ApprovalId) -> bool {
-        self.questions.get(id).is_some_and(|question| question.in_words)
+    /// Returns true if an approval request expects a text answer.
+    pub(crate) fn wants_text(&self, id: ApprovalId) -> bool {
+        self.approvals.get(id).is_some_and(|approval| approval.wants_text)
     }
 
-    /// Answers a question with yes or no. The first answer counts.
+    /// Approves or denies a request. The first decision of all clients counts.
     pub(crate) async fn decide(
         &self,
         id: ApprovalId,
         decision: ApprovalDecision,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), CliError> {
         let (decision, text) = match decision {
             ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
                 (Decision::Approve, None)
@@ -114,28 +116,32 @@ impl RunStream {
                 (Decision::Deny, Some(reason).filter(|reason| !reason.is_empty()))
             }
         };
-        self.answer(id, Answer { decision, text, grant: None }).await
+        self.answer(id, DecisionRequest { decision, text, grant: None }).await
     }
 
-    /// Answers a question in words. The first answer counts.
-    pub(crate) async fn reply(&self, id: ApprovalId, text: String) -> Result<(), Problem> {
-        self.answer(id, Answer { decision: Decision::Answer, text: Some(text), grant: None }).await
+    /// Answers a question with text. The first answer of all clients counts.
+    pub(crate) async fn reply(&self, id: ApprovalId, text: String) -> Result<(), CliError> {
+        self.answer(
+            id,
+            DecisionRequest { decision: Decision::Reply, text: Some(text), grant: None },
+        )
+        .await
     }
 
-    async fn answer(&self, id: ApprovalId, answer: Answer) -> Result<(), Problem> {
-        match self.client.answer(id, &answer).await {
-            // Another answer was first, or it has expired: an event tells what counts.
+    async fn answer(&self, id: ApprovalId, answer: DecisionRequest) -> Result<(), CliError> {
+        match self.client.decide_approval(id, &answer).await {
+            // Another decision was first, or the request has expired. An event reports the decision that counts.
             Err(error) if error.kind() != ErrorKind::Conflict => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    /// Stops the run for good; its last event follows.
-    pub(crate) async fn cancel(&self) -> Result<(), Problem> {
+    /// Cancels the run. Its last event follows.
+    pub(crate) async fn cancel(&self) -> Result<(), CliError> {
         Ok(self.client.cancel_run(self.run).await.map(drop)?)
     }
 
-    /// Stops the run and waits until it has ended, but not longer than this.
+    /// Cancels the run and waits until it has ended, or until the timeout.
     pub(crate) async fn end(mut self, timeout: std::time::Duration) {
         if self.cancel().await.is_ok() {
             let drain = async { while matches!(self.next().await, Ok(Some(_))) {} };
@@ -150,23 +156,24 @@ impl Drop for RunStream {
     }
 }
 
-/// Reads the stream of a run.
+/// Task that reads the stream of a run.
 struct Watcher {
     client: Client,
     run: RunId,
     stream: EventStream,
-    fold: EventFold,
-    asked: HashSet<ApprovalId>,
-    /// The number of the last event that the run is known to have.
+    assembler: EventAssembler,
+    /// Approval requests that were emitted.
+    emitted: HashSet<ApprovalId>,
+    /// Number of the last known event of the run.
     last_event: u64,
-    questions: Questions,
-    sender: mpsc::Sender<Result<Event, Problem>>,
+    approvals: OpenApprovals,
+    sender: mpsc::Sender<Result<Event, CliError>>,
 }
 
 impl Watcher {
-    /// Sends everything until the run is over or the reader is gone.
+    /// Sends events until the run has ended or the receiver was dropped.
     async fn watch(mut self) {
-        while !self.fold.is_over() {
+        while !self.assembler.has_ended() {
             match self.advance().await {
                 Ok(Some(events)) => {
                     for event in events {
@@ -184,32 +191,33 @@ impl Watcher {
         }
     }
 
-    /// The events of the next item; `None` at the end of the stream.
-    async fn advance(&mut self) -> Result<Option<Vec<Event>>, Problem> {
+    /// Returns the events of the next item. `None` at the end of the stream.
+    async fn advance(&mut self) -> Result<Option<Vec<Event>>, CliError> {
         let Some(item) = self.stream.next().await? else { return Ok(None) };
-        let logged = match &item {
+        let durable = match &item {
             StreamItem::Event { event, .. } => Some((event.seq, event.at.0)),
             _ => None,
         };
-        let mut events = self.fold.feed(item)?;
+        let mut events = self.assembler.apply(item)?;
         for event in &events {
             if let EventKind::ApprovalDecided { id, .. } = &event.kind
-                && let Some(tool) = self.fold.tool(*id).cloned()
+                && let Some(tool) = self.assembler.tool(*id).cloned()
             {
-                self.questions.insert(*id, Question { tool, in_words: false });
+                self.approvals.insert(*id, OpenApproval { tool, wants_text: false });
             }
         }
-        if let Some((seq, at)) = logged.filter(|_| self.fold.is_parked()) {
-            for kind in self.open_questions(seq).await? {
-                events.push(self.fold.event(at, kind));
+        if let Some((seq, at)) = durable.filter(|_| self.assembler.is_parked()) {
+            for kind in self.new_approvals(seq).await? {
+                events.push(self.assembler.event(at, kind));
             }
         }
         Ok(Some(events))
     }
 
-    /// What a run asks that waits. One that asks nothing waits for something else. A question of the past is not asked again:
-    /// only the last event of the log tells how the run stands.
-    async fn open_questions(&mut self, seq: u64) -> Result<Vec<EventKind>, Problem> {
+    /// Returns the open approval requests of a parked run that were not emitted yet. A run without open requests waits
+    /// for another event. Earlier events of the log return nothing, because only the last event reflects the current
+    /// state.
+    async fn new_approvals(&mut self, seq: u64) -> Result<Vec<EventKind>, CliError> {
         if seq < self.last_event {
             return Ok(Vec::new());
         }
@@ -218,20 +226,20 @@ impl Watcher {
         if seq < run.events || run.phase != RunPhase::Parked {
             return Ok(Vec::new());
         }
-        let list = ApprovalList { run: Some(self.run), ..ApprovalList::default() };
+        let list = ApprovalQuery { run: Some(self.run), ..ApprovalQuery::default() };
         let open = self.client.approvals(&list).await?.items;
         if open.is_empty() {
             return Ok(vec![EventKind::Suspended { approvals: Vec::new() }]);
         }
-        let mut asked = Vec::new();
+        let mut kinds = Vec::new();
         for approval in open.into_iter().rev() {
-            if self.asked.insert(approval.id) {
-                let in_words = approval.kind == ApprovalKind::Question;
+            if self.emitted.insert(approval.id) {
+                let wants_text = approval.kind == ApprovalKind::Question;
                 let tool = approval.request.call.name.clone();
-                self.questions.insert(approval.id, Question { tool, in_words });
-                asked.push(EventKind::ApprovalNeeded { request: Box::new(approval.request) });
+                self.approvals.insert(approval.id, OpenApproval { tool, wants_text });
+                kinds.push(EventKind::ApprovalNeeded { request: Box::new(approval.request) });
             }
         }
-        Ok(asked)
+        Ok(kinds)
     }
 }

@@ -1,14 +1,14 @@
-//! Who takes part in a conversation: an agent of this terminal that runs in this process, or an agent of a server.
+//! Opens a chat with a local agent of this process or with an agent of a server.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_api::{Client, NewAgent, Paging};
+use provost_api::{Client, NewAgent, PageQuery};
 use provost_core::ErrorKind;
 use provost_core::id::name::Namespace;
 use provost_host::agent::AgentSpec;
-use provost_host::model::{self, Choice, ModelRequest, Models};
+use provost_host::model::{self, ModelChoice, ModelRequest, Models};
 use provost_host::tool::ToolConfig;
 use provost_session::SESSION_ID_BYTES_MAX;
 
@@ -16,111 +16,112 @@ use super::conversation::Conversation;
 use crate::args::{AgentArgs, ChatArgs};
 use crate::boot::{self, Config, DEFAULT_AGENT, Runtime};
 use crate::data;
+use crate::error::CliError;
 use crate::model_catalog::user_catalog;
-use crate::problem::Problem;
 
-/// How to open a chat. Nothing is opened or stored yet.
+/// Plan of a chat that is not open yet.
 pub(crate) struct ChatPlan {
     session: Option<String>,
     host: Host,
 }
 
-/// Where the agent runs.
+/// Process that executes the agent.
 enum Host {
     Local(Box<LocalPlan>),
     Server { client: Client, agent: Option<String> },
 }
 
-/// An agent in this process.
+/// Plan of a local agent.
 struct LocalPlan {
-    choice: Choice,
+    choice: ModelChoice,
     agent: LocalAgent,
     dir: PathBuf,
     namespace: Namespace,
     tools: ToolConfig,
 }
 
-/// An open chat.
+/// Open chat.
 pub(crate) struct Chat {
-    /// The conversation.
+    /// Conversation of the chat.
     pub(crate) conversation: Conversation,
-    /// The agent.
+    /// Agent of the chat.
     pub(crate) agent: ChatAgent,
-    /// The model or the agent that answers.
+    /// Name of the model, or of the agent of the server.
     pub(crate) name: String,
-    /// Why it answers.
+    /// Reason why this model or agent was selected.
     pub(crate) reason: String,
     /// Names and descriptions of the tools.
     pub(crate) tools: Vec<(String, String)>,
-    /// Executes the runs and holds the database open, unless a server does.
+    /// Runtime that executes the runs. `None` if a server executes them.
     runtime: Option<Runtime>,
 }
 
-/// The agent of a chat.
+/// Agent of a chat.
 pub(crate) enum ChatAgent {
-    /// An agent of this terminal.
+    /// Agent of this process.
     Local(Box<LocalAgent>),
-    /// An agent of a server, where it is configured.
+    /// Agent of a server, which holds its configuration.
     Server,
 }
 
-/// An agent of this terminal.
+/// Agent of this process.
 pub(crate) struct LocalAgent {
     spec: AgentSpec,
     models: Arc<Models>,
-    /// What the command line asked for about the model.
-    wanted: ModelRequest,
+    /// Model that the command line requested.
+    request: ModelRequest,
 }
 
 impl ChatPlan {
-    /// Reads the arguments. `pace` is how long the demo model waits before each word.
+    /// Creates a plan from the arguments. `demo_token_delay` is the delay of the demo model before each word.
     pub(crate) fn new(
         args: &ChatArgs,
         data: Option<&Path>,
-        pace: Duration,
+        demo_token_delay: Duration,
         is_interactive: bool,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, CliError> {
         let session = args.agent.session.as_deref().map(session_name).transpose()?;
         let host = match args.server.connect()? {
             Some(client) => {
-                if args.agent.describes_agent() {
-                    let what = "the model, the instructions and the tools of this agent are set on the server";
-                    let help = "leave out the flags of the agent and name one with --agent, or leave out the server \
-                         to run the agent here";
-                    return Err(Problem::invalid(what).help(help));
+                if args.agent.defines_agent() {
+                    let message = "the model, the prompt and the tools of this agent are configured on the server";
+                    let hint = "remove the flags of the agent and select an agent with --agent, or remove the server to \
+                         run the agent in this process";
+                    return Err(CliError::invalid(message).hint(hint));
                 }
                 Host::Server { client, agent: args.name.clone() }
             }
             None if args.name.is_some() => {
-                let what = "--agent names an agent of a server, and there is no server";
-                return Err(Problem::invalid(what).help("name the server with --server"));
+                let message = "--agent selects an agent of a server, and no server is selected";
+                return Err(CliError::invalid(message).hint("select a server with --server"));
             }
             None => {
                 let namespace = args.server.namespace()?;
-                let plan = LocalPlan::new(&args.agent, data, namespace, pace, is_interactive)?;
+                let plan =
+                    LocalPlan::new(&args.agent, data, namespace, demo_token_delay, is_interactive)?;
                 Host::Local(Box::new(plan))
             }
         };
         Ok(Self { session, host })
     }
 
-    /// Uses the session with this name unless another one is asked for.
+    /// Uses the session with this name if the arguments name none.
     #[must_use]
     pub(crate) fn session_or(mut self, name: &str) -> Self {
         self.session.get_or_insert_with(|| name.to_owned());
         self
     }
 
-    /// The model or the agent that answers, and why.
+    /// Returns the model or the agent, and the reason why it was selected.
     pub(crate) fn description(&self) -> String {
         match &self.host {
-            Host::Local(local) => format!("{}: {}", local.choice.name(), local.choice.why),
+            Host::Local(local) => format!("{}: {}", local.choice.name(), local.choice.reason),
             Host::Server { agent, .. } => format!("{}: {ON_SERVER}", agent_name(agent.as_ref())),
         }
     }
 
-    /// Opens the session. In this process a worker starts, which takes up what a dead terminal left there.
-    pub(crate) async fn open(self) -> Result<Chat, Problem> {
+    /// Opens the session. A local worker then continues unfinished runs of the session.
+    pub(crate) async fn open(self) -> Result<Chat, CliError> {
         let session = self.session.as_deref();
         match self.host {
             Host::Local(local) => local.open(session).await,
@@ -129,7 +130,7 @@ impl ChatPlan {
     }
 }
 
-/// Where an agent of a server comes from.
+/// Reason why an agent of a server answers.
 const ON_SERVER: &str = "an agent of the server";
 
 fn agent_name(agent: Option<&String>) -> &str {
@@ -140,10 +141,10 @@ async fn open_on_server(
     client: Client,
     agent: Option<String>,
     session: Option<&str>,
-) -> Result<Chat, Problem> {
+) -> Result<Chat, CliError> {
     let name = agent_name(agent.as_ref()).to_owned();
     let found = client.agent(&name).await?;
-    let declared = client.tools(&Paging::default()).await?.items;
+    let declared = client.tools(&PageQuery::default()).await?.items;
     let used = |tool: &str| {
         let names = found.config.more.get("declared_tools").and_then(|names| names.as_array());
         names.is_some_and(|names| names.iter().any(|name| name == tool))
@@ -161,20 +162,20 @@ impl LocalPlan {
         args: &AgentArgs,
         data: Option<&Path>,
         namespace: Namespace,
-        pace: Duration,
+        demo_token_delay: Duration,
         is_interactive: bool,
-    ) -> Result<Self, Problem> {
-        let wanted = args.model_request();
-        let choice = model::choose(&wanted)?;
+    ) -> Result<Self, CliError> {
+        let request = args.model_request();
+        let choice = model::select_model(&request)?;
         let spec = AgentSpec::new(args.options(is_interactive)?, &choice)?;
-        let models = Arc::new(Models::new(pace, user_catalog()?));
+        let models = Arc::new(Models::new(demo_token_delay, user_catalog()?));
         models.open(spec.model_request(), &choice)?;
         let tools = args.tools.config(args.role.clone(), spec.shell().cloned())?;
-        let agent = LocalAgent { spec, models, wanted };
-        Ok(Self { choice, agent, dir: data::real_dir(data)?, namespace, tools })
+        let agent = LocalAgent { spec, models, request };
+        Ok(Self { choice, agent, dir: data::dir_from_env(data)?, namespace, tools })
     }
 
-    async fn open(self, session: Option<&str>) -> Result<Chat, Problem> {
+    async fn open(self, session: Option<&str>) -> Result<Chat, CliError> {
         let Self { choice, agent, dir, namespace, tools } = self;
         let config = Config { tools, ..Config::local(&dir, Arc::clone(&agent.models)) };
         let mut runtime = boot::build(config).await?;
@@ -185,20 +186,20 @@ impl LocalPlan {
             let def = tool.spec().def();
             (def.name.clone(), def.description.clone())
         });
-        let tools = described.chain(runtime.tools.described()).collect();
+        let tools = described.chain(runtime.tools.descriptions()).collect();
         let (stored, started) = tokio::join!(agent.store(conversation.client()), runtime.start());
         conversation.set_agent(Some(stored?));
         started?;
-        let (name, reason) = (choice.name(), choice.why);
+        let (name, reason) = (choice.name(), choice.reason);
         let agent = ChatAgent::Local(Box::new(agent));
         Ok(Chat { conversation, agent, name, reason, tools, runtime: Some(runtime) })
     }
 }
 
 impl LocalAgent {
-    /// Stores the agent and returns its name. The name says how the agent is made, so one that is there is the same.
-    async fn store(&self, client: &Client) -> Result<String, Problem> {
-        let defect = |error: serde_json::Error| Problem::new(ErrorKind::Bug, error.to_string());
+    /// Stores the agent and returns its name. The name is a hash of the definition, so an existing agent is identical.
+    async fn store(&self, client: &Client) -> Result<String, CliError> {
+        let defect = |error: serde_json::Error| CliError::new(ErrorKind::Bug, error.to_string());
         let config = self.spec.config()?;
         let name = AgentSpec::name(&config)?;
         let config = serde_json::to_value(&config).and_then(serde_json::from_value);
@@ -212,19 +213,19 @@ impl LocalAgent {
 }
 
 impl ChatAgent {
-    /// Makes another model answer from now on, and returns its name.
+    /// Switches to another model and returns its name.
     pub(crate) async fn switch_model(
         &mut self,
         conversation: &mut Conversation,
         name: &str,
-    ) -> Result<String, Problem> {
+    ) -> Result<String, CliError> {
         let Self::Local(agent) = self else {
-            let what = "the model of this agent is set on the server";
-            return Err(Problem::invalid(what).help("set it with `provost agent update`"));
+            let message = "the model of this agent is configured on the server";
+            return Err(CliError::invalid(message).hint("change it with `provost agent update`"));
         };
-        let wanted = agent.wanted.with_model(name);
-        let choice = model::choose(&wanted)?;
-        let spec = agent.spec.clone().with_model(&choice, wanted.api_key_env);
+        let request = agent.request.with_model(name);
+        let choice = model::select_model(&request)?;
+        let spec = agent.spec.clone().with_model(&choice, request.api_key_env);
         agent.models.open(spec.model_request(), &choice)?;
         let before = std::mem::replace(&mut agent.spec, spec);
         match agent.store(conversation.client()).await {
@@ -241,7 +242,7 @@ impl ChatAgent {
 }
 
 impl Chat {
-    /// Closes it. Runs in this process get this time to finish; unfinished ones are given back.
+    /// Closes the chat. Runs of this process get this time to finish; unfinished runs are requeued.
     pub(crate) async fn close(self, timeout: Duration) {
         if let Some(runtime) = self.runtime {
             runtime.close(timeout).await;
@@ -249,18 +250,18 @@ impl Chat {
     }
 }
 
-/// The name of a session, if it can be one.
-fn session_name(name: &str) -> Result<String, Problem> {
+/// Validates the name of a session.
+fn session_name(name: &str) -> Result<String, CliError> {
     if name.trim().is_empty() {
-        let problem = Problem::invalid("--session needs a name");
-        return Err(problem.help("write --session NAME, or leave it out"));
+        let problem = CliError::invalid("--session needs a name");
+        return Err(problem.hint("use --session NAME, or omit the flag"));
     }
     if name.len() > SESSION_ID_BYTES_MAX {
-        let what = format!(
-            "the name of the session has {} bytes, and {SESSION_ID_BYTES_MAX} are allowed",
+        let message = format!(
+            "the name of the session has {} bytes, the limit is {SESSION_ID_BYTES_MAX}",
             name.len()
         );
-        return Err(Problem::invalid(what).help("choose a shorter name with --session"));
+        return Err(CliError::invalid(message).hint("use a shorter name with --session"));
     }
     Ok(name.to_owned())
 }

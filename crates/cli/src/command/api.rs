@@ -1,7 +1,7 @@
-//! Commands that call the API, of a server or of this process.
+//! Commands that call the API of a server or of this process.
 
 pub(super) mod agent;
-pub(super) mod approve;
+pub(super) mod approval;
 pub(super) mod audit;
 pub(super) mod budget;
 pub(super) mod class;
@@ -9,7 +9,7 @@ pub(super) mod delivery;
 pub(super) mod explain;
 pub(super) mod grant;
 mod listing;
-pub(super) mod runs;
+pub(super) mod run;
 pub(super) mod schedule;
 pub(super) mod server;
 pub(super) mod session;
@@ -20,42 +20,42 @@ pub(super) mod webhook;
 
 use std::path::Path;
 
-use super::{block_on, parse_duration, parse_word};
-use crate::problem::Problem;
+use super::{block_on, parse_duration, parse_variant};
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs, IfMissing};
 use crate::render::output::Output;
 
-/// A command that calls the API: of a server, or of this process on the database of this machine.
+/// Command that calls the API of a server, or the API of this process over the local database.
 pub(super) trait ApiCommand {
-    /// Where the runs are, and how results are shown.
+    /// Returns the server arguments and the output format.
     fn connection(&self) -> &ConnectionArgs;
 
-    /// What to do where there is no database yet.
+    /// Returns how to handle a missing local database.
     fn if_missing(&self) -> IfMissing {
         IfMissing::Fail
     }
 
-    /// Reads and checks what the command needs before anything is opened.
-    fn check(&mut self) -> Result<(), Problem> {
+    /// Reads and validates the input of the command before the connection is opened.
+    fn check(&mut self) -> Result<(), CliError> {
         Ok(())
     }
 
-    /// Does its work; the number is the exit code.
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem>;
+    /// Runs the command and returns the exit code.
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError>;
 }
 
-/// Runs a command over a connection that is opened and closed here.
+/// Opens a connection, runs a command and closes the connection.
 pub(super) fn connected(
     mut command: impl ApiCommand,
     data: Option<&Path>,
     output: &Output,
-) -> Result<u8, Problem> {
+) -> Result<u8, CliError> {
     command.check()?;
     block_on(async {
         let args = command.connection();
         let mut cx = args.open(data, output, command.if_missing()).await?;
-        let done = command.run(&mut cx).await;
+        let result = command.run(&mut cx).await;
         cx.close().await;
-        done
+        result
     })?
 }

@@ -1,4 +1,4 @@
-//! Events of a run as lines: text to standard output, everything else to standard error.
+//! Events of a run as lines: the text of the model to standard output, everything else to standard error.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,9 @@ use provost_core::{ApprovalRequest, Event, EventKind};
 
 use super::output::{Output, one_line, printable};
 
-/// Characters of a call or a result that one line shows.
+/// Maximum number of characters of a call or a result in one line.
 const ACTIVITY_CHARS_MAX: usize = 120;
-/// Characters of a message that one line of a log shows.
+/// Maximum number of characters of a message in one line of a log.
 const SUMMARY_CHARS_MAX: usize = 200;
 
 /// Style in which events are printed.
@@ -17,30 +17,30 @@ const SUMMARY_CHARS_MAX: usize = 200;
 pub(crate) struct Style {
     /// Events as JSON lines instead of text.
     pub(crate) is_json: bool,
-    /// Standard output is a terminal, which a model must not steer.
+    /// Standard output is a terminal, so control characters of the model are removed.
     pub(crate) stdout_tty: bool,
-    /// Standard error may be coloured.
+    /// Colors are allowed on standard error.
     pub(crate) stderr_color: bool,
 }
 
 impl Style {
-    /// Text on the streams of this process.
+    /// Returns the style for text on the streams of this process.
     pub(crate) fn text(output: &Output) -> Self {
         Self { is_json: false, stdout_tty: output.stdout_tty, stderr_color: output.stderr_color }
     }
 }
 
-/// Prints events as they come.
-pub(crate) struct Printer<O, E> {
+/// Prints events as they arrive.
+pub(crate) struct EventPrinter<O, E> {
     out: O,
     err: E,
     style: Style,
-    /// True while a line of text is not ended.
+    /// True while the last line of text has no line end.
     in_line: bool,
 }
 
-impl<O: Write, E: Write> Printer<O, E> {
-    /// A printer over two streams.
+impl<O: Write, E: Write> EventPrinter<O, E> {
+    /// Creates a printer over two streams.
     pub(crate) fn new(out: O, err: E, style: Style) -> Self {
         Self { out, err, style, in_line: false }
     }
@@ -65,7 +65,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 let took = duration.as_millis();
                 self.note(&format!("  {mark} {}: {text} ({took} ms)", result.name));
             }
-            // A turn that begins anew after a lost worker repeats its text.
+            // A turn that restarts after a lost worker repeats its text.
             EventKind::TurnStarted { .. } | EventKind::TurnFinished { .. } => self.end_line()?,
             kind if kind.is_terminal() => self.end_line()?,
             kind => {
@@ -78,10 +78,10 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// Prints a side remark on standard error.
+    /// Prints a note on standard error.
     pub(crate) fn note(&mut self, text: &str) {
         let text = printable(text);
-        // If standard error is closed, nobody can read the remark.
+        // An error of a closed standard error cannot be reported.
         if self.style.stderr_color {
             writeln!(self.err, "\x1b[2m{text}\x1b[0m").ok();
         } else {
@@ -89,8 +89,8 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
-    /// Prints a question on standard error, without a line end.
-    pub(crate) fn question(&mut self, text: &str) {
+    /// Prints a prompt on standard error, without a line end.
+    pub(crate) fn prompt(&mut self, text: &str) {
         write!(self.err, "{}", printable(text)).ok();
         self.err.flush().ok();
     }
@@ -105,7 +105,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.out.flush()
     }
 
-    /// Ends a line of text that is open.
+    /// Ends the current line of text.
     pub(crate) fn end_line(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.in_line) {
             self.out.write_all(b"\n")?;
@@ -115,8 +115,8 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 }
 
-/// What a tool says with its question: why it asks, and what it wants to show.
-pub(crate) fn question(request: &ApprovalRequest) -> Option<String> {
+/// Returns the reason and the payload of an approval request as text.
+pub(crate) fn approval_details(request: &ApprovalRequest) -> Option<String> {
     let payload = request.payload.as_ref().map(ToString::to_string);
     match (&request.hint, payload) {
         (Some(hint), Some(payload)) => Some(format!("{hint}\n{payload}")),
@@ -124,11 +124,11 @@ pub(crate) fn question(request: &ApprovalRequest) -> Option<String> {
     }
 }
 
-/// What an event says to a person, if it is more than a step.
+/// Returns the note about an event for the user. `None` for events that need no note.
 pub(crate) fn remark(kind: &EventKind) -> Option<String> {
     match kind {
         EventKind::ModelRetry { delay, error, .. } => {
-            Some(format!("trying again in {:.1} s: {}", delay.as_secs_f64(), error.message))
+            Some(format!("retrying in {:.1} s: {}", delay.as_secs_f64(), error.message))
         }
         EventKind::LimitReached(limit) => Some(format!(
             "the limit on {} is reached: {} of {}",
@@ -137,14 +137,16 @@ pub(crate) fn remark(kind: &EventKind) -> Option<String> {
             limit.allowed
         )),
         EventKind::Compacted(compaction) => Some(format!(
-            "the conversation was shortened ({}): {} of {} messages are left",
+            "the conversation was compacted ({}): {} of {} messages remain",
             compaction.strategy, compaction.messages_after, compaction.messages_before
         )),
-        EventKind::OutputRejected { reason, .. } => Some(format!("asked again: {reason}")),
+        EventKind::OutputRejected { reason, .. } => {
+            Some(format!("output rejected, retrying: {reason}"))
+        }
         EventKind::Warning { message } => Some(format!("warning: {message}")),
         EventKind::WorkspaceReset { reason } => Some(format!("workspace reset: {reason}")),
         EventKind::Paused => Some("paused".to_owned()),
-        EventKind::Unpaused => Some("going on".to_owned()),
+        EventKind::Unpaused => Some("resumed".to_owned()),
         EventKind::Suspended { approvals } => {
             Some(format!("waiting for {} approvals", approvals.len()))
         }
@@ -152,7 +154,7 @@ pub(crate) fn remark(kind: &EventKind) -> Option<String> {
     }
 }
 
-/// A durable event in one line.
+/// Returns a durable event as one line.
 pub(crate) fn summary(event: &RunEvent) -> String {
     let kind = event.kind.replace('_', " ");
     let short = |text: &str| one_line(text, SUMMARY_CHARS_MAX);

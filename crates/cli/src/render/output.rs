@@ -1,27 +1,27 @@
-//! Where text goes and whether it may be coloured.
+//! Standard output and standard error, with and without colors.
 //!
-//! Answers go to standard output, everything else to standard error. Without a terminal, or with `NO_COLOR`, no byte of ANSI is
-//! written.
+//! Results go to standard output, everything else to standard error. Without a terminal or with `NO_COLOR`, the output
+//! contains no ANSI sequences.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// When to colour.
+/// When to use colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
     #[default]
     Auto,
-    /// Always.
+    /// With every output.
     Always,
-    /// Never.
+    /// With no output.
     Never,
 }
 
 impl Color {
-    /// Decides for one stream.
+    /// Returns true if a stream uses colors.
     pub(crate) fn resolve(self, is_tty: bool, env: impl Fn(&str) -> Option<String>) -> bool {
         match self {
             Self::Always => true,
@@ -34,21 +34,21 @@ impl Color {
     }
 }
 
-/// What the two streams of this process are.
+/// Properties of the output streams of this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     /// True if standard output is a terminal.
     pub(crate) stdout_tty: bool,
     /// True if standard error is a terminal.
     pub(crate) stderr_tty: bool,
-    /// True if standard output may be coloured.
+    /// True if colors are allowed on standard output.
     pub(crate) stdout_color: bool,
-    /// True if standard error may be coloured.
+    /// True if colors are allowed on standard error.
     pub(crate) stderr_color: bool,
 }
 
 impl Output {
-    /// Looks at this process.
+    /// Detects the properties of the streams.
     pub(crate) fn detect(color: Color) -> Self {
         let env = |name: &str| std::env::var(name).ok();
         let (stdout_tty, stderr_tty) = (io::stdout().is_terminal(), io::stderr().is_terminal());
@@ -60,10 +60,10 @@ impl Output {
         }
     }
 
-    /// A side remark on standard error.
-    pub(crate) fn dim(&self, text: &str) {
+    /// Prints a note on standard error.
+    pub(crate) fn note(&self, text: &str) {
         let text = printable(text);
-        // Standard error that is gone leaves nobody to tell.
+        // An error of a closed standard error cannot be reported.
         if self.stderr_color {
             writeln!(io::stderr(), "\x1b[2m{text}\x1b[0m").ok();
         } else {
@@ -71,11 +71,11 @@ impl Output {
         }
     }
 
-    /// A problem and the way out, on standard error.
-    pub(crate) fn problem(&self, problem: &Problem) {
+    /// Prints an error and its hint on standard error.
+    pub(crate) fn error(&self, error: &CliError) {
         let mut stderr = io::stderr().lock();
         for (label, code, text) in
-            [("error", "31;1", Some(&problem.what)), ("help", "36;1", problem.help.as_ref())]
+            [("error", "31;1", Some(&error.message)), ("help", "36;1", error.hint.as_ref())]
         {
             let Some(text) = text else { continue };
             let text = printable(text);
@@ -88,38 +88,40 @@ impl Output {
     }
 }
 
-/// Text without characters that steer a terminal or hide in it: what a model or a tool says must look like what it is.
+/// Removes control characters and invisible characters from untrusted text, so that it cannot control the terminal or
+/// hide content.
 ///
-/// Joiners stay where scripts and emoji need them, which is between two characters that are not ASCII.
+/// Joiners between two non-ASCII characters are kept, because scripts and emoji need them.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let odd = |c: char| is_joiner(c) || (is_unseen(c) && c != '\n' && c != '\t');
-    if !text.contains(odd) {
+    let is_suspicious = |c: char| is_joiner(c) || (is_invisible(c) && c != '\n' && c != '\t');
+    if !text.contains(is_suspicious) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
-        let is_kept = if is_joiner(c) {
-            let joins = |side: Option<char>| side.is_some_and(|c| !c.is_ascii() && !is_unseen(c));
+        let is_allowed = if is_joiner(c) {
+            let joins =
+                |side: Option<char>| side.is_some_and(|c| !c.is_ascii() && !is_invisible(c));
             joins(clean.chars().next_back()) && joins(chars.peek().copied())
         } else {
-            !odd(c)
+            !is_suspicious(c)
         };
-        if is_kept {
+        if is_allowed {
             clean.push(c);
         }
     }
     Cow::Owned(clean)
 }
 
-/// Characters that join their neighbours and take no room themselves.
+/// Returns true for characters that join their neighbors and have no width.
 fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// Characters that have no picture of their own: controls, marks that turn the direction of writing around, and everything
-/// without a width that belongs to no other character.
-fn is_unseen(c: char) -> bool {
+/// Returns true for characters without a glyph: controls, marks that change the writing direction, and characters
+/// without width that do not combine with another character.
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -137,7 +139,7 @@ fn is_unseen(c: char) -> bool {
         )
 }
 
-/// A text as one line without control characters, cut to a number of characters.
+/// Returns a text as one line without control characters, truncated to a number of characters.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let joined = printable(&joined);

@@ -1,32 +1,32 @@
-//! Tables that fit the terminal.
+//! Tables that fit the width of the terminal.
 //!
-//! Invariant: a cell is one line without a character that steers a terminal, and an id is never cut.
+//! Invariant: a cell is one line without control characters, and an id is never truncated.
 
 use provost_core::Timestamp;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::render::output::one_line;
 
-/// Characters of a cell that nobody looks at as a whole.
+/// Maximum number of characters in a cell.
 const CELL_CHARS_MAX: usize = 200;
-/// The narrowest that a column is made.
+/// Minimum width of a column.
 const COLUMN_MIN: usize = 6;
-/// What stands between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// What a cell means.
+/// Meaning of a cell, shown as its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
-    /// Nothing special.
+    /// No special meaning.
     #[default]
     Plain,
-    /// It went well.
+    /// Success.
     Good,
-    /// It went wrong.
+    /// Failure.
     Bad,
-    /// It waits for somebody.
+    /// State that waits for an action.
     Warn,
-    /// It matters little.
+    /// Secondary information.
     Dim,
 }
 
@@ -41,7 +41,7 @@ impl Tone {
         }
     }
 
-    /// The tone of a state, whosever it is.
+    /// Returns the tone of a state of any resource.
     pub(crate) fn of_state(state: &str) -> Self {
         match state {
             "ok" | "done" | "approved" | "delivered" | "healthy" | "answered" => Self::Good,
@@ -53,7 +53,7 @@ impl Tone {
     }
 }
 
-/// One cell.
+/// Cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     text: String,
@@ -61,18 +61,18 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A cell with a tone.
+    /// Creates a cell with a tone.
     pub(crate) fn new(text: impl AsRef<str>, tone: Tone) -> Self {
         Self { text: one_line(text.as_ref(), CELL_CHARS_MAX), tone }
     }
 
-    /// A state, in its tone.
+    /// Creates a cell with a state in its tone.
     pub(crate) fn state(state: &str) -> Self {
         Self::new(state, Tone::of_state(state))
     }
 
-    /// Something that may be missing.
-    pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
+    /// Creates a cell with an optional text. `None` is shown as `-`.
+    pub(crate) fn optional(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(|| Self::new("-", Tone::Dim), |text| Self::new(text, Tone::Plain))
     }
 }
@@ -83,24 +83,24 @@ impl<T: std::fmt::Display> From<T> for Cell {
     }
 }
 
-/// A column: its title, and whether it may be cut.
+/// Column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     title: &'static str,
-    is_rigid: bool,
+    is_fixed: bool,
 }
 
-/// A column that may be cut.
-pub(crate) const fn text(title: &'static str) -> Column {
-    Column { title, is_rigid: false }
+/// Creates a column whose cells can be truncated.
+pub(crate) const fn flexible(title: &'static str) -> Column {
+    Column { title, is_fixed: false }
 }
 
-/// A column that is never cut.
-pub(crate) const fn rigid(title: &'static str) -> Column {
-    Column { title, is_rigid: true }
+/// Creates a column whose cells are never truncated.
+pub(crate) const fn fixed(title: &'static str) -> Column {
+    Column { title, is_fixed: true }
 }
 
-/// Draws a table. Without a width nothing is cut; without colour no byte of ANSI is written.
+/// Returns a table as text. Without a width no cell is truncated; without colors the text has no ANSI sequences.
 pub(crate) fn draw(
     columns: &[Column],
     rows: &[Vec<Cell>],
@@ -120,15 +120,15 @@ pub(crate) fn draw(
     let mut text = String::new();
     for row in std::iter::once(&head).chain(rows) {
         let mut line = String::new();
-        for (place, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let shown = cut(&cell.text, *width);
-            let room = width.saturating_sub(shown.width());
+        for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let shown = truncate(&cell.text, *width);
+            let padding = width.saturating_sub(shown.width());
             match cell.tone.code().filter(|_| has_color) {
                 Some(code) => line.push_str(&format!("\x1b[{code}m{shown}\x1b[0m")),
                 None => line.push_str(&shown),
             }
-            if place + 1 < row.len() {
-                line.push_str(&" ".repeat(room + GAP));
+            if index + 1 < row.len() {
+                line.push_str(&" ".repeat(padding + GAP));
             }
         }
         text.push_str(line.trim_end());
@@ -137,15 +137,15 @@ pub(crate) fn draw(
     text
 }
 
-/// Takes room from the widest columns that may be cut until all of them fit, or none of them can give more.
+/// Narrows the widest flexible column repeatedly until the table fits, or until no flexible column can be narrowed.
 fn shrink(columns: &[Column], widths: &mut [usize], width: usize) {
     loop {
         let total = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
         if total <= width {
             return;
         }
-        let soft = (0..widths.len()).filter(|place| !columns[*place].is_rigid);
-        let Some(widest) = soft.max_by_key(|place| widths[*place]) else { return };
+        let flexible = (0..widths.len()).filter(|index| !columns[*index].is_fixed);
+        let Some(widest) = flexible.max_by_key(|index| widths[*index]) else { return };
         if widths[widest] <= COLUMN_MIN {
             return;
         }
@@ -153,8 +153,8 @@ fn shrink(columns: &[Column], widths: &mut [usize], width: usize) {
     }
 }
 
-/// The beginning of a text, as wide as this at most.
-fn cut(text: &str, width: usize) -> String {
+/// Truncates a text to a width.
+fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -171,7 +171,7 @@ fn cut(text: &str, width: usize) -> String {
     shown
 }
 
-/// How long ago something was, or in how long it comes.
+/// Returns the age of a point in time, or the time until it.
 pub(crate) fn ago(now: Timestamp, at: Timestamp) -> String {
     let millis = now.as_millis() - at.as_millis();
     let seconds = millis.unsigned_abs() / 1000;
@@ -191,7 +191,7 @@ pub(crate) fn ago(now: Timestamp, at: Timestamp) -> String {
 mod tests {
     use super::*;
 
-    const COLUMNS: &[Column] = &[rigid("ID"), text("STATE"), text("MESSAGE")];
+    const COLUMNS: &[Column] = &[fixed("ID"), flexible("STATE"), flexible("MESSAGE")];
 
     fn row(id: &str, state: &str, message: &str) -> Vec<Cell> {
         vec![Cell::from(id), Cell::state(state), Cell::from(message)]

@@ -1,6 +1,6 @@
-//! The state of the chat and how it changes.
+//! State of the chat and its changes.
 //!
-//! Invariant: [`App::update`] is pure. It changes the state and says what is to be done; somebody else does it.
+//! Invariant: [`App::update`] is pure. It changes the state and returns the effects, which the event loop performs.
 
 mod command;
 
@@ -15,216 +15,217 @@ use ratatui::crossterm::event::KeyEvent;
 
 use super::input::Input;
 use super::slash;
-use super::transcript::{Body, Transcript};
-use crate::problem::Problem;
+use super::transcript::{EntryBody, Transcript};
+use crate::error::CliError;
 
-/// How long a question must be on the screen before a key can answer it: what was typed before was not meant for it.
-const ANSWER_AFTER: Duration = Duration::from_millis(500);
+/// Time for which an approval request must be visible before a key can decide it. An earlier key press was meant for
+/// something else.
+const DECISION_DELAY: Duration = Duration::from_millis(500);
 
-/// What can happen to the chat.
+/// Input of the state machine.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// A key was pressed.
     Key(KeyEvent),
     /// Text was pasted.
     Paste(String),
-    /// The wheel turned, up is negative.
+    /// The mouse wheel moved by this number of rows. Up is negative.
     Wheel(isize),
-    /// The question that comes next wants an answer in words.
-    WantsWords(ApprovalId),
-    /// The run says something.
+    /// The next approval request expects a text answer.
+    AnswerIsText(ApprovalId),
+    /// The run emitted an event.
     Run(EventKind),
-    /// The run's stream is over.
-    RunGone,
-    /// Time passed; counted from the start of the chat.
+    /// The stream of the run has ended.
+    RunEnded,
+    /// The current time, counted from the start of the chat.
     Tick(Duration),
-    /// The picture was drawn and has these measures.
-    Drawn(Metrics),
-    /// Something to tell.
+    /// A frame was drawn with these measures.
+    Drawn(ViewMetrics),
+    /// A note for the user.
     Notice(String),
-    /// Something went wrong.
-    Problem(Problem),
-    /// Another model answers from now on.
+    /// An operation failed.
+    Error(CliError),
+    /// The chat switched to this model.
     Model(String),
-    /// A stored conversation.
+    /// The stored messages were loaded.
     History(Vec<Arc<Message>>),
-    /// A turn goes on that was not begun here and now: one that was cut off, or one of another terminal.
+    /// The chat follows a run that it did not start: an interrupted run, or a run of another client.
     Follow,
-    /// The message that was to begin a turn did not reach it.
-    NotStarted(String, Problem),
-    /// Nothing follows of what was said meanwhile.
-    Unheard(String),
-    /// A new conversation begins.
-    Anew,
+    /// A message could not start a run.
+    NotStarted(String, CliError),
+    /// No run answers the messages that were added to the previous run.
+    InputNotDelivered(String),
+    /// A new conversation started.
+    NewConversation,
 }
 
-/// What is to be done.
+/// Effect that the event loop performs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Begin a turn with this message.
+    /// Starts a run with this message.
     Start(String),
-    /// Go on with the turn that answers what was said meanwhile.
-    Next(String),
-    /// Tell the running one something more.
+    /// Follows the run that answers the messages that were added to the previous run.
+    ContinueRun(String),
+    /// Adds a message to the active run.
     Steer(String),
-    /// Answer a question.
+    /// Decides an approval request.
     Decide(ApprovalId, ApprovalDecision),
-    /// Answer a question in words.
+    /// Answers a question with text.
     Reply(ApprovalId, String),
-    /// Stop the turn, gently, and take back what it has not read.
+    /// Cancels the run and deletes the messages that it has not read.
     Cancel,
-    /// Do not wait until it has stopped.
-    Abandon,
-    /// Use another model.
+    /// Stops following the run without waiting for its end.
+    Detach,
+    /// Switches to another model.
     Model(String),
-    /// Write the conversation to a file.
+    /// Writes the conversation to a file.
     Save(Option<String>, String),
-    /// Begin a new conversation.
-    BeginAnew,
-    /// Draw everything anew.
+    /// Starts a new conversation.
+    StartConversation,
+    /// Redraws the screen.
     Redraw,
-    /// Leave.
+    /// Ends the chat.
     Quit,
 }
 
-/// Measures of the last picture.
+/// Measures of the last frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Metrics {
+pub(crate) struct ViewMetrics {
     /// Rows of the whole transcript.
     pub(crate) total: usize,
     /// Rows on the screen.
     pub(crate) height: usize,
-    /// First row of the marked entry.
+    /// First row of the selected entry.
     pub(crate) selected: Option<usize>,
-    /// True if a question was on the screen.
-    pub(crate) is_asking: bool,
+    /// True if an approval request was visible.
+    pub(crate) shows_approval: bool,
 }
 
-/// Which part of the transcript is on the screen.
+/// Visible part of the transcript.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Scroll {
-    /// The end, whatever comes.
+    /// The end of the transcript, also when it grows.
     #[default]
     Follow,
-    /// From this row on.
+    /// The part from this row.
     At(usize),
 }
 
-/// A turn that runs.
+/// Active run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
-    /// When it began.
+    /// Start time.
     pub(crate) since: Duration,
-    /// True once it was told to stop.
-    pub(crate) is_stopping: bool,
+    /// True after the user cancelled the run.
+    pub(crate) is_cancelling: bool,
 }
 
-/// What the chat shows besides the conversation.
+/// Facts that the chat shows besides the conversation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    /// The model in use.
+pub(crate) struct StatusInfo {
+    /// Name of the model.
     pub(crate) model: String,
-    /// The tools with what they do.
+    /// Names and descriptions of the tools.
     pub(crate) tools: Vec<(String, String)>,
-    /// True if the person allowed every call beforehand.
-    pub(crate) is_yes: bool,
+    /// True if every tool call is approved automatically.
+    pub(crate) approves_all: bool,
 }
 
-/// The state.
+/// State of the chat.
 #[derive(Debug, Default)]
 pub(crate) struct App {
-    /// What was said and done.
+    /// Messages and tool calls of the conversation.
     pub(crate) transcript: Transcript,
-    /// What is being typed.
+    /// Text that the user is typing.
     pub(crate) input: Input,
-    /// The running turn.
+    /// Active run. `None` if the chat is idle.
     pub(crate) running: Option<Running>,
-    /// Questions that wait for the user, oldest first.
+    /// Open approval requests, oldest first.
     pub(crate) approvals: VecDeque<ApprovalRequest>,
-    /// Messages the running turn has not seen yet.
+    /// Messages that the active run has not read yet.
     pub(crate) queued: VecDeque<String>,
-    /// The marked entry.
+    /// Index of the selected entry.
     pub(crate) selected: Option<usize>,
-    /// Which part is on the screen.
+    /// Visible part of the transcript.
     pub(crate) scroll: Scroll,
-    /// Tokens so far.
+    /// Token usage of the conversation.
     pub(crate) usage: Usage,
-    /// Now, counted from the start of the chat.
+    /// Current time, counted from the start of the chat.
     pub(crate) now: Duration,
     /// Model and tools.
-    pub(crate) facts: Facts,
-    /// True if the next Ctrl-C leaves.
-    pub(crate) is_leaving: bool,
-    pub(super) metrics: Metrics,
-    /// The question that can be answered, and since when: it is drawn and nothing is being typed.
-    asked: Option<(ApprovalId, Duration)>,
-    always: HashSet<String>,
-    /// Questions that want an answer in words.
-    in_words: HashSet<ApprovalId>,
-    /// The message that opened the run and comes back as its first event.
-    opening: Option<String>,
+    pub(crate) status: StatusInfo,
+    /// True if the next Ctrl-C ends the chat.
+    pub(crate) is_quit_armed: bool,
+    pub(super) metrics: ViewMetrics,
+    /// Approval request that is visible above an empty input box, and the time since when.
+    visible_approval: Option<(ApprovalId, Duration)>,
+    /// Tools whose calls are always approved.
+    always_approved: HashSet<String>,
+    /// Approval requests that expect a text answer.
+    text_questions: HashSet<ApprovalId>,
+    /// Message that started the run. The first event of the run repeats it.
+    first_message: Option<String>,
 }
 
 impl App {
-    /// A chat with nothing in it.
-    pub(crate) fn new(facts: Facts, welcome: String) -> Self {
-        let mut app = Self { facts, ..Self::default() };
-        app.transcript.push(Body::Notice(welcome));
+    /// Creates an empty chat with a welcome text.
+    pub(crate) fn new(status: StatusInfo, welcome: String) -> Self {
+        let mut app = Self { status, ..Self::default() };
+        app.transcript.push(EntryBody::Notice(welcome));
         app
     }
 
-    /// Takes one thing in and says what is to be done.
+    /// Applies an action and returns the effects to perform.
     pub(crate) fn update(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Key(key) => return self.key(key),
             Action::Paste(text) => self.input.insert(&text),
             Action::Wheel(rows) => self.scroll_by(rows),
-            Action::WantsWords(id) => drop(self.in_words.insert(id)),
+            Action::AnswerIsText(id) => drop(self.text_questions.insert(id)),
             Action::Run(kind) => return self.run_event(&kind),
-            Action::RunGone => {
+            Action::RunEnded => {
                 if self.running.is_some() {
-                    let what = "the run ended without a result";
-                    let problem = Problem::new(ErrorKind::Bug, what);
-                    self.transcript.push(Body::Problem(problem));
+                    let problem = CliError::new(ErrorKind::Bug, "the run ended without a result");
+                    self.transcript.push(EntryBody::Error(problem));
                 }
-                return self.run_over();
+                return self.finish_run();
             }
             Action::Tick(now) => self.now = now,
-            Action::Drawn(metrics) => self.drawn(metrics),
-            Action::Notice(text) => self.transcript.push(Body::Notice(text)),
-            Action::Problem(problem) => self.transcript.push(Body::Problem(problem)),
+            Action::Drawn(metrics) => self.apply_metrics(metrics),
+            Action::Notice(text) => self.transcript.push(EntryBody::Notice(text)),
+            Action::Error(problem) => self.transcript.push(EntryBody::Error(problem)),
             Action::Model(name) => {
-                let text = format!("from now on `{name}` answers");
-                self.transcript.push(Body::Notice(text));
-                self.facts.model = name;
+                let text = format!("switched to the model `{name}`");
+                self.transcript.push(EntryBody::Notice(text));
+                self.status.model = name;
             }
             Action::History(messages) => self.transcript.load(&messages),
             Action::Follow => {
                 self.transcript.begin_run();
-                self.running = Some(Running { since: self.now, is_stopping: false });
+                self.running = Some(Running { since: self.now, is_cancelling: false });
             }
             Action::NotStarted(text, problem) => {
-                self.transcript.push(Body::Problem(problem));
-                self.give_back(&text);
+                self.transcript.push(EntryBody::Error(problem));
+                self.restore_input(&text);
             }
-            Action::Unheard(text) => {
+            Action::InputNotDelivered(text) => {
                 self.queued.clear();
-                self.give_back(&text);
+                self.restore_input(&text);
             }
-            Action::Anew => {
+            Action::NewConversation => {
                 self.transcript.clear();
                 self.usage = Usage::default();
-                let text = "a new conversation begins; the one before it stays in the database";
-                self.transcript.push(Body::Notice(text.to_owned()));
+                let text = "started a new conversation; the previous one stays in the database";
+                self.transcript.push(EntryBody::Notice(text.to_owned()));
             }
         }
         Vec::new()
     }
 
-    /// Nothing runs, and what was said is in the box again.
-    fn give_back(&mut self, text: &str) {
+    /// Ends the run and puts the message back into the input box.
+    fn restore_input(&mut self, text: &str) {
         self.running = None;
-        self.opening = None;
+        self.first_message = None;
         self.input.insert(text);
     }
 
@@ -237,8 +238,9 @@ impl App {
         self.transcript.apply(kind);
         match kind {
             EventKind::ApprovalNeeded { request } => {
-                let is_allowed = self.facts.is_yes || self.always.contains(&request.call.name);
-                if is_allowed && !self.in_words.contains(&request.id) {
+                let is_allowed =
+                    self.status.approves_all || self.always_approved.contains(&request.call.name);
+                if is_allowed && !self.text_questions.contains(&request.id) {
                     return self.decide(ApprovalRequest::clone(request), ApprovalDecision::Approve);
                 }
                 self.approvals.push_back(ApprovalRequest::clone(request));
@@ -249,38 +251,38 @@ impl App {
             _ => {}
         }
         if kind.is_terminal() {
-            return self.run_over();
+            return self.finish_run();
         }
         Vec::new()
     }
 
     fn user_message(&mut self, text: &str) {
-        if self.opening.as_deref() == Some(text) {
-            self.opening = None;
+        if self.first_message.as_deref() == Some(text) {
+            self.first_message = None;
             return;
         }
-        if let Some(place) = self.queued.iter().position(|queued| queued == text) {
-            self.queued.remove(place);
+        if let Some(index) = self.queued.iter().position(|queued| queued == text) {
+            self.queued.remove(index);
         }
-        self.transcript.push(Body::User(text.to_owned()));
+        self.transcript.push(EntryBody::User(text.to_owned()));
     }
 
-    /// The run is over; what it did not hear is answered by the next one, unless the user stopped it.
-    fn run_over(&mut self) -> Vec<Effect> {
-        let was_stopping = self.running.take().is_some_and(|run| run.is_stopping);
+    /// Ends the run. The next run answers the unread messages, unless the user cancelled the run.
+    fn finish_run(&mut self) -> Vec<Effect> {
+        let was_cancelled = self.running.take().is_some_and(|run| run.is_cancelling);
         self.approvals.clear();
-        self.opening = None;
+        self.first_message = None;
         if self.queued.is_empty() {
             return Vec::new();
         }
         let text = Vec::from_iter(self.queued.iter().map(String::as_str)).join("\n\n");
-        if was_stopping {
+        if was_cancelled {
             self.queued.clear();
             self.input.insert(&text);
             return Vec::new();
         }
         self.update(Action::Follow);
-        vec![Effect::Next(text)]
+        vec![Effect::ContinueRun(text)]
     }
 
     pub(super) fn submit(&mut self) -> Vec<Effect> {
@@ -294,10 +296,10 @@ impl App {
             return self.slash(command);
         }
         let text = text.trim().to_owned();
-        if self.wants_words()
+        if self.wants_text()
             && let Some(request) = self.approvals.pop_front()
         {
-            self.transcript.push(Body::User(text.clone()));
+            self.transcript.push(EntryBody::User(text.clone()));
             return vec![Effect::Reply(request.id, text)];
         }
         if self.running.is_some() {
@@ -308,40 +310,46 @@ impl App {
     }
 
     fn start(&mut self, text: String) -> Vec<Effect> {
-        self.transcript.push(Body::User(text.clone()));
+        self.transcript.push(EntryBody::User(text.clone()));
         self.transcript.begin_run();
-        self.opening = Some(text.clone());
-        self.running = Some(Running { since: self.now, is_stopping: false });
+        self.first_message = Some(text.clone());
+        self.running = Some(Running { since: self.now, is_cancelling: false });
         vec![Effect::Start(text)]
     }
 
-    /// True if the oldest question wants an answer in words.
-    pub(super) fn wants_words(&self) -> bool {
-        self.approvals.front().is_some_and(|request| self.in_words.contains(&request.id))
+    /// Returns true if the oldest approval request expects a text answer.
+    pub(super) fn wants_text(&self) -> bool {
+        self.approvals.front().is_some_and(|request| self.text_questions.contains(&request.id))
     }
 
-    /// True if a key may answer: whoever pressed it saw the question first and was not typing something else.
-    pub(super) fn is_answerable(&self) -> bool {
+    /// Returns true if a key can decide the oldest request: the user has seen it and was not typing.
+    pub(super) fn accepts_decision(&self) -> bool {
         let front = self.approvals.front();
-        let is_due = |(id, since): (ApprovalId, Duration)| {
+        let was_visible = |(id, since): (ApprovalId, Duration)| {
             front.is_some_and(|request| request.id == id)
-                && self.now.saturating_sub(since) >= ANSWER_AFTER
+                && self.now.saturating_sub(since) >= DECISION_DELAY
         };
-        self.input.is_empty() && !self.wants_words() && self.asked.is_some_and(is_due)
+        self.input.is_empty()
+            && !self.wants_text()
+            && self.visible_approval.is_some_and(was_visible)
     }
 
-    /// Notes which question is on the screen above an empty box.
-    fn note_question(&mut self, is_drawn: bool) {
+    /// Records which request is visible above an empty input box.
+    fn track_approval(&mut self, is_drawn: bool) {
         let front = self.approvals.front().filter(|_| is_drawn && self.input.is_empty());
-        self.asked = match (front, self.asked) {
-            (Some(request), Some(asked)) if asked.0 == request.id => Some(asked),
+        self.visible_approval = match (front, self.visible_approval) {
+            (Some(request), Some(visible)) if visible.0 == request.id => Some(visible),
             (Some(request), _) => Some((request.id, self.now)),
             (None, _) => None,
         };
     }
 
-    /// Answers the oldest question.
-    pub(super) fn answer(&mut self, decision: ApprovalDecision, is_always: bool) -> Vec<Effect> {
+    /// Decides the oldest request. With `is_always`, also decides later requests of the same tool.
+    pub(super) fn decide_oldest(
+        &mut self,
+        decision: ApprovalDecision,
+        is_always: bool,
+    ) -> Vec<Effect> {
         let Some(request) = self.approvals.pop_front() else {
             return Vec::new();
         };
@@ -349,23 +357,22 @@ impl App {
         let mut effects = self.decide(request, decision.clone());
         if is_always {
             let same = |other: &ApprovalRequest| other.call.name == name;
-            let (also, others) = self.approvals.drain(..).partition(same);
+            let (same_tool, others): (VecDeque<_>, _) = self.approvals.drain(..).partition(same);
             self.approvals = others;
-            let also: VecDeque<ApprovalRequest> = also;
-            for request in also {
+            for request in same_tool {
                 effects.extend(self.decide(request, decision.clone()));
             }
-            self.always.insert(name);
+            self.always_approved.insert(name);
         }
         effects
     }
 
     fn decide(&mut self, request: ApprovalRequest, decision: ApprovalDecision) -> Vec<Effect> {
-        self.transcript.decided(&request.call.id, &decision);
+        self.transcript.mark_decision(&request.call.id, &decision);
         vec![Effect::Decide(request.id, decision)]
     }
 
-    /// Moves the picture; up is negative.
+    /// Scrolls by a number of rows. Up is negative.
     pub(super) fn scroll_by(&mut self, rows: isize) {
         let last = self.metrics.total.saturating_sub(self.metrics.height);
         let top = match self.scroll {
@@ -376,9 +383,9 @@ impl App {
         self.scroll = if moved >= last { Scroll::Follow } else { Scroll::At(moved) };
     }
 
-    /// Notes what is on the screen, and brings the marked entry onto it if it is not there.
-    fn drawn(&mut self, metrics: Metrics) {
-        self.note_question(metrics.is_asking);
+    /// Records the measures of the frame, and scrolls to a newly selected entry that is not visible.
+    fn apply_metrics(&mut self, metrics: ViewMetrics) {
+        self.track_approval(metrics.shows_approval);
         let is_new = self.metrics.selected != metrics.selected;
         self.metrics = metrics;
         let Some(row) = metrics.selected.filter(|_| is_new) else {

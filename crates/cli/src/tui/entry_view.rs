@@ -1,4 +1,4 @@
-//! One entry of the transcript as styled lines.
+//! Renders an entry of the transcript as styled lines.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -8,31 +8,31 @@ use unicode_width::UnicodeWidthStr;
 
 use super::markdown;
 use super::theme::Theme;
-use super::transcript::{Body, Entry, ToolEntry, ToolState};
+use super::transcript::{EntryBody, ToolCallEntry, ToolCallState, TranscriptEntry};
 use super::wrap::{Indent, wrap};
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::render::output::{one_line, printable};
 
-/// Lines of an open entry that are shown.
+/// Maximum number of lines of an unfolded entry.
 const OPEN_LINES_MAX: usize = 200;
-/// Characters of a text that one line is made of.
+/// Maximum number of characters of a folded entry.
 const LINE_CHARS_MAX: usize = 400;
 
-/// The lines of an entry at a width.
-pub(crate) fn lines(entry: &Entry, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+/// Renders an entry at a width.
+pub(crate) fn lines(entry: &TranscriptEntry, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     match &entry.body {
-        Body::User(text) => {
+        EntryBody::User(text) => {
             let indent = Indent::hanging("› ", theme.user);
             wrap(&[(text.clone(), theme.user)], width, &indent)
         }
-        Body::Answer(text) => markdown::render(text, width, theme),
-        Body::Notice(text) => markdown::render(text, width, theme)
+        EntryBody::Answer(text) => markdown::render(text, width, theme),
+        EntryBody::Notice(text) => markdown::render(text, width, theme)
             .into_iter()
             .map(|line| line.patch_style(theme.dim))
             .collect(),
-        Body::Reasoning(text) => reasoning(text, entry.is_open, width, theme),
-        Body::Problem(problem) => problem_lines(problem, width, theme),
-        Body::Tool(tool) => tool_lines(tool, entry.is_open, width, theme),
+        EntryBody::Reasoning(text) => reasoning(text, entry.is_open, width, theme),
+        EntryBody::Error(problem) => problem_lines(problem, width, theme),
+        EntryBody::Tool(tool) => tool_lines(tool, entry.is_open, width, theme),
     }
 }
 
@@ -54,37 +54,42 @@ fn reasoning(text: &str, is_open: bool, width: u16, theme: &Theme) -> Vec<Line<'
     vec![Line::styled(fit(&text, usize::from(width)), style)]
 }
 
-fn problem_lines(problem: &Problem, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let pieces = [(problem.what.clone(), theme.error)];
+fn problem_lines(problem: &CliError, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let pieces = [(problem.message.clone(), theme.error)];
     let mut lines = wrap(&pieces, width, &Indent::hanging("✗ ", theme.error));
-    if let Some(help) = &problem.help {
-        let pieces = [(help.clone(), Style::new())];
+    if let Some(hint) = &problem.hint {
+        let pieces = [(hint.clone(), Style::new())];
         lines.extend(wrap(&pieces, width, &Indent::hanging("→ ", theme.ok)));
     }
     lines
 }
 
-fn tool_lines(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+fn tool_lines(
+    tool: &ToolCallEntry,
+    is_open: bool,
+    width: u16,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
     let mut lines = vec![tool_line(tool, is_open, width, theme)];
-    // A person who is asked must see what the question is about, all of it.
-    if !is_open && tool.state != ToolState::Asking {
+    // The user must see the complete arguments of a call that waits for approval.
+    if !is_open && tool.state != ToolCallState::AwaitingApproval {
         return lines;
     }
     let indent = Indent::same("  │ ", theme.dim);
     let arguments = pretty(&tool.arguments);
     lines.extend(wrap(&[(arguments, theme.code)], width, &indent));
-    if let Some(remark) = &tool.remark {
-        lines.extend(wrap(&[(remark.clone(), theme.warn)], width, &indent));
+    if let Some(note) = &tool.note {
+        lines.extend(wrap(&[(note.clone(), theme.warn)], width, &indent));
     }
     if !tool.result.is_empty() {
         let style = match tool.state {
-            ToolState::Failed | ToolState::Denied => theme.error,
+            ToolCallState::Failed | ToolCallState::Denied => theme.error,
             _ => Style::new(),
         };
         let indent = Indent::same("  → ", theme.dim);
         lines.extend(wrap(&[(tool.result.clone(), style)], width, &indent));
     }
-    if lines.len() > OPEN_LINES_MAX && tool.state != ToolState::Asking {
+    if lines.len() > OPEN_LINES_MAX && tool.state != ToolCallState::AwaitingApproval {
         let more = format!("  … {} more lines", lines.len() - OPEN_LINES_MAX);
         lines.truncate(OPEN_LINES_MAX);
         lines.push(Line::styled(more, theme.dim));
@@ -92,26 +97,30 @@ fn tool_lines(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Vec
     lines
 }
 
-/// A call in one line: how far it is, what it is, and what came of it.
-fn tool_line(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Line<'static> {
+/// Renders a tool call as one line: its state, name, arguments and result.
+fn tool_line(tool: &ToolCallEntry, is_open: bool, width: u16, theme: &Theme) -> Line<'static> {
     let (mark, style) = match tool.state {
-        ToolState::Writing | ToolState::Ready | ToolState::Running => ("◌", theme.dim),
-        ToolState::Asking => ("?", theme.warn),
-        ToolState::Done => ("●", theme.ok),
-        ToolState::Failed | ToolState::Denied => ("✗", theme.error),
-        ToolState::Stopped => ("■", theme.dim),
+        ToolCallState::Streaming | ToolCallState::Ready | ToolCallState::Running => {
+            ("◌", theme.dim)
+        }
+        ToolCallState::AwaitingApproval => ("?", theme.warn),
+        ToolCallState::Done => ("●", theme.ok),
+        ToolCallState::Failed | ToolCallState::Denied => ("✗", theme.error),
+        ToolCallState::Cancelled => ("■", theme.dim),
     };
     let arguments = one_line(&compact(&tool.arguments), LINE_CHARS_MAX);
     let outcome = match tool.state {
-        ToolState::Done if !is_open => format!(" → {}", one_line(&tool.result, LINE_CHARS_MAX)),
-        ToolState::Failed if !is_open => format!(" → {}", one_line(&tool.result, LINE_CHARS_MAX)),
-        ToolState::Running => match &tool.remark {
-            Some(remark) => format!(" {}", one_line(remark, LINE_CHARS_MAX)),
-            None => " runs".to_owned(),
+        ToolCallState::Done if !is_open => format!(" → {}", one_line(&tool.result, LINE_CHARS_MAX)),
+        ToolCallState::Failed if !is_open => {
+            format!(" → {}", one_line(&tool.result, LINE_CHARS_MAX))
+        }
+        ToolCallState::Running => match &tool.note {
+            Some(note) => format!(" {}", one_line(note, LINE_CHARS_MAX)),
+            None => " running".to_owned(),
         },
-        ToolState::Denied => " not allowed".to_owned(),
-        ToolState::Stopped => " stopped".to_owned(),
-        ToolState::Asking => " may it run?".to_owned(),
+        ToolCallState::Denied => " denied".to_owned(),
+        ToolCallState::Cancelled => " cancelled".to_owned(),
+        ToolCallState::AwaitingApproval => " needs approval".to_owned(),
         _ => String::new(),
     };
     let outcome = match arguments.is_empty() {
@@ -122,9 +131,9 @@ fn tool_line(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Line
     let name = format!(" {} {fold} ", tool.name);
     let width = usize::from(width);
     let left = width.saturating_sub(mark.width() + name.width());
-    // The outcome matters more than the arguments: it gets its room first, within reason.
-    let outcome_room = outcome.width().min((left * 2 / 3).max(left.min(14)));
-    let arguments = fit(&arguments, left.saturating_sub(outcome_room));
+    // The outcome is more important than the arguments, so it gets up to two thirds of the line.
+    let outcome_width = outcome.width().min((left * 2 / 3).max(left.min(14)));
+    let arguments = fit(&arguments, left.saturating_sub(outcome_width));
     let outcome = fit(&outcome, left.saturating_sub(arguments.width()));
     Line::from(vec![
         Span::styled(mark, style),
@@ -134,7 +143,7 @@ fn tool_line(tool: &ToolEntry, is_open: bool, width: u16, theme: &Theme) -> Line
     ])
 }
 
-/// Arguments for one line: the values alone where that is clear.
+/// Returns the arguments for one line. Of a single field, only the value is shown.
 fn compact(arguments: &str) -> String {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(fields)) if fields.is_empty() => String::new(),
@@ -150,7 +159,7 @@ fn compact(arguments: &str) -> String {
     }
 }
 
-/// Arguments with one field on each line; what is not JSON stays as it is.
+/// Returns the arguments with one field per line. Text that is not JSON is not changed.
 fn pretty(arguments: &str) -> String {
     let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(arguments) else {
         return arguments.to_owned();
@@ -168,7 +177,7 @@ fn pretty(arguments: &str) -> String {
     lines.join("\n")
 }
 
-/// A text cut to a number of columns, with a mark where something is missing.
+/// Truncates a text to a number of columns and marks the truncation with an ellipsis.
 pub(crate) fn fit(text: &str, columns_max: usize) -> String {
     let text = printable(text);
     if text.width() <= columns_max {

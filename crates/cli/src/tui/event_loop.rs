@@ -1,6 +1,6 @@
-//! The loop of the chat: keys and events in, effects and pictures out.
+//! The event loop of the chat: passes keys and events to the state machine, performs its effects and draws frames.
 //!
-//! The only part of the chat that touches the terminal, the agent and files.
+//! Only this module accesses the terminal, the agent and files.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,73 +12,73 @@ use ratatui::crossterm::event::{self, Event as TermEvent, MouseEventKind};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::app::{Action, App, Effect, Facts};
+use super::app::{Action, App, Effect, StatusInfo};
 use super::terminal::Screen;
 use super::theme::Theme;
 use super::view::View;
 use crate::chat::conversation::{AddedInput, History};
-use crate::chat::plain::DETACHED_MAX;
+use crate::chat::line_mode::DETACHED_MAX;
 use crate::chat::run_stream::RunStream;
 use crate::chat::setup::Chat;
-use crate::command::LEAVE_PATIENCE;
-use crate::interrupt::{Interrupt, Signal};
-use crate::problem::Problem;
+use crate::command::SHUTDOWN_TIMEOUT;
+use crate::error::CliError;
+use crate::signal::{Signal, Signals};
 
-/// How often a running turn is drawn at most.
+/// Minimum time between two frames of an active run.
 const FRAME: Duration = Duration::from_millis(33);
-/// Events that are taken before the next picture.
+/// Maximum number of events that are applied before the next frame.
 const EVENTS_PER_FRAME_MAX: usize = 512;
-/// Keys that wait while a picture is drawn.
-const KEYS_WAITING_MAX: usize = 256;
-/// How often an idle chat looks for what another terminal said.
-const NEWS: Duration = Duration::from_secs(1);
-/// Rows one step of the wheel moves.
+/// Maximum number of keys that wait while a frame is drawn.
+const PENDING_KEYS_MAX: usize = 256;
+/// Time between two requests of an idle chat for runs of other clients.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of rows that one step of the mouse wheel scrolls.
 const WHEEL_ROWS: isize = 3;
 
-/// How a chat looks and asks.
+/// Options of the terminal interface.
 pub(crate) struct ChatOptions {
-    /// Colours.
+    /// Styles.
     pub(crate) theme: Theme,
-    /// True if the wheel scrolls.
+    /// True if the mouse wheel scrolls.
     pub(crate) has_mouse: bool,
-    /// True if every call is allowed.
-    pub(crate) is_yes: bool,
+    /// True if every tool call is approved automatically.
+    pub(crate) approves_all: bool,
 }
 
-/// Why a chat ends.
+/// Reason why a chat ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The person leaves.
+enum ExitReason {
+    /// The user left.
     Quit,
-    /// Somebody ends the program.
-    Told,
+    /// A signal ended the program.
+    Terminated,
     /// The terminal was closed.
-    Alone,
+    TerminalClosed,
 }
 
-/// Runs the chat until the person leaves, or somebody ends the program; the number is the exit code.
-pub(crate) async fn run(mut chat: Chat, options: ChatOptions) -> Result<u8, Problem> {
+/// Runs the chat until the user leaves or a signal ends the program. Returns the exit code.
+pub(crate) async fn run(mut chat: Chat, options: ChatOptions) -> Result<u8, CliError> {
     let history = chat.conversation.history().await?;
-    let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
-    let mut interrupt = Interrupt::listen().map_err(terminal)?;
+    let terminal = |error: std::io::Error| CliError::io("the terminal", &error);
+    let mut signals = Signals::listen().map_err(terminal)?;
     let screen = Screen::open(options.has_mouse).map_err(terminal)?;
     let mut session = TuiSession::new(chat, options, screen);
     session.load_history(history).await;
-    let end = session.work(&mut interrupt).await;
-    let (chat, hint) = session.close(end.as_ref().copied().unwrap_or(End::Quit)).await;
-    chat.close(if hint.is_some() { LEAVE_PATIENCE } else { Duration::ZERO }).await;
+    let end = session.run(&mut signals).await;
+    let (chat, hint) = session.close(end.as_ref().copied().unwrap_or(ExitReason::Quit)).await;
+    chat.close(if hint.is_some() { SHUTDOWN_TIMEOUT } else { Duration::ZERO }).await;
     if let Some(hint) = hint {
         writeln!(std::io::stderr(), "{hint}").ok();
     }
     match end.map_err(terminal)? {
-        End::Quit => Ok(0),
-        End::Told | End::Alone => Ok(ErrorKind::Cancelled.exit_code()),
+        ExitReason::Quit => Ok(0),
+        ExitReason::Terminated | ExitReason::TerminalClosed => Ok(ErrorKind::Cancelled.exit_code()),
     }
 }
 
-/// Reads the terminal on a thread of its own: reading it blocks.
+/// Reads terminal events on a separate thread, because reading blocks.
 fn read_keys() -> mpsc::Receiver<TermEvent> {
-    let (sender, receiver) = mpsc::channel(KEYS_WAITING_MAX);
+    let (sender, receiver) = mpsc::channel(PENDING_KEYS_MAX);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.blocking_send(event).is_err() {
@@ -89,31 +89,33 @@ fn read_keys() -> mpsc::Receiver<TermEvent> {
     receiver
 }
 
-async fn next_event(run: &mut Option<RunStream>) -> Result<Option<Event>, Problem> {
+async fn next_event(run: &mut Option<RunStream>) -> Result<Option<Event>, CliError> {
     match run {
         Some(run) => run.next().await,
         None => std::future::pending().await,
     }
 }
 
+/// State of a running chat.
 struct TuiSession {
     app: App,
     view: View,
     screen: Screen,
     chat: Chat,
     run: Option<RunStream>,
-    /// Messages that were added to the run, which may not have read them yet.
+    /// Messages that were added to the run, and that it may not have read yet.
     added: Vec<AddedInput>,
-    begun: Instant,
-    /// True if the picture does not show the state.
+    started: Instant,
+    /// True if the state changed since the last frame.
     is_stale: bool,
-    is_over: bool,
+    has_quit: bool,
 }
 
 impl TuiSession {
     fn new(mut chat: Chat, options: ChatOptions, screen: Screen) -> Self {
         let tools = std::mem::take(&mut chat.tools);
-        let facts = Facts { model: chat.name.clone(), tools, is_yes: options.is_yes };
+        let status =
+            StatusInfo { model: chat.name.clone(), tools, approves_all: options.approves_all };
         let version = env!("CARGO_PKG_VERSION");
         let welcome = format!(
             "**provost {version}** · `{}`: {}\n\nSession `{}`. Type a message, or `/help`.",
@@ -122,19 +124,19 @@ impl TuiSession {
             chat.conversation.name().unwrap_or_default()
         );
         Self {
-            app: App::new(facts, welcome),
+            app: App::new(status, welcome),
             view: View::new(options.theme),
             screen,
             chat,
             run: None,
             added: Vec::new(),
-            begun: Instant::now(),
+            started: Instant::now(),
             is_stale: true,
-            is_over: false,
+            has_quit: false,
         }
     }
 
-    /// Shows what was said before, and follows the run that is not finished.
+    /// Shows the stored messages and follows an unfinished run.
     async fn load_history(&mut self, history: History) {
         if !history.messages.is_empty() {
             self.act(Action::History(history.messages)).await;
@@ -145,42 +147,42 @@ impl TuiSession {
         }
     }
 
-    async fn work(&mut self, interrupt: &mut Interrupt) -> std::io::Result<End> {
+    async fn run(&mut self, signals: &mut Signals) -> std::io::Result<ExitReason> {
         let mut keys = read_keys();
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut news = interval(NEWS);
-        news.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut polls = interval(POLL_INTERVAL);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.draw()?;
-        while !self.is_over {
-            let is_alive = self.run.is_some();
+        while !self.has_quit {
+            let is_running = self.run.is_some();
             tokio::select! {
                 key = keys.recv() => match key {
                     Some(key) => {
                         self.terminal_event(key).await;
                         self.draw()?;
                     }
-                    // The terminal is gone; its signal may be on its way.
-                    None => return Ok(End::Alone),
+                    // The terminal was closed. The signal may arrive later.
+                    None => return Ok(ExitReason::TerminalClosed),
                 },
-                signal = interrupt.next() => match signal {
-                    Signal::Stop | Signal::End => return Ok(End::Told),
-                    Signal::HangUp => return Ok(End::Alone),
+                signal = signals.next() => match signal {
+                    Signal::Interrupt | Signal::Terminate => return Ok(ExitReason::Terminated),
+                    Signal::HangUp => return Ok(ExitReason::TerminalClosed),
                 },
                 event = next_event(&mut self.run) => self.run_event(event).await,
-                _ = frames.tick(), if is_alive || self.is_stale => {
-                    self.app.update(Action::Tick(self.begun.elapsed()));
+                _ = frames.tick(), if is_running || self.is_stale => {
+                    self.app.update(Action::Tick(self.started.elapsed()));
                     self.draw()?;
                 }
-                _ = news.tick(), if !is_alive => self.look_for_news().await,
+                _ = polls.tick(), if !is_running => self.poll_other_clients().await,
             }
         }
-        Ok(End::Quit)
+        Ok(ExitReason::Quit)
     }
 
-    /// What another terminal says in the same session is shown here, too.
-    async fn look_for_news(&mut self) {
-        // What cannot be read now is looked for again.
+    /// Follows a run that another client started in the same session.
+    async fn poll_other_clients(&mut self) {
+        // After an error, the next poll tries again.
         if let Ok(Some(run)) = self.chat.conversation.next_run().await {
             self.run = Some(run);
             self.act(Action::Follow).await;
@@ -188,13 +190,13 @@ impl TuiSession {
     }
 
     fn draw(&mut self) -> std::io::Result<()> {
-        // Drawing may move the picture to the marked entry, which takes a second one.
+        // The first frame may scroll to the selected entry, which requires a second frame.
         for _ in 0..2 {
             let mut metrics = Default::default();
             let (view, app) = (&mut self.view, &self.app);
             self.screen.terminal.draw(|frame| metrics = view.draw(frame, app))?;
-            // A question counts as asked from now on, however long drawing it took.
-            self.app.update(Action::Tick(self.begun.elapsed()));
+            // An approval request counts as visible after the frame was drawn.
+            self.app.update(Action::Tick(self.started.elapsed()));
             let before = self.app.scroll;
             self.app.update(Action::Drawn(metrics));
             if self.app.scroll == before {
@@ -219,13 +221,13 @@ impl TuiSession {
         self.act(action).await;
     }
 
-    /// Takes an event of the run and those that are there already.
-    async fn run_event(&mut self, first: Result<Option<Event>, Problem>) {
-        let (mut next, mut taken) = match first {
+    /// Applies an event of the run, and further events that have already arrived.
+    async fn run_event(&mut self, first: Result<Option<Event>, CliError>) {
+        let (mut next, mut applied) = match first {
             Ok(Some(first)) => (Some(first), 0),
             Ok(None) => {
                 self.run = None;
-                return self.act(Action::RunGone).await;
+                return self.act(Action::RunEnded).await;
             }
             Err(problem) => {
                 self.run = None;
@@ -238,23 +240,23 @@ impl TuiSession {
                 self.run = None;
             }
             if let (EventKind::ApprovalNeeded { request }, Some(run)) = (&event.kind, &self.run)
-                && run.wants_words(request.id)
+                && run.wants_text(request.id)
             {
-                self.act(Action::WantsWords(request.id)).await;
+                self.act(Action::AnswerIsText(request.id)).await;
             }
             self.act(Action::Run(event.kind)).await;
-            taken += 1;
+            applied += 1;
             next = match &mut self.run {
-                Some(run) if !is_last && taken < EVENTS_PER_FRAME_MAX => run.next_ready(),
+                Some(run) if !is_last && applied < EVENTS_PER_FRAME_MAX => run.next_ready(),
                 _ => None,
             };
         }
     }
 
-    /// Updates the state and does what follows from it, which may update it again.
+    /// Applies an action and performs its effects, which can cause further actions.
     async fn act(&mut self, action: Action) {
         self.is_stale = true;
-        self.app.update(Action::Tick(self.begun.elapsed()));
+        self.app.update(Action::Tick(self.started.elapsed()));
         let mut actions = vec![action];
         while let Some(action) = actions.pop() {
             for effect in self.app.update(action) {
@@ -273,49 +275,49 @@ impl TuiSession {
                     Err(problem) => return Some(Action::NotStarted(text, problem)),
                 }
             }
-            Effect::Next(text) => match conversation.next_run().await {
+            Effect::ContinueRun(text) => match conversation.next_run().await {
                 Ok(Some(run)) => self.run = Some(run),
-                Ok(None) => return Some(Action::Unheard(text)),
+                Ok(None) => return Some(Action::InputNotDelivered(text)),
                 Err(problem) => return Some(Action::NotStarted(text, problem)),
             },
             Effect::Steer(text) => match conversation.steer(&text).await {
                 Ok(input) => self.added.push(input),
-                Err(problem) => return Some(Action::Problem(problem)),
+                Err(problem) => return Some(Action::Error(problem)),
             },
             Effect::Decide(id, decision) => {
                 let decided = self.run.as_ref()?.decide(id, decision).await;
-                return decided.err().map(Action::Problem);
+                return decided.err().map(Action::Error);
             }
             Effect::Reply(id, text) => {
                 let replied = self.run.as_ref()?.reply(id, text).await;
-                return replied.err().map(Action::Problem);
+                return replied.err().map(Action::Error);
             }
-            Effect::Cancel => return self.cancel().await.err().map(Action::Problem),
-            Effect::Abandon => {
+            Effect::Cancel => return self.cancel().await.err().map(Action::Error),
+            Effect::Detach => {
                 self.run = None;
                 return Some(Action::Run(EventKind::Cancelled));
             }
             Effect::Model(name) => {
                 return Some(match self.chat.agent.switch_model(conversation, &name).await {
                     Ok(name) => Action::Model(name),
-                    Err(problem) => Action::Problem(problem),
+                    Err(problem) => Action::Error(problem),
                 });
             }
             Effect::Save(file, text) => return Some(save(file.as_deref(), &text)),
-            Effect::BeginAnew => {
+            Effect::StartConversation => {
                 return Some(match conversation.reset().await {
-                    Ok(()) => Action::Anew,
-                    Err(problem) => Action::Problem(problem),
+                    Ok(()) => Action::NewConversation,
+                    Err(problem) => Action::Error(problem),
                 });
             }
             Effect::Redraw => self.screen.terminal.clear().ok()?,
-            Effect::Quit => self.is_over = true,
+            Effect::Quit => self.has_quit = true,
         }
         None
     }
 
-    /// Stops the run. What it has not read comes back into the box and must not begin another one.
-    async fn cancel(&mut self) -> Result<(), Problem> {
+    /// Cancels the run, and deletes the messages that it has not read so that they do not start another run.
+    async fn cancel(&mut self) -> Result<(), CliError> {
         for input in self.added.drain(..) {
             self.chat.conversation.withdraw(input).await?;
         }
@@ -325,13 +327,13 @@ impl TuiSession {
         }
     }
 
-    /// Gives the terminal back. After the terminal was closed, a run in this process continues to its end; else it is left,
-    /// and the hint says how to come back.
-    async fn close(self, end: End) -> (Chat, Option<String>) {
+    /// Restores the terminal. If the terminal was closed, a run of this process continues to its end. Otherwise returns
+    /// a hint with the command that continues the run.
+    async fn close(self, end: ExitReason) -> (Chat, Option<String>) {
         let Self { screen, chat, mut run, .. } = self;
         drop(screen);
         let is_local = chat.conversation.is_local();
-        if end == End::Alone
+        if end == ExitReason::TerminalClosed
             && let Some(run) = &mut run
         {
             if is_local {
@@ -342,9 +344,9 @@ impl TuiSession {
         let hint = run.map(|_| {
             let name = chat.conversation.name().unwrap_or_default();
             match is_local {
-                true => format!(
-                    "the turn is not finished: `provost chat --session {name}` goes on with it"
-                ),
+                true => {
+                    format!("the run is not finished: `provost chat --session {name}` continues it")
+                }
                 false => format!(
                     "the run continues on the server: `provost chat --session {name}` shows it"
                 ),
@@ -354,7 +356,7 @@ impl TuiSession {
     }
 }
 
-/// Follows a run until it ends or asks somebody.
+/// Follows a run until it ends or needs an approval.
 async fn finish(run: &mut RunStream) {
     while let Ok(Some(event)) = run.next().await {
         if matches!(event.kind, EventKind::ApprovalNeeded { .. }) {
@@ -375,8 +377,9 @@ fn save(file: Option<&str>, text: &str) -> Action {
         File::create_new(Path::new(&name)).and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Ok(()) => Action::Notice(format!("saved to `{name}`")),
-        Err(error) => Action::Problem(
-            Problem::io(format!("{name} was not saved"), &error).help("try /save OTHER-NAME"),
+        Err(error) => Action::Error(
+            CliError::io(format!("{name} was not saved"), &error)
+                .hint("use another name: /save NAME"),
         ),
     }
 }

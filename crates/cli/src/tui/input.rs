@@ -1,52 +1,52 @@
-//! The box a person types into: several lines, a cursor, a history.
+//! The input box: text of several lines, a cursor and a history.
 //!
-//! Pure: keys come in as method calls, the picture goes out as rows.
+//! The box is pure: method calls change it, and [`Input::rows`] returns its content.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Bytes a message may have.
+/// Maximum size of a message in bytes.
 const INPUT_BYTES_MAX: usize = 1024 * 1024;
-/// Messages that are remembered.
+/// Maximum number of messages in the history.
 const HISTORY_MAX: usize = 500;
 
-/// Text, cursor and history.
+/// Input box with its history.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     text: String,
     /// Byte position of the cursor, always between two graphemes.
     cursor: usize,
     history: Vec<String>,
-    /// Where in the history the box is; `None` is the draft.
-    place: Option<usize>,
+    /// Index of the shown message in the history. `None` if the draft is shown.
+    history_index: Option<usize>,
     draft: String,
 }
 
-/// The box as it looks.
+/// Visible content of the input box.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
-    /// Each row's text.
+    /// Text of each row.
     pub(crate) rows: Vec<String>,
     /// Row and column of the cursor.
     pub(crate) cursor: (usize, usize),
 }
 
 impl Input {
-    /// The text.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// True if nothing is typed.
+    /// Returns true if the box is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Empties the box and remembers what was in it.
+    /// Empties the box, adds its text to the history and returns it.
     pub(crate) fn submit(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         self.cursor = 0;
-        self.place = None;
+        self.history_index = None;
         self.draft.clear();
         if self.history.last() != Some(&text) {
             self.history.push(text.clone());
@@ -57,33 +57,34 @@ impl Input {
         text
     }
 
-    /// Throws the text away.
+    /// Discards the text.
     pub(crate) fn clear(&mut self) {
         self.set(String::new());
-        self.place = None;
+        self.history_index = None;
     }
 
-    /// Puts text in at the cursor: typed or pasted. Line ends become `\n`, other control characters vanish, too much is cut.
+    /// Inserts typed or pasted text at the cursor. Line ends become `\n`, other control characters are removed, and
+    /// text over the size limit is truncated.
     pub(crate) fn insert(&mut self, text: &str) {
         let unified = text.replace("\r\n", "\n").replace('\r', "\n");
         let mut clean: String =
             unified.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
-        let room = INPUT_BYTES_MAX.saturating_sub(self.text.len());
-        clean.truncate(clean.floor_char_boundary(room));
+        let available = INPUT_BYTES_MAX.saturating_sub(self.text.len());
+        clean.truncate(clean.floor_char_boundary(available));
         self.text.insert_str(self.cursor, &clean);
         self.cursor += clean.len();
     }
 
-    /// Removes what is before the cursor.
+    /// Removes the character before the cursor.
     pub(crate) fn backspace(&mut self) {
-        let to = self.before();
+        let to = self.previous_boundary();
         self.text.replace_range(to..self.cursor, "");
         self.cursor = to;
     }
 
-    /// Removes what is behind the cursor.
+    /// Removes the character after the cursor.
     pub(crate) fn delete(&mut self) {
-        let to = self.behind();
+        let to = self.next_boundary();
         self.text.replace_range(self.cursor..to, "");
     }
 
@@ -107,22 +108,22 @@ impl Input {
         self.text.replace_range(self.cursor..to, "");
     }
 
-    /// One to the left.
+    /// Moves the cursor one character to the left.
     pub(crate) fn left(&mut self) {
-        self.cursor = self.before();
+        self.cursor = self.previous_boundary();
     }
 
-    /// One to the right.
+    /// Moves the cursor one character to the right.
     pub(crate) fn right(&mut self) {
-        self.cursor = self.behind();
+        self.cursor = self.next_boundary();
     }
 
-    /// One word to the left.
+    /// Moves the cursor one word to the left.
     pub(crate) fn word_left(&mut self) {
         self.cursor = self.word_before();
     }
 
-    /// One word to the right.
+    /// Moves the cursor one word to the right.
     pub(crate) fn word_right(&mut self) {
         let rest = &self.text[self.cursor..];
         let word = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
@@ -130,17 +131,17 @@ impl Input {
         self.cursor += end;
     }
 
-    /// To the start of the line.
+    /// Moves the cursor to the start of the line.
     pub(crate) fn home(&mut self) {
         self.cursor = self.line_start();
     }
 
-    /// To the end of the line.
+    /// Moves the cursor to the end of the line.
     pub(crate) fn end(&mut self) {
         self.cursor = self.line_end();
     }
 
-    /// A line up, or an older message.
+    /// Moves the cursor one line up, or shows the previous message of the history.
     pub(crate) fn up(&mut self) {
         let start = self.line_start();
         if start > 0 {
@@ -149,20 +150,20 @@ impl Input {
             self.cursor = self.at_column(above, start - 1, column);
             return;
         }
-        let older = match self.place {
+        let older = match self.history_index {
             None => self.history.len().checked_sub(1),
             Some(place) => place.checked_sub(1),
         };
         if let Some(place) = older {
-            if self.place.is_none() {
+            if self.history_index.is_none() {
                 self.draft = self.text.clone();
             }
-            self.place = Some(place);
+            self.history_index = Some(place);
             self.set(self.history[place].clone());
         }
     }
 
-    /// A line down, or a newer message.
+    /// Moves the cursor one line down, or shows the next message of the history.
     pub(crate) fn down(&mut self) {
         let end = self.line_end();
         if end < self.text.len() {
@@ -173,18 +174,18 @@ impl Input {
             self.cursor = self.at_column(below, below_end, column);
             return;
         }
-        let Some(place) = self.place else { return };
+        let Some(place) = self.history_index else { return };
         if place + 1 < self.history.len() {
-            self.place = Some(place + 1);
+            self.history_index = Some(place + 1);
             self.set(self.history[place + 1].clone());
         } else {
-            self.place = None;
+            self.history_index = None;
             let draft = std::mem::take(&mut self.draft);
             self.set(draft);
         }
     }
 
-    /// The rows at a width, and where the cursor is in them.
+    /// Returns the rows at a width, with the position of the cursor.
     pub(crate) fn rows(&self, width: usize) -> Rows {
         let width = width.max(1);
         let mut rows = vec![String::new()];
@@ -223,12 +224,12 @@ impl Input {
         self.text = text;
     }
 
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         let last = self.text[..self.cursor].graphemes(true).next_back();
         self.cursor - last.map_or(0, str::len)
     }
 
-    fn behind(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let next = self.text[self.cursor..].graphemes(true).next();
         self.cursor + next.map_or(0, str::len)
     }
@@ -248,7 +249,7 @@ impl Input {
         rest.find('\n').map_or(self.text.len(), |length| self.cursor + length)
     }
 
-    /// The place in a line that is nearest to a column.
+    /// Returns the byte position in a line that is nearest to a column.
     fn at_column(&self, start: usize, end: usize, column: usize) -> usize {
         let mut passed = 0;
         for (place, grapheme) in self.text[start..end].grapheme_indices(true) {

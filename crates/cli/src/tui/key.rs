@@ -1,4 +1,4 @@
-//! What each key does.
+//! Key bindings.
 
 use provost_core::ApprovalDecision;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::app::{App, Effect, Scroll};
 
 impl App {
-    /// Takes a key in.
+    /// Handles a key press.
     pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
@@ -15,11 +15,11 @@ impl App {
         if is_ctrl && key.code == KeyCode::Char('c') {
             return self.interrupt();
         }
-        self.is_leaving = false;
-        if let Some(effects) = self.look_key(key, is_ctrl) {
+        self.is_quit_armed = false;
+        if let Some(effects) = self.navigation_key(key, is_ctrl) {
             return effects;
         }
-        if self.is_answerable()
+        if self.accepts_decision()
             && let Some(effects) = self.approval_key(key)
         {
             return effects;
@@ -27,13 +27,13 @@ impl App {
         self.edit_key(key, is_ctrl)
     }
 
-    /// Ctrl-C: stops what runs; on an idle chat it empties the box, and asks before it leaves.
+    /// Handles Ctrl-C: cancels the run, or empties the input box, or ends the chat at the second press.
     fn interrupt(&mut self) -> Vec<Effect> {
         if let Some(running) = &mut self.running {
-            if running.is_stopping {
-                return vec![Effect::Abandon];
+            if running.is_cancelling {
+                return vec![Effect::Detach];
             }
-            running.is_stopping = true;
+            running.is_cancelling = true;
             self.approvals.clear();
             return vec![Effect::Cancel];
         }
@@ -41,15 +41,15 @@ impl App {
             self.input.clear();
             return Vec::new();
         }
-        if self.is_leaving {
+        if self.is_quit_armed {
             return vec![Effect::Quit];
         }
-        self.is_leaving = true;
+        self.is_quit_armed = true;
         Vec::new()
     }
 
-    /// Keys that look around and work at any time; `None` if it is none of them.
-    fn look_key(&mut self, key: KeyEvent, is_ctrl: bool) -> Option<Vec<Effect>> {
+    /// Handles keys that scroll and select, which work at any time. `None` for other keys.
+    fn navigation_key(&mut self, key: KeyEvent, is_ctrl: bool) -> Option<Vec<Effect>> {
         let page = isize::try_from(self.metrics.height.saturating_sub(2).max(1)).unwrap_or(1);
         let is_shift = key.modifiers.contains(KeyModifiers::SHIFT);
         match key.code {
@@ -76,18 +76,18 @@ impl App {
         Some(Vec::new())
     }
 
-    /// Answers the question on the screen; `None` if the key is none of the answers. Only the bare key is one: Ctrl-A goes to
-    /// the start of the line, whatever is asked.
+    /// Handles a key that decides the visible approval request. `None` for other keys, and for keys with modifiers such
+    /// as Ctrl-A, which moves the cursor.
     fn approval_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
         if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() {
             return None;
         }
-        let reason = "the user said no".to_owned();
+        let reason = "the user denied the call".to_owned();
         Some(match key.code {
-            KeyCode::Char('y' | 'Y') => self.answer(ApprovalDecision::Approve, false),
-            KeyCode::Char('a' | 'A') => self.answer(ApprovalDecision::Approve, true),
+            KeyCode::Char('y' | 'Y') => self.decide_oldest(ApprovalDecision::Approve, false),
+            KeyCode::Char('a' | 'A') => self.decide_oldest(ApprovalDecision::Approve, true),
             KeyCode::Char('n' | 'N') | KeyCode::Esc => {
-                self.answer(ApprovalDecision::Deny { reason }, false)
+                self.decide_oldest(ApprovalDecision::Deny { reason }, false)
             }
             _ => return None,
         })
@@ -130,18 +130,18 @@ impl App {
         Vec::new()
     }
 
-    /// Marks the next foldable entry: upwards from the newest, or downwards.
+    /// Selects the next foldable entry: upwards from the newest, or downwards.
     fn select(&mut self, is_down: bool) {
         let entries = self.transcript.entries();
         let foldable = |index: &usize| entries[*index].is_foldable();
         self.selected = match (self.selected, is_down) {
             (None, _) => (0..entries.len()).rev().find(foldable),
-            (Some(now), false) => (0..now).rev().find(foldable).or(Some(now)),
-            (Some(now), true) => (now + 1..entries.len()).find(foldable).or(Some(now)),
+            (Some(index), false) => (0..index).rev().find(foldable).or(Some(index)),
+            (Some(index), true) => (index + 1..entries.len()).find(foldable).or(Some(index)),
         };
     }
 
-    /// Folds the marked entry, or the newest one, open or shut.
+    /// Folds or unfolds the selected entry, or the newest foldable entry.
     fn fold(&mut self) {
         let entries = self.transcript.entries();
         let newest = || (0..entries.len()).rev().find(|i| entries[*i].is_foldable());

@@ -1,6 +1,6 @@
-//! Markdown as styled lines.
+//! Renders Markdown as styled lines.
 //!
-//! A pure function of the text, the width and the theme; half-written Markdown, as it streams in, gives a sensible picture too.
+//! A pure function of the text, the width and the theme. Incomplete Markdown of a streamed response is also rendered.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
@@ -8,9 +8,9 @@ use ratatui::text::Line;
 use unicode_width::UnicodeWidthStr;
 
 use super::theme::Theme;
-use super::wrap::{Indent, Piece, wrap};
+use super::wrap::{Indent, StyledText, wrap};
 
-/// Renders a whole text.
+/// Renders a text.
 pub(crate) fn render(text: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut renderer = Renderer {
         width,
@@ -33,9 +33,9 @@ pub(crate) fn render(text: &str, width: u16, theme: &Theme) -> Vec<Line<'static>
     renderer.lines
 }
 
-/// A block that stands around others: a quote or a list item.
+/// Block that contains other blocks: a quote or a list item.
 struct Block {
-    /// Before its first line; used up by it.
+    /// Prefix of the first line. `None` after the first line was written.
     first: Option<String>,
     rest: String,
     style: Style,
@@ -50,15 +50,15 @@ struct Renderer {
     width: u16,
     theme: Theme,
     lines: Vec<Line<'static>>,
-    inline: Vec<Piece>,
+    inline: Vec<StyledText>,
     styles: Vec<Style>,
     blocks: Vec<Block>,
-    /// The next number of each open list, if it is numbered.
+    /// Next number of each open list. `None` for a list without numbers.
     lists: Vec<Option<u64>>,
     links: Vec<String>,
     code: Option<String>,
     table: Option<Table>,
-    /// True at the start of the text and of each list item: no empty line is wanted there.
+    /// True at the start of the text and of each list item, where no empty line is inserted.
     is_fresh: bool,
 }
 
@@ -218,7 +218,7 @@ impl Renderer {
         self.styles.push(Style::new().add_modifier(modifier));
     }
 
-    /// The address behind a link's text, unless the text is the address.
+    /// Appends the address of a link, unless the text of the link is the address.
     fn end_link(&mut self) {
         let Some(url) = self.links.pop() else { return };
         let is_shown = self.inline.last().is_some_and(|(text, _)| *text == url);
@@ -261,7 +261,7 @@ impl Renderer {
         }
     }
 
-    /// An empty line before a block, unless nothing stands before it.
+    /// Inserts an empty line before a block, except at the start of the text.
     fn gap(&mut self) {
         self.flush();
         if !self.is_fresh && !self.lines.is_empty() {
@@ -294,7 +294,7 @@ impl Renderer {
         self.is_fresh = false;
     }
 
-    fn rest_indent(&self) -> Vec<Piece> {
+    fn rest_indent(&self) -> Vec<StyledText> {
         let blocks = self.blocks.iter();
         blocks.map(|block| (block.rest.clone(), block.style)).collect()
     }

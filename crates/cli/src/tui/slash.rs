@@ -1,47 +1,48 @@
-//! The commands that begin with a slash.
+//! Commands that start with a slash.
 
-/// What a line that begins with `/` asks for.
+/// Command of a line that starts with `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Slash {
-    /// Show what there is.
+pub(crate) enum SlashCommand {
+    /// Shows the commands and keys.
     Help,
-    /// Show the model, or use another one.
+    /// Shows the model, or switches to another model.
     Model(Option<String>),
-    /// Show the tools.
+    /// Shows the tools.
     Tools,
-    /// Write the conversation to a file.
+    /// Writes the conversation to a file.
     Save(Option<String>),
-    /// Begin a new conversation.
+    /// Starts a new conversation.
     Clear,
-    /// Leave.
+    /// Ends the chat.
     Quit,
-    /// Something else.
+    /// Unknown command.
     Unknown(String),
 }
 
-/// Every command with what follows it and what it does.
+/// Commands with their arguments and descriptions.
 const COMMANDS: [(&str, &str); 6] = [
-    ("/help", "this text"),
-    ("/model [name]", "show the model, or use another one"),
-    ("/tools", "what the agent can do"),
-    ("/save [file]", "write the conversation as Markdown"),
-    ("/clear", "begin a new conversation"),
-    ("/quit", "leave (also Ctrl-D); a turn that is not finished goes on next time"),
+    ("/help", "show this text"),
+    ("/model [name]", "show the model, or switch to another model"),
+    ("/tools", "show the tools of the agent"),
+    ("/save [file]", "write the conversation to a Markdown file"),
+    ("/clear", "start a new conversation"),
+    ("/quit", "quit (also Ctrl-D); an unfinished run continues next time"),
 ];
 
+/// Keys with their descriptions.
 const KEYS: [(&str, &str); 8] = [
-    ("Enter", "send; while a turn runs, tell it something more"),
+    ("Enter", "send the message; during a run, add it to the run"),
     ("Alt-Enter, Ctrl-J", "new line"),
-    ("Up, Down", "lines, then earlier messages"),
-    ("PgUp, PgDn", "look back"),
-    ("Tab, Shift-Tab", "mark a tool call; Enter folds it open"),
-    ("Ctrl-O", "fold the marked or the last tool call"),
-    ("y n a", "answer a question on an empty line: yes, no, always this tool"),
-    ("Ctrl-C", "stop the turn; twice on an empty line leaves"),
+    ("Up, Down", "move between lines, then through earlier messages"),
+    ("PgUp, PgDn", "scroll"),
+    ("Tab, Shift-Tab", "select a tool call; Enter unfolds it"),
+    ("Ctrl-O", "fold or unfold the selected or the last tool call"),
+    ("y n a", "decide an approval on an empty line: yes, no, always for this tool"),
+    ("Ctrl-C", "cancel the run; press twice on an empty line to quit"),
 ];
 
-/// Reads a line; `None` if it is no command.
-pub(crate) fn parse(line: &str) -> Option<Slash> {
+/// Parses a line. `None` if it is not a command.
+pub(crate) fn parse(line: &str) -> Option<SlashCommand> {
     let line = line.strip_prefix('/')?;
     if line.contains('\n') {
         return None;
@@ -49,25 +50,25 @@ pub(crate) fn parse(line: &str) -> Option<Slash> {
     let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
     let argument = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
     Some(match name.trim() {
-        "help" | "?" => Slash::Help,
-        "model" => Slash::Model(argument),
-        "tools" => Slash::Tools,
-        "save" => Slash::Save(argument),
-        "clear" => Slash::Clear,
-        "quit" | "exit" | "q" => Slash::Quit,
-        other => Slash::Unknown(other.to_owned()),
+        "help" | "?" => SlashCommand::Help,
+        "model" => SlashCommand::Model(argument),
+        "tools" => SlashCommand::Tools,
+        "save" => SlashCommand::Save(argument),
+        "clear" => SlashCommand::Clear,
+        "quit" | "exit" | "q" => SlashCommand::Quit,
+        other => SlashCommand::Unknown(other.to_owned()),
     })
 }
 
-/// The help, in Markdown.
+/// Returns the help text in Markdown.
 pub(crate) fn help() -> String {
     let mut text = String::new();
-    for (name, what) in COMMANDS {
-        text.push_str(&format!("- `{name}`: {what}\n"));
+    for (name, about) in COMMANDS {
+        text.push_str(&format!("- `{name}`: {about}\n"));
     }
     text.push('\n');
-    for (keys, what) in KEYS {
-        text.push_str(&format!("- `{keys}`: {what}\n"));
+    for (keys, about) in KEYS {
+        text.push_str(&format!("- `{keys}`: {about}\n"));
     }
     text
 }
@@ -80,10 +81,13 @@ mod tests {
     fn commands_are_told_from_text() {
         assert_eq!(parse("hello"), None);
         assert_eq!(parse(" /help"), None);
-        assert_eq!(parse("/help"), Some(Slash::Help));
-        assert_eq!(parse("/model"), Some(Slash::Model(None)));
-        assert_eq!(parse("/model  openai/x "), Some(Slash::Model(Some("openai/x".to_owned()))));
-        assert_eq!(parse("/nope"), Some(Slash::Unknown("nope".to_owned())));
+        assert_eq!(parse("/help"), Some(SlashCommand::Help));
+        assert_eq!(parse("/model"), Some(SlashCommand::Model(None)));
+        assert_eq!(
+            parse("/model  openai/x "),
+            Some(SlashCommand::Model(Some("openai/x".to_owned())))
+        );
+        assert_eq!(parse("/nope"), Some(SlashCommand::Unknown("nope".to_owned())));
         assert_eq!(parse("/etc/hosts\nis a file"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The terminal while the chat has it, and giving it back whatever happens.
+//! Takes over the terminal for the chat and restores it, also after a panic.
 
 use std::io::{self, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,24 +17,24 @@ use ratatui::crossterm::{cursor, execute};
 use crate::render::output::printable;
 
 static PANIC_HOOK: Once = Once::new();
-/// True while the chat has the terminal.
+/// True while the chat uses the terminal.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
-/// What the last panic said while the chat had the terminal.
+/// Message of the last panic while the chat used the terminal.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// The terminal in raw mode on its second screen. Dropping it gives the terminal back.
+/// Terminal in raw mode on the alternate screen. Dropping it restores the terminal.
 pub(crate) struct Screen {
-    /// What is drawn on.
+    /// Terminal to draw on.
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     pub(crate) fn open(has_mouse: bool) -> io::Result<Self> {
         PANIC_HOOK.call_once(|| {
             let before = std::panic::take_hook();
-            // A tool that panics is caught and the chat goes on: its message must not spoil the screen. A panic of the chat
-            // itself is told once the terminal is given back.
+            // The message of a panic must not overwrite the screen. A panic of a tool is caught, and the message of a
+            // panic of the chat is printed after the terminal was restored.
             std::panic::set_hook(Box::new(move |info| {
                 if IS_OPEN.load(Ordering::SeqCst) {
                     let mut last = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +46,7 @@ impl Screen {
         });
         IS_OPEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        // From here on an error must give the terminal back as well.
+        // Every later error must restore the terminal.
         let open = || -> io::Result<Self> {
             execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
             if has_mouse {
@@ -69,7 +69,7 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back; safe to call twice. Nothing can be done about an error here.
+/// Restores the terminal. Safe to call twice. Errors are ignored, because they cannot be reported.
 fn restore() {
     execute!(
         io::stdout(),

@@ -1,13 +1,13 @@
-//! The styles of the chat, with and without colour.
+//! Styles of the terminal interface, with and without colors.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// One style for each role a piece of text can have.
+/// One style for each role of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Theme {
-    /// What the user said.
+    /// Messages of the user.
     pub(crate) user: Style,
-    /// Side remarks.
+    /// Notes.
     pub(crate) dim: Style,
     /// Code.
     pub(crate) code: Style,
@@ -17,18 +17,18 @@ pub(crate) struct Theme {
     pub(crate) link: Style,
     /// Names of tools and models.
     pub(crate) accent: Style,
-    /// What went well.
+    /// Success.
     pub(crate) ok: Style,
-    /// What waits for the user.
+    /// States that wait for the user.
     pub(crate) warn: Style,
-    /// What went wrong.
+    /// Errors.
     pub(crate) error: Style,
-    /// The marked entry.
+    /// Selected entry.
     pub(crate) selected: Style,
 }
 
 impl Theme {
-    /// With colours from the terminal's own palette.
+    /// Returns styles with the colors of the terminal's palette.
     pub(crate) fn color() -> Self {
         let fg = |color| Style::new().fg(color);
         Self {
@@ -45,7 +45,7 @@ impl Theme {
         }
     }
 
-    /// Without any colour; only weight tells things apart.
+    /// Returns styles without colors, which differ only in weight.
     pub(crate) fn mono() -> Self {
         let plain = Style::new();
         Self {

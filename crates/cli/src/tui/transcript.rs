@@ -1,6 +1,6 @@
-//! What was said and done, as entries a person can look at.
+//! The conversation as a list of entries.
 //!
-//! A pure fold of events. Each entry counts its changes, so that a view draws again only what changed.
+//! Events change the entries. Each entry has a revision, so that a view renders only changed entries again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,122 +10,122 @@ use provost_core::{
     ToolResult,
 };
 
-use crate::problem::{self, Problem};
-use crate::render::event::{question, remark};
+use crate::error::{self, CliError};
+use crate::render::event::{approval_details, remark};
 
-/// How far a tool call is.
+/// State of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolState {
-    /// The model writes it.
-    Writing,
-    /// It is whole and not yet running.
+pub(crate) enum ToolCallState {
+    /// The model is writing the call.
+    Streaming,
+    /// The call is complete and not yet started.
     Ready,
-    /// A person must decide.
-    Asking,
-    /// A person said no.
+    /// The call waits for an approval.
+    AwaitingApproval,
+    /// The call was denied.
     Denied,
-    /// It runs.
+    /// The call is executing.
     Running,
-    /// It went well.
+    /// The call succeeded.
     Done,
-    /// It went wrong.
+    /// The call failed.
     Failed,
-    /// The run ended before it did.
-    Stopped,
+    /// The run ended before the call.
+    Cancelled,
 }
 
-/// One tool call and its result.
+/// Tool call and its result.
 #[derive(Debug, Clone)]
-pub(crate) struct ToolEntry {
-    /// The call's id.
+pub(crate) struct ToolCallEntry {
+    /// Id of the call.
     pub(crate) call_id: String,
-    /// Which tool.
+    /// Name of the tool.
     pub(crate) name: String,
-    /// The arguments as the model wrote them.
+    /// Arguments as the model wrote them.
     pub(crate) arguments: String,
-    /// How far it is.
-    pub(crate) state: ToolState,
-    /// Why it asks, or how far it says it is.
-    pub(crate) remark: Option<String>,
-    /// What it gave.
+    /// State of the call.
+    pub(crate) state: ToolCallState,
+    /// Reason of the approval request, or the progress of the call.
+    pub(crate) note: Option<String>,
+    /// Output of the tool.
     pub(crate) result: String,
-    /// How long it ran.
+    /// Duration of the call.
     pub(crate) duration: Duration,
 }
 
-/// What an entry is.
+/// Content of an entry.
 #[derive(Debug, Clone)]
-pub(crate) enum Body {
-    /// What the user said.
+pub(crate) enum EntryBody {
+    /// Message of the user.
     User(String),
-    /// What the model said, in Markdown.
+    /// Text of the model, in Markdown.
     Answer(String),
-    /// What the model thought.
+    /// Reasoning of the model.
     Reasoning(String),
     /// A tool call.
-    Tool(ToolEntry),
-    /// A side remark, in Markdown.
+    Tool(ToolCallEntry),
+    /// Note, in Markdown.
     Notice(String),
-    /// Something went wrong.
-    Problem(Problem),
+    /// Error.
+    Error(CliError),
 }
 
-/// One entry.
+/// Entry of the transcript.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    /// Never used twice, so that a view can tell entries apart.
+pub(crate) struct TranscriptEntry {
+    /// Unique id of the entry.
     pub(crate) id: u64,
-    /// What it is.
-    pub(crate) body: Body,
-    /// True if it is folded open.
+    /// Content of the entry.
+    pub(crate) body: EntryBody,
+    /// True if the entry is unfolded.
     pub(crate) is_open: bool,
-    /// Grows with each change.
+    /// Number of changes.
     pub(crate) revision: u64,
 }
 
-impl Entry {
-    /// True if it has more to show when open.
+impl TranscriptEntry {
+    /// Returns true if the entry can be unfolded.
     pub(crate) fn is_foldable(&self) -> bool {
-        matches!(self.body, Body::Tool(_) | Body::Reasoning(_))
+        matches!(self.body, EntryBody::Tool(_) | EntryBody::Reasoning(_))
     }
 }
 
-/// All entries, oldest first.
+/// Entries of the conversation, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    entries: Vec<Entry>,
-    /// Where the entries of the running turn begin: call ids are unique only within a run.
+    entries: Vec<TranscriptEntry>,
+    /// Index of the first entry of the current run, because call ids are unique only within a run.
     run_start: usize,
-    /// True while deltas go on with the last entry.
+    /// True while deltas extend the last entry.
     is_streaming: bool,
     next_id: u64,
 }
 
 impl Transcript {
-    /// The entries.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    /// Returns the entries.
+    pub(crate) fn entries(&self) -> &[TranscriptEntry] {
         &self.entries
     }
 
     /// Adds an entry.
-    pub(crate) fn push(&mut self, body: Body) {
+    pub(crate) fn push(&mut self, body: EntryBody) {
         self.is_streaming = false;
         self.next_id += 1;
-        self.entries.push(Entry { id: self.next_id, body, is_open: false, revision: 0 });
+        self.entries.push(TranscriptEntry { id: self.next_id, body, is_open: false, revision: 0 });
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         *self = Self { next_id: self.next_id, ..Self::default() };
     }
 
-    /// A run begins; what follows is its own.
+    /// Starts a run. Later entries belong to it.
     pub(crate) fn begin_run(&mut self) {
         self.run_start = self.entries.len();
         self.is_streaming = false;
     }
 
-    /// Folds an entry open or shut.
+    /// Folds or unfolds an entry.
     pub(crate) fn toggle(&mut self, index: usize) {
         if let Some(entry) = self.entries.get_mut(index).filter(|e| e.is_foldable()) {
             entry.is_open = !entry.is_open;
@@ -133,24 +133,28 @@ impl Transcript {
         }
     }
 
-    /// Takes a stored conversation in.
+    /// Adds the messages of a stored conversation.
     pub(crate) fn load(&mut self, messages: &[Arc<Message>]) {
         for message in messages {
-            // A question of the user begins a run at the latest.
+            // Every user message starts a run or is part of one, so that call ids do not collide.
             if message.role == Role::User {
                 self.begin_run();
             }
             for part in &message.parts {
                 match (message.role, part) {
-                    (Role::User, ContentPart::Text { text }) => self.push(Body::User(text.clone())),
+                    (Role::User, ContentPart::Text { text }) => {
+                        self.push(EntryBody::User(text.clone()))
+                    }
                     (Role::Assistant, ContentPart::Text { text }) => {
-                        self.push(Body::Answer(text.clone()));
+                        self.push(EntryBody::Answer(text.clone()));
                     }
                     (Role::Summary, ContentPart::Text { text }) => {
-                        self.push(Body::Notice(format!("summary of earlier messages: {text}")));
+                        self.push(EntryBody::Notice(format!(
+                            "summary of earlier messages: {text}"
+                        )));
                     }
                     (_, ContentPart::Reasoning(reasoning)) if !reasoning.text.is_empty() => {
-                        self.push(Body::Reasoning(reasoning.text.clone()));
+                        self.push(EntryBody::Reasoning(reasoning.text.clone()));
                     }
                     (_, ContentPart::ToolCall(call)) => self.ready(call),
                     (_, ContentPart::ToolResult(result)) => {
@@ -163,7 +167,7 @@ impl Transcript {
         self.begin_run();
     }
 
-    /// Takes one event in.
+    /// Applies an event of the run.
     pub(crate) fn apply(&mut self, kind: &EventKind) {
         match kind {
             EventKind::TurnStarted { .. } | EventKind::TurnFinished { .. } => {
@@ -177,50 +181,52 @@ impl Transcript {
             }
             EventKind::ToolCallReady { call } => self.ready(call),
             EventKind::ToolStarted { call_id, .. } => {
-                self.change(call_id, |tool| tool.state = ToolState::Running);
+                self.change(call_id, |tool| tool.state = ToolCallState::Running);
             }
             EventKind::ToolProgress { call_id, message } => {
-                self.change(call_id, |tool| tool.remark = Some(message.clone()));
+                self.change(call_id, |tool| tool.note = Some(message.clone()));
             }
             EventKind::ToolFinished { result, duration } => self.finish_tool(result, *duration),
             EventKind::ApprovalNeeded { request } => self.ask(request),
             EventKind::Failed { error } => {
-                self.stop_tools();
-                self.push(Body::Problem(Problem::of_run(error)));
+                self.cancel_tools();
+                self.push(EntryBody::Error(CliError::of_run(error)));
             }
             EventKind::Cancelled => {
-                self.stop_tools();
-                self.push(Body::Notice("stopped".to_owned()));
+                self.cancel_tools();
+                self.push(EntryBody::Notice("cancelled".to_owned()));
             }
             EventKind::Finished { summary } => self.finish(summary),
             other => {
                 if let Some(remark) = remark(other) {
-                    self.push(Body::Notice(remark));
+                    self.push(EntryBody::Notice(remark));
                 }
             }
         }
     }
 
-    /// Marks what a person decided about a call.
-    pub(crate) fn decided(&mut self, call_id: &str, decision: &ApprovalDecision) {
+    /// Updates the state of a call after a decision.
+    pub(crate) fn mark_decision(&mut self, call_id: &str, decision: &ApprovalDecision) {
         self.change(call_id, |tool| {
             tool.state = match decision {
-                ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => ToolState::Ready,
-                ApprovalDecision::Deny { .. } => ToolState::Denied,
+                ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
+                    ToolCallState::Ready
+                }
+                ApprovalDecision::Deny { .. } => ToolCallState::Denied,
             };
         });
     }
 
-    /// The whole transcript as Markdown.
+    /// Returns the transcript as Markdown.
     pub(crate) fn to_markdown(&self) -> String {
         let mut text = String::from("# Chat\n");
         for entry in &self.entries {
             let block = match &entry.body {
-                Body::User(said) => format!("\n## You\n\n{said}\n"),
-                Body::Answer(said) => format!("\n## Provost\n\n{}\n", said.trim_end()),
-                Body::Reasoning(_) | Body::Notice(_) => continue,
-                Body::Problem(problem) => format!("\n> error: {problem}\n"),
-                Body::Tool(tool) => format!(
+                EntryBody::User(text) => format!("\n## You\n\n{text}\n"),
+                EntryBody::Answer(text) => format!("\n## Provost\n\n{}\n", text.trim_end()),
+                EntryBody::Reasoning(_) | EntryBody::Notice(_) => continue,
+                EntryBody::Error(problem) => format!("\n> error: {problem}\n"),
+                EntryBody::Tool(tool) => format!(
                     "\n- tool `{}` {}\n\n{}\n",
                     tool.name,
                     tool.arguments,
@@ -236,8 +242,8 @@ impl Transcript {
         let is_streaming = self.is_streaming;
         match self.entries.last_mut() {
             Some(entry) if is_streaming => match (&mut entry.body, is_answer) {
-                (Body::Answer(said), true) | (Body::Reasoning(said), false) => {
-                    said.push_str(text);
+                (EntryBody::Answer(content), true) | (EntryBody::Reasoning(content), false) => {
+                    content.push_str(text);
                     entry.revision += 1;
                 }
                 _ => self.start_stream(text, is_answer),
@@ -248,20 +254,20 @@ impl Transcript {
 
     fn start_stream(&mut self, text: &str, is_answer: bool) {
         self.push(if is_answer {
-            Body::Answer(text.to_owned())
+            EntryBody::Answer(text.to_owned())
         } else {
-            Body::Reasoning(text.to_owned())
+            EntryBody::Reasoning(text.to_owned())
         });
         self.is_streaming = true;
     }
 
     fn start_tool(&mut self, call_id: &str, name: &str) {
-        self.push(Body::Tool(ToolEntry {
+        self.push(EntryBody::Tool(ToolCallEntry {
             call_id: call_id.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
-            state: ToolState::Writing,
-            remark: None,
+            state: ToolCallState::Streaming,
+            note: None,
             result: String::new(),
             duration: Duration::ZERO,
         }));
@@ -273,15 +279,15 @@ impl Transcript {
         }
         self.change(&call.id, |tool| {
             tool.arguments.clone_from(&call.arguments);
-            tool.state = ToolState::Ready;
+            tool.state = ToolCallState::Ready;
         });
     }
 
     fn ask(&mut self, request: &ApprovalRequest) {
         self.ready(&request.call);
         self.change(&request.call.id, |tool| {
-            tool.state = ToolState::Asking;
-            tool.remark = question(request);
+            tool.state = ToolCallState::AwaitingApproval;
+            tool.note = approval_details(request);
         });
     }
 
@@ -289,40 +295,43 @@ impl Transcript {
         self.change(&result.call_id, |tool| {
             tool.result = result.to_text();
             tool.duration = duration;
-            tool.remark = None;
+            tool.note = None;
             tool.state = match (result.is_error, tool.state) {
-                (true, ToolState::Denied) => ToolState::Denied,
-                (true, _) => ToolState::Failed,
-                (false, _) => ToolState::Done,
+                (true, ToolCallState::Denied) => ToolCallState::Denied,
+                (true, _) => ToolCallState::Failed,
+                (false, _) => ToolCallState::Done,
             };
         });
     }
 
-    /// The answer is all there is; what it lacks is told. A limit has told its own.
+    /// Adds an error or a warning about an incomplete answer. A reached limit has its own event.
     fn finish(&mut self, summary: &RunSummary) {
-        if let Some(problem) = Problem::of_stop(summary.stop) {
-            self.push(Body::Problem(problem));
-        } else if let Some(warning) = problem::warning(summary) {
-            self.push(Body::Notice(format!("warning: {warning}")));
+        if let Some(problem) = CliError::of_stop(summary.stop) {
+            self.push(EntryBody::Error(problem));
+        } else if let Some(warning) = error::warning(summary) {
+            self.push(EntryBody::Notice(format!("warning: {warning}")));
         }
     }
 
-    /// Calls that never came to an end are shown as stopped.
-    fn stop_tools(&mut self) {
+    /// Marks unfinished calls as cancelled.
+    fn cancel_tools(&mut self) {
         for entry in &mut self.entries[self.run_start..] {
-            if let Body::Tool(tool) = &mut entry.body
-                && !matches!(tool.state, ToolState::Done | ToolState::Failed | ToolState::Denied)
+            if let EntryBody::Tool(tool) = &mut entry.body
+                && !matches!(
+                    tool.state,
+                    ToolCallState::Done | ToolCallState::Failed | ToolCallState::Denied
+                )
             {
-                tool.state = ToolState::Stopped;
+                tool.state = ToolCallState::Cancelled;
                 entry.revision += 1;
             }
         }
     }
 
-    /// Changes the newest call with an id; false if there is none.
-    fn change(&mut self, call_id: &str, change: impl FnOnce(&mut ToolEntry)) -> bool {
+    /// Changes the newest call with an id. Returns false if there is none.
+    fn change(&mut self, call_id: &str, change: impl FnOnce(&mut ToolCallEntry)) -> bool {
         for entry in self.entries[self.run_start..].iter_mut().rev() {
-            if let Body::Tool(tool) = &mut entry.body
+            if let EntryBody::Tool(tool) = &mut entry.body
                 && tool.call_id == call_id
             {
                 change(tool);
@@ -334,7 +343,7 @@ impl Transcript {
     }
 }
 
-/// Text in a fence that is longer than any fence inside it.
+/// Returns a text in a code fence that is longer than any fence in the text.
 fn fenced(text: &str) -> String {
     let mut fence = "```".to_owned();
     while text.contains(&fence) {

@@ -1,6 +1,6 @@
-//! The picture: transcript, box, status.
+//! Draws the chat: transcript, input box and status line.
 //!
-//! Invariant: drawing changes nothing but the view's own cache of lines; what is measured is handed back to the app.
+//! Invariant: drawing changes only the cache of the view. The measures are returned to the app.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,49 +11,49 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
-use super::app::{App, Metrics, Scroll};
+use super::app::{App, Scroll, ViewMetrics};
 use super::entry_view::{fit, lines};
 use super::theme::Theme;
-use super::transcript::{Body, Entry};
+use super::transcript::{EntryBody, TranscriptEntry};
 
-/// Rows of the box that are shown at once.
+/// Maximum number of visible rows of the input box.
 const BOX_ROWS_MAX: usize = 8;
-/// Messages in waiting that are shown.
+/// Maximum number of visible unread messages.
 const QUEUED_MAX: usize = 3;
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const SPINNER_STEP: Duration = Duration::from_millis(100);
 
-/// Draws, and remembers the lines of entries that did not change.
+/// View with a cache of the rendered entries.
 pub(crate) struct View {
     theme: Theme,
     width: u16,
-    cache: HashMap<u64, Cached>,
+    cache: HashMap<u64, CachedLines>,
 }
 
-struct Cached {
+struct CachedLines {
     revision: u64,
     lines: Vec<Line<'static>>,
 }
 
 impl View {
-    /// A view in some colours.
+    /// Creates a view with a theme.
     pub(crate) fn new(theme: Theme) -> Self {
         Self { theme, width: 0, cache: HashMap::new() }
     }
 
-    /// Draws the app and says how large everything came out.
-    pub(crate) fn draw(&mut self, frame: &mut Frame<'_>, app: &App) -> Metrics {
+    /// Draws the app and returns the measures of the frame.
+    pub(crate) fn draw(&mut self, frame: &mut Frame<'_>, app: &App) -> ViewMetrics {
         let area = frame.area();
         if area.width == 0 || area.height == 0 {
-            return Metrics::default();
+            return ViewMetrics::default();
         }
         self.refresh(app, area.width);
         let bottom = self.bottom(app, area.width);
-        let room = usize::from(area.height);
-        let shown = bottom.lines.len().min(room);
-        // With too few rows the end of the box matters most.
+        let rows = usize::from(area.height);
+        let shown = bottom.lines.len().min(rows);
+        // On a screen with too few rows, the end of the input box is shown.
         let skipped = bottom.lines.len() - shown;
-        let height = room - shown;
+        let height = rows - shown;
         let (total, selected) = self.measure(app);
         let top = match app.scroll {
             Scroll::Follow => total.saturating_sub(height),
@@ -71,11 +71,11 @@ impl View {
             let y = area.y + u16::try_from(begin + row - skipped).unwrap_or(0);
             frame.set_cursor_position(Position::new(x, y.min(area.bottom() - 1)));
         }
-        let is_asking = bottom.question.is_some_and(|row| row >= skipped);
-        Metrics { total, height, selected, is_asking }
+        let shows_approval = bottom.approval.is_some_and(|row| row >= skipped);
+        ViewMetrics { total, height, selected, shows_approval }
     }
 
-    /// Renders what changed and forgets what is gone.
+    /// Renders changed entries and removes deleted entries from the cache.
     fn refresh(&mut self, app: &App, width: u16) {
         let entries = app.transcript.entries();
         if self.width != width || self.cache.len() > entries.len() {
@@ -86,18 +86,20 @@ impl View {
             let is_fresh =
                 self.cache.get(&entry.id).is_some_and(|cached| cached.revision == entry.revision);
             if !is_fresh {
-                let cached =
-                    Cached { revision: entry.revision, lines: lines(entry, width, &self.theme) };
+                let cached = CachedLines {
+                    revision: entry.revision,
+                    lines: lines(entry, width, &self.theme),
+                };
                 self.cache.insert(entry.id, cached);
             }
         }
     }
 
-    fn lines_of(&self, entry: &Entry) -> &[Line<'static>] {
+    fn lines_of(&self, entry: &TranscriptEntry) -> &[Line<'static>] {
         self.cache.get(&entry.id).map_or(&[], |cached| cached.lines.as_slice())
     }
 
-    /// Rows of everything, and the first row of the marked entry.
+    /// Returns the number of rows of the transcript, and the first row of the selected entry.
     fn measure(&self, app: &App) -> (usize, Option<usize>) {
         let (mut total, mut selected) = (0, None);
         let entries = app.transcript.entries();
@@ -145,7 +147,7 @@ impl View {
         }
     }
 
-    /// Everything below the transcript.
+    /// Renders the part below the transcript.
     fn bottom(&self, app: &App, width: u16) -> Bottom {
         let theme = &self.theme;
         let columns = usize::from(width);
@@ -162,9 +164,9 @@ impl View {
         let rest = "─".repeat(columns.saturating_sub(mark.width()));
         let rule = format!("{mark}{rest}");
         lines.push(Line::styled(rule, theme.dim));
-        let asked = self.question(app, columns);
-        let question = asked.is_some().then_some(lines.len());
-        lines.extend(asked);
+        let approval_line = self.approval_line(app, columns);
+        let approval = approval_line.is_some().then_some(lines.len());
+        lines.extend(approval_line);
         let mark = if columns > 8 { "› " } else { "" };
         let rows = app.input.rows(columns - mark.width());
         let first = (rows.cursor.0 + 1).saturating_sub(BOX_ROWS_MAX);
@@ -178,77 +180,79 @@ impl View {
             ]));
         }
         lines.push(self.status(app, columns));
-        Bottom { lines, question, cursor }
+        Bottom { lines, approval, cursor }
     }
 
-    /// The oldest question, and the keys that answer it as soon as they do.
-    fn question(&self, app: &App, columns: usize) -> Option<Line<'static>> {
+    /// Renders the oldest approval request, and the keys that decide it.
+    fn approval_line(&self, app: &App, columns: usize) -> Option<Line<'static>> {
         let request = app.approvals.front()?;
-        if app.wants_words() {
-            let ask = fit("write the answer, then Enter", columns);
-            return Some(Line::from(Span::styled(ask, self.theme.warn)));
+        if app.wants_text() {
+            let text = fit("type the answer, then press Enter", columns);
+            return Some(Line::from(Span::styled(text, self.theme.warn)));
         }
         let keys = match app.input.is_empty() {
-            true if app.is_answerable() => " y yes · n no · a always",
+            true if app.accepts_decision() => " y yes · n no · a always",
             true => "",
-            false => " empty the line to answer",
+            false => " clear the input to decide",
         };
-        let ask = format!("allow {}?", request.call.name);
-        let ask = fit(&ask, columns.saturating_sub(keys.width()).max(columns / 2));
-        let keys = fit(keys, columns.saturating_sub(ask.width()));
+        let text = format!("allow {}?", request.call.name);
+        let text = fit(&text, columns.saturating_sub(keys.width()).max(columns / 2));
+        let keys = fit(keys, columns.saturating_sub(text.width()));
         Some(Line::from(vec![
-            Span::styled(ask, self.theme.warn),
+            Span::styled(text, self.theme.warn),
             Span::styled(keys, self.theme.dim),
         ]))
     }
 
     fn status(&self, app: &App, columns: usize) -> Line<'static> {
         let tokens = app.usage.total();
-        let facts = if tokens == 0 {
-            app.facts.model.clone()
+        let status = if tokens == 0 {
+            app.status.model.clone()
         } else {
             let (input, output) = (app.usage.input, app.usage.output);
-            format!("{} · {} in {} out", app.facts.model, short(input), short(output))
+            format!("{} · {} in {} out", app.status.model, short(input), short(output))
         };
         let (state, style) = match &app.running {
-            Some(run) if run.is_stopping => ("stopping …".to_owned(), self.theme.warn),
-            Some(_) if !app.approvals.is_empty() => ("waits for you".to_owned(), self.theme.warn),
+            Some(run) if run.is_cancelling => ("cancelling …".to_owned(), self.theme.warn),
+            Some(_) if !app.approvals.is_empty() => {
+                ("waiting for approval".to_owned(), self.theme.warn)
+            }
             Some(run) => {
                 let passed = app.now.saturating_sub(run.since);
                 let step = passed.as_millis() / SPINNER_STEP.as_millis();
                 let frame = SPINNER[usize::try_from(step).unwrap_or(0) % SPINNER.len()];
-                let text = format!("{frame} {:.1} s · Ctrl-C stops", passed.as_secs_f64());
+                let text = format!("{frame} {:.1} s · Ctrl-C cancels", passed.as_secs_f64());
                 (text, self.theme.accent)
             }
-            None if app.is_leaving => ("Ctrl-C again leaves".to_owned(), self.theme.warn),
+            None if app.is_quit_armed => ("press Ctrl-C again to quit".to_owned(), self.theme.warn),
             None => ("/help".to_owned(), self.theme.dim),
         };
         let state = fit(&state, columns);
-        let facts = fit(&facts, columns.saturating_sub(state.width() + 1));
-        let space = columns.saturating_sub(state.width() + facts.width());
+        let status = fit(&status, columns.saturating_sub(state.width() + 1));
+        let space = columns.saturating_sub(state.width() + status.width());
         Line::from(vec![
             Span::styled(state, style),
             Span::raw(" ".repeat(space)),
-            Span::styled(facts, self.theme.dim),
+            Span::styled(status, self.theme.dim),
         ])
     }
 }
 
 struct Bottom {
     lines: Vec<Line<'static>>,
-    /// Row of the question among the lines.
-    question: Option<usize>,
-    /// Row among the lines, and column.
+    /// Index of the line with the approval request.
+    approval: Option<usize>,
+    /// Index of the line with the cursor, and its column.
     cursor: (usize, usize),
 }
 
-/// One empty row between entries; calls that follow each other stand together.
-fn gap_before(entries: &[Entry], index: usize) -> usize {
+/// Returns the number of empty rows before an entry: none between two tool calls, else one.
+fn gap_before(entries: &[TranscriptEntry], index: usize) -> usize {
     let Some(before) = index.checked_sub(1).map(|index| &entries[index]) else {
         return 0;
     };
     let both = (&before.body, &entries[index].body);
-    usize::from(!matches!(both, (Body::Tool(_), Body::Tool(_))))
+    usize::from(!matches!(both, (EntryBody::Tool(_), EntryBody::Tool(_))))
 }
 
 fn put(buffer: &mut Buffer, area: Rect, row: usize, line: &Line<'_>) {
@@ -258,7 +262,7 @@ fn put(buffer: &mut Buffer, area: Rect, row: usize, line: &Line<'_>) {
     }
 }
 
-/// A count in a few characters.
+/// Formats a count in few characters.
 fn short(count: u64) -> String {
     match count {
         0..=9_999 => count.to_string(),

@@ -1,4 +1,4 @@
-//! Breaking styled text into lines of a width, by words where possible.
+//! Wraps styled text into lines of a width, at word boundaries where possible.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -7,29 +7,29 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::render::output::printable;
 
-/// A piece of text in one style.
-pub(crate) type Piece = (String, Style);
+/// Text in one style.
+pub(crate) type StyledText = (String, Style);
 
-/// Columns a tab takes.
+/// Spaces that replace a tab.
 const TAB: &str = "    ";
 
-/// What stands before the first and before each further line.
+/// Prefix of the first line and of each further line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Indent {
-    /// Before the first line.
-    pub(crate) first: Vec<Piece>,
-    /// Before each further line.
-    pub(crate) rest: Vec<Piece>,
+    /// Prefix of the first line.
+    pub(crate) first: Vec<StyledText>,
+    /// Prefix of each further line.
+    pub(crate) rest: Vec<StyledText>,
 }
 
 impl Indent {
-    /// The same before every line.
+    /// Creates an indent that is the same for every line.
     pub(crate) fn same(text: &str, style: Style) -> Self {
         let piece = (text.to_owned(), style);
         Self { first: vec![piece.clone()], rest: vec![piece] }
     }
 
-    /// A mark before the first line and as much space before the others.
+    /// Creates an indent with a mark before the first line and spaces of the same width before the others.
     pub(crate) fn hanging(mark: &str, style: Style) -> Self {
         Self {
             first: vec![(mark.to_owned(), style)],
@@ -38,8 +38,8 @@ impl Indent {
     }
 }
 
-/// Wraps pieces; a line break in the text is a line break on the screen. Linear in the length of the text.
-pub(crate) fn wrap(pieces: &[Piece], width: u16, indent: &Indent) -> Vec<Line<'static>> {
+/// Wraps styled texts. A line break in the text is kept. The time is linear in the length of the text.
+pub(crate) fn wrap(pieces: &[StyledText], width: u16, indent: &Indent) -> Vec<Line<'static>> {
     let mut lines = Wrapper {
         width: usize::from(width.max(1)),
         indent,
@@ -65,17 +65,17 @@ struct Wrapper<'a> {
     width: usize,
     indent: &'a Indent,
     lines: Vec<Line<'static>>,
-    line: Vec<Piece>,
+    line: Vec<StyledText>,
     columns: usize,
-    /// Just behind the last space of the line: where it may be broken.
+    /// Index after the last space of the line, where the line can be broken.
     space: Option<usize>,
 }
 
 impl Wrapper<'_> {
-    fn indent_now(&self) -> &[Piece] {
+    fn indent_now(&self) -> &[StyledText] {
         let indent = if self.lines.is_empty() { &self.indent.first } else { &self.indent.rest };
         let columns: usize = indent.iter().map(|(text, _)| text.width()).sum();
-        // On a very narrow screen the text matters more than its indent.
+        // On a very narrow screen the indent is omitted to make room for the text.
         if columns * 2 > self.width { &[] } else { indent }
     }
 

@@ -4,7 +4,7 @@ use provost_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, ended, save_milk, slow};
+use crate::support::{Stage, ended, save_milk, slow};
 use crate::terminal::Terminal;
 use crate::{Ran, World, signal};
 
@@ -47,11 +47,11 @@ fn kinds(ran: &Ran) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_on_a_server_prints_what_a_run_in_this_process_prints() {
     let stage = Stage::new([sums(), sums(), sums(), sums()].into_iter().flatten()).await;
-    let here = stage.run(&["run", "what is 6*7?"]).await;
-    let here_json = stage.run(&["run", "--json", "what is 6*7?"]).await;
+    let here = stage.run(&["exec", "what is 6*7?"]).await;
+    let here_json = stage.run(&["exec", "--json", "what is 6*7?"]).await;
     let (server, token) = serve(&stage);
-    let there = on_server(&stage, &server, &token, &["run", "what is 6*7?"]).await;
-    let there_json = on_server(&stage, &server, &token, &["run", "--json", "what is 6*7?"]).await;
+    let there = on_server(&stage, &server, &token, &["exec", "what is 6*7?"]).await;
+    let there_json = on_server(&stage, &server, &token, &["exec", "--json", "what is 6*7?"]).await;
     assert_eq!((here.code, here.out.as_str()), (0, "It is 42, of course.\n"), "{here:?}");
     assert_eq!((there.code, &there.out, told(&there)), (0, &here.out, told(&here)), "{there:?}");
     assert!(told(&here).contains(&"  → calculator: 42".to_owned()), "{here:?}");
@@ -69,7 +69,7 @@ async fn a_run_on_a_server_prints_what_a_run_in_this_process_prints() {
     assert_eq!(kinds(&here_json), expected, "{here_json:?}");
     assert_eq!(kinds(&there_json), expected, "{there_json:?}");
     // Once more, from the log.
-    let again = on_server(&stage, &server, &token, &["run", "--resume"]).await;
+    let again = on_server(&stage, &server, &token, &["exec", "--resume"]).await;
     assert_eq!((again.code, &again.out), (0, &here.out), "{again:?}");
     assert_eq!(stage.provider.request_count(), 8);
 }
@@ -78,7 +78,7 @@ async fn a_run_on_a_server_prints_what_a_run_in_this_process_prints() {
 async fn a_run_on_a_server_asks_at_the_terminal() {
     let stage = Stage::new([save_milk(), Reply::text("All-done.")]).await;
     let (server, token) = serve(&stage);
-    let args = ["run", "save it", "--server", &server.url, "--token", &token];
+    let args = ["exec", "save it", "--server", &server.url, "--token", &token];
     let mut run = Terminal::start(&stage.world, &args);
     run.expect("allow save_note");
     run.expect("[y/N]");
@@ -95,10 +95,10 @@ async fn a_run_on_a_server_without_a_terminal_allows_nothing_unless_told_to() {
     let stage = Stage::new(replies().into_iter().chain(replies())).await;
     let (server, token) = serve(&stage);
     let note = stage.world.path().join(".local/share/provost/notes/milk.txt");
-    let refused = on_server(&stage, &server, &token, &["run", "save it"]).await;
+    let refused = on_server(&stage, &server, &token, &["exec", "save it"]).await;
     assert_eq!((refused.code, note.exists()), (0, false), "{refused:?}");
-    assert!(refused.err.contains("save_note was not allowed"), "{refused:?}");
-    let allowed = on_server(&stage, &server, &token, &["run", "--yes", "save it"]).await;
+    assert!(refused.err.contains("save_note was denied"), "{refused:?}");
+    let allowed = on_server(&stage, &server, &token, &["exec", "--yes", "save it"]).await;
     assert_eq!((allowed.code, note.exists()), (0, true), "{allowed:?}");
 }
 
@@ -159,14 +159,14 @@ async fn a_chat_through_a_pipe_answers_each_line_on_a_server() {
 async fn a_run_on_a_server_continues_there_when_its_terminal_is_closed() {
     let stage = Stage::new([slow(50)]).await;
     let (server, token) = serve(&stage);
-    let run = command(&stage.world, &server.url, &token, &["run", "--session", "s", "tell me"]);
+    let run = command(&stage.world, &server.url, &token, &["exec", "--session", "s", "tell me"]);
     let run = { run }.spawn().unwrap();
     stage.provider.wait_for_requests(1).await;
     signal(&run, "-HUP");
     let left = ended(run).await;
     assert_eq!(left.code, 130, "{left:?}");
     assert!(left.err.contains("continues on the server"), "{left:?}");
-    let args = ["run", "--resume", "--session", "s"];
+    let args = ["exec", "--resume", "--session", "s"];
     let whole = on_server(&stage, &server, &token, &args).await;
     assert!(whole.code == 0 && whole.out.contains("piece49"), "{whole:?}");
     assert_eq!(stage.provider.request_count(), 1);
@@ -176,15 +176,15 @@ async fn a_run_on_a_server_continues_there_when_its_terminal_is_closed() {
 fn an_agent_of_a_server_is_not_described_here() {
     let world = World::new();
     let server = ["--server", "http://127.0.0.1:1"];
-    for args in [&["run", "-m", "demo", "hi"][..], &["chat", "--workspace", "."]] {
+    for args in [&["exec", "-m", "demo", "hi"][..], &["chat", "--workspace", "."]] {
         let ran = world.run(&[args, &server].concat());
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains("--agent"), "{ran:?}");
     }
-    let ran = world.run(&["run", "--agent", "helper", "hi"]);
+    let ran = world.run(&["exec", "--agent", "helper", "hi"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains("--server"), "{ran:?}");
-    let away = world.run(&[&["run", "hi"][..], &server].concat());
+    let away = world.run(&[&["exec", "hi"][..], &server].concat());
     assert_eq!(away.code, 9, "{away:?}");
     assert_eq!(std::fs::read_dir(world.path()).unwrap().count(), 0);
 }

@@ -28,7 +28,7 @@ fn damage(file: &Path) {
 #[test]
 fn a_backup_brings_back_what_was_said() {
     let world = World::new();
-    world.run(&["run", "--session", "s", "hello"]);
+    world.run(&["exec", "--session", "s", "hello"]);
     let stats = world.run(&["db", "stats", "--json"]);
     let stats = json(&stats.out);
     assert_eq!(stats["path"], database(&world).to_str().unwrap());
@@ -42,21 +42,21 @@ fn a_backup_brings_back_what_was_said() {
     assert_eq!(again.code, 6, "{again:?}");
     assert!(again.err.contains("exists already"), "{again:?}");
 
-    world.run(&["run", "--session", "s", "nice weather"]);
+    world.run(&["exec", "--session", "s", "nice weather"]);
     let refused = world.run(&["db", "restore", "b.db"]);
     assert_eq!(refused.code, 6, "{refused:?}");
-    assert!(refused.err.contains("add --replace"), "{refused:?}");
+    assert!(refused.err.contains("use --replace"), "{refused:?}");
     let restored = world.run(&["db", "restore", "b.db", "--replace"]);
     assert_eq!(restored.code, 0, "{restored:?}");
     let stats = json(&world.run(&["db", "stats", "--json"]).out);
     assert_eq!((&stats["rows"]["run"], &stats["generation"]), (&1.into(), &1.into()));
 
     // The conversation goes on where the backup was made, here and elsewhere.
-    let next = world.run(&["run", "--session", "s", "nice weather"]);
+    let next = world.run(&["exec", "--session", "s", "nice weather"]);
     assert!(next.out.contains("You said “nice weather”"), "{next:?}");
-    let elsewhere = world.run(&["db", "restore", "b.db", "--data", "elsewhere"]);
+    let elsewhere = world.run(&["db", "restore", "b.db", "--data-dir", "elsewhere"]);
     assert_eq!(elsewhere.code, 0, "{elsewhere:?}");
-    let next = world.run(&["run", "--data", "elsewhere", "--session", "s", "nice weather"]);
+    let next = world.run(&["exec", "--data-dir", "elsewhere", "--session", "s", "nice weather"]);
     assert!(next.out.contains("You said “nice weather”"), "{next:?}");
     let check = world.run(&["db", "check", "--json"]);
     assert_eq!((check.code, &json(&check.out)["ok"]), (0, &true.into()), "{check:?}");
@@ -65,7 +65,7 @@ fn a_backup_brings_back_what_was_said() {
 #[test]
 fn damage_is_found_and_named() {
     let world = World::new();
-    world.run(&["run", "hello"]);
+    world.run(&["exec", "hello"]);
     damage(&database(&world));
     let check = world.run(&["db", "check", "--json"]);
     assert_eq!(check.code, 11, "{check:?}");
@@ -74,10 +74,11 @@ fn damage_is_found_and_named() {
     assert_eq!(report["problems"][0]["code"], "damaged", "{report}");
     let check = world.run(&["db", "check"]);
     assert!(check.out.contains("✗ damaged") && check.out.contains("restore"), "{check:?}");
-    let run = world.run(&["run", "hello"]);
+    let run = world.run(&["exec", "hello"]);
     assert_eq!(run.code, 11, "{run:?}");
     assert!(run.err.contains("the database is damaged"), "{run:?}");
-    let restore = world.run(&["db", "restore", database(&world).to_str().unwrap(), "--data", "d"]);
+    let restore =
+        world.run(&["db", "restore", database(&world).to_str().unwrap(), "--data-dir", "d"]);
     assert_eq!(restore.code, 11, "{restore:?}");
 }
 
@@ -97,9 +98,9 @@ fn what_is_not_a_database_of_this_program_is_refused_and_left_as_it_is() {
     let foreign = world.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("provost.db"), "a letter to grandmother, long enough").unwrap();
-    for args in [&["db", "check"][..], &["db", "stats"], &["run", "hello"], &["db", "backup", "b"]]
+    for args in [&["db", "check"][..], &["db", "stats"], &["exec", "hello"], &["db", "backup", "b"]]
     {
-        let ran = world.run(&[args, &["--data", "foreign"]].concat());
+        let ran = world.run(&[args, &["--data-dir", "foreign"]].concat());
         assert_eq!(ran.code, 2, "{args:?} {ran:?}");
         assert!(ran.err.contains("is not a database of Provost"), "{ran:?}");
     }
@@ -110,12 +111,12 @@ fn what_is_not_a_database_of_this_program_is_refused_and_left_as_it_is() {
 #[test]
 fn a_database_of_a_newer_version_is_left_alone() {
     let world = World::new();
-    world.run(&["run", "hello"]);
+    world.run(&["exec", "hello"]);
     // The version of the schema is at byte 60 of a SQLite file.
     let mut bytes = std::fs::read(database(&world)).unwrap();
     bytes[60..64].copy_from_slice(&9999_u32.to_be_bytes());
     std::fs::write(database(&world), &bytes).unwrap();
-    for args in [&["db", "check"][..], &["db", "stats"], &["run", "hello"]] {
+    for args in [&["db", "check"][..], &["db", "stats"], &["exec", "hello"]] {
         let ran = world.run(args);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains("schema version 9999"), "{ran:?}");

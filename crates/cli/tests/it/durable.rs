@@ -3,23 +3,26 @@
 use provost_testkit::Reply;
 use serde_json::json;
 
-use crate::stage::{Stage, ended, save_milk, slow};
+use crate::support::{Stage, ended, save_milk, slow};
 use crate::terminal::Terminal;
 use crate::{Ran, World, signal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g18_a_run_that_is_killed_in_the_middle_of_an_answer_is_taken_up() {
-    let stage =
-        Stage::new([save_milk(), Reply::text("It is sa").stall(), Reply::text("It is saved.")])
-            .await;
-    let mut child = stage.start(&["run", "--yes", "--session", "s", "save it"]);
+    let stage = Stage::new([
+        save_milk(),
+        Reply::text("It is sa").hang_midway(),
+        Reply::text("It is saved."),
+    ])
+    .await;
+    let mut child = stage.start(&["exec", "--yes", "--session", "s", "save it"]);
     stage.provider.wait_for_requests(2).await;
     child.kill().unwrap();
     child.wait().unwrap();
     let note = stage.world.path().join("notes/milk.txt");
     let written = std::fs::metadata(&note).unwrap().modified().unwrap();
 
-    let ran = stage.run(&["run", "--resume", "--yes", "--session", "s"]).await;
+    let ran = stage.run(&["exec", "--resume", "--yes", "--session", "s"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "It is saved.\n"), "{ran:?}");
     // What was committed was not asked again; the answer that was cut off was asked twice.
     let asked = stage.asked();
@@ -30,7 +33,7 @@ async fn g18_a_run_that_is_killed_in_the_middle_of_an_answer_is_taken_up() {
     assert_eq!(std::fs::metadata(&note).unwrap().modified().unwrap(), written);
 
     // The answer stays, and nobody is asked for it again.
-    let again = stage.run(&["run", "--resume", "--session", "s"]).await;
+    let again = stage.run(&["exec", "--resume", "--session", "s"]).await;
     assert_eq!((again.code, again.out.as_str()), (0, "It is saved.\n"), "{again:?}");
     assert_eq!(stage.provider.request_count(), 3);
     let check = stage.world.run(&["db", "check"]);
@@ -40,13 +43,13 @@ async fn g18_a_run_that_is_killed_in_the_middle_of_an_answer_is_taken_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g19_an_answer_that_was_committed_and_not_shown_is_shown_later() {
     let stage = Stage::new([Reply::text("Hello!")]).await;
-    let args = stage.args(&["run", "hi"]);
+    let args = stage.args(&["exec", "hi"]);
     let mut command = stage.world.command(&args);
     command.env("PROVOST_FAILPOINTS", "attempt.settled=kill");
     let killed = ended(command.spawn().unwrap()).await;
     assert_eq!(killed.code, -1, "{killed:?}");
     // Without a name it is the last run of all.
-    let ran = stage.run(&["run", "--resume", "--json"]).await;
+    let ran = stage.run(&["exec", "--resume", "--json"]).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let last = ran.out.lines().last().unwrap();
     assert!(last.contains("\"type\":\"finished\"") && last.contains("Hello!"), "{last}");
@@ -57,7 +60,7 @@ async fn g19_an_answer_that_was_committed_and_not_shown_is_shown_later() {
 async fn a_chat_that_is_killed_in_the_middle_of_a_turn_shows_the_answer_when_it_is_opened_again() {
     let stage = Stage::new([
         Reply::call("c1", "calculator", &json!({ "expression": "6*7" })),
-        Reply::text("cut-off").stall(),
+        Reply::text("cut-off").hang_midway(),
         Reply::text("It-is-42."),
     ])
     .await;
@@ -118,42 +121,42 @@ async fn a_chat_that_is_opened_while_a_closed_one_still_works_shows_the_same_ans
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_goes_on_when_its_terminal_is_closed_and_leaves_its_questions_open() {
     let stage = Stage::new([slow(30), save_milk(), Reply::text("All-done.")]).await;
-    let args = stage.args(&["run", "--session", "s", "tell-me"]);
+    let args = stage.args(&["exec", "--session", "s", "tell-me"]);
     let mut run = Terminal::start(&stage.world, &args);
     run.expect("piece3");
     run.hang_up();
     assert_eq!(run.child.wait().unwrap().code(), Some(0));
-    let ran = stage.run(&["run", "--resume", "--session", "s"]).await;
+    let ran = stage.run(&["exec", "--resume", "--session", "s"]).await;
     assert!(ran.out.contains("piece29"), "{ran:?}");
     assert_eq!(stage.provider.request_count(), 1);
 
-    let args = stage.args(&["run", "--session", "s", "save-it"]);
+    let args = stage.args(&["exec", "--session", "s", "save-it"]);
     let mut run = Terminal::start(&stage.world, &args);
     run.expect("[y/N]");
     run.hang_up();
     assert_eq!(run.child.wait().unwrap().code(), Some(130));
     // Nobody said no: it is asked again.
-    let refused = stage.run(&["run", "--session", "s", "what else?"]).await;
+    let refused = stage.run(&["exec", "--session", "s", "what else?"]).await;
     assert_eq!(refused.code, 6, "{refused:?}");
     assert!(refused.err.contains("help: open it with `provost chat"), "{refused:?}");
-    let ran = stage.run(&["run", "--resume", "--yes", "--session", "s"]).await;
+    let ran = stage.run(&["exec", "--resume", "--yes", "--session", "s"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "All-done.\n"), "{ran:?}");
     assert_eq!(stage.provider.request_count(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_told_to_end_gives_its_work_back() {
-    let stage = Stage::new([Reply::text("Hel").stall(), Reply::text("Hello!")]).await;
-    let child = stage.start(&["run", "--session", "s", "hi"]);
+    let stage = Stage::new([Reply::text("Hel").hang_midway(), Reply::text("Hello!")]).await;
+    let child = stage.start(&["exec", "--session", "s", "hi"]);
     stage.provider.wait_for_requests(1).await;
     signal(&child, "-TERM");
     let ran = ended(child).await;
     assert_eq!(ran.code, 130, "{ran:?}");
-    assert!(ran.err.contains("`provost run --resume --session s` goes on"), "{ran:?}");
+    assert!(ran.err.contains("`provost exec --resume --session s` continues"), "{ran:?}");
 
     // Whoever asks something else in the session gets that answer only; the other one is there, too.
     stage.provider.reply(Reply::text("Bye!"));
-    let ran = stage.run(&["run", "--session", "s", "bye"]).await;
+    let ran = stage.run(&["exec", "--session", "s", "bye"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Bye!\n"), "{ran:?}");
     let asked = stage.asked().pop().unwrap().to_string();
     assert!(asked.contains("Hello!"), "{asked}");
@@ -181,42 +184,42 @@ async fn g31_a_question_outlives_the_terminal_that_asked_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_stopped_stays_stopped() {
-    let stage = Stage::new([Reply::text("Hel").stall()]).await;
-    let child = stage.start(&["run", "hi"]);
+    let stage = Stage::new([Reply::text("Hel").hang_midway()]).await;
+    let child = stage.start(&["exec", "hi"]);
     stage.provider.wait_for_requests(1).await;
     signal(&child, "-INT");
     assert_eq!(ended(child).await.code, 130);
-    let ran = stage.run(&["run", "--resume"]).await;
+    let ran = stage.run(&["exec", "--resume"]).await;
     assert_eq!(ran.code, 130, "{ran:?}");
     assert_eq!(stage.provider.request_count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_needs_a_key_waits_for_one() {
-    let stage = Stage::new([Reply::text("Hel").stall(), Reply::text("Hello!")]).await;
+    let stage = Stage::new([Reply::text("Hel").hang_midway(), Reply::text("Hello!")]).await;
     let with_key = |args: &[&str]| {
         let mut command = stage.world.command(args);
         command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", &stage.url);
         command.spawn().unwrap()
     };
-    let mut child = with_key(&["run", "--session", "s", "hi"]);
+    let mut child = with_key(&["exec", "--session", "s", "hi"]);
     stage.provider.wait_for_requests(1).await;
     child.kill().unwrap();
     child.wait().unwrap();
     for args in
-        [&["run", "--resume"][..], &["run", "--session", "s", "x"], &["chat", "--session", "s"]]
+        [&["exec", "--resume"][..], &["exec", "--session", "s", "x"], &["chat", "--session", "s"]]
     {
         let ran = stage.world.run(args);
         assert_eq!(ran.code, 3, "{ran:?}");
         assert!(ran.err.contains("export OPENAI_API_KEY"), "{ran:?}");
     }
-    let ran = ended(with_key(&["run", "--resume", "-m", "demo"])).await;
+    let ran = ended(with_key(&["exec", "--resume", "-m", "demo"])).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello!\n"), "{ran:?}");
 }
 
 #[test]
 fn a_run_that_is_killed_at_any_place_is_taken_up_and_its_note_is_there_once() {
-    let args = ["run", "--yes", "save a note: buy milk"];
+    let args = ["exec", "--yes", "save a note: buy milk"];
     let traced = World::new();
     let trace = traced.path().join("trace");
     let output = traced.command(&args).env("PROVOST_FAILPOINTS_TRACE", &trace).output();
@@ -233,14 +236,14 @@ fn a_run_that_is_killed_at_any_place_is_taken_up_and_its_note_is_there_once() {
             continue;
         }
         assert_eq!(killed.code, -1, "{place} {killed:?}");
-        let ran = world.run(&["run", "--yes", "--resume"]);
+        let ran = world.run(&["exec", "--yes", "--resume"]);
         let note = std::fs::read_to_string(world.path().join("notes/buy-milk.txt"));
         // Before it was accepted there is nothing to go on with, and nothing was done.
         if ran.code == 5 {
             assert!(killed.out.is_empty() && note.is_err(), "{place} {ran:?}");
         } else {
             assert_eq!(ran.code, 0, "{place} {ran:?}");
-            assert!(ran.out.contains("The note is there"), "{place} {ran:?}");
+            assert!(ran.out.contains("The note was saved"), "{place} {ran:?}");
             assert_eq!(note.unwrap(), "buy milk", "{place}");
         }
         let check = world.run(&["db", "check"]);
@@ -260,7 +263,7 @@ async fn an_agent_reads_the_files_of_its_workspace_and_no_others() {
     ];
     let stage = Stage::new(replies).await;
     let ran = stage
-        .run(&["run", "read", "--yes", "--workspace", &dir.path().display().to_string()])
+        .run(&["exec", "read", "--yes", "--workspace", &dir.path().display().to_string()])
         .await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let said = stage.asked().last().unwrap().to_string();
@@ -268,6 +271,6 @@ async fn an_agent_reads_the_files_of_its_workspace_and_no_others() {
     // Without `--write` there is no such tool.
     let kept = std::fs::read_to_string(dir.path().join("milk.txt")).unwrap();
     assert_eq!(kept, "two litres");
-    let missing = stage.run(&["run", "hi", "--workspace", "/nowhere/at/all"]).await;
+    let missing = stage.run(&["exec", "hi", "--workspace", "/nowhere/at/all"]).await;
     assert!(missing.code != 0 && missing.err.contains("--workspace"), "{missing:?}");
 }

@@ -4,7 +4,7 @@ use provost_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, ended};
+use crate::support::{Stage, ended};
 use crate::{Ran, World};
 
 /// Looks like a secret; the calculator repeats it in its error.
@@ -35,7 +35,7 @@ fn overseen(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_overseen() {
     let stage = Stage::new(replies()).await;
-    let ran = stage.run(&["run", "hi"]).await;
+    let ran = stage.run(&["exec", "hi"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "done\n"), "{ran:?}");
     overseen(&stage);
 }

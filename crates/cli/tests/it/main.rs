@@ -3,32 +3,32 @@
 #![expect(clippy::unwrap_used, reason = "a test whose world is broken cannot go on")]
 
 #[cfg(unix)]
-mod canary;
-#[cfg(unix)]
 mod chat_server;
 mod db;
 #[cfg(unix)]
 mod durable;
 #[cfg(unix)]
-mod entry_points;
+mod end_to_end;
 #[cfg(unix)]
-mod journey;
-mod models;
+mod entry_points;
+mod model;
 #[cfg(unix)]
 mod operate;
 mod pipe;
 mod provider;
 #[cfg(unix)]
+mod pty;
+#[cfg(unix)]
 mod reconnect;
 #[cfg(unix)]
 mod remote;
 #[cfg(unix)]
-mod screen;
+mod secret_leaks;
 mod secrets;
 #[cfg(unix)]
 mod sessions;
 #[cfg(unix)]
-mod stage;
+mod support;
 #[cfg(unix)]
 mod terminal;
 mod tools;
@@ -111,30 +111,28 @@ impl Ran {
 /// The commands, and what each can do.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("chat", &[]),
-    ("run", &[]),
+    ("exec", &[]),
     ("db", &[]),
     ("secret", &["set", "list", "rotate", "delete"]),
-    ("tool", &["list", "describe", "call", "test"]),
+    ("tool", &["list", "get", "call", "test", "new", "import"]),
     ("audit", &[]),
     ("doctor", &[]),
     ("completions", &[]),
     ("serve", &[]),
     ("explain", &[]),
-    ("approvals", &[]),
-    ("approve", &[]),
-    ("deny", &[]),
-    ("answer", &[]),
+    ("approval", &["list", "approve", "deny", "reply"]),
+    ("model", &["list", "search", "get", "price", "refresh"]),
     ("top", &[]),
     ("openapi", &[]),
     (
         "task",
         &[
-            "submit", "list", "get", "wait", "cancel", "archive", "retry", "runs", "input",
+            "submit", "list", "get", "wait", "cancel", "archive", "retry", "runs", "send",
             "inputs", "logs", "events",
         ],
     ),
     (
-        "runs",
+        "run",
         &[
             "list",
             "get",
@@ -142,25 +140,26 @@ const COMMANDS: &[(&str, &[&str])] = &[
             "attempts",
             "events",
             "wait",
-            "input",
+            "send",
             "inputs",
-            "withdraw",
-            "interaction",
-            "snapshots",
+            "delete-input",
+            "pending",
+            "transitions",
+            "export-cassette",
             "fork",
             "replay",
             "cancel",
             "resume",
         ],
     ),
-    ("session", &["list", "show", "events", "queue"]),
-    ("agent", &["list", "get", "defaults", "create", "update", "delete"]),
+    ("session", &["list", "get", "messages", "events", "queue"]),
+    ("agent", &["list", "get", "default-config", "create", "update", "delete"]),
     ("class", &["list", "set"]),
     ("budget", &["list", "set", "remove"]),
     ("schedule", &["list", "get", "set", "pause", "resume", "delete"]),
     ("grant", &["list", "revoke"]),
     ("delivery", &["list", "get", "retry", "dismiss"]),
-    ("webhook", &["create", "list", "get", "delete", "posts", "resend"]),
+    ("webhook", &["create", "list", "get", "delete", "deliveries", "redeliver"]),
     ("server", &["status", "whoami", "metrics"]),
     ("token", &["create", "list", "revoke"]),
 ];
@@ -180,7 +179,7 @@ fn version_and_help_work_and_every_command_has_examples() {
         let args = [&command[..], &["--help"]].concat();
         let help = world.run(&args);
         assert_eq!(help.code, 0);
-        assert!(help.out.contains("Examples:"), "{help:?}");
+        assert!(help.out.contains("Example"), "{help:?}");
     }
 }
 
@@ -191,7 +190,7 @@ fn what_needs_no_database_makes_none() {
         &["--version"][..],
         &["--help"],
         &["completions", "bash"],
-        &["run", ""],
+        &["exec", ""],
         &["openapi"],
         &["task", "list"],
     ] {
@@ -205,8 +204,8 @@ fn what_needs_no_database_makes_none() {
 fn the_data_directory_is_where_it_is_wanted_and_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
-    world.run(&["run", "--data", "flag", "hello"]);
-    let output = world.command(&["run", "hello"]).env("PROVOST_DATA", "variable").output();
+    world.run(&["exec", "--data-dir", "flag", "hello"]);
+    let output = world.command(&["exec", "hello"]).env("PROVOST_DATA", "variable").output();
     assert_eq!(Ran::of(&output.unwrap()).code, 0);
     for dir in ["flag", "variable"] {
         let dir = world.path().join(dir);
@@ -216,15 +215,15 @@ fn the_data_directory_is_where_it_is_wanted_and_for_its_owner_only() {
     }
     assert!(!world.path().join(".local").exists());
     std::fs::write(world.path().join("file"), "").unwrap();
-    let ran = world.run(&["run", "--data", "file", "hello"]);
+    let ran = world.run(&["exec", "--data-dir", "file", "hello"]);
     assert_eq!(ran.code, 6, "{ran:?}");
-    assert!(ran.err.contains("help: choose another one with --data DIR"), "{ran:?}");
+    assert!(ran.err.contains("help: select another directory with --data-dir DIR"), "{ran:?}");
 }
 
 #[test]
 fn without_key_or_server_the_demo_plays_a_whole_turn() {
     let world = World::new();
-    let ran = world.run(&["run", "what is (2 + 3) * 4?"]);
+    let ran = world.run(&["exec", "what is (2 + 3) * 4?"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.contains("The calculator says **20**"), "{ran:?}");
     assert!(ran.out.contains("export OPENAI_API_KEY="), "{ran:?}");
@@ -236,7 +235,7 @@ fn without_key_or_server_the_demo_plays_a_whole_turn() {
 #[test]
 fn json_lines_are_events_without_gaps_and_end_with_the_end() {
     let world = World::new();
-    let ran = world.run(&["run", "--json", "hello"]);
+    let ran = world.run(&["exec", "--json", "hello"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let events: Vec<Event> =
         ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -254,26 +253,26 @@ fn json_lines_are_events_without_gaps_and_end_with_the_end() {
 #[test]
 fn the_prompt_can_come_from_standard_input() {
     let world = World::new();
-    for args in [&["run"][..], &["run", "-"]] {
+    for args in [&["exec"][..], &["exec", "-"]] {
         let ran = world.pipe(args, "what is 6*7?\n");
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.out.contains("**42**"), "{ran:?}");
     }
-    let ran = world.pipe(&["run", "-"], "  \n");
+    let ran = world.pipe(&["exec", "-"], "  \n");
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("error: the question is empty"), "{ran:?}");
+    assert!(ran.err.contains("error: the prompt is empty"), "{ran:?}");
 }
 
 #[test]
 fn an_effect_needs_consent_and_without_a_terminal_that_is_yes() {
     let world = World::new();
-    let ran = world.run(&["run", "save a note: buy milk"]);
+    let ran = world.run(&["exec", "save a note: buy milk"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.contains("**not saved**"), "{ran:?}");
-    assert!(ran.err.contains("--yes allows it"), "{ran:?}");
+    assert!(ran.err.contains("--yes approves it"), "{ran:?}");
     assert!(!world.path().join("notes").exists());
 
-    let ran = world.run(&["run", "--yes", "save a note: buy milk"]);
+    let ran = world.run(&["exec", "--yes", "save a note: buy milk"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let note = world.path().join("notes/buy-milk.txt");
     assert_eq!(std::fs::read_to_string(note).unwrap(), "buy milk");
@@ -294,19 +293,19 @@ fn a_piped_chat_is_plain_and_remembers() {
 #[test]
 fn a_named_session_goes_on_in_another_process() {
     let world = World::new();
-    let first = world.run(&["run", "--session", "work", "hello"]);
+    let first = world.run(&["exec", "--session", "work", "hello"]);
     assert!(first.out.contains("Connect a real model"), "{first:?}");
-    let second = world.run(&["run", "--session", "work", "nice weather"]);
+    let second = world.run(&["exec", "--session", "work", "nice weather"]);
     assert!(second.out.contains("You said “nice weather”"), "{second:?}");
-    let other = world.run(&["run", "--session", "other", "nice weather"]);
+    let other = world.run(&["exec", "--session", "other", "nice weather"]);
     assert!(other.out.contains("Connect a real model"), "{other:?}");
     // A name is a name and not a path.
-    let odd = world.run(&["run", "--session", "../../x", "hi"]);
+    let odd = world.run(&["exec", "--session", "../../x", "hi"]);
     assert_eq!(odd.code, 0, "{odd:?}");
     let entries = std::fs::read_dir(world.path()).unwrap();
     let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [".local"]);
-    let empty = world.run(&["run", "--session", "", "hi"]);
+    let empty = world.run(&["exec", "--session", "", "hi"]);
     assert_eq!(empty.code, 2, "{empty:?}");
 }
 
@@ -314,18 +313,23 @@ fn a_named_session_goes_on_in_another_process() {
 fn bad_input_is_refused_with_the_way_out_and_a_stable_code() {
     let world = World::new();
     for (args, code, error, help) in [
-        (&["run", "--frob", "x"][..], 2, "--frob", "--help"),
+        (&["exec", "--frob", "x"][..], 2, "--frob", "--help"),
         (&["frob"], 2, "frob", "--help"),
-        (&["run", "-m", "nope/x", "hi"], 2, "no provider `nope`", "help: write --model"),
-        (&["run", "-m", "gpt-5", "hi"], 2, "which provider", "--model openai/gpt-5"),
-        (&["run", "-m", "openai/x", "hi"], 3, "no key for openai", "export OPENAI_API_KEY"),
-        (&["run", "-m", "m", "--base-url", "x", "hi"], 2, "not a base URL", "https://host/v1"),
-        (&["run", "--base-url", "http://h/v1", "hi"], 2, "needs to know the model", "--model"),
-        (&["run", "--timeout", "soon", "hi"], 2, "--timeout", "500ms"),
-        (&["run", "--max-turns", "x", "hi"], 2, "--max-turns", "--help"),
-        (&["run", ""], 2, "question is empty", "provost run"),
-        (&["run", "-m", "demo", "--api-key-env", "NOSUCH", "hi"], 2, "--api-key-env", "leave"),
-        (&["run", "-m", "ollama/x", "--api-key-env", "NOSUCH", "hi"], 3, "NOSUCH", "export NOSUCH"),
+        (&["exec", "-m", "nope/x", "hi"], 2, "unknown provider `nope`", "help: use --model"),
+        (&["exec", "-m", "gpt-5", "hi"], 2, "has no provider", "--model openai/gpt-5"),
+        (&["exec", "-m", "openai/x", "hi"], 3, "no key for openai", "export OPENAI_API_KEY"),
+        (&["exec", "-m", "m", "--base-url", "x", "hi"], 2, "not a base URL", "https://host/v1"),
+        (&["exec", "--base-url", "http://h/v1", "hi"], 2, "requires --model", "--model"),
+        (&["exec", "--timeout", "soon", "hi"], 2, "--timeout", "500ms"),
+        (&["exec", "--max-turns", "x", "hi"], 2, "--max-turns", "--help"),
+        (&["exec", ""], 2, "prompt is empty", "provost exec"),
+        (&["exec", "-m", "demo", "--api-key-env", "NOSUCH", "hi"], 2, "--api-key-env", "remove"),
+        (
+            &["exec", "-m", "ollama/x", "--api-key-env", "NOSUCH", "hi"],
+            3,
+            "NOSUCH",
+            "export NOSUCH",
+        ),
         (&["chat", "-m", "anthropic/c"], 3, "no key for anthropic", "ANTHROPIC_API_KEY"),
         (&["completions", "tcsh"], 2, "tcsh", "bash"),
     ] {
@@ -340,14 +344,14 @@ fn bad_input_is_refused_with_the_way_out_and_a_stable_code() {
 #[test]
 fn the_instructions_are_text_and_never_a_template() {
     let world = World::new();
-    let ran = world.run(&["run", "--system", "use {{ braces }} {% x", "hello"]);
+    let ran = world.run(&["exec", "--system-prompt", "use {{ braces }} {% x", "hello"]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]
 fn a_limit_that_stops_the_run_is_an_exit_code() {
     let world = World::new();
-    let ran = world.run(&["run", "--max-turns", "0", "what is 6*7?"]);
+    let ran = world.run(&["exec", "--max-turns", "0", "what is 6*7?"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(ran.err.contains("limit on turns"), "{ran:?}");
     assert!(ran.err.contains("help: raise it with --max-turns\n"), "{ran:?}");
@@ -357,11 +361,11 @@ fn a_limit_that_stops_the_run_is_an_exit_code() {
 fn a_session_name_that_is_too_long_gets_the_right_advice() {
     let world = World::new();
     let name = "n".repeat(129);
-    let ran = world.run(&["run", "--session", &name, "hi"]);
+    let ran = world.run(&["exec", "--session", &name, "hi"]);
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.err.contains("has 129 bytes, and 128 are allowed"), "{ran:?}");
-    assert!(ran.err.contains("help: choose a shorter name"), "{ran:?}");
-    let ran = world.run(&["run", "--session", &name[1..], "hi"]);
+    assert!(ran.err.contains("has 129 bytes, the limit is 128"), "{ran:?}");
+    assert!(ran.err.contains("help: use a shorter name"), "{ran:?}");
+    let ran = world.run(&["exec", "--session", &name[1..], "hi"]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
@@ -369,16 +373,16 @@ fn a_session_name_that_is_too_long_gets_the_right_advice() {
 fn a_notes_directory_that_cannot_be_is_named() {
     let world = World::new();
     std::fs::write(world.path().join("file"), "").unwrap();
-    let ran = world.run(&["run", "--yes", "--notes-dir", "file/nope", "save a note: x"]);
-    assert!(ran.err.contains("file/nope cannot be written"), "{ran:?}");
+    let ran = world.run(&["exec", "--yes", "--notes-dir", "file/nope", "save a note: x"]);
+    assert!(ran.err.contains("cannot write file/nope"), "{ran:?}");
 }
 
 #[test]
 fn control_characters_reach_standard_error_neither_on_a_terminal_nor_in_a_file() {
     let world = World::new();
-    let ran = world.run(&["run", "-m", "no\x1b[31m\u{202e}pe/x", "hi"]);
-    assert!(ran.err.contains("no provider `no[31mpe`"), "{ran:?}");
-    let ran = world.run(&["run", "-m", "demo", "save a note: a\u{202e}b"]);
+    let ran = world.run(&["exec", "-m", "no\x1b[31m\u{202e}pe/x", "hi"]);
+    assert!(ran.err.contains("unknown provider `no[31mpe`"), "{ran:?}");
+    let ran = world.run(&["exec", "-m", "demo", "save a note: a\u{202e}b"]);
     assert!(ran.err.contains("save_note"), "{ran:?}");
     assert!(!ran.err.contains('\u{202e}'), "{ran:?}");
 }
@@ -388,8 +392,8 @@ fn a_password_in_an_address_is_never_shown() {
     let world = World::new();
     let secret = "http://user:hunter2@h/v1?key=hunter2";
     for args in [
-        &["run", "-m", "m", "--base-url", secret, "hi"][..],
-        &["run", "-m", "ollama/m", "--base-url", secret, "hi"],
+        &["exec", "-m", "m", "--base-url", secret, "hi"][..],
+        &["exec", "-m", "ollama/m", "--base-url", secret, "hi"],
         &["doctor", "--offline"],
         &["doctor", "--offline", "--json"],
     ] {
@@ -425,7 +429,7 @@ fn doctor_tells_what_is_set_without_telling_the_key() {
     let output = world.command(&["doctor", "--offline"]).env("PROVOST_MODEL", "nope/x").output();
     let ran = Ran::of(&output.unwrap());
     assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.out.contains("no provider `nope`"), "{ran:?}");
+    assert!(ran.out.contains("unknown provider `nope`"), "{ran:?}");
 }
 
 #[test]
@@ -442,7 +446,7 @@ fn completions_exist_for_every_shell() {
 #[test]
 fn colour_can_be_forced_and_never_reaches_the_answer() {
     let world = World::new();
-    let ran = world.run(&["run", "--color", "always", "hello"]);
+    let ran = world.run(&["exec", "--color", "always", "hello"]);
     assert!(ran.err.contains("\x1b[2m"), "{ran:?}");
     assert!(!ran.out.contains('\x1b'));
 }

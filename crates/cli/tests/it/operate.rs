@@ -4,7 +4,7 @@ use provost_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, save_milk, slow};
+use crate::support::{Stage, save_milk, slow};
 use crate::{Ran, World};
 
 /// How often something is looked for that must come.
@@ -64,15 +64,15 @@ fn webhooks_are_made_looked_through_and_removed() {
     let table = house.done(&["webhook", "list"]);
     assert!(table.contains(id) && table.contains("active") && table.contains(url), "{table}");
     house.done(&["task", "submit", "what is 6 * 7?", "--wait"]);
-    let post = house.first(&["webhook", "posts", id]);
+    let post = house.first(&["webhook", "deliveries", id]);
     assert!(!post["state"].as_str().unwrap().is_empty(), "{post}");
     let post = post["id"].as_str().unwrap();
-    assert!(house.done(&["webhook", "posts", id]).contains(post));
-    assert_eq!(house.json(&["webhook", "resend", id, post])["id"], post);
-    assert!(house.done(&["webhook", "delete", id]).contains("nothing more"));
+    assert!(house.done(&["webhook", "deliveries", id]).contains(post));
+    assert_eq!(house.json(&["webhook", "redeliver", id, post])["id"], post);
+    assert!(house.done(&["webhook", "delete", id]).contains("deleted"));
     house.refused(&["webhook", "get", id], 5, "webhook");
     house.refused(&["webhook", "create", "http://127.0.0.1/x"], 2, "https://");
-    house.refused(&["webhook", "create", "https://127.0.0.1/x"], 2, "inside");
+    house.refused(&["webhook", "create", "https://127.0.0.1/x"], 2, "private network");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn schedules_are_set_paused_and_removed() {
     assert_eq!(house.json(&["schedule", "list"])["items"].as_array().unwrap().len(), 1);
     let once = ["schedule", "set", "once", "hi", "--at", "2099-01-01T00:00:00Z"];
     assert!(house.done(&once).contains("2099-01-01"));
-    assert!(house.done(&["schedule", "delete", "report"]).contains("removed"));
+    assert!(house.done(&["schedule", "delete", "report"]).contains("deleted"));
     house.refused(&["schedule", "get", "report"], 5, "schedule");
     house.refused(&["schedule", "set", "x", "y"], 2, "--cron");
     house.refused(&["schedule", "set", "x", "y", "--cron", "61 * * * *"], 2, "timing");
@@ -114,7 +114,7 @@ fn budgets_are_set_and_removed() {
     let table = house.done(&["budget", "list"]);
     assert!(table.contains("namespace") && table.contains("20.5"), "{table}");
     assert_eq!(house.done(&["budget", "list", "-o", "name"]), "agent:default\nnamespace\n");
-    assert!(house.done(&["budget", "remove", "namespace"]).contains("no bound"));
+    assert!(house.done(&["budget", "remove", "namespace"]).contains("removed the budget"));
     house.refused(&["budget", "remove", "namespace"], 5, "namespace");
     house.refused(&["budget", "set", "namespace", "much"], 2, "0.50");
     house.refused(&["budget", "set", "nobody", "1"], 2, "scope");
@@ -125,13 +125,13 @@ async fn a_grant_reaches_further_until_it_is_taken_back() {
     let stage = Stage::new([save_milk(), Reply::text("Saved.")]).await;
     let house = House::new(&stage.world, &provider_env(&stage));
     house.done(&["task", "submit", "save it", "--session", "notes"]);
-    let asked = house.first(&["approvals"]);
-    house.done(&["approve", asked["id"].as_str().unwrap(), "--for", "session"]);
+    let asked = house.first(&["approval", "list"]);
+    house.done(&["approval", "approve", asked["id"].as_str().unwrap(), "--scope", "session"]);
     let grant = house.first(&["grant", "list"]);
     let [scope, call] = ["scope", "call_key"].map(|field| grant[field].as_str().unwrap());
     assert_eq!(scope, "session:notes");
     assert!(house.done(&["grant", "list"]).contains(call));
-    assert!(house.done(&["grant", "revoke", scope, call]).contains("asked about again"));
+    assert!(house.done(&["grant", "revoke", scope, call]).contains("requires approval again"));
     assert_eq!(house.done(&["grant", "list"]), "");
     house.refused(&["grant", "revoke", scope, call], 5, "grant");
 }
@@ -158,21 +158,21 @@ async fn a_busy_run_says_what_waits_for_it_and_what_is_taken_back_is_not_read() 
     stage.provider.wait_for_requests(1).await;
     let queue = ["session", "queue", "chat", "--mode", "collect", "--debounce", "1m"];
     assert!(house.done(&queue).contains("collect"));
-    let said = house.json(&["task", "input", task, "later", "--mode", "followup"]);
+    let said = house.json(&["task", "send", task, "later", "--mode", "followup"]);
     let input = said["input"].as_str().unwrap();
     let next = said["run"].as_str().unwrap();
     assert_ne!(next, run);
-    assert_eq!(house.first(&["runs", "inputs", next])["id"], input);
+    assert_eq!(house.first(&["run", "inputs", next])["id"], input);
     assert!(house.done(&["task", "inputs", task]).contains("later"));
-    assert_eq!(house.json(&["runs", "interaction", run])["state"], "working");
-    assert!(house.done(&["runs", "withdraw", next, input]).contains("taken back"));
+    assert_eq!(house.json(&["run", "pending", run])["state"], "working");
+    assert!(house.done(&["run", "delete-input", next, input]).contains("deleted"));
     assert_eq!(house.done(&["task", "inputs", task]), "");
-    house.done(&["runs", "withdraw", next, input]);
-    house.done(&["runs", "wait", run]);
+    house.done(&["run", "delete-input", next, input]);
+    house.done(&["run", "wait", run]);
     assert!(house.done(&["task", "runs", task]).contains(run));
-    let snapshots = house.json(&["runs", "snapshots", run]);
+    let snapshots = house.json(&["run", "transitions", run]);
     assert_eq!(snapshots["items"][0]["kind"], "accepted");
-    assert!(house.done(&["runs", "snapshots", run]).contains("finished"));
+    assert!(house.done(&["run", "transitions", run]).contains("finished"));
     assert_eq!(stage.provider.request_count(), 1, "what was taken back is not answered");
 }
 
@@ -186,7 +186,7 @@ fn a_server_says_how_it_is_and_who_one_is() {
     let who = house.json(&["server", "whoami"]);
     assert!(who["scopes"].as_array().unwrap().contains(&json!("admin")), "{who}");
     assert!(house.done(&["server", "metrics"]).contains("# TYPE provost_"));
-    let defaults = house.json(&["agent", "defaults", "default"]);
+    let defaults = house.json(&["agent", "default-config", "default"]);
     assert!(defaults.is_object(), "{defaults}");
     // The same without a server.
     let here = world.run(&["server", "whoami", "-o", "json"]);

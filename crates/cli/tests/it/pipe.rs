@@ -13,7 +13,7 @@ async fn asked(world: &World, args: &[&str], stdin: Stdio) -> String {
     let provider = FakeProvider::start().await;
     provider.reply(Reply::text("ok"));
     let url = provider.base_url();
-    let mut command = world.command(&["run", "-m", "m", "--base-url", &url]);
+    let mut command = world.command(&["exec", "-m", "m", "--base-url", &url]);
     command.args(args).stdin(stdin);
     let output = tokio::task::spawn_blocking(move || command.output()).await;
     let ran = Ran::of(&output.unwrap().unwrap());
@@ -63,7 +63,7 @@ async fn a_pipe_at_standard_input_follows_the_question_and_a_socket_does_not() {
 fn what_is_piped_in_must_be_bounded_text() {
     let world = World::new();
     let large = vec![b'a'; 10 * 1024 * 1024 + 1];
-    for args in [&["run", "x"][..], &["run"], &["chat"]] {
+    for args in [&["exec", "x"][..], &["exec"], &["chat"]] {
         for (stdin, what) in [(&b"caf\xe9\n"[..], "is not text"), (&large, "more than 10485760")] {
             let ran = world.pipe(args, stdin);
             assert_eq!(ran.code, 2, "{args:?} {}", ran.err);
@@ -80,7 +80,7 @@ async fn a_reader_that_goes_away_is_no_error_and_loses_no_turn() {
     provider.replies([Reply::text("Hello!"), Reply::text("Again!")]);
     let world = World::new();
     let url = provider.base_url();
-    let args = ["run", "-m", "m", "--base-url", &url, "--session", "e"];
+    let args = ["exec", "-m", "m", "--base-url", &url, "--session", "e"];
     let mut child = world.command(&args).arg("hello").spawn().unwrap();
     drop(child.stdout.take());
     let output = tokio::task::spawn_blocking(move || child.wait_with_output());
@@ -104,13 +104,13 @@ async fn an_answer_that_is_refused_or_lacks_something_is_not_silent() {
     let url = provider.base_url();
     for (reply, code, said) in [
         (Reply::text("Hel").stop(StopReason::MaxTokens), 0, "warning: the answer is cut off"),
-        (Reply::new(), 0, "warning: the model gave an empty answer"),
+        (Reply::new(), 0, "warning: the model returned an empty answer"),
         (Reply::text("H").stop(StopReason::ContentFilter), 4, "error: the provider's content"),
         (Reply::text("No.").stop(StopReason::Refusal), 4, "error: the model declined to answer"),
     ] {
         for json in [&[][..], &["--json"]] {
             provider.reply(reply.clone());
-            let mut command = world.command(&["run", "-m", "m", "--base-url", &url, "hi"]);
+            let mut command = world.command(&["exec", "-m", "m", "--base-url", &url, "hi"]);
             command.args(json);
             let output = tokio::task::spawn_blocking(move || command.output()).await;
             let ran = Ran::of(&output.unwrap().unwrap());

@@ -21,7 +21,7 @@ async fn any_compatible_server_answers_through_base_url() {
     provider.replies([call, Reply::text("It is 42.")]);
     let world = World::new();
     let url = provider.base_url();
-    let args = ["run", "-m", "Qwen/tiny", "--base-url", &url, "what is 6*7?"];
+    let args = ["exec", "-m", "Qwen/tiny", "--base-url", &url, "what is 6*7?"];
     let mut command = world.command(&args);
     command.env("OPENAI_API_KEY", "sk-not-for-strangers");
     let ran = run(command).await;
@@ -43,7 +43,7 @@ async fn keys_and_addresses_of_the_vendors_come_from_the_environment() {
         ("ANTHROPIC", "/v1/messages", format!("http://{}", provider.address())),
     ] {
         provider.reply(Reply::text("Hello!"));
-        let mut command = world.command(&["run", "hi"]);
+        let mut command = world.command(&["exec", "hi"]);
         command.env(format!("{prefix}_API_KEY"), "sk-test").env(format!("{prefix}_BASE_URL"), url);
         let ran = run(command).await;
         assert_eq!((ran.code, ran.out.as_str()), (0, "Hello!\n"), "{ran:?}");
@@ -76,11 +76,11 @@ async fn a_local_ollama_is_found_by_itself_and_answers() {
         })
     });
     let world = World::new();
-    let mut command = world.command(&["run", "hello"]);
+    let mut command = world.command(&["exec", "hello"]);
     command.env("OLLAMA_HOST", &host);
     let ran = run(command).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hi!\n"), "{ran:?}");
-    let why = format!("ollama/tiny:latest: an Ollama runs at {host}");
+    let why = format!("ollama/tiny:latest: Ollama runs at {host}");
     assert!(ran.err.contains(&why), "{ran:?}");
     let asked = server.join().unwrap();
     assert_eq!(asked, ["GET /api/tags", "POST /v1/chat/completions"]);
@@ -95,7 +95,7 @@ async fn failures_of_the_provider_have_their_own_exit_codes() {
         [(Failure::Auth, 3), (Failure::UnknownModel, 5), (Failure::ContextLength, 2)]
     {
         provider.reply(Reply::failure(failure));
-        let args = ["run", "-m", "m", "--base-url", &url, "hi"];
+        let args = ["exec", "-m", "m", "--base-url", &url, "hi"];
         let ran = run(world.command(&args)).await;
         assert_eq!(ran.code, code, "{ran:?}");
         assert!(ran.err.contains("error: "), "{ran:?}");
@@ -108,7 +108,7 @@ async fn the_next_model_answers_where_the_first_has_no_key_that_counts() {
     let provider = FakeProvider::start().await;
     provider.replies([Reply::failure(Failure::Auth), Reply::text("Hello from the second!")]);
     let world = World::new();
-    let mut command = world.command(&["run", "-m", "openai/first,anthropic/second", "hi"]);
+    let mut command = world.command(&["exec", "-m", "openai/first,anthropic/second", "hi"]);
     command.env("OPENAI_API_KEY", "sk-old").env("OPENAI_BASE_URL", provider.base_url());
     let url = format!("http://{}", provider.address());
     command.env("ANTHROPIC_API_KEY", "sk-new").env("ANTHROPIC_BASE_URL", url);
@@ -121,7 +121,7 @@ async fn the_next_model_answers_where_the_first_has_no_key_that_counts() {
 #[tokio::test]
 async fn nobody_at_the_address_is_unavailable() {
     let world = World::new();
-    let args = ["run", "-m", "m", "--base-url", "http://127.0.0.1:1/v1", "--timeout", "20s", "hi"];
+    let args = ["exec", "-m", "m", "--base-url", "http://127.0.0.1:1/v1", "--timeout", "20s", "hi"];
     let ran = run(world.command(&args)).await;
     assert_eq!(ran.code, 9, "{ran:?}");
     assert!(ran.err.contains("help: check the connection"), "{ran:?}");
@@ -130,10 +130,10 @@ async fn nobody_at_the_address_is_unavailable() {
 #[tokio::test]
 async fn a_timeout_ends_a_provider_that_says_nothing() {
     let provider = FakeProvider::start().await;
-    provider.reply(Reply::silence());
+    provider.reply(Reply::never_respond());
     let world = World::new();
     let url = provider.base_url();
-    let args = ["run", "-m", "m", "--base-url", &url, "--timeout", "300ms", "hi"];
+    let args = ["exec", "-m", "m", "--base-url", &url, "--timeout", "300ms", "hi"];
     let ran = run(world.command(&args)).await;
     assert_eq!(ran.code, 10, "{ran:?}");
 }
@@ -142,10 +142,10 @@ async fn a_timeout_ends_a_provider_that_says_nothing() {
 #[tokio::test]
 async fn ctrl_c_stops_the_run_and_says_so_by_the_exit_code() {
     let provider = FakeProvider::start().await;
-    provider.reply(Reply::text("Hel").stall());
+    provider.reply(Reply::text("Hel").hang_midway());
     let world = World::new();
     let url = provider.base_url();
-    let args = ["run", "--json", "-m", "m", "--base-url", &url, "hi"];
+    let args = ["exec", "--json", "-m", "m", "--base-url", &url, "hi"];
     let child = world.command(&args).spawn().unwrap();
     provider.wait_for_requests(1).await;
     let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status();

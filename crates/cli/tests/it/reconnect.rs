@@ -8,7 +8,7 @@ use provost_testkit::Reply;
 use serde_json::json;
 
 use crate::remote::{Server, command, provider_env};
-use crate::stage::Stage;
+use crate::support::Stage;
 use crate::{Ran, World};
 
 /// How often the client loses its connection.
@@ -131,7 +131,7 @@ async fn g44_a_client_that_comes_back_a_hundred_times_misses_nothing_though_the_
         let ids = (part * CALLS..(part + 1) * CALLS).map(|number| format!("c{number}"));
         ids.map(|id| Reply::call(&id, "clock", &json!({}))).collect::<Vec<_>>()
     };
-    let silent = || Reply::text("Let me").stall();
+    let silent = || Reply::text("Let me").hang_midway();
     let parts = [calls(0), vec![silent()], calls(1), vec![silent()], calls(2)];
     let stage = Stage::new(parts.into_iter().flatten().chain([Reply::text("All done.")])).await;
     let (world, env) = (&stage.world, provider_env(&stage));
@@ -156,7 +156,7 @@ async fn g44_a_client_that_comes_back_a_hundred_times_misses_nothing_though_the_
         heard.listen(&mut stream, u64::MAX);
         server = Server::start(world, &["--listen", &address], &env);
     }
-    ask(world, &server, &token, &["runs", "wait", run]);
+    ask(world, &server, &token, &["run", "wait", run]);
     heard.is_over = false;
     while !heard.is_over {
         let mut stream = Stream::open(&address, &token, &path, heard.cursor.as_deref());

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, Command};
 use provost_testkit::Reply;
 use serde_json::Value;
 
-use crate::stage::{Stage, ended, slow};
+use crate::support::{Stage, ended, slow};
 use crate::terminal::Terminal;
 use crate::{Ran, World, signal};
 
@@ -112,7 +112,17 @@ fn a_token_in_a_file_and_tokens_with_less() {
     let file = world.path().join("token");
     std::fs::write(&file, format!("{token}\n")).unwrap();
     let output = world
-        .command(&["token", "create", "ci", "--scope", "read", "--only", "team", "-o", "json"])
+        .command(&[
+            "token",
+            "create",
+            "ci",
+            "--scope",
+            "read",
+            "--allow-namespace",
+            "team",
+            "-o",
+            "json",
+        ])
         .env("PROVOST_SERVER", &server.url)
         .env("PROVOST_TOKEN_FILE", &file)
         .output();
@@ -140,11 +150,11 @@ fn what_is_wrong_has_its_exit_code_and_says_what_to_do() {
     let token = server.token.clone().unwrap();
     let missing = "run_01jd0000000000000000000000";
     for (args, code, help) in [
-        (&["runs", "get", missing][..], 5, "provost runs list"),
+        (&["run", "get", missing][..], 5, "provost run list"),
         (&["explain", missing], 5, "provost"),
-        (&["approve", "appr_01jd0000000000000000000000"], 5, "provost approvals"),
+        (&["approval", "approve", "appr_01jd0000000000000000000000"], 5, "provost approval list"),
         (&["agent", "get", "nobody"], 5, "help"),
-        (&["runs", "get", "nonsense"], 2, "run_"),
+        (&["run", "get", "nonsense"], 2, "run_"),
         (&["runs", "lst"], 2, "list"),
         (&["task", "list", "--state", "odd"], 2, "running"),
         (&["agent", "create", "default"], 6, "help"),
@@ -160,7 +170,7 @@ fn what_is_wrong_has_its_exit_code_and_says_what_to_do() {
     assert_eq!(taken.code, 6, "{taken:?}");
     let open = world.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(open.code, 4, "{open:?}");
-    assert!(open.err.contains("--allow-remote"), "{open:?}");
+    assert!(open.err.contains("--allow-non-loopback"), "{open:?}");
     let away = world.run(&["task", "list", "--server", "http://127.0.0.1:1"]);
     assert_eq!(away.code, 9, "{away:?}");
     assert!(away.err.contains("provost serve"), "{away:?}");
@@ -185,15 +195,17 @@ fn everything_that_is_shown_is_also_data() {
     for args in [
         &["task", "list"][..],
         &["task", "get", task],
-        &["runs", "list"],
-        &["runs", "get", run],
-        &["runs", "steps", run],
-        &["runs", "attempts", run],
-        &["runs", "replay", run],
+        &["run", "list"],
+        &["run", "get", run],
+        &["run", "steps", run],
+        &["run", "attempts", run],
+        &["run", "replay", run],
         &["explain", run],
         &["explain", task],
-        &["approvals"],
+        &["approval", "list"],
         &["session", "list"],
+        &["session", "get", session],
+        &["session", "messages", session],
         &["session", "show", session],
         &["agent", "list"],
         &["agent", "get", "default"],
@@ -212,7 +224,7 @@ fn everything_that_is_shown_is_also_data() {
         assert_eq!(table.code, 0, "{args:?} {table:?}");
         assert!(!table.out.contains('\x1b'), "{args:?} {table:?}");
     }
-    for args in [&["task", "logs", task][..], &["task", "events", task], &["runs", "events", run]] {
+    for args in [&["task", "logs", task][..], &["task", "events", task], &["run", "events", run]] {
         let lines = ask(&world, &server, &token, &[args, &["-o", "jsonl"]].concat());
         assert!(lines.out.lines().count() > 2, "{args:?} {lines:?}");
         for line in lines.out.lines() {
@@ -228,7 +240,7 @@ fn everything_that_is_shown_is_also_data() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_comes_back_and_whoever_follows_hears_the_end() {
-    let stage = Stage::new([Reply::text("It is ").stall(), Reply::text("It is 42.")]).await;
+    let stage = Stage::new([Reply::text("It is ").hang_midway(), Reply::text("It is 42.")]).await;
     let env = provider_env(&stage);
     let mut server = Server::start(&stage.world, &["--listen", "127.0.0.1:0"], &env);
     let token = server.token.clone().unwrap();
@@ -261,14 +273,16 @@ async fn whoever_stops_waiting_leaves_the_run_alone() {
     signal(&waiting, "-INT");
     let left = ended(waiting).await;
     assert_eq!(left.code, 130, "{left:?}");
-    assert!(left.err.contains("goes its way") && left.err.contains("provost runs wait run_"));
-    let run = ask(&stage.world, &server, &token, &["runs", "list", "-o", "name"]).out;
+    assert!(
+        left.err.contains("continues on the server") && left.err.contains("provost run wait run_")
+    );
+    let run = ask(&stage.world, &server, &token, &["run", "list", "-o", "name"]).out;
     let run = run.trim();
     // Waiting out is no failure of the run either.
-    let late = ask(&stage.world, &server, &token, &["runs", "wait", run, "--timeout", "1ms"]);
+    let late = ask(&stage.world, &server, &token, &["run", "wait", run, "--timeout", "1ms"]);
     assert_eq!(late.code, 10, "{late:?}");
     assert!(late.err.contains("provost explain run_"), "{late:?}");
-    let ran = ask(&stage.world, &server, &token, &["runs", "wait", run]);
+    let ran = ask(&stage.world, &server, &token, &["run", "wait", run]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.contains("piece99"), "{ran:?}");
     assert_eq!(stage.provider.request_count(), 1);
@@ -308,7 +322,7 @@ fn shells_complete_the_commands() {
     let world = World::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = world.run(&["completions", shell]);
-        for word in ["explain", "approvals", "replay", "revoke", "idempotency-key"] {
+        for word in ["explain", "approval", "replay", "revoke", "idempotency-key"] {
             assert!(script.out.contains(word), "{shell} {word}");
         }
     }

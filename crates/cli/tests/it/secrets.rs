@@ -25,7 +25,7 @@ fn secrets_are_set_listed_rotated_and_removed_and_never_shown() {
         (&"mail".into(), &"password".into(), &2.into())
     );
 
-    let rotated = world.run(&["secret", "rotate", "--forget", "-o", "json"]);
+    let rotated = world.run(&["secret", "rotate", "--discard-old-keys", "-o", "json"]);
     assert_eq!(json(&rotated.out)["resealed"], 1, "{rotated:?}");
     let table = world.run(&["secret", "list"]);
     assert!(

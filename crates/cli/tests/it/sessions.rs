@@ -3,7 +3,7 @@
 use provost_testkit::{FakeProvider, Reply};
 
 use crate::World;
-use crate::stage::{Stage, ended, save_milk, slow};
+use crate::support::{Stage, ended, save_milk, slow};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_terminals_share_a_database_and_a_session() {
@@ -37,7 +37,7 @@ async fn two_terminals_share_a_database_and_a_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_stopped_turn_did_not_read_is_in_the_box_and_is_not_answered() {
-    let stage = Stage::new([Reply::text("first").stall()]).await;
+    let stage = Stage::new([Reply::text("first").hang_midway()]).await;
     let mut chat = stage.chat(&[]);
     chat.expect("/help");
     chat.press("one\r");
@@ -45,12 +45,12 @@ async fn what_a_stopped_turn_did_not_read_is_in_the_box_and_is_not_answered() {
     chat.press("two\r");
     chat.expect("two");
     chat.press("\x03");
-    chat.expect("stopped");
+    chat.expect("cancelled");
     chat.expect("two");
     // Empties the box, then leaves.
     chat.press("\x03\x04");
     assert!(chat.child.wait().unwrap().success());
-    let ran = stage.run(&["run", "--resume", "--session", "default"]).await;
+    let ran = stage.run(&["exec", "--resume", "--session", "default"]).await;
     assert_eq!(ran.code, 130, "{ran:?}");
     assert_eq!(stage.provider.request_count(), 1);
 }
@@ -121,9 +121,9 @@ async fn a_cleared_session_begins_anew_and_stays_so() {
 fn there_is_nothing_to_resume_before_anything_was_said() {
     let world = World::new();
     let cases: [(&[&str], i32, &str); 3] = [
-        (&["run", "--resume"], 5, "there is no run yet"),
-        (&["run", "--resume", "--session", "x"], 5, "nothing was said in session `x`"),
-        (&["run", "--resume", "hi"], 2, "--resume takes no question"),
+        (&["exec", "--resume"], 5, "there is no run yet"),
+        (&["exec", "--resume", "--session", "x"], 5, "session `x` has no runs"),
+        (&["exec", "--resume", "hi"], 2, "--resume takes no prompt"),
     ];
     for (args, code, error) in cases {
         let ran = world.run(args);
@@ -135,7 +135,7 @@ fn there_is_nothing_to_resume_before_anything_was_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_never_stored() {
     let stage = Stage::new([Reply::text("Hello!")]).await;
-    let mut command = stage.world.command(&["run", "hi"]);
+    let mut command = stage.world.command(&["exec", "hi"]);
     command.env("OPENAI_API_KEY", "sk-very-secret").env("OPENAI_BASE_URL", &stage.url);
     assert_eq!(ended(command.spawn().unwrap()).await.code, 0);
     let dir = stage.world.path().join(".local/share/provost");

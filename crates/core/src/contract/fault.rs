@@ -1,4 +1,4 @@
-//! How a governed call fails: a code, its reason, and whether the same call may succeed later.
+//! Errors of declared tool calls: a code, a reason and whether a retry may succeed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,44 +9,44 @@ use crate::{ErrorInfo, ErrorKind};
 use super::ToolStatus;
 
 string_enum! {
-    /// What went wrong.
+    /// Error code of a tool call.
     #[derive(PartialOrd, Ord)]
     ToolErrorCode, "a tool code" {
-        /// The request is wrong.
+        /// The request is invalid.
         InvalidInput = "invalid_input",
-        /// There is no such tool here, or it is of another type.
+        /// The tool is unknown or has another type.
         UnsupportedTool = "unsupported_tool",
-        /// The tool's own definition cannot be honoured.
+        /// The tool's definition cannot be enforced.
         RuntimePolicyInvalid = "runtime_policy_invalid",
-        /// What must isolate it is not there.
+        /// The required isolation is not available.
         IsolationUnavailable = "isolation_unavailable",
-        /// Policy says no.
+        /// A policy denies the call.
         PermissionDenied = "permission_denied",
-        /// A secret that it needs cannot be had.
+        /// A required secret cannot be resolved.
         SecretResolutionFailed = "secret_resolution_failed",
-        /// It did not answer in time.
+        /// The call timed out.
         Timeout = "timeout",
-        /// Somebody asked to stop.
+        /// The call was cancelled.
         Canceled = "canceled",
-        /// It was tried and did not work.
+        /// The execution failed.
         ExecutionFailed = "execution_failed",
-        /// The credential is no longer valid.
+        /// The credential has expired.
         AuthExpired = "auth_expired",
-        /// The credential is not valid.
+        /// The credential is invalid.
         AuthInvalid = "auth_invalid",
-        /// The credential is valid and may not do this.
+        /// The credential lacks the permission.
         AuthForbidden = "auth_forbidden",
-        /// A person must decide first.
+        /// An approval is pending.
         ApprovalPending = "approval_pending",
-        /// A person said no.
+        /// An approver denied the call.
         ApprovalDenied = "approval_denied",
-        /// Nobody decided in time.
+        /// The approval expired.
         ApprovalTimeout = "approval_timeout",
     }
 }
 
 string_enum! {
-    /// Why, in one word for programs.
+    /// Machine-readable reason of an error.
     #[derive(PartialOrd, Ord)]
     ToolErrorReason, "a tool reason" {
         /// For [`ToolErrorCode::InvalidInput`].
@@ -79,13 +79,13 @@ string_enum! {
         ApprovalDenied = "tool_approval_denied",
         /// For [`ToolErrorCode::ApprovalTimeout`].
         ApprovalTimeout = "tool_approval_timeout",
-        /// An agent broke the rules of its own execution; goes with [`ToolErrorCode::RuntimePolicyInvalid`].
+        /// An agent violated the contract of its own execution. Has the code [`ToolErrorCode::RuntimePolicyInvalid`].
         AgentContractViolation = "agent_contract_violation",
     }
 }
 
 impl ToolErrorCode {
-    /// The reason that goes with it unless a finer one is known.
+    /// The default reason of the code.
     pub const fn reason(self) -> ToolErrorReason {
         match self {
             Self::InvalidInput => ToolErrorReason::InvalidInput,
@@ -106,12 +106,12 @@ impl ToolErrorCode {
         }
     }
 
-    /// May the same call succeed later? Of a failed execution the one who saw it can say otherwise.
+    /// The default retryability of the code: true if the same call may succeed later.
     pub const fn retryable(self) -> bool {
         matches!(self, Self::Timeout | Self::ExecutionFailed)
     }
 
-    /// The status of an answer with this code.
+    /// The response status of the code.
     pub const fn status(self) -> ToolStatus {
         match self {
             Self::PermissionDenied => ToolStatus::Denied,
@@ -119,7 +119,7 @@ impl ToolErrorCode {
         }
     }
 
-    /// Where it belongs in the one taxonomy.
+    /// The general error kind of the code.
     pub const fn kind(self) -> ErrorKind {
         match self {
             Self::InvalidInput | Self::RuntimePolicyInvalid => ErrorKind::Invalid,
@@ -138,23 +138,23 @@ impl ToolErrorCode {
     }
 }
 
-/// How a governed call fails.
+/// Error of a declared tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolContractError {
-    /// What went wrong.
+    /// The error code.
     pub code: ToolErrorCode,
-    /// Why.
+    /// The reason.
     pub reason: ToolErrorReason,
-    /// May the same call succeed later?
+    /// True if the same call may succeed later.
     pub retryable: bool,
-    /// A sentence.
+    /// Description of the error.
     pub message: String,
-    /// Facts for programs; never a secret.
+    /// Details for programs. Never contains secrets.
     pub details: BTreeMap<String, String>,
 }
 
 impl ToolContractError {
-    /// With the reason and the flag that usually go with the code.
+    /// Creates an error with the default reason and retryability of the code.
     pub fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -165,19 +165,19 @@ impl ToolContractError {
         }
     }
 
-    /// A failed execution that fails again if it is repeated.
+    /// Creates an execution failure that a retry cannot fix.
     pub fn final_failure(message: impl Into<String>) -> Self {
         Self { retryable: false, ..Self::new(ToolErrorCode::ExecutionFailed, message) }
     }
 
-    /// Adds a fact.
+    /// Adds a detail.
     #[must_use]
     pub fn detail(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.details.insert(key.into(), value.into());
         self
     }
 
-    /// As an entry of the one taxonomy.
+    /// Converts the error to the general error type.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.code.kind(), self.code.as_str(), self.message.clone())
     }

@@ -7,77 +7,77 @@ use serde::{Deserialize, Serialize};
 
 use super::{CONTRACT_VERSION, OPERATION_INVOKE, ToolContractError, ToolErrorCode, check_version};
 
-/// One call of a tool that lives elsewhere.
+/// A call of a remote tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolRequest {
-    /// Always `v1`; empty is read as `v1`.
+    /// Always `v1`. Empty means `v1`.
     pub tool_contract_version: String,
-    /// Names this request; the answer repeats it.
+    /// Id of the request. The response repeats it.
     pub request_id: String,
-    /// The task that asks.
+    /// Id of the calling task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_id: String,
-    /// Where the task belongs.
+    /// Namespace of the task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// The agent that asks.
+    /// Name of the calling agent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// What is called.
+    /// The called tool.
     pub tool: RequestTool,
-    /// Flat arguments. Nested ones are in `input_raw`.
+    /// Flat arguments. Nested arguments are in `input_raw`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub input: BTreeMap<String, String>,
-    /// The arguments as text; counts instead of `input` if it is not empty.
+    /// The arguments as text. Takes precedence over `input` if it is not empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub input_raw: String,
-    /// A copy of the tool's own policy, as advice.
+    /// A copy of the tool's runtime policy, for information.
     pub runtime: RequestRuntime,
     /// Names of credentials, never their values.
     pub auth: RequestAuth,
-    /// The trace that the call belongs to.
+    /// Trace ids of the call.
     pub trace: TraceIds,
-    /// Counts from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// What is called.
+/// The called tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it shall do; `invoke` unless it says otherwise.
+    /// Operation. The default is `invoke`.
     pub operation: String,
-    /// Labels in lower case.
+    /// Capability labels in lower case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// `low`, `medium`, `high` or `critical`.
+    /// Risk level: `low`, `medium`, `high` or `critical`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub risk_level: String,
 }
 
-/// A copy of the tool's own policy.
+/// A copy of the tool's runtime policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestRuntime {
     /// The transport.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mode: String,
-    /// How long one attempt may take.
+    /// Timeout of one attempt in milliseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub timeout_ms: u64,
-    /// How often it is tried.
+    /// Maximum number of attempts.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_attempts: u64,
-    /// The first pause between attempts, as a duration such as `500ms`.
+    /// First delay between attempts, as a duration such as `500ms`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub backoff: String,
-    /// The longest pause.
+    /// Maximum delay in milliseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_backoff_ms: u64,
-    /// Are pauses spread at random?
+    /// True if delays are randomized.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub jitter: bool,
 }
@@ -86,25 +86,25 @@ pub struct RequestRuntime {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RequestAuth {
-    /// How it is authenticated.
+    /// Authentication profile.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub profile: String,
-    /// The name of the secret.
+    /// Name of the secret.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub secret_ref: String,
-    /// What is asked for.
+    /// Requested scopes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
 }
 
-/// The trace that a call belongs to.
+/// Trace ids of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TraceIds {
-    /// The trace.
+    /// Id of the trace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trace_id: String,
-    /// The span above.
+    /// Id of the parent span.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub span_id: String,
 }
@@ -114,7 +114,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl ToolRequest {
-    /// The normal form: trimmed names, labels in lower case and once, defaults filled in.
+    /// Returns the normal form: trimmed names, distinct labels in lower case, and defaults.
     pub fn normalized(mut self) -> Result<Self, ToolContractError> {
         check_version(&self.tool_contract_version)?;
         CONTRACT_VERSION.clone_into(&mut self.tool_contract_version);
@@ -137,7 +137,7 @@ impl ToolRequest {
         Ok(self)
     }
 
-    /// The arguments as text: `input_raw` if it says anything, else `input` as JSON.
+    /// The arguments as text: `input_raw` if it is not empty, otherwise `input` as JSON.
     pub fn encoded_input(&self) -> String {
         if self.input_raw.is_empty() {
             // A map of strings always has a JSON form.
@@ -148,7 +148,7 @@ impl ToolRequest {
     }
 }
 
-/// Trims labels, lowers their case, and keeps each once in its first place.
+/// Trims labels, converts them to lower case and removes duplicates.
 pub(crate) fn labels(given: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::with_capacity(given.len());
     for label in given {

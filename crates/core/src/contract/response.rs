@@ -13,43 +13,43 @@ use super::{
 };
 
 string_enum! {
-    /// How a call went.
+    /// Status of a call.
     ToolStatus, "a tool status" {
-        /// It worked.
+        /// The call succeeded.
         Ok = "ok",
-        /// It did not.
+        /// The call failed.
         Error = "error",
-        /// It may not be done.
+        /// The call was denied.
         Denied = "denied",
     }
 }
 
-/// What came of one call.
+/// The response to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResponse {
-    /// Always `v1`; empty is read as `v1`.
+    /// Always `v1`. Empty means `v1`.
     #[serde(default)]
     pub tool_contract_version: String,
-    /// The request's.
+    /// Id of the request.
     #[serde(default)]
     pub request_id: String,
-    /// How it went.
+    /// Status of the call.
     pub status: ToolStatus,
-    /// What it gave.
+    /// Output of the call.
     #[serde(default)]
     pub output: ResponseOutput,
-    /// What it took.
+    /// Usage of the call.
     #[serde(default)]
     pub usage: ResponseUsage,
-    /// The request's.
+    /// Trace ids of the request.
     #[serde(default)]
     pub trace: TraceIds,
-    /// Why it did not work; there if and only if the status is not `ok`.
+    /// Error of the call. Present if and only if the status is not `ok`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ResponseError>,
 }
 
-/// What a call gave.
+/// Output of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResponseOutput {
@@ -58,35 +58,35 @@ pub struct ResponseOutput {
     pub result: String,
 }
 
-/// What a call took.
+/// Usage of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResponseUsage {
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// Which attempt it was.
+    /// Number of the attempt.
     pub attempt: u32,
 }
 
-/// Why a call did not work, in the words of the wire.
+/// Error of a call, as sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ResponseError {
-    /// One of the codes; an unknown one is read as `execution_failed`.
+    /// An error code. An unknown code is read as `execution_failed`.
     pub code: String,
-    /// One of the reasons.
+    /// An error reason.
     pub reason: String,
-    /// May the same call succeed later?
+    /// True if the same call may succeed later.
     pub retryable: bool,
-    /// A sentence.
+    /// Description of the error.
     pub message: String,
-    /// Facts for programs.
+    /// Details for programs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
 
 impl ToolResponse {
-    /// The answer to a request.
+    /// Creates the response to a request.
     pub fn of(
         request: &ToolRequest,
         came: Result<String, ToolContractError>,
@@ -109,7 +109,7 @@ impl ToolResponse {
         }
     }
 
-    /// What the answer says, checked against the request: another version or another request's id is no answer.
+    /// Returns the result of the call. Fails if the response has another version or belongs to another request.
     pub fn outcome(self, request: &ToolRequest) -> Result<String, ToolContractError> {
         check_version(&self.tool_contract_version).map_err(|fault| ToolContractError {
             code: ToolErrorCode::ExecutionFailed,
@@ -128,7 +128,7 @@ impl ToolResponse {
             (ToolStatus::Denied, Some(error)) => {
                 let fault = error.fault();
                 Err(match fault.code {
-                    // What denies says so with its own code; any other code is not a denial.
+                    // A denial has its own code; any other code is not a denial.
                     ToolErrorCode::PermissionDenied
                     | ToolErrorCode::AuthForbidden
                     | ToolErrorCode::ApprovalDenied => fault,
@@ -151,7 +151,7 @@ impl ResponseError {
         let code = self.code.trim().parse().unwrap_or(ToolErrorCode::ExecutionFailed);
         let reason: ToolErrorReason = self.reason.trim().parse().unwrap_or(code.reason());
         let message = if self.message.trim().is_empty() {
-            format!("the tool says `{code}` and not why")
+            format!("the tool returned `{code}` without a message")
         } else {
             self.message
         };

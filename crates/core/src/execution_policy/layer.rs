@@ -1,4 +1,4 @@
-//! How layers of policy come together, and what is refused because nothing can honour it.
+//! Layers of execution policies, and the check that this installation can enforce the result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,48 +9,48 @@ use crate::execution_policy::{
 };
 use crate::scheduling::RetryPolicy;
 
-/// The part of a policy that one layer speaks of; the rest it leaves as it is.
+/// The values that one layer sets. `None` leaves a value unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "serde_json::Value")]
 #[schemars(rename = "PolicyPatch")]
 pub struct ExecutionPolicyPatch {
-    /// Where commands run.
+    /// Location where commands run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<ExecutionHost>,
-    /// Which commands.
+    /// Commands that may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<CommandPolicy>,
-    /// When a person is asked.
+    /// Condition for asking an approver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<CommandApproval>,
-    /// How a sandbox is isolated.
+    /// Isolation of the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime_type: Option<RuntimeType>,
-    /// What commands see of the workspace.
+    /// Access to the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_access: Option<WorkspaceAccess>,
-    /// Whether there is a network.
+    /// Network access.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_enabled: Option<bool>,
-    /// Whether a person can answer.
+    /// True if an approver can respond.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interactive: Option<bool>,
-    /// What a sandbox may use.
+    /// Resource limits of the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<SandboxResources>,
-    /// How a run is tried again.
+    /// Retry policy of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
 }
 
 impl ExecutionPolicyPatch {
-    /// Checks every bound.
+    /// Checks all values.
     pub fn validate(&self) -> Result<(), PolicyError> {
         self.resources.unwrap_or_default().validate()?;
         self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)
     }
 
-    /// `base` with what this layer says in its place, wider or not.
+    /// Returns `base` with the values of this layer, even if they are more permissive.
     pub fn apply_to(&self, base: &ExecutionPolicy) -> ExecutionPolicy {
         ExecutionPolicy {
             host: self.host.unwrap_or(base.host),
@@ -69,8 +69,8 @@ impl ExecutionPolicyPatch {
 }
 
 impl ExecutionPolicy {
-    /// The policy of a run: what its agent says over the defaults, and then only ever tighter, by the ceiling, by the session,
-    /// by the call.
+    /// Returns the policy of a run: the agent's values over the defaults, then restricted by the ceiling, the session
+    /// and the call.
     pub fn effective(
         ceiling: &ExecutionPolicy,
         agent: &ExecutionPolicyPatch,
@@ -84,16 +84,16 @@ impl ExecutionPolicy {
             .restricted_by(call)
     }
 
-    /// This policy with what a layer asks for, as far as it is tighter.
+    /// Returns this policy with the values of a layer, as far as they are stricter.
     #[must_use]
     pub fn restricted_by(&self, patch: &ExecutionPolicyPatch) -> ExecutionPolicy {
         patch.apply_to(self).intersect(self)
     }
 
-    /// The strictest of both, knob by knob. For a child run: `child.tighten(&parent)`.
+    /// Returns the stricter value of both policies for every setting. For a child run: `child.intersect(&parent)`.
     ///
-    /// What it decides about a command is exactly the stricter of what both decide. How a run is tried again is no right: it
-    /// stays as it is here, with no more tries than `by` allows.
+    /// The result decides about a command exactly as the stricter of both policies. The retry policy is not a right: it
+    /// stays as it is here, with at most the retries that `by` allows.
     #[must_use]
     pub fn intersect(&self, by: &ExecutionPolicy) -> ExecutionPolicy {
         let never_asks = |policy: &ExecutionPolicy| {
@@ -124,7 +124,7 @@ impl ExecutionPolicy {
 impl SandboxResources {
     fn intersect(self, by: SandboxResources) -> SandboxResources {
         let (mine, theirs) = (self.resolved(), by.resolved());
-        // Who says nothing takes the default, or less where the other gives less.
+        // An unset limit uses the default, or the other policy's limit if that is lower.
         SandboxResources {
             cpu: self.cpu.and(mine.cpu.min(theirs.cpu)).or(below(mine.cpu, theirs.cpu)),
             memory: self
@@ -136,32 +136,32 @@ impl SandboxResources {
     }
 }
 
-/// The second number, if it is the smaller one.
+/// Returns the second number if it is the smaller one.
 fn below<T: PartialOrd>(mine: Option<T>, theirs: Option<T>) -> Option<T> {
     theirs.filter(|theirs| mine.is_some_and(|mine| *theirs < mine))
 }
 
-/// What the places to run in can honour. Nothing, unless somebody says so.
+/// The settings that this installation can enforce. The default enforces nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SandboxCapabilities {
-    /// Where commands can run.
+    /// Available hosts.
     pub hosts: Vec<ExecutionHost>,
-    /// Which kinds of sandbox there are.
+    /// Available sandbox runtimes.
     pub runtimes: Vec<RuntimeType>,
-    /// True if the network can be taken away.
+    /// True if network access can be removed.
     pub network_off: bool,
-    /// Ways of seeing the workspace besides reading and writing it.
+    /// Available workspace access modes other than read and write.
     pub workspace_access: Vec<WorkspaceAccess>,
-    /// True if processor time and memory can be bounded.
+    /// True if CPU and memory can be limited.
     pub resource_limits: bool,
-    /// Graphics processors there are.
+    /// Number of GPUs.
     pub gpus: u32,
 }
 
 impl ExecutionPolicy {
-    /// Refuses what nothing here can honour: a promise that is not kept would be worse than none.
+    /// Rejects a policy that this installation cannot enforce, instead of ignoring it.
     ///
-    /// Where commands run does not matter to a policy that lets none run.
+    /// A policy that permits no commands is valid with any host.
     pub fn check_supported(&self, supported: &SandboxCapabilities) -> Result<(), PolicyError> {
         if !self.network_enabled && !supported.network_off {
             return Err(unsupported("network_enabled", "false", "leave the network on"));

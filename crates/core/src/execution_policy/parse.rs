@@ -1,4 +1,4 @@
-//! Reading a policy from JSON, with the place and the remedy in every error.
+//! Parsing of execution policies from JSON, with the path and the fix in every error.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ const FIELDS: &str = "host, security, ask, runtime_type, workspace_access, netwo
                       interactive, resources, retry";
 
 impl ExecutionPolicyPatch {
-    /// Reads and checks a policy as a caller or an agent's configuration gives it. What is not said is left open.
+    /// Parses and checks the policy of a caller or an agent. Missing settings stay unset.
     pub fn parse(value: &Value) -> Result<Self, PolicyError> {
         let mut patch = Self::default();
         for (field, value) in object("policy", value)? {
@@ -99,7 +99,7 @@ fn word<T: FromStr<Err: Display>>(path: &str, value: &Value) -> Result<T, Policy
     };
     text.parse().map_err(|error: T::Err| {
         let text = error.to_string();
-        // The error of a word is "what is wrong: what to use".
+        // The error text of an enum has the form "problem: fix".
         let (problem, fix) = text.split_once(": ").unwrap_or((&text, "see the documentation"));
         PolicyError::invalid(path, problem, fix)
     })

@@ -137,7 +137,7 @@ pub enum RequestError {
     #[error("the plan changed after it was approved: ask for approval of the new one")]
     ApprovalMismatch,
     /// The principal is not one of the approvers.
-    #[error("`{by}` may not decide this: ask {}", if .of.is_empty() { "somebody with a name" } else { .of.as_str() })]
+    #[error("`{by}` may not decide this: ask {}", if .of.is_empty() { "a named principal" } else { .of.as_str() })]
     NotApprover {
         /// The principal.
         by: String,
@@ -145,7 +145,7 @@ pub enum RequestError {
         of: String,
     },
     /// The requester of a run may not approve it.
-    #[error("`{by}` started the run and may not decide this: somebody else must")]
+    #[error("`{by}` requested the run and may not decide this: another approver must")]
     SelfApproval {
         /// The requester.
         by: String,

@@ -103,20 +103,20 @@ impl ApprovalVotes {
         names.filter(|name| !self.is_excluded(name) && self.vote_of(name).is_none()).collect()
     }
 
-    /// Returns the reason why the approval cannot succeed, whatever the votes are, or `None` if it can. Such a
+    /// Returns the reason why the approval cannot succeed, regardless of the votes, or `None` if it can. Such a
     /// request need not wait.
     pub fn unsatisfiable_reason(&self) -> Option<String> {
         let Approvers { required, of, exclude_requester: not_requester } = &self.approvers;
         if *not_requester && self.requesters.is_empty() {
             return Some(
-                "somebody other than whoever started the run must approve it, and nobody knows who started it"
+                "an approver other than the requester of the run is required, and the requester is unknown"
                     .to_owned(),
             );
         }
         let able = of.iter().filter(|name| !self.is_excluded(name)).count();
         (!of.is_empty() && able < *required as usize).then(|| {
             format!(
-                "{required} of `{}` must approve it, and whoever started the run does not count",
+                "approval by {required} of `{}` is required, not counting the requester of the run",
                 of.join("`, `")
             )
         })

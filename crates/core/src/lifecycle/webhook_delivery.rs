@@ -81,18 +81,18 @@ pub struct RetryWindow {
 
 /// Returns the time of the next attempt after `tries` failed ones, or `None` if it would be after the deadline.
 ///
-/// The delay doubles from 5 s to 1 h, plus up to a fifth at random. If the endpoint asked for a longer delay
-/// (`asked`), that delay applies. `chance` is a random number in `0.0 ..= 1.0`.
+/// The delay doubles from 5 s to 1 h, plus up to a fifth at random. If the endpoint requested a longer delay
+/// (`requested_delay`), that delay applies. `chance` is a random number in `0.0 ..= 1.0`.
 pub fn next_webhook_attempt_at(
     tries: u32,
-    asked: Option<Duration>,
+    requested_delay: Option<Duration>,
     window: RetryWindow,
     chance: f64,
 ) -> Option<Timestamp> {
     let RetryWindow { now, deadline: give_up_at } = window;
     let step = grown(WEBHOOK_RETRY_DELAY, 2, tries.saturating_sub(1)).min(WEBHOOK_RETRY_DELAY_MAX);
     let wait = step.saturating_add(share(step / 5, chance)).min(WEBHOOK_RETRY_DELAY_MAX);
-    let next = now.after(wait.max(asked.unwrap_or_default()));
+    let next = now.after(wait.max(requested_delay.unwrap_or_default()));
     (next < give_up_at).then_some(next)
 }
 

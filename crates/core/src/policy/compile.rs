@@ -200,8 +200,7 @@ impl CompiledPolicy {
     }
 
     /// Checks that every policy allows the model of the provider. A policy lists a model by its name or as
-    /// `provider/model`.
-    /// The error names the policy that denies it.
+    /// `provider/model`. The error names the policy that denies it.
     pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
         if self.models.is_empty() {
             return Ok(());

@@ -1,53 +1,53 @@
-//! What repeating an effect would do, and so what happens to one that a crash cut off.
+//! Effect classes: the consequence of repeating a tool call, which determines recovery after a crash.
 //!
-//! Invariant: an effect of which nothing is known is never repeated by itself.
+//! Invariant: an opaque effect with an unknown outcome is never repeated automatically.
 
 use crate::text::string_enum::string_enum;
 
 string_enum! {
-    /// What is known about doing an effect a second time.
+    /// The consequence of repeating an effect.
     #[derive(Default)]
     EffectClass, "an effect class" {
-        /// Nothing outside the run changes: reading, searching.
+        /// No external change: reading or searching.
         Pure = "pure",
-        /// A repeat is harmless: the same bytes to the same place.
+        /// A repetition is harmless, such as writing the same bytes to the same place.
         Idempotent = "idempotent",
-        /// The target takes our effect key and knows a repeat by it.
+        /// The target accepts the effect key and detects repetitions.
         Keyed = "keyed",
-        /// The tool can find out whether an effect key has happened.
+        /// The tool can determine whether the effect of a key has happened.
         Provable = "provable",
-        /// The effect is in our own database and commits together with its step.
+        /// The effect is in the engine's own database and commits together with its step.
         Transactional = "transactional",
-        /// Nothing is known. The class of every tool that does not say otherwise, and of a shell.
+        /// Unknown consequence: the default of tools, and the class of a shell.
         #[default]
         Opaque = "opaque",
     }
 }
 
 string_enum! {
-    /// What is done about an opaque effect whose outcome is unknown.
+    /// Handling of an opaque effect with an unknown outcome.
     #[derive(Default)]
     UnknownEffectPolicy, "an answer to an unknown outcome" {
-        /// The model is told to verify, and the rest of the turn may only look, not act.
+        /// Inform the model, and permit only read-only tools for the rest of the turn.
         #[default]
         ReportToModel = "surface",
-        /// A person is asked whether it happened.
+        /// Ask a person whether the effect happened.
         AskPerson = "park",
-        /// The run ends with an error.
+        /// End the run with an error.
         FailRun = "fail",
     }
 }
 
 string_enum! {
-    /// How a step with an unknown outcome is settled.
+    /// Recovery action for a step with an unknown outcome.
     EffectRecovery, "a recovery" {
-        /// Do it again, with the same arguments and the same effect key.
+        /// Repeat the call with the same arguments and effect key.
         Retry = "run_again",
-        /// Ask the tool whether it happened.
+        /// Ask the tool whether the effect happened.
         Probe = "probe",
-        /// Tell the model that the outcome is unknown and restrict the turn.
+        /// Inform the model that the outcome is unknown and restrict the turn.
         ReportToModel = "surface",
-        /// Ask a person whether it happened.
+        /// Ask a person whether the effect happened.
         AskPerson = "park",
         /// End the run.
         FailRun = "fail",
@@ -55,10 +55,10 @@ string_enum! {
 }
 
 impl EffectClass {
-    /// What is done about an effect of this class that was started and not committed.
+    /// Returns the recovery action for an effect of this class that was started and not committed.
     pub const fn on_unknown(self, policy: UnknownEffectPolicy) -> EffectRecovery {
         match self {
-            // A transactional effect is its own commit: what is not committed did not happen.
+            // A transactional effect commits with its step, so an uncommitted effect did not happen.
             Self::Pure | Self::Idempotent | Self::Keyed | Self::Transactional => {
                 EffectRecovery::Retry
             }
@@ -67,7 +67,8 @@ impl EffectClass {
         }
     }
 
-    /// May a tool of this class run while an unknown outcome is not cleared? It must be able to look and unable to repeat.
+    /// True if a tool of this class may run while an outcome is unknown: it must be read-only or unable to repeat an
+    /// effect.
     pub const fn allowed_while_restricted(self) -> bool {
         matches!(self, Self::Pure | Self::Provable)
     }

@@ -1,7 +1,7 @@
-//! Keys that come out the same whenever the same thing is done again.
+//! Deterministic keys: the same operation has the same key whenever it is repeated.
 //!
-//! After a crash the work is repeated up to the effect; the key is what lets the other side, or our own database, see that it
-//! is the same effect and not a second one. Keys are ours: a model's ids change when it plans again.
+//! After a crash the work is repeated up to the effect. The key lets the other side, or the engine's own database,
+//! detect the repetition. Keys do not contain the model's call ids, because those change when the model plans again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,17 +15,17 @@ use crate::lifecycle::RequestError;
 use crate::lifecycle::error::quoted;
 use crate::{InputId, RunId, TaskId, TypedId};
 
-/// Bytes of a hash that a key keeps; 128 bits are enough that two never meet.
+/// Bytes of the hash in a key. 128 bits exclude collisions.
 const KEY_BYTES: usize = 16;
 const EFFECT_PREFIX: &str = "eff_";
 
-/// Identifies one effect of one run, whoever carries it out and however often. Clones share the text.
+/// Identifies one effect of one run, in every process and attempt. Clones share the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EffectKey(Arc<str>);
 
 impl EffectKey {
-    /// The key of the effect at `index` of a turn of a run.
+    /// Creates the key of the effect at `index` of a turn of a run.
     pub fn new(run: RunId, turn: u64, index: u64) -> Self {
         let hash = fields_hash(
             "effect",
@@ -82,48 +82,50 @@ impl fmt::Debug for EffectKey {
     }
 }
 
-/// The id of the run that step `step` of `parent` spawns: the same one after every crash, so there is never a twin.
+/// Returns the id of the run that step `step` of `parent` spawns. It is the same after every crash, so no duplicate
+/// starts.
 ///
-/// It is a UUIDv8: the first 48 bits are those of the parent, so that a child is listed beside it, and the other 74 free
-/// bits are the beginning of a SHA-256 over the parent's id and the step.
+/// The id is a UUIDv8. The first 48 bits are those of the parent, so that a child sorts next to it. The other 74 free
+/// bits are the beginning of a SHA-256 hash of the parent's id and the step.
 pub fn child_run_id(parent: RunId, step: u64) -> RunId {
     child_id("child_run", parent, step)
 }
 
-/// The id of the task that step `step` of `parent` spawns; made like [`child_run_id`].
+/// Returns the id of the task that step `step` of `parent` spawns, built like [`child_run_id`].
 pub fn child_task_id(parent: RunId, step: u64) -> TaskId {
     child_id("child_task", parent, step)
 }
 
-/// The id of the run that answers what `ended` has left unanswered from the message `input` on; made like [`child_run_id`].
+/// Returns the id of the run that answers the messages from `input` on that `ended` left unanswered, built like
+/// [`child_run_id`].
 pub fn follow_up_run_id(ended: RunId, input: InputId) -> RunId {
     deterministic_id("heir_run", ended, &[ended.uuid().as_bytes(), input.uuid().as_bytes()])
 }
 
-/// The ids of a child that a call asks for.
+/// The ids of a child that a call requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildIds {
-    /// Its run.
+    /// Id of the run.
     pub run: RunId,
-    /// Its task.
+    /// Id of the task.
     pub task: TaskId,
 }
 
-/// The ids of the run and the task that a call of `parent` asks for at place `index`: the same whenever the call is made again,
-/// and in the order of their places, so that those that are at work together lie together in the database.
+/// Returns the ids of the child that a call of `parent` requests at `index`. They are the same whenever the call is
+/// repeated. They sort by index, so that concurrent children are neighbours in the database.
 pub fn child_ids_of_call(parent: RunId, call: &EffectKey, index: u32) -> ChildIds {
     let run = ordered_child_id("call_run", parent, call, index);
     let task = ordered_child_id("call_task", parent, call, index);
     ChildIds { run, task }
 }
 
-/// The time of the parent, the call, the place, and the hash of all of them.
+/// Returns an id from the time of the parent, the call, the index and the hash of all of them.
 fn ordered_child_id<T: TypedId>(kind: &str, parent: RunId, call: &EffectKey, index: u32) -> T {
     let (call, place) = (call.as_str().as_bytes(), index.to_be_bytes());
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&parent.uuid().as_bytes()[..6]);
     bytes[6..10].copy_from_slice(&fields_hash(kind, &[call])[..4]);
-    // Hardly a call asks for more than two bytes count; if one does, the hash still tells them apart.
+    // Calls rarely request more children than two bytes count; if one does, the hash still distinguishes them.
     bytes[10..12].copy_from_slice(&place[2..]);
     bytes[12..].copy_from_slice(&fields_hash(kind, &[call, &place])[..4]);
     T::from_uuid(Builder::from_custom_bytes(bytes).into_uuid())
@@ -142,7 +144,7 @@ fn deterministic_id<T: TypedId>(kind: &str, parent: RunId, fields: &[&[u8]]) -> 
     T::from_uuid(Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// The key of a delivery of one step to one target. An operator's retry is a new generation and may be sent again.
+/// Returns the key of a delivery of one step to one target. An operator's retry has a new generation and is sent again.
 pub fn delivery_key(run: RunId, step: u64, target: &str, generation: u64) -> String {
     let (step, generation) = (step.to_be_bytes(), generation.to_be_bytes());
     let hash = fields_hash("send", &[run.uuid().as_bytes(), &step, target.as_bytes(), &generation]);

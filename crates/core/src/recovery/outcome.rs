@@ -1,108 +1,108 @@
-//! How runs and attempts end, as codes with fixed consequences.
+//! Outcome codes of runs and attempts, with fixed consequences.
 //!
-//! Invariant: no consequence is ever read out of the words of an error. A tool may say "timeout" or "cancelled" as often as
-//! it likes.
+//! Invariant: no consequence is ever derived from the text of an error. A tool may write "timeout" or "cancelled"
+//! freely. it likes.
 
 use crate::lifecycle::{AttemptStatus, RunStatus};
 use crate::text::string_enum::string_enum;
 use crate::{ErrorInfo, ErrorKind};
 
 string_enum! {
-    /// Why a run or an attempt ended other than well.
+    /// The reason why a run or an attempt did not succeed.
     #[derive(PartialOrd, Ord)]
     OutcomeCode, "an outcome code" {
-        /// The provider is overloaded, broken or out of reach.
+        /// The provider is overloaded, failing or unreachable.
         ProviderOverloaded = "provider_overloaded",
-        /// The provider wants fewer requests for now.
+        /// The provider's rate limit was reached.
         ProviderRateLimited = "provider_rate_limited",
-        /// The provider does not take the credential, or it has no money left.
+        /// The provider rejects the credential, or its credit is used up.
         ProviderAuth = "provider_auth",
-        /// The provider refuses the request itself.
+        /// The provider rejects the request.
         ProviderBadRequest = "provider_bad_request",
-        /// The conversation does not fit the model.
+        /// The conversation exceeds the model's context window.
         ContextOverflow = "context_overflow",
         /// A tool failed in a way that ends the run.
         ToolError = "tool_error",
-        /// A tool took too long in a way that ends the run.
+        /// A tool timed out in a way that ends the run.
         ToolTimeout = "tool_timeout",
-        /// The place to run in could not be made.
+        /// The sandbox could not be created.
         SandboxStart = "sandbox_start",
         /// The worker died or lost its lease.
         WorkerLost = "worker_lost",
-        /// Another attempt took over; this one wrote nothing more.
+        /// Another attempt took over, so this attempt wrote nothing more.
         Fenced = "fenced",
-        /// A person cancelled it.
+        /// A user cancelled the run.
         CancelledByUser = "cancelled_by_user",
-        /// The run that started it was cancelled.
+        /// The parent run was cancelled.
         CancelledByParent = "cancelled_by_parent",
-        /// A newer message took its place.
+        /// A newer message interrupted the run.
         CancelledByInterrupt = "cancelled_by_interrupt",
-        /// Its time is over.
+        /// The deadline has passed.
         DeadlineExceeded = "deadline",
-        /// Its money is spent.
+        /// The budget is used up.
         BudgetExceeded = "budget",
-        /// The policy forbids it.
+        /// A policy denies the run.
         PolicyDenied = "policy_denied",
-        /// A person said no.
+        /// An approver denied the approval.
         ApprovalDenied = "approval_denied",
-        /// Nobody said anything in time.
+        /// The approval expired.
         ApprovalExpired = "approval_expired",
-        /// It crashed again and again without getting anywhere.
+        /// The run crashed repeatedly without progress.
         CrashLoop = "crash_loop",
-        /// A defect of Provost itself.
+        /// An internal error of Provost.
         Internal = "internal",
     }
 }
 
 string_enum! {
-    /// What may be tried after an outcome.
+    /// Permitted retries after an outcome.
     RetryClass, "a retry class" {
-        /// Nothing: the same again would end the same.
+        /// No retry: the same attempt would end in the same way.
         Never = "never",
-        /// The same again after a growing wait.
+        /// Retry after a growing delay.
         Backoff = "backoff",
-        /// The same again when the other side said, without holding a place meanwhile.
+        /// Retry at the time that the provider named, without occupying a slot.
         RetryAfter = "after_wait",
-        /// Another credential or another model.
+        /// Retry with another credential or model.
         Failover = "failover",
-        /// The same again with a shorter conversation.
+        /// Retry with a shorter conversation.
         CompactContext = "compact",
-        /// A new attempt that goes on at the first open step; counted as a crash and not as a try.
+        /// A new attempt that continues at the first open step. Counts as a crash, not as a retry.
         Resume = "resume",
     }
 }
 
 string_enum! {
-    /// What an attempt's end says about its class.
+    /// Signal of an attempt's outcome for the circuit breaker of its execution class.
     BreakerSignal, "a vote" {
-        /// It could not be run: this counts for the breaker.
+        /// The run could not be executed: counts as a failure.
         Failure = "failed_to_run",
-        /// It was run, whatever came of it.
+        /// The run was executed, with any result.
         Success = "ran",
-        /// It says nothing about the class.
+        /// The outcome does not count.
         Ignored = "neutral",
     }
 }
 
 string_enum! {
-    /// Whose failure an error is.
+    /// Source of an error.
     FailureSource, "a source of failure" {
         /// A model call.
         Model = "model",
         /// A tool call.
         Tool = "tool",
-        /// The place to run in.
+        /// The sandbox.
         Sandbox = "sandbox",
         /// The engine.
         Engine = "engine",
     }
 }
 
-/// The code of a model error that says that the conversation does not fit.
+/// The code of a model error for a conversation that exceeds the context window.
 const CONTEXT_LENGTH: &str = "context_length";
 
 impl OutcomeCode {
-    /// What may be tried next.
+    /// Permitted retries after the outcome.
     pub const fn retry_class(self) -> RetryClass {
         match self {
             Self::ProviderOverloaded | Self::SandboxStart | Self::Internal => RetryClass::Backoff,
@@ -126,12 +126,12 @@ impl OutcomeCode {
         }
     }
 
-    /// True if somebody asked for the end. This is never tried again, whatever a policy lists.
+    /// True if the run was cancelled on request. Such a run is never retried, even if a policy lists the code.
     pub const fn is_cancellation(self) -> bool {
         matches!(self, Self::CancelledByUser | Self::CancelledByParent | Self::CancelledByInterrupt)
     }
 
-    /// The status of a run that ends with this. `None` for what ends an attempt and never a run.
+    /// Status of a run that ends with the outcome. `None` for outcomes that end only an attempt.
     pub const fn run_status(self) -> Option<RunStatus> {
         match self {
             Self::Fenced => None,
@@ -141,7 +141,7 @@ impl OutcomeCode {
         }
     }
 
-    /// The status of an attempt that ends with this.
+    /// Status of an attempt that ends with the outcome.
     pub const fn attempt_status(self) -> AttemptStatus {
         match self {
             Self::DeadlineExceeded => AttemptStatus::Timeout,
@@ -150,7 +150,7 @@ impl OutcomeCode {
         }
     }
 
-    /// Kind of error that a run which ends with this reports if nothing more precise is known.
+    /// Error kind that a run with this outcome reports if no more specific kind is known.
     pub const fn error_kind(self) -> ErrorKind {
         match self {
             Self::ProviderOverloaded
@@ -172,7 +172,7 @@ impl OutcomeCode {
         }
     }
 
-    /// What this says about the class it ran in. Only a failure to run anything counts for the breaker.
+    /// Signal for the circuit breaker. Only a failure to execute the run counts.
     pub const fn breaker_signal(self) -> BreakerSignal {
         match self {
             Self::SandboxStart | Self::WorkerLost => BreakerSignal::Failure,
@@ -197,7 +197,7 @@ impl OutcomeCode {
         }
     }
 
-    /// The outcome that an error leads to: by whose it is, by its kind and by its stable code, never by its words.
+    /// Returns the outcome of an error, by its source, kind and stable code, never by its text.
     pub fn of(error: &ErrorInfo, source: FailureSource) -> Self {
         if source == FailureSource::Model && error.code == CONTEXT_LENGTH {
             return Self::ContextOverflow;
@@ -205,7 +205,7 @@ impl OutcomeCode {
         Self::of_kind(error.kind, source)
     }
 
-    /// The outcome of a kind of error where no finer code is known.
+    /// Returns the outcome of an error kind if no more specific code is known.
     pub const fn of_kind(kind: ErrorKind, source: FailureSource) -> Self {
         use FailureSource as S;
         match (source, kind) {

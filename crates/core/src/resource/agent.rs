@@ -1,4 +1,4 @@
-//! An agent as an operator declares it: what it is told, and what it may use.
+//! Declared agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,46 +6,46 @@ use serde::{Deserialize, Serialize};
 use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
 use super::{HumanDuration, ResourceError};
 
-/// The name that stands for every tool of the namespace.
+/// The name that stands for all tools of the namespace.
 pub const ALL_TOOLS: &str = "*";
 
 /// An agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentResource {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
-    /// Where it counts, and nowhere else.
+    /// Namespace of the agent.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// A name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// `provider/model`; the server's own if nothing is said.
+    /// Model as `provider/model`. `None` uses the server's default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its instructions; the usual ones if nothing is said.
+    /// Instructions. `None` uses the default instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The declared tools it gets; `*` means all of its namespace. Getting a tool does not permit a call.
+    /// Declared tools of the agent. `*` means all tools of the namespace. Policies still decide about each call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// The MCP servers whose tools it gets.
+    /// MCP servers whose tools the agent gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp_servers: Vec<String>,
-    /// Its roles: what they permit, it may do.
+    /// Roles of the agent, which grant permissions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// Tools that it may use where no rule speaks about them.
+    /// Tools that the agent may use if no rule matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
-    /// False if nobody can be asked: what needs an approval is then denied.
+    /// True if an approver can respond. If false, calls that require an approval are denied.
     #[serde(default = "default_true")]
     pub interactive: bool,
-    /// Rounds of tool calls.
+    /// Maximum tool rounds per run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// How long one run may take.
+    /// Timeout of one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<HumanDuration>,
 }
@@ -55,7 +55,7 @@ fn default_true() -> bool {
 }
 
 impl AgentResource {
-    /// The normal form: trimmed, each word once, bounds that are some.
+    /// Returns the normal form: trimmed texts, distinct names and valid limits.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = required_name(&self.name, "give the agent a name")?;
         self.namespace = namespace(&self.namespace);

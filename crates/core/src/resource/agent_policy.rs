@@ -1,4 +1,4 @@
-//! Bounds that an operator puts around agents, whatever the agents say of themselves.
+//! Agent policies: restrictions that an operator sets for agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 use super::text::{default_namespace, invalid_field, namespace, required_name, trimmed_distinct};
 use super::{ApplyMode, ResourceError, RiskLevel};
 
-/// Bounds around agents.
+/// Restrictions for agents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentPolicy {
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
-    /// Where it counts, and nowhere else.
+    /// Namespace of the policy.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Tokens that one run may use.
+    /// Maximum tokens per run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens_per_run: Option<u64>,
-    /// The models that may be used; nothing named means every one.
+    /// Allowed models. Empty means all models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_models: Vec<String>,
-    /// Tools of which no call runs.
+    /// Tools that may not be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_tools: Vec<String>,
-    /// From this risk on a tool runs only in a sandbox, whatever it says of itself.
+    /// Lowest risk level at which a tool must run in a sandbox, whatever isolation the tool declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolate_from: Option<RiskLevel>,
-    /// To what it applies.
+    /// Scope of the policy.
     #[serde(default = "default_apply_mode")]
     pub apply_mode: ApplyMode,
-    /// The systems of a scoped policy.
+    /// Systems of a scoped policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_systems: Vec<String>,
-    /// The tasks of a scoped policy.
+    /// Tasks of a scoped policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_tasks: Vec<String>,
 }
@@ -43,7 +43,7 @@ fn default_apply_mode() -> ApplyMode {
 }
 
 impl AgentPolicy {
-    /// A policy for everything in a namespace that bounds nothing yet.
+    /// Creates a policy without restrictions for all agents of a namespace.
     pub fn global(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -58,7 +58,7 @@ impl AgentPolicy {
         }
     }
 
-    /// Does it apply to a task of a system? Namespaces are compared by the caller's own words, never guessed.
+    /// True if the policy applies to a task of a system. Namespaces are compared literally.
     pub fn applies_to(&self, namespace: &str, task: &str, system: &str) -> bool {
         let is_listed = |names: &[String], name: &str| {
             let name = name.trim().to_lowercase();
@@ -70,7 +70,7 @@ impl AgentPolicy {
                 || is_listed(&self.target_systems, system))
     }
 
-    /// The normal form: trimmed, each word once, a bound of zero is none, and it applies to something.
+    /// Returns the normal form: trimmed and distinct names, `None` instead of a limit of 0, and a valid scope.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = required_name(&self.name, "give the policy a name")?;
         self.namespace = namespace(&self.namespace);

@@ -1,7 +1,7 @@
-//! The envelope of a resource: version, kind, metadata, spec.
+//! The manifest format: version, kind, metadata and spec.
 //!
-//! Names may be written as `snake_case` or as `camelCase`. Whatever is not known is an error with its place: a rule that was
-//! mistyped must not be a rule that is missing.
+//! Field names may be `snake_case` or `camelCase`. An unknown field is an error with its path, because a mistyped rule
+//! must not silently disappear.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,12 +12,12 @@ use super::{
     ToolResource,
 };
 
-/// The version that manifests are written in.
+/// The version of manifests.
 pub const API_VERSION: &str = "provost.dev/v1";
-/// Versions of other systems whose manifests mean the same.
+/// Versions of other systems with the same meaning.
 const SUPPORTED_API_VERSIONS: [&str; 2] = [API_VERSION, "orloj.dev/v1"];
 
-/// Blocks of a spec whose own keys may be camelCase; what is inside others belongs to somebody else.
+/// Blocks of a spec whose keys may be camelCase. The keys of other blocks are user data.
 const NESTED_BLOCKS: [&str; 9] = [
     "runtime",
     "retry",
@@ -30,33 +30,33 @@ const NESTED_BLOCKS: [&str; 9] = [
     "mcp",
 ];
 
-/// A tool in its namespace.
+/// A tool and its namespace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespacedTool {
-    /// Where it counts, and nowhere else.
+    /// Namespace of the tool.
     pub namespace: String,
     /// The tool.
     pub tool: ToolResource,
 }
 
-/// Something that an operator declares, in its normal form.
+/// A declared resource in its normal form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resource {
     /// An agent.
     Agent(AgentResource),
-    /// Bounds around agents.
+    /// An agent policy.
     AgentPolicy(AgentPolicy),
-    /// A name for permissions.
+    /// A role.
     AgentRole(AgentRole),
     /// An MCP server.
     McpServer(McpServerResource),
     /// A tool.
     Tool(Box<NamespacedTool>),
-    /// A rule about a tool.
+    /// A tool permission.
     ToolPermission(ToolPermission),
 }
 
-/// The kinds that are read.
+/// The known kinds.
 const KINDS: [&str; 6] =
     ["Agent", "AgentPolicy", "AgentRole", "McpServer", "Tool", "ToolPermission"];
 
@@ -84,7 +84,7 @@ impl Resource {
                 ));
             }
         };
-        // What a system says about a resource is not what an operator says.
+        // The status of a resource is written by a system, not by an operator.
         manifest.remove("status");
         if let Some(unknown) = manifest.keys().next() {
             let fix = "use `apiVersion`, `kind`, `metadata` and `spec`";
@@ -131,7 +131,7 @@ impl Resource {
         })
     }
 
-    /// Its kind.
+    /// Kind of the resource.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "Agent",
@@ -143,7 +143,7 @@ impl Resource {
         }
     }
 
-    /// Where it counts.
+    /// Namespace of the resource.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Agent(agent) => &agent.namespace,
@@ -155,7 +155,7 @@ impl Resource {
         }
     }
 
-    /// Its name, one of its kind in its namespace.
+    /// Name of the resource, unique per kind and namespace.
     pub fn name(&self) -> &str {
         match self {
             Self::Agent(agent) => &agent.name,
@@ -217,7 +217,7 @@ fn metadata(given: Option<Value>) -> Result<(String, String), ResourceError> {
             ));
         }
     }
-    // What a system counts is not what an operator says.
+    // Counters are written by a system, not by an operator.
     for key in ["resourceVersion", "generation", "createdAt"] {
         given.remove(key);
     }
@@ -238,7 +238,7 @@ fn parse<T: DeserializeOwned>(spec: Map<String, Value>) -> Result<T, ResourceErr
     })
 }
 
-/// Where it is in the manifest: a spec's own fields are below `spec`, its name is in the metadata.
+/// Converts the path of an error to a path in the manifest: spec fields are below `spec`, the name is in the metadata.
 fn at_manifest_path(error: ResourceError, metadata_fields: &[&str]) -> ResourceError {
     let block = if metadata_fields.contains(&error.path.as_str()) { "metadata" } else { "spec" };
     with_path_prefix(block, error)
@@ -252,7 +252,7 @@ fn with_path_prefix(block: &str, error: ResourceError) -> ResourceError {
     ResourceError { path, ..error }
 }
 
-/// `serverRef` and `toolName` beside the rest, as some write them, are the block `mcp`.
+/// Moves `serverRef` and `toolName`, an alternative notation, into the block `mcp`.
 fn mcp_reference(mut spec: Map<String, Value>) -> Map<String, Value> {
     let server = spec.remove("mcp_server_ref");
     let tool = spec.remove("mcp_tool_name");
@@ -269,7 +269,7 @@ fn mcp_reference(mut spec: Map<String, Value>) -> Map<String, Value> {
     spec
 }
 
-/// The keys of a spec and of its known blocks in snake_case.
+/// Converts the keys of a spec and of its known blocks to snake_case.
 fn snake_case_keys(block: Map<String, Value>) -> Map<String, Value> {
     let convert = |value: Value| match value {
         Value::Object(inner) => Value::Object(snake_case_keys(inner)),

@@ -1,4 +1,4 @@
-//! An MCP server whose tools agents may get.
+//! Declared MCP servers, whose tools agents can use.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,56 +8,56 @@ use super::{IsolationMode, ProcessLimits, ResourceError, ToolAuth};
 use crate::text::string_enum::string_enum;
 
 string_enum! {
-    /// How an MCP server is reached.
+    /// Transport of an MCP server.
     McpTransport, "an MCP transport" {
-        /// A program of this machine, over pipes.
+        /// A local program, over pipes.
         Stdio = "stdio",
-        /// An address, over streamable HTTP.
+        /// A URL, over streamable HTTP.
         Http = "http",
     }
 }
 
-/// A variable of a server's environment: a text, or a secret.
+/// An environment variable of a server, with a text or a secret as its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
-    /// Its value, which is no secret.
+    /// Public value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The secret that is its value.
+    /// Secret that contains the value.
     #[serde(rename = "secretRef", alias = "secret_ref", skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<String>,
 }
 
-/// Which of a server's tools are used.
+/// Selection of a server's tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpFilter {
-    /// Their names at the server; nothing named means all.
+    /// Tool names at the server. Empty means all tools.
     pub include: Vec<String>,
 }
 
-/// The sandbox of a program that is a server. It can be no more than the operator gives.
+/// Sandbox of a server program. It cannot exceed the operator's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpIsolation {
-    /// What it runs in. Where that is not there, it does not run.
+    /// Isolation mode. If it is not available, the server does not start.
     pub mode: IsolationMode,
-    /// The image of its container, in place of the operator's.
+    /// Container image. `None` uses the operator's image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// A directory that it sees, by its whole path.
+    /// Absolute path of a directory that the server can access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// True if it may change what is in that directory.
+    /// True if the server may write to that directory.
     #[serde(default)]
     pub writable: bool,
-    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
+    /// Reachable hosts, such as `api.example.com` or `*.example.com`. Empty means no network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// How much it may use; never more than the operator gives.
+    /// Resource limits, at most those of the operator.
     #[serde(default)]
     pub resources: ProcessLimits,
 }
@@ -66,41 +66,41 @@ pub struct McpIsolation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpServerResource {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Where it counts, and nowhere else.
+    /// Namespace of the server.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// How it is reached.
+    /// Transport of the server.
     pub transport: McpTransport,
-    /// The program of `stdio`.
+    /// Program, for `stdio`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Its environment, all of it.
+    /// Complete environment of the program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<McpVariable>,
-    /// The address of `http`.
+    /// URL, for `http`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// How requests to the address are authenticated: `bearer`, `basic` or `api_key_header`.
+    /// Authentication of requests to the URL: `bearer`, `basic` or `api_key_header`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ToolAuth>,
-    /// The sandbox of the program of `stdio`; without one it runs as this program does.
+    /// Sandbox of the program. `None` runs it without a sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<McpIsolation>,
-    /// Which of its tools are used.
+    /// Selection of the server's tools.
     #[serde(default)]
     pub tool_filter: McpFilter,
-    /// May the address be in the private network? Only if the operator opened that.
+    /// True if the URL may be in a private network. The operator must permit that too.
     #[serde(default)]
     pub allow_private: bool,
 }
 
 impl McpServerResource {
-    /// The normal form: trimmed, with what its transport needs and nothing that belongs to another.
+    /// Returns the normal form: trimmed, with the fields of its transport only.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = required_name(&self.name, "give the server a name")?;
         self.namespace = namespace(&self.namespace);

@@ -1,4 +1,4 @@
-//! A rule about one tool: who may use it, for what, and when people decide.
+//! Tool permissions: rules that allow a tool call, require an approval or deny it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,84 +8,84 @@ use super::{OperationClass, ResourceError};
 use crate::contract::OPERATION_INVOKE;
 use crate::text::string_enum::string_enum;
 
-/// How many people one call may need at most.
+/// Maximum approvers per call.
 const APPROVERS_MAX: u32 = 32;
 
 string_enum! {
-    /// How many of the required permissions an agent must have.
+    /// Number of required permissions that an agent must have.
     #[derive(Default)]
     MatchMode, "a match mode" {
-        /// Every one.
+        /// All permissions.
         #[default]
         All = "all",
-        /// One of them.
+        /// At least one permission.
         Any = "any",
     }
 }
 
 string_enum! {
-    /// To whom a rule applies.
+    /// Scope of a rule or policy.
     #[derive(PartialOrd, Ord)]
     ApplyMode, "an apply mode" {
-        /// To everybody in the namespace.
+        /// All agents of the namespace.
         Global = "global",
-        /// To those it names.
+        /// The listed targets.
         Scoped = "scoped",
     }
 }
 
 string_enum! {
-    /// What a rule says, from the widest to the strictest.
+    /// Verdict of a rule, from the most permissive to the strictest.
     #[derive(Default, PartialOrd, Ord)]
     OperationVerdict, "a verdict" {
-        /// Yes.
+        /// Allow the call.
         #[default]
         Allow = "allow",
-        /// People decide.
+        /// Require an approval.
         ApprovalRequired = "approval_required",
-        /// No.
+        /// Deny the call.
         Deny = "deny",
     }
 }
 
 string_enum! {
-    /// Which operations a line of a rule is about.
+    /// Operation class that an entry of a rule matches.
     #[derive(Default)]
     OperationMatch, "an operation class or `*`" {
-        /// All that no other line of the rule names.
+        /// All classes that no other entry of the rule matches.
         #[default]
         Any = "*" or "",
-        /// Those that look.
+        /// Read operations.
         Read = "read",
-        /// Those that change.
+        /// Write operations.
         Write = "write",
-        /// Those that take away.
+        /// Delete operations.
         Delete = "delete",
-        /// Those that change who may do what.
+        /// Administrative operations.
         Admin = "admin",
     }
 }
 
-/// What a rule says about one class of operations.
+/// Verdict of a rule for one class of operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationRule {
-    /// The class.
+    /// The operation class.
     pub operation_class: OperationMatch,
     /// The verdict.
     pub verdict: OperationVerdict,
 }
 
-/// Whose approval a call needs: `required` of those in `of`, or of anybody if it names nobody.
+/// Required approvers: `required` of those in `of`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Approvers {
-    /// How many must say yes.
+    /// Number of approvals.
     pub required: u32,
-    /// Who counts; nobody named means that everybody counts.
+    /// Names of the permitted approvers. Empty permits everyone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<String>,
-    /// True if whoever started the run does not count.
+    /// True if the requester of the run cannot approve.
     #[serde(rename = "not_requester")]
     pub exclude_requester: bool,
 }
@@ -97,17 +97,17 @@ impl Default for Approvers {
 }
 
 impl Approvers {
-    /// True if anybody's one yes is enough.
+    /// True if one approval by any person suffices.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True if a name is one of those that count.
+    /// True if the principal is a permitted approver.
     pub fn includes(&self, principal: &str) -> bool {
         self.of.is_empty() || self.of.iter().any(|name| is_same_principal(name, principal))
     }
 
-    /// True if enough different people among these count; those in `excluded` do not.
+    /// True if enough distinct permitted approvers are in the list. Those in `excluded` do not count.
     pub fn is_satisfied_by(&self, people: &[String], excluded: &[String]) -> bool {
         let mut counted: Vec<&String> = Vec::new();
         for one in people {
@@ -123,7 +123,7 @@ impl Approvers {
     }
 }
 
-/// True if two names mean the same one: neither case nor space around them makes a second person.
+/// True if two names mean the same principal. Letter case and surrounding whitespace do not matter.
 pub fn is_same_principal(one: &str, two: &str) -> bool {
     one.trim().to_lowercase() == two.trim().to_lowercase()
 }
@@ -132,33 +132,33 @@ pub fn is_same_principal(one: &str, two: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolPermission {
-    /// Its name.
+    /// Name of the rule.
     pub name: String,
-    /// Where it counts, and nowhere else.
+    /// Namespace of the rule.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// The tool; its own name if nothing is said.
+    /// Name of the tool. Empty uses the name of the rule.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool_ref: String,
-    /// The action that it is about; it says nothing about any other.
+    /// Action that the rule covers.
     #[serde(default = "default_action")]
     pub action: String,
-    /// What the agent's roles must permit.
+    /// Permissions that the agent's roles must grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_permissions: Vec<String>,
-    /// How many of them.
+    /// Number of those permissions that suffices.
     #[serde(default)]
     pub match_mode: MatchMode,
-    /// To whom it applies.
+    /// Scope of the rule.
     #[serde(default = "default_apply_mode")]
     pub apply_mode: ApplyMode,
-    /// The agents of a scoped rule.
+    /// Agents of a scoped rule.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_agents: Vec<String>,
-    /// What it says about classes of operations.
+    /// Verdicts per class of operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operation_rules: Vec<OperationRule>,
-    /// Whose approval counts where it asks for one.
+    /// Required approvers, if the rule requires an approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approvers: Option<Approvers>,
 }
@@ -183,7 +183,7 @@ impl From<OperationClass> for OperationMatch {
 }
 
 impl ToolPermission {
-    /// A rule about a tool, with nothing but defaults.
+    /// Creates a rule with default values.
     pub fn new(
         namespace: impl Into<String>,
         name: impl Into<String>,
@@ -203,7 +203,7 @@ impl ToolPermission {
         }
     }
 
-    /// The normal form: trimmed, defaults filled in, each word once.
+    /// Returns the normal form: trimmed, with defaults and without duplicates.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = required_name(&self.name, "give the rule a name")?;
         self.namespace = namespace(&self.namespace);

@@ -1,4 +1,4 @@
-//! A role: a name for permissions that agents can be given.
+//! Roles: named sets of permissions for agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 use super::ResourceError;
 use super::text::{default_namespace, namespace, required_name, trimmed_distinct};
 
-/// A name for permissions that agents can be given.
+/// A named set of permissions for agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRole {
-    /// Its name.
+    /// Name of the role.
     pub name: String,
-    /// Where it counts, and nowhere else.
+    /// Namespace of the role.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// What it is for.
+    /// Purpose of the role.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What it permits, such as `tool:search:invoke` or `capability:network`.
+    /// Granted permissions, such as `tool:search:invoke` or `capability:network`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<String>,
 }
 
 impl AgentRole {
-    /// A role of a namespace with permissions.
+    /// Creates a role.
     pub fn new<P: Into<String>>(
         namespace: impl Into<String>,
         name: impl Into<String>,
@@ -38,7 +38,7 @@ impl AgentRole {
         }
     }
 
-    /// The normal form: trimmed, each permission once whatever its case.
+    /// Returns the normal form: trimmed, without duplicates that differ only in letter case.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = required_name(&self.name, "give the role a name")?;
         self.namespace = namespace(&self.namespace);

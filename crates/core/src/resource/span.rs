@@ -1,4 +1,4 @@
-//! A length of time as people write it: `250ms`, `30s`, `10m`, `2h`, `1d`, `1m30s`.
+//! Durations in human notation: `250ms`, `30s`, `10m`, `2h`, `1d`, `1m30s`.
 
 use crate::text::first_chars;
 use std::borrow::Cow;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The longest length of time that is read: a year.
+/// Maximum duration: one year.
 const DURATION_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A length of time as people write it.
+/// A duration in human notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct HumanDuration(pub Duration);
 
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl HumanDuration {
-    /// Reads a length of time such as `1m30s`, however long it is.
+    /// Parses a duration such as `1m30s`, without an upper limit.
     pub fn parse_duration(text: &str) -> Result<Duration, String> {
         let invalid = || {
             let excerpt = first_chars(text, 40);

@@ -1,22 +1,22 @@
-//! Words that operators write, in one form.
+//! Normalization of texts in manifests.
 
 use super::ResourceError;
 
-/// The namespace of what names none.
+/// Namespace of resources without a namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// The namespace of what names none.
+/// Namespace of resources without a namespace.
 pub(super) fn default_namespace() -> String {
     DEFAULT_NAMESPACE.to_owned()
 }
 
-/// A namespace without space around it; empty is the one of what names none.
+/// Trims a namespace. An empty text means the default namespace.
 pub(super) fn namespace(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() { default_namespace() } else { text.to_owned() }
 }
 
-/// A name without space around it; there must be one.
+/// Trims a required name. Fails if it is empty.
 pub(super) fn required_name(name: &str, fix: &str) -> Result<String, ResourceError> {
     let name = name.trim();
     if name.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn required_name(name: &str, fix: &str) -> Result<String, ResourceErr
     Ok(name.to_owned())
 }
 
-/// Trims words and keeps each once in its first spelling; case does not make another word.
+/// Trims names and removes duplicates that differ only in letter case. The first spelling remains.
 pub(super) fn trimmed_distinct(given: &[String]) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     let names = given.iter().map(|name| name.trim());
@@ -35,7 +35,7 @@ pub(super) fn trimmed_distinct(given: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Why something is refused, and what to do.
+/// Creates an error with the problem and its fix.
 pub(super) fn invalid_field(
     path: &str,
     problem: impl Into<String>,

@@ -1,4 +1,4 @@
-//! A tool as an operator declares it.
+//! Declared tools.
 
 mod check;
 mod transport;
@@ -15,31 +15,31 @@ use crate::recovery::EffectClass;
 use crate::resource::HumanDuration;
 use crate::text::string_enum::string_enum;
 
-/// How long one attempt may take if nothing is said.
+/// Default timeout of one attempt.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// The longest pause between attempts if nothing is said.
+/// Default maximum delay between attempts.
 const BACKOFF_MAX_DEFAULT: Duration = Duration::from_secs(30);
-/// How often a call may be tried at most.
+/// Maximum number of attempts.
 const ATTEMPTS_MAX: u32 = 20;
 
 string_enum! {
-    /// Where a tool lives.
+    /// Runtime of a tool.
     #[derive(Default, PartialOrd, Ord)]
     ToolType, "a tool type" {
-        /// Behind one HTTP request.
+        /// One HTTP request.
         #[default]
         Http = "http",
-        /// Behind an HTTP server that speaks the contract.
+        /// An HTTP server that implements the tool contract.
         External = "external",
-        /// Behind a gRPC server that speaks the contract.
+        /// A gRPC server that implements the tool contract.
         Grpc = "grpc",
-        /// Behind an HTTP server that answers later.
+        /// An HTTP server that responds later.
         WebhookCallback = "webhook-callback",
-        /// At an MCP server.
+        /// A tool of an MCP server.
         Mcp = "mcp",
-        /// Another agent, somewhere else.
+        /// A remote agent, over A2A.
         A2a = "a2a",
-        /// In this program.
+        /// A function of this program.
         Builtin = "builtin",
         /// A WASM module.
         Wasm = "wasm",
@@ -49,47 +49,47 @@ string_enum! {
 }
 
 string_enum! {
-    /// How much harm a tool can do.
+    /// Risk level of a tool.
     #[derive(Default, PartialOrd, Ord)]
     RiskLevel, "a risk level" {
-        /// Little.
+        /// Low risk.
         #[default]
         Low = "low",
-        /// Some.
+        /// Medium risk.
         Medium = "medium",
-        /// Much.
+        /// High risk.
         High = "high",
-        /// All there is.
+        /// Critical risk.
         Critical = "critical",
     }
 }
 
 string_enum! {
-    /// What a tool does to the world.
+    /// Class of a tool's operations.
     #[derive(PartialOrd, Ord)]
     OperationClass, "an operation class" {
-        /// It looks.
+        /// Reads data.
         Read = "read",
-        /// It changes.
+        /// Changes data.
         Write = "write",
-        /// It takes away.
+        /// Deletes data.
         Delete = "delete",
-        /// It changes who may do what.
+        /// Changes permissions.
         Admin = "admin",
     }
 }
 
 string_enum! {
-    /// What a tool runs in.
+    /// Isolation of a tool.
     #[derive(PartialOrd, Ord)]
     IsolationMode, "an isolation mode" {
-        /// Nothing keeps it apart.
+        /// No isolation.
         None = "none",
-        /// Whatever the operator uses for what is not trusted.
+        /// The operator's default for untrusted tools.
         Sandboxed = "sandboxed",
-        /// A process with fewer rights.
+        /// A process with restricted rights.
         Process = "process",
-        /// A WASM machine.
+        /// A WASM engine.
         Wasm = "wasm",
         /// A container.
         Container = "container",
@@ -97,81 +97,81 @@ string_enum! {
 }
 
 string_enum! {
-    /// How pauses between attempts are spread.
+    /// Randomization of delays between attempts.
     #[derive(Default)]
     ToolRetryJitter, "a jitter" {
-        /// Not at all.
+        /// No randomization.
         #[default]
         None = "none",
-        /// Anywhere between nothing and the whole pause.
+        /// A random delay from zero to the full delay.
         Full = "full",
-        /// Half of the pause for certain, the other half at random.
+        /// Half of the delay plus a random part of the other half.
         Equal = "equal",
     }
 }
 
 string_enum! {
-    /// How a call is authenticated.
+    /// Authentication of a call.
     #[derive(Default)]
     AuthProfile, "an auth profile" {
         /// `Authorization: Bearer <secret>`.
         #[default]
         Bearer = "bearer",
-        /// A header of its own.
+        /// A custom header.
         ApiKeyHeader = "api_key_header",
         /// `Authorization: Basic <secret>`.
         Basic = "basic",
-        /// A token that is fetched with a client id and a client secret.
+        /// A token that is requested with a client id and a client secret.
         Oauth2ClientCredentials = "oauth2_client_credentials",
     }
 }
 
 string_enum! {
-    /// How an HTTP tool is called.
+    /// HTTP method of a tool.
     #[derive(Default)]
     HttpMethod, "an HTTP method" {
-        /// Reads.
+        /// GET.
         Get = "GET" or "get",
-        /// Sends.
+        /// POST.
         #[default]
         Post = "POST" or "post",
-        /// Puts in place.
+        /// PUT.
         Put = "PUT" or "put",
-        /// Changes in part.
+        /// PATCH.
         Patch = "PATCH" or "patch",
-        /// Takes away.
+        /// DELETE.
         Delete = "DELETE" or "delete",
-        /// Asks for headers alone.
+        /// HEAD.
         Head = "HEAD" or "head",
     }
 }
 
 string_enum! {
-    /// How an envelope travels over gRPC.
+    /// Encoding of an envelope over gRPC.
     #[derive(Default)]
     GrpcEncoding, "a gRPC encoding" {
-        /// As protobuf.
+        /// Protobuf.
         #[default]
         Protobuf = "protobuf",
-        /// As JSON.
+        /// JSON.
         Json = "json",
     }
 }
 
 string_enum! {
-    /// The files that a program works on.
+    /// Files that a program can access.
     #[derive(Default)]
     CliWorkspace, "a workspace of a program" {
-        /// None.
+        /// No files.
         #[default]
         None = "none",
-        /// Those of the conversation that the call belongs to; they stay from call to call.
+        /// The workspace of the conversation, which persists between calls.
         Conversation = "conversation",
     }
 }
 
 string_enum! {
-    /// Which output of a program is its answer.
+    /// Output stream that contains the program's response.
     #[derive(Default)]
     CliOutput, "an output" {
         /// Standard output.
@@ -179,108 +179,108 @@ string_enum! {
         Stdout = "stdout",
         /// Standard error.
         Stderr = "stderr",
-        /// Both, as they come.
+        /// Both streams, in the order of writing.
         Both = "both",
     }
 }
 
-/// A tool as an operator declares it.
+/// A tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolResource {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// Where it lives.
+    /// Runtime of the tool.
     #[serde(default, rename = "type")]
     pub kind: ToolType,
-    /// A URL, or `host:port`.
+    /// A URL or `host:port`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// What the model is told.
+    /// Description for the model.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What the model may send.
+    /// JSON Schema of the arguments.
     #[serde(default = "any_object")]
     pub input_schema: Value,
-    /// Labels for policies.
+    /// Capability labels for policies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// What it does to the world; if nothing is said it writes, unless it is pure and of little risk.
+    /// Classes of the tool's operations. Empty means write, or read for a pure tool of low or medium risk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operation_classes: Vec<OperationClass>,
-    /// How much harm it can do.
+    /// Risk level of the tool.
     #[serde(default)]
     pub risk_level: RiskLevel,
-    /// What repeating a call would do; nothing is known of it if nothing is said.
+    /// Effect class: the consequence of repeating a call. The default is opaque.
     #[serde(default)]
     pub effect: EffectClass,
-    /// How it is run.
+    /// Timeout, isolation and retries.
     #[serde(default)]
     pub runtime: RuntimeSpec,
-    /// How it is authenticated.
+    /// Authentication of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ToolAuth>,
-    /// May it be in the private network? Never in this machine, unless the operator opened that.
+    /// True if the endpoint may be in a private network. Loopback addresses also need the operator's permission.
     #[serde(default)]
     pub allow_private: bool,
-    /// The request of an `http` tool.
+    /// Request of an `http` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<HttpSpec>,
-    /// The wire of a `grpc` tool.
+    /// Protocol options of a `grpc` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<GrpcSpec>,
-    /// The server and the tool of an `mcp` tool.
+    /// Server and tool name of an `mcp` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpRef>,
-    /// The agent of an `a2a` tool.
+    /// Agent of an `a2a` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a2a: Option<A2aSpec>,
-    /// The program of a `cli` tool.
+    /// Program of a `cli` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli: Option<CliSpec>,
-    /// The module of a `wasm` tool.
+    /// Module of a `wasm` tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wasm: Option<WasmSpec>,
 }
 
-/// How a tool is run.
+/// Timeout, isolation and retries of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuntimeSpec {
-    /// How long one attempt may take.
+    /// Timeout of one attempt.
     pub timeout: HumanDuration,
-    /// What it runs in; by its risk if nothing is said.
+    /// Isolation mode. `None` depends on the risk level.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation_mode: Option<IsolationMode>,
-    /// What is done after a failure that may pass.
+    /// Retries after transient failures.
     pub retry: RetrySpec,
 }
 
-/// What is done after a failure that may pass.
+/// Retries after transient failures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrySpec {
-    /// How often it is tried in all.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: u32,
-    /// The first pause; each further one is twice as long.
+    /// First delay. Each further delay is twice as long.
     pub backoff: HumanDuration,
-    /// The longest pause.
+    /// Maximum delay.
     pub max_backoff: HumanDuration,
-    /// How pauses are spread.
+    /// Randomization of delays.
     pub jitter: ToolRetryJitter,
 }
 
-/// How a tool is authenticated.
+/// Authentication of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolAuth {
-    /// The way.
+    /// Authentication profile.
     #[serde(default)]
     pub profile: AuthProfile,
     /// The secret: `name`, `name:key`, `namespace/name` or `namespace/name:key`.
     #[serde(rename = "secretRef", alias = "secret_ref")]
     pub secret_ref: String,
-    /// The header of `api_key_header`.
+    /// Header of the profile `api_key_header`.
     #[serde(
         default,
         rename = "headerName",
@@ -288,7 +288,7 @@ pub struct ToolAuth {
         skip_serializing_if = "String::is_empty"
     )]
     pub header_name: String,
-    /// Where a token is fetched.
+    /// URL of the token endpoint.
     #[serde(
         default,
         rename = "tokenURL",
@@ -296,19 +296,19 @@ pub struct ToolAuth {
         skip_serializing_if = "String::is_empty"
     )]
     pub token_url: String,
-    /// What the token shall be good for.
+    /// Scopes of the requested token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
 }
 
-/// Why a resource is refused.
+/// An invalid resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceError {
-    /// Where, such as `auth.headerName`.
+    /// Path of the value, such as `auth.headerName`.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do.
+    /// The suggested fix.
     pub fix: String,
 }
 

@@ -1,18 +1,18 @@
-//! Exponential backoff. Pure: the caller waits, and adds chance if many callers could come back together.
+//! Exponential backoff, as a pure value: the caller waits, and adds randomness if many callers retry together.
 
 use std::time::Duration;
 
-/// Waits that double from one failure to the next.
+/// Delays that double after each failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// The first wait.
+    /// First delay.
     pub first: Duration,
-    /// The longest wait.
+    /// Maximum delay.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// The wait after `doublings` earlier waits.
+    /// Returns the delay after `doublings` earlier delays.
     pub fn wait(self, doublings: u32) -> Duration {
         let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.max)

@@ -1,19 +1,19 @@
 //! The fencing token of a claim.
 //!
-//! A run is claimed under a new epoch. Every write of its owner carries the epoch and fails when another counts, so a worker that
-//! slept past its lease cannot harm.
+//! A run is claimed under a new epoch. Every write of its owner carries the epoch and fails if another one is current,
+//! so a worker that slept past its lease cannot overwrite newer work.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How often something was claimed; the fencing token.
+/// Number of claims, used as the fencing token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// From the stored number.
+    /// Creates the epoch from its stored number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
@@ -23,7 +23,7 @@ impl Epoch {
         self.0
     }
 
-    /// The epoch of the next claim.
+    /// Returns the epoch of the next claim.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

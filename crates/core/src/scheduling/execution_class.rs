@@ -1,11 +1,11 @@
-//! Scheduling classes: runs that look the same to the scheduler share a budget of concurrency and a breaker.
+//! Execution classes: similar runs share a concurrency limit and a circuit breaker.
 //!
-//! Invariant: a budget of zero means paused, and only a failure to run anything counts for the breaker.
+//! Invariant: a limit of zero pauses the class, and only failures to execute a run count for the breaker.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How many runs of a class work at once unless somebody says otherwise.
+/// Default concurrency limit of a class.
 pub const CLASS_CONCURRENCY_DEFAULT: u64 = 8;
 
 use serde::{Deserialize, Serialize};
@@ -26,13 +26,13 @@ use crate::usage::limits::{
 const KEY_PREFIX: &str = "execclass_";
 const KEY_DIGITS: usize = 32;
 
-/// Names a class.
+/// Key of a class.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ExecutionClassKey(String);
 
 impl ExecutionClassKey {
-    /// The class of a run: its namespace, agent, lane and policy. How it is tried again does not count.
+    /// Returns the class of a run: its namespace, agent, lane and policy. The retry policy does not count.
     pub fn new(
         namespace: &Namespace,
         agent: Option<&str>,
@@ -95,61 +95,61 @@ impl fmt::Debug for ExecutionClassKey {
 }
 
 string_enum! {
-    /// How a class does.
+    /// Health of a class.
     #[derive(Default)]
     ClassHealth as "Health", "a health" {
-        /// Well.
+        /// No recent failures.
         #[default]
         Healthy = "healthy",
-        /// Some attempts could not be run of late.
+        /// Some recent attempts could not be executed.
         Warning = "warning",
-        /// Too many could not: nothing starts but a probe now and then.
+        /// The breaker is open: only occasional probes start.
         Degraded = "degraded",
     }
 }
 
-/// The breaker of a class, as a value: what two columns of its row hold.
+/// The circuit breaker of a class, as a value that two columns of its row store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClassBreaker {
     failures: Vec<Timestamp>,
     probe_at: Option<Timestamp>,
 }
 
-/// May one more attempt of a class start?
+/// Decision about starting another attempt of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes.
+    /// Start the attempt.
     Admit,
-    /// Yes, as the one probe; the breaker to store with the claim lets no second one through.
+    /// Start the attempt as the only probe. The claim stores this breaker, which rejects a second probe.
     Probe(ClassBreaker),
-    /// No: the class is paused.
+    /// Wait: the class is paused.
     Paused,
-    /// No: as many as it may run are running.
+    /// Wait: the class has reached its concurrency limit.
     Full,
-    /// No: the breaker is open until then.
+    /// Wait: the breaker is open.
     Open {
-        /// When the next probe may start.
+        /// Time of the next probe.
         until: Timestamp,
     },
 }
 
 impl ClassBreaker {
-    /// The breaker that a row holds.
+    /// Creates the breaker from its row.
     pub fn from_row(failures: Vec<Timestamp>, probe_at: Option<Timestamp>) -> Self {
         Self { failures, probe_at }
     }
 
-    /// When attempts could not be run, oldest first; never more than count.
+    /// Times of the counted failures, oldest first. The number is bounded.
     pub fn failures(&self) -> &[Timestamp] {
         &self.failures
     }
 
-    /// When the next probe may start, while the breaker is open.
+    /// Time of the next probe while the breaker is open.
     pub fn probe_at(&self) -> Option<Timestamp> {
         self.probe_at
     }
 
-    /// How the class does now. Failures pass out of mind; an open breaker stays open until a probe ran.
+    /// Returns the current health. Failures expire; an open breaker stays open until a probe succeeds.
     pub fn health(&self, now: Timestamp) -> ClassHealth {
         if self.probe_at.is_some() {
             return ClassHealth::Degraded;
@@ -158,7 +158,7 @@ impl ClassBreaker {
         if recent >= CLASS_FAILURES_WARN { ClassHealth::Warning } else { ClassHealth::Healthy }
     }
 
-    /// May one more attempt start, with `running` at work of `desired`?
+    /// Decides whether another attempt may start, with `running` active attempts and a limit of `desired`.
     pub fn admit(&self, desired: u32, running: u32, now: Timestamp) -> Admission {
         if desired == 0 {
             return Admission::Paused;
@@ -174,7 +174,7 @@ impl ClassBreaker {
         }
     }
 
-    /// The breaker after an attempt that started at `started` ended, with `None` if it ended well.
+    /// Returns the breaker after the end of an attempt that started at `started`. `None` means success.
     #[must_use]
     pub fn after_attempt(
         mut self,
@@ -199,7 +199,7 @@ impl ClassBreaker {
         }
     }
 
-    /// Only what started after the breaker opened says that the class runs again.
+    /// Only an attempt that started after the breaker opened proves that the class works again.
     fn is_probe(&self, started: Timestamp) -> bool {
         self.probe_at.is_some_and(|probe_at| started.after(CLASS_PROBE_AFTER) >= probe_at)
     }

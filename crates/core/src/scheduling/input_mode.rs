@@ -1,4 +1,4 @@
-//! What becomes of a message that reaches a session in which something is going on.
+//! Queueing of messages for a session with an active run.
 
 use std::time::Duration;
 
@@ -14,83 +14,83 @@ use crate::usage::limits::{
 };
 
 string_enum! {
-    /// How a message wants to be treated while a run is at work.
+    /// Handling of a message while a run is active.
     #[derive(Default)]
     InputMode as "QueueMode", "a queue mode" {
-        /// A new task behind the running one.
+        /// A new task after the active one.
         Queue = "queue",
-        /// The same task goes on with it afterwards. The default for programs.
+        /// The next turn of the same task. The default for programs.
         #[default]
         Followup = "followup",
-        /// Together with what else comes, one turn afterwards.
+        /// The next turn of the same task, together with other waiting messages.
         Collect = "collect",
-        /// Into the running turn at its next boundary. The default for chats.
+        /// The active turn, at its next step. The default for chats.
         Steer = "steer" or "steer-backlog",
-        /// Instead of what is being done.
+        /// Cancels the active turn.
         Interrupt = "interrupt",
-        /// Not at all while something is being done.
+        /// Rejected while a run is active.
         Reject = "reject",
-        /// Instead of what is being done, and as if that had never been.
+        /// Cancels the active turn and removes its steps from the conversation.
         Rollback = "rollback",
     }
 }
 
 string_enum! {
-    /// What gives way when too many messages wait.
+    /// Handling of a message when the queue is full.
     #[derive(Default)]
     OverflowPolicy as "DropPolicy", "a drop policy" {
-        /// The oldest.
+        /// Remove the oldest messages.
         DropOldest = "old",
-        /// The new one is refused.
+        /// Reject the new message.
         RejectNew = "new",
-        /// The oldest, and a summary of what was dropped takes their place.
+        /// Replace the oldest messages with a summary.
         #[default]
         Summarize = "summarize",
     }
 }
 
 string_enum! {
-    /// What a message finds.
+    /// State of the run that a message meets.
     InputTargetState, "a situation" {
-        /// The run waits for exactly this.
+        /// The run waits for this message.
         WaitingForInput = "waiting_for_input",
-        /// The run is at work and takes messages at its boundaries.
+        /// The run is active and reads messages between steps.
         CanSteer = "working_can_steer",
-        /// The run is at work, or queued, and takes nothing now.
+        /// The run is active or queued and reads no messages now.
         CannotSteer = "working_cannot_steer",
-        /// There is no run any more.
+        /// There is no open run.
         Closed = "closed",
     }
 }
 
 string_enum! {
-    /// What is done with a message.
+    /// Action for a message.
     InputAction, "an input action" {
-        /// The waiting run gets it at once.
+        /// Deliver it to the waiting run.
         Deliver = "deliver",
-        /// A new task behind the running one.
+        /// Queue it as a new task.
         QueueNewTask = "queue_new_task",
-        /// The next turn of the same task.
+        /// Queue it for the next turn of the same task.
         QueueSameTask = "queue_same_task",
-        /// It was to steer and cannot: the next turn of the same task, and an event says so.
+        /// Steering is not possible: queue it for the next turn of the same task and emit an event.
         QueueAsFallback = "queue_as_fallback",
-        /// The next turn of the same task, together with what else comes.
+        /// Queue it for the next turn of the same task, together with other waiting messages.
         Collect = "collect",
-        /// Into the running turn.
+        /// Add it to the active turn.
         Steer = "steer",
-        /// The attempt is cancelled; a new one starts with this once the old one has settled.
+        /// Cancel the attempt. A new one starts with this message when the old one has settled.
         Interrupt = "interrupt",
-        /// As an interrupt, and the steps of this turn leave the conversation.
+        /// Cancel the attempt and remove the steps of its turn from the conversation.
         Rollback = "rollback",
-        /// It is refused: busy.
+        /// Reject it because the session is busy.
         Reject = "reject",
-        /// A new run of the same task starts with it.
+        /// Start a new run of the same task with it.
         Restart = "restart",
     }
 }
 
 impl InputAction {
-    /// What the caller is told.
+    /// Returns the outcome for the caller.
     pub const fn outcome(self) -> InputOutcome {
         match self {
             Self::Deliver => InputOutcome::Direct,
@@ -107,7 +107,8 @@ impl InputAction {
 }
 
 impl InputTargetState {
-    /// What a message finds at a run. `takes_steering` is whether its agent reads messages in the middle of a turn.
+    /// Returns the state that a message meets. `takes_steering` is true if the agent reads messages in the middle of a
+    /// turn.
     pub const fn of(run: RunState, pending: usize, takes_steering: bool) -> Self {
         match InteractionState::of(run, pending) {
             InteractionState::WaitingForInput => Self::WaitingForInput,
@@ -121,7 +122,7 @@ impl InputTargetState {
 }
 
 impl InputMode {
-    /// What is done with a message of this mode. The message itself is stored first in every case.
+    /// Returns the action for a message of this mode. Every message is stored first.
     pub const fn route(self, situation: InputTargetState) -> InputAction {
         match (situation, self) {
             (InputTargetState::WaitingForInput, _) => InputAction::Deliver,
@@ -138,19 +139,19 @@ impl InputMode {
     }
 }
 
-/// How the waiting messages of a session are treated.
+/// Queue settings of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InputQueueSettings {
-    /// The mode of a message that does not say one.
+    /// Default mode of a message.
     pub mode: InputMode,
-    /// Messages that may wait.
+    /// Maximum number of waiting messages.
     pub cap: usize,
-    /// The quiet time after which collected messages become one turn.
+    /// Quiet period after which collected messages become one turn.
     #[serde(rename = "debounce_ms", with = "millis")]
     #[schemars(with = "u64")]
     pub debounce: Duration,
-    /// What gives way when too many wait.
+    /// Handling of a message when the queue is full.
     pub drop: OverflowPolicy,
 }
 
@@ -165,44 +166,44 @@ impl Default for InputQueueSettings {
     }
 }
 
-/// What one layer says about waiting messages; the rest it leaves as it is.
+/// Queue settings of one layer. `None` leaves a setting unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "QueueOverride")]
 pub struct InputQueueOverride {
-    /// Another mode.
+    /// Default mode.
     pub mode: Option<InputMode>,
-    /// Another cap.
+    /// Maximum number of waiting messages.
     pub cap: Option<usize>,
-    /// Another quiet time, in milliseconds.
+    /// Quiet period in milliseconds.
     pub debounce_ms: Option<u64>,
-    /// Another drop policy.
+    /// Handling of a message when the queue is full.
     pub drop: Option<OverflowPolicy>,
 }
 
-/// What happens to the waiting messages when one more comes.
+/// Decision about one more waiting message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OverflowDecision {
-    /// It fits.
+    /// Accept it.
     Accept,
-    /// The new one is refused.
+    /// Reject it.
     Reject,
-    /// It comes in and some of the oldest go.
+    /// Accept it and remove the oldest messages.
     DropOldest {
-        /// How many.
+        /// Number of removed messages.
         count: usize,
-        /// True if a summary of them takes their place.
+        /// True to replace them with a summary.
         summarize: bool,
     },
 }
 
 impl InputQueueSettings {
-    /// The settings of a chat: what a person adds is meant for what is being done.
+    /// Returns the settings of a chat, where a message refers to the active turn.
     pub fn chat() -> Self {
         Self { mode: InputMode::Steer, ..Self::default() }
     }
 
-    /// These settings with what stronger layers say, weakest first: global, channel, session, call.
+    /// Returns the settings with the layers applied, weakest first: global, channel, session, call.
     #[must_use]
     pub fn with(self, layers: &[InputQueueOverride]) -> Self {
         layers.iter().fold(self, |settings, layer| Self {
@@ -213,7 +214,7 @@ impl InputQueueSettings {
         })
     }
 
-    /// Checks every bound.
+    /// Checks all values.
     pub fn validate(&self) -> Result<(), RequestError> {
         if !(1..=INPUTS_PENDING_MAX).contains(&self.cap) {
             let problem = format!("{} messages are out of range", self.cap);
@@ -228,12 +229,13 @@ impl InputQueueSettings {
         Ok(())
     }
 
-    /// When a message that comes now may become a turn. Each further collected message moves the time of all of them.
+    /// Returns the time from which a message that arrives now may become a turn. Each collected message delays all of
+    /// them.
     pub fn due(&self, mode: InputMode, now: Timestamp) -> Timestamp {
         if mode == InputMode::Collect { now.after(self.debounce) } else { now }
     }
 
-    /// What happens when one more message comes to `pending` waiting ones.
+    /// Decides about one more message with `pending` waiting ones.
     pub fn overflow(&self, pending: usize) -> OverflowDecision {
         let cap = self.cap.max(1);
         match self.drop {

@@ -1,4 +1,4 @@
-//! Whether a run is tried again, and when: a pure decision.
+//! Retries of runs, as a pure decision.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,41 +16,41 @@ use crate::usage::limits::{
 };
 
 string_enum! {
-    /// How a wait is spread, so that many that failed together do not come back together.
+    /// Randomization of a delay, so that many failed runs do not retry at the same time.
     #[derive(Default)]
     Jitter, "a jitter" {
-        /// A random time from nothing to the whole wait.
+        /// A random delay from zero to the full delay.
         #[default]
         Full = "full",
-        /// Exactly the wait.
+        /// Exactly the delay.
         None = "none",
     }
 }
 
-/// How a run is tried again after an attempt failed.
+/// Retry policy of a run.
 ///
-/// The default is 3 attempts with a growing wait. (The package this follows used 2 without any wait.)
+/// The default is 3 attempts with a growing delay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first one included.
+    /// Maximum number of attempts, including the first.
     pub max_attempts: u32,
-    /// The first wait; zero tries again at once.
+    /// First delay. Zero retries immediately.
     #[serde(rename = "delay_ms", with = "millis")]
     #[schemars(with = "u64")]
     pub delay: Duration,
-    /// How many times longer each further wait is.
+    /// Factor by which each further delay grows.
     pub factor: u32,
-    /// No wait that we choose is longer.
+    /// Maximum delay, except for delays that a provider requests.
     #[serde(rename = "cap_ms", with = "millis")]
     #[schemars(with = "u64")]
     pub cap: Duration,
-    /// How a wait is spread.
+    /// Randomization of delays.
     pub jitter: Jitter,
-    /// The outcomes that are tried again; without a list, all whose retry class is not `never`.
+    /// Outcomes that are retried. `None` means all outcomes whose retry class is not `never`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<BTreeSet<OutcomeCode>>,
-    /// True if a run whose attempts are used up waits for an operator instead of ending.
+    /// True to pause a run after its last attempt, for an operator, instead of ending it.
     pub pause_at_end: bool,
 }
 
@@ -69,12 +69,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt and no more.
+    /// Returns a policy with a single attempt.
     pub fn never() -> Self {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// Checks every bound.
+    /// Checks all values.
     pub fn validate(&self) -> Result<(), PolicyError> {
         if !(1..=ATTEMPTS_MAX).contains(&self.max_attempts) {
             return Err(PolicyError::invalid(
@@ -101,7 +101,7 @@ impl RetryPolicy {
         Ok(())
     }
 
-    /// The normal form: within the bounds, and no first wait that is longer than the longest.
+    /// Returns the normal form: all values within their limits.
     #[must_use]
     pub fn normalized(mut self) -> Self {
         self.max_attempts = self.max_attempts.clamp(1, ATTEMPTS_MAX);
@@ -111,15 +111,15 @@ impl RetryPolicy {
         self
     }
 
-    /// Is this outcome one that is tried again at all?
+    /// True if the policy retries this outcome.
     pub fn retries(&self, code: OutcomeCode) -> bool {
         code.retry_class() != RetryClass::Never
             && self.retry_on.as_ref().is_none_or(|codes| codes.contains(&code))
     }
 
-    /// How long to wait after `attempt` (1 is the first) before the next one, or `None` if that was the last.
+    /// Returns the delay before the attempt after `attempt` (1 is the first), or `None` if that was the last one.
     ///
-    /// What the other side asked for is honoured, however long, and spread a little. `chance` is a random number in
+    /// A delay that the provider requested always applies, with a small random addition. `chance` is a random number in
     /// `0.0 ..= 1.0`.
     pub fn next_delay(
         &self,
@@ -142,12 +142,12 @@ impl RetryPolicy {
     }
 }
 
-/// `first` times `factor` to the power of `times`.
+/// Returns `first` times `factor` to the power of `times`.
 pub(crate) fn grown(first: Duration, factor: u32, times: u32) -> Duration {
     first.saturating_mul(factor.saturating_pow(times))
 }
 
-/// A part of a time. The longest times have no exact number, and rounding up from them must not panic.
+/// Returns a fraction of a duration. Very long durations are inexact, and rounding up must not overflow.
 pub(crate) fn share(time: Duration, part: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * part.clamp(0.0, 1.0)).unwrap_or(time)
 }

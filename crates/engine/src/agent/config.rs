@@ -10,15 +10,15 @@ use serde_json::{Map, Value};
 
 use crate::error::EngineError;
 
-/// The only supported runner: the agent loop of this program.
-pub const RUNNER: &str = "provost";
+/// Name of the only supported runner: the agent loop of this program.
+pub const DEFAULT_RUNNER: &str = "provost";
 
 /// The supported model providers.
 const PROVIDERS: [&str; 5] = ["anthropic", "openai", "openrouter", "ollama", "openai-compatible"];
 
-/// The instructions of an agent that has none of its own.
-const SYSTEM_PROMPT: &str = "You are a helpful agent. Do what you are asked with the tools you have, say what you did, and ask \
-     when you cannot go on.";
+/// Default instructions of a new agent.
+const SYSTEM_PROMPT: &str = "You are a helpful agent. Complete the requested task with your tools, report what you did, and ask \
+     if you cannot continue.";
 
 /// Configuration of an agent. Keys that the engine does not know belong to the agent factory.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct AgentConfig {
     /// Queue settings for inputs of its tasks; unset fields keep the default.
     #[serde(skip_serializing_if = "is_default")]
     pub queue: InputQueueOverride,
-    /// All other keys.
+    /// All other keys, for the agent factory.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -58,7 +58,7 @@ impl AgentConfig {
     /// Returns the default configuration of a new agent.
     pub fn default_for(name: &str) -> Self {
         Self {
-            runner: Some(RUNNER.to_owned()),
+            runner: Some(DEFAULT_RUNNER.to_owned()),
             system_prompt: Some(SYSTEM_PROMPT.to_owned()),
             workspace_dir: Some(format!("agents/{name}")),
             ..Self::default()
@@ -73,8 +73,8 @@ impl AgentConfig {
 
     /// Validates everything that needs no other data.
     pub fn validate(&self) -> Result<(), EngineError> {
-        if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != RUNNER) {
-            let fix = format!("use `{RUNNER}`, or leave it out");
+        if let Some(runner) = self.runner.as_deref().filter(|runner| *runner != DEFAULT_RUNNER) {
+            let fix = format!("use `{DEFAULT_RUNNER}`, or omit it");
             return Err(unknown("agent.runner", runner, fix));
         }
         let of_model = self.model.as_deref().and_then(|model| model.split_once('/'));
@@ -83,12 +83,12 @@ impl AgentConfig {
             let fix = format!("use one of {}", PROVIDERS.join(", "));
             return Err(unknown("agent.provider", provider, fix));
         }
-        if let (Some(said), Some((named, _))) = (provider, of_model)
+        if let (Some(provider), Some((named, _))) = (provider, of_model)
             && PROVIDERS.contains(&named)
-            && named != said
+            && named != provider
         {
-            let problem = format!("the model is one of `{named}`");
-            let fix = "leave the provider out, or name a model of it";
+            let problem = format!("the model belongs to `{named}`");
+            let fix = "omit the provider, or use one of its models";
             return Err(RequestError::invalid("agent.provider", problem, fix).into());
         }
         let bytes = self.system_prompt.as_ref().map_or(0, String::len);
@@ -112,7 +112,8 @@ impl AgentConfig {
         let mut config = serde_json::to_value(self)?;
         merge(&mut config, &Value::Object(change.clone()));
         serde_json::from_value(config).map_err(|error| {
-            RequestError::invalid("agent", error.to_string(), "send what the key can hold").into()
+            RequestError::invalid("agent", error.to_string(), "send a value that the key accepts")
+                .into()
         })
     }
 }
@@ -134,12 +135,12 @@ fn merge(base: &mut Value, change: &Value) {
     }
 }
 
-fn unknown(path: &str, given: &str, fix: String) -> EngineError {
-    let given = first_chars(given, 64);
-    RequestError::invalid(path, format!("`{given}` cannot be used"), fix).into()
+fn unknown(path: &str, value: &str, fix: String) -> EngineError {
+    let value = first_chars(value, 64);
+    RequestError::invalid(path, format!("`{value}` cannot be used"), fix).into()
 }
 
-/// A name is a short word: it stands in paths, keys and events.
+/// Checks the name of an agent. Names are short, because paths, keys and events contain them.
 pub(super) fn check_name(name: &str) -> Result<(), EngineError> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(legal) {

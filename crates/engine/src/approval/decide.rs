@@ -16,45 +16,45 @@ use provost_store::table::governance::budget;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{run_join, task};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 use serde_json::{Value, json};
 
-use super::{Answered, EXPIRY, Said, feed_parked, grant, vote};
+use super::{ApprovalAnswer, ApprovalReceipt, EXPIRY, append_while_parked, grant, vote};
 use crate::approval::ask_user;
-use crate::approval::request::refuse_grant;
+use crate::approval::request::reject_grant;
 use crate::error::EngineError;
-use crate::run::end::{self, Ending};
+use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{move_run, move_task, word};
+use crate::run::lifecycle::{parse_column, transition_run, transition_task};
 use crate::{child, queue};
 
 /// The result of a call with an unknown outcome that a user decided not to repeat.
-const LEFT_RESULT: &str = "A person looked at this call, whose outcome was unknown after an interruption, and decided to leave it \
-     as it is. Do not repeat it.";
+const NOT_REPEATED_RESULT: &str = "The outcome of this call is unknown after an interruption. A user reviewed the call and decided not to \
+     repeat it. Do not repeat it.";
 /// The denial reason of an approval that expired.
-const NOBODY: &str = "nobody answered in time";
+const EXPIRED_REASON: &str = "no approver answered in time";
 
 /// Answers an approval with a decision.
-pub(crate) fn answer(
+pub(crate) fn answer_decision(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: ApprovalId,
     decision: &ApprovalDecision,
     by: &str,
-) -> Result<Answered, EngineError> {
-    say(tx, namespace, id, &Said::from(decision), by)
+) -> Result<ApprovalReceipt, EngineError> {
+    answer(tx, namespace, id, &ApprovalAnswer::from(decision), by)
 }
 
 /// Answers an approval.
-pub(super) fn say(
+pub(super) fn answer(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: ApprovalId,
-    said: &Said,
+    answer: &ApprovalAnswer,
     by: &str,
-) -> Result<Answered, EngineError> {
+) -> Result<ApprovalReceipt, EngineError> {
     check_size("answer.by", by, COMMAND_FIELD_BYTES_MAX)?;
-    if let Said::No(text) | Said::Words(text) = said {
+    if let ApprovalAnswer::Deny(text) | ApprovalAnswer::Text(text) = answer {
         check_size("answer.text", text, COMMAND_TEXT_BYTES_MAX)?;
     }
     let row = approval::find(tx, namespace.as_str(), id)?
@@ -62,8 +62,8 @@ pub(super) fn say(
     run::lock(tx, row.run_id)?;
     let row = approval::lock(tx, id)?.ok_or_else(|| EngineError::not_found("approval", id))?;
     match row.ballot {
-        Some(_) => vote::vote(tx, row, said, by),
-        None => decide(tx, row, said, by),
+        Some(_) => vote::vote(tx, row, answer, by),
+        None => apply_answer(tx, row, answer, by),
     }
 }
 
@@ -76,15 +76,17 @@ fn check_size(path: &str, text: &str, max: usize) -> Result<(), EngineError> {
 }
 
 /// Answers the question that a run waits for with the text of a message. Returns false if it waits for no question.
-pub(crate) fn answer_in_words(
+pub(crate) fn answer_text(
     tx: &mut Tx<'_>,
     run: &RunRow,
     text: &str,
     by: &str,
 ) -> Result<bool, EngineError> {
     for row in approval::lock_open_of_run(tx, run.id)? {
-        if word::<ApprovalKind>(&row.kind)? == ApprovalKind::Question {
-            return Ok(decide(tx, row, &Said::Words(text.to_owned()), by)?.counted);
+        if parse_column::<ApprovalKind>(&row.kind)? == ApprovalKind::Question {
+            return Ok(
+                apply_answer(tx, row, &ApprovalAnswer::Text(text.to_owned()), by)?.is_recorded
+            );
         }
     }
     Ok(false)
@@ -95,178 +97,193 @@ pub(crate) fn expire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<(), EngineError>
     let Some(row) = approval::get(tx, id)? else { return Ok(()) };
     run::lock(tx, row.run_id)?;
     let Some(row) = approval::lock(tx, id)? else { return Ok(()) };
-    decide(tx, row, &Said::Nothing, "expiry").map(drop)
+    apply_answer(tx, row, &ApprovalAnswer::Expired, "expiry").map(drop)
 }
 
 /// Records and applies an answer. If the approval was settled before, returns the recorded decision.
-pub(super) fn decide(
+pub(super) fn apply_answer(
     tx: &mut Tx<'_>,
     mut row: Locked<ApprovalRow>,
-    said: &Said,
+    answer: &ApprovalAnswer,
     by: &str,
-) -> Result<Answered, EngineError> {
-    let kind: ApprovalKind = word(&row.kind)?;
-    let event = match said {
-        Said::Yes(_) => ApprovalTransition::Approve,
-        Said::No(_) => ApprovalTransition::Deny,
-        Said::Words(_) => ApprovalTransition::Answer,
-        Said::Nothing => ApprovalTransition::Expire,
+) -> Result<ApprovalReceipt, EngineError> {
+    let kind: ApprovalKind = parse_column(&row.kind)?;
+    let event = match answer {
+        ApprovalAnswer::Approve(_) => ApprovalTransition::Approve,
+        ApprovalAnswer::Deny(_) => ApprovalTransition::Deny,
+        ApprovalAnswer::Text(_) => ApprovalTransition::Answer,
+        ApprovalAnswer::Expired => ApprovalTransition::Expire,
     };
-    let state = match kind.resolve(word(&row.state)?, event)? {
+    let state = match kind.resolve(parse_column(&row.state)?, event)? {
         ApprovalResult::AlreadyDecided(state) => {
-            return Ok(Answered { id: row.id, state, counted: false, by: row.decided_by.clone() });
+            return Ok(ApprovalReceipt {
+                id: row.id,
+                state,
+                is_recorded: false,
+                by: row.decided_by.clone(),
+            });
         }
         ApprovalResult::Applied(state) => state,
     };
-    if let Said::Yes(reach) = said
-        && !grant::can_reach(kind, *reach)
+    if let ApprovalAnswer::Approve(grant_scope) = answer
+        && !grant::is_valid_grant(kind, *grant_scope)
     {
-        return Err(refuse_grant(kind));
+        return Err(reject_grant(kind));
     }
-    let decision = decision(said, &row)?;
+    let decision = decision(answer, &row)?;
     row.state = state.as_str().to_owned();
-    row.decision = Some(recorded(said, &decision).to_string());
+    row.decision = Some(stored_form(answer, &decision).to_string());
     row.decided_by = Some(by.to_owned());
     row.decided = Some(tx.now());
     row.save(tx)?;
     timer::clear(tx, EXPIRY, &row.id.to_string())?;
-    carry_out(tx, &row, kind, said, &decision)?;
+    apply_effect(tx, &row, kind, answer, &decision)?;
     failpoint!("approval.before_commit");
-    Ok(Answered { id: row.id, state, counted: true, by: row.decided_by.clone() })
+    Ok(ApprovalReceipt { id: row.id, state, is_recorded: true, by: row.decided_by.clone() })
 }
 
 /// Returns the decision that an answer or an expiry stands for.
-fn decision(said: &Said, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
-    Ok(match said {
-        Said::Yes(_) => match row.ballot()? {
+fn decision(answer: &ApprovalAnswer, row: &ApprovalRow) -> Result<ApprovalDecision, EngineError> {
+    Ok(match answer {
+        ApprovalAnswer::Approve(_) => match row.ballot()? {
             Some(ballot) => ApprovalDecision::ApprovedBy { by: ballot.approved_by() },
             None => ApprovalDecision::Approve,
         },
-        Said::Words(_) => ApprovalDecision::Approve,
-        Said::No(reason) => ApprovalDecision::Deny { reason: reason.clone() },
-        Said::Nothing
-            if word::<ApprovalTimeoutAction>(&row.fallback)?.allows(/*on_list*/ false) =>
+        ApprovalAnswer::Text(_) => ApprovalDecision::Approve,
+        ApprovalAnswer::Deny(reason) => ApprovalDecision::Deny { reason: reason.clone() },
+        ApprovalAnswer::Expired
+            if parse_column::<ApprovalTimeoutAction>(&row.fallback)?
+                .allows(/*on_list*/ false) =>
         {
             ApprovalDecision::Approve
         }
-        Said::Nothing => ApprovalDecision::Deny { reason: NOBODY.to_owned() },
+        ApprovalAnswer::Expired => ApprovalDecision::Deny { reason: EXPIRED_REASON.to_owned() },
     })
 }
 
 /// Returns the answer in its stored form.
-fn recorded(said: &Said, decision: &ApprovalDecision) -> Value {
-    match said {
-        Said::Yes(GrantScope::Once) | Said::No(_) | Said::Nothing => json!(decision),
-        Said::Yes(grant) => json!({"answer": "approve", "grant": grant}),
-        Said::Words(text) => json!({"answer": "approve", "text": text}),
+fn stored_form(answer: &ApprovalAnswer, decision: &ApprovalDecision) -> Value {
+    match answer {
+        ApprovalAnswer::Approve(GrantScope::Once)
+        | ApprovalAnswer::Deny(_)
+        | ApprovalAnswer::Expired => json!(decision),
+        ApprovalAnswer::Approve(grant) => json!({"answer": "approve", "grant": grant}),
+        ApprovalAnswer::Text(text) => json!({"answer": "approve", "text": text}),
     }
 }
 
 /// The effect of a decision on its run.
-enum Consequence {
+enum ApprovalEffect {
     /// Appends an entry to the journal of the run.
-    Feed(Box<JournalEntry>),
+    Append(Box<JournalEntry>),
     /// Lets the run continue.
-    GoOn,
+    Resume,
     /// Ends the run.
-    End(OutcomeCode, String),
+    EndRun(OutcomeCode, String),
 }
 
-fn carry_out(
+fn apply_effect(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,
     kind: ApprovalKind,
-    said: &Said,
+    answer: &ApprovalAnswer,
     decision: &ApprovalDecision,
 ) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, row.run_id)? else { return Ok(()) };
     let by = row.decided_by.as_deref().unwrap_or_default();
-    if let Said::Yes(reach) = said {
-        grant::store(tx, &run, row, *reach, by)?;
+    if let ApprovalAnswer::Approve(grant_scope) = answer {
+        grant::store(tx, &run, row, *grant_scope, by)?;
     }
     if run.phase != "parked" || run.cancel_requested.is_some() {
         // The decision is recorded, but the run no longer waits for it.
         return Ok(());
     }
-    let consequence = consequence(tx, row, kind, said, decision)?;
+    let effect = effect(tx, row, kind, answer, decision)?;
     let (id, decision, by) = (row.id, decision.clone(), Some(by.to_owned()));
     let decided = ApprovalDecided { id, decision, by };
     event::append_event(tx, &mut run, DurableEvent::ApprovalDecided(decided))?;
-    match consequence {
-        Consequence::End(code, detail) => {
-            return end::end_run(tx, &mut run, &Ending::because(code, detail));
+    match effect {
+        ApprovalEffect::EndRun(code, detail) => {
+            return end::end_run(tx, &mut run, &RunEnd::with_code(code, detail));
         }
-        Consequence::Feed(feed) => feed_parked(tx, &mut run, &feed)?,
-        Consequence::GoOn => {}
+        ApprovalEffect::Append(entry) => append_while_parked(tx, &mut run, &entry)?,
+        ApprovalEffect::Resume => {}
     }
     if approval::open_of_run(tx, run.id)?.is_empty() {
         if !run_join::has_any(tx, run.id)? {
-            return wake(tx, &mut run);
+            return resume_run(tx, &mut run);
         }
-        child::join::waits_only_for_children(tx, &mut run)?;
+        child::join::mark_waiting_for_children(tx, &mut run)?;
     }
     run.save(tx)?;
     Ok(())
 }
 
-/// Returns the effect of an answer, which depends on the kind of the approval.
-fn consequence(
+/// Returns the effect of an answer. It depends on the kind of the approval.
+fn effect(
     tx: &mut Tx<'_>,
     row: &ApprovalRow,
     kind: ApprovalKind,
-    said: &Said,
+    answer: &ApprovalAnswer,
     decision: &ApprovalDecision,
-) -> Result<Consequence, EngineError> {
+) -> Result<ApprovalEffect, EngineError> {
     use ApprovalKind as K;
-    let yes = decision.is_approved();
+    let is_approved = decision.is_approved();
     let request: ApprovalRequest = serde_json::from_str(&row.request)?;
     let call = &request.call;
-    Ok(match (kind, said) {
-        (K::EffectUnknown | K::Question, Said::Words(text)) => {
-            finished(tx, ToolResult::text(call, text.clone()))
+    Ok(match (kind, answer) {
+        (K::EffectUnknown | K::Question, ApprovalAnswer::Text(text)) => {
+            append_result(tx, ToolResult::text(call, text.clone()))
         }
-        (K::EffectUnknown, _) if !yes => finished(tx, ToolResult::error(call, LEFT_RESULT)),
-        (K::Question, Said::Nothing) => finished(tx, ToolResult::text(call, ask_user::NO_ANSWER)),
+        (K::EffectUnknown, _) if !is_approved => {
+            append_result(tx, ToolResult::error(call, NOT_REPEATED_RESULT))
+        }
+        (K::Question, ApprovalAnswer::Expired) => {
+            append_result(tx, ToolResult::text(call, ask_user::NO_ANSWER))
+        }
         (K::Question, _) => {
             let reason = match decision {
                 ApprovalDecision::Deny { reason } => reason.as_str(),
                 ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => "",
             };
-            finished(tx, ToolResult::text(call, ask_user::refusal(reason)))
+            append_result(tx, ToolResult::text(call, ask_user::declined_result(reason)))
         }
         (K::Tool | K::EffectUnknown, _) => {
-            Consequence::Feed(Box::new(JournalEntry::ApprovalDecided {
+            ApprovalEffect::Append(Box::new(JournalEntry::ApprovalDecided {
                 id: row.id,
                 decision: decision.clone(),
             }))
         }
-        (K::BudgetRaise, _) if yes => {
+        (K::BudgetRaise, _) if is_approved => {
             raise_budget(tx, row)?;
-            Consequence::GoOn
+            ApprovalEffect::Resume
         }
-        (K::BudgetRaise, _) => {
-            Consequence::End(OutcomeCode::BudgetExceeded, "no more money was given".to_owned())
-        }
+        (K::BudgetRaise, _) => ApprovalEffect::EndRun(
+            OutcomeCode::BudgetExceeded,
+            "the budget was not increased".to_owned(),
+        ),
         (K::Start | K::Plan, _) => match decision {
-            ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => Consequence::GoOn,
+            ApprovalDecision::Approve | ApprovalDecision::ApprovedBy { .. } => {
+                ApprovalEffect::Resume
+            }
             ApprovalDecision::Deny { reason } => {
-                let code = match said {
-                    Said::Nothing => OutcomeCode::ApprovalExpired,
+                let code = match answer {
+                    ApprovalAnswer::Expired => OutcomeCode::ApprovalExpired,
                     _ => OutcomeCode::ApprovalDenied,
                 };
-                Consequence::End(code, reason.clone())
+                ApprovalEffect::EndRun(code, reason.clone())
             }
         },
     })
 }
 
-fn finished(tx: &Tx<'_>, result: ToolResult) -> Consequence {
-    let feed = JournalEntry::ToolFinished {
+fn append_result(tx: &Tx<'_>, result: ToolResult) -> ApprovalEffect {
+    let entry = JournalEntry::ToolFinished {
         result: Box::new(result),
         invalid_arguments: false,
         at: tx.now(),
     };
-    Consequence::Feed(Box::new(feed))
+    ApprovalEffect::Append(Box::new(entry))
 }
 
 fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
@@ -277,18 +294,18 @@ fn raise_budget(tx: &mut Tx<'_>, row: &ApprovalRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Returns a parked run to the queue: everything that it waited for has arrived.
-pub(crate) fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
-    move_run(run, RunTransition::Woken)?;
+/// Requeues a parked run, because everything that it waited for has arrived.
+pub(crate) fn resume_run(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
+    transition_run(run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
         task.save(tx)?;
-        move_task(tx, &mut task, TaskTransition::Requeued)?;
+        transition_task(tx, &mut task, TaskTransition::Requeued)?;
     }
-    tx.hint(Hint::Approval(run.id));
+    tx.wake(Wakeup::Approval(run.id));
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
@@ -298,11 +315,14 @@ mod tests {
 
     #[test]
     fn an_answer_is_kept_in_a_form_that_says_what_it_was() {
-        let yes = ApprovalDecision::Approve;
-        assert_eq!(recorded(&Said::Yes(GrantScope::Once), &yes), json!({"answer": "approve"}));
-        let always = recorded(&Said::Yes(GrantScope::Always), &yes);
+        let approve = ApprovalDecision::Approve;
+        assert_eq!(
+            stored_form(&ApprovalAnswer::Approve(GrantScope::Once), &approve),
+            json!({"answer": "approve"})
+        );
+        let always = stored_form(&ApprovalAnswer::Approve(GrantScope::Always), &approve);
         assert_eq!(always, json!({"answer": "approve", "grant": "always"}));
-        let words = recorded(&Said::Words("blue".to_owned()), &yes);
+        let words = stored_form(&ApprovalAnswer::Text("blue".to_owned()), &approve);
         assert_eq!(words, json!({"answer": "approve", "text": "blue"}));
     }
 }

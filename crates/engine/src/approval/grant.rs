@@ -59,6 +59,6 @@ fn scope(run: &RunRow, grant: GrantScope) -> Option<String> {
 }
 
 /// Returns true if the grant is valid for the kind: only tool calls can have standing approvals.
-pub(super) fn can_reach(kind: ApprovalKind, grant: GrantScope) -> bool {
+pub(super) fn is_valid_grant(kind: ApprovalKind, grant: GrantScope) -> bool {
     grant == GrantScope::Once || kind == ApprovalKind::Tool
 }

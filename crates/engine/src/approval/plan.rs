@@ -10,7 +10,7 @@ use provost_store::table::work::run::{self, RunRow};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use crate::worker::lease::Lease;
 
 /// Returns the plan that a user sees and that will run: the run and its agent, the tool, its arguments, the reason,
@@ -22,7 +22,7 @@ pub(super) fn plan_of(run: &RunRow, request: &ApprovalRequest) -> Value {
 
 fn plan(
     run: &RunRow,
-    asked: &ApprovalRequest,
+    request: &ApprovalRequest,
     call: &ToolCall,
     arguments: &Value,
     policy_revision: Option<&str>,
@@ -30,7 +30,7 @@ fn plan(
     let mut plan = json!({
         "run": run.id, "agent": run.agent, "agent_revision": run.agent_revision,
         "tool": call.name, "call_id": call.id, "arguments": arguments,
-        "hint": asked.hint, "payload": asked.payload,
+        "hint": request.hint, "payload": request.payload,
     });
     // Without a policy the plan has the form, and so the hash, that it had before policies existed.
     if let (Some(revision), Some(plan)) = (policy_revision, plan.as_object_mut()) {
@@ -39,7 +39,7 @@ fn plan(
     plan
 }
 
-/// Parses the arguments, so that whitespace and key order do not count.
+/// Parses the arguments, so that whitespace and key order do not affect the hash.
 fn arguments(call: &ToolCall) -> Value {
     call.parse_arguments().unwrap_or_else(|_| Value::String(call.arguments.clone()))
 }
@@ -49,14 +49,14 @@ pub(super) fn call_key(run: &RunRow, request: &ApprovalRequest) -> String {
     plan_hash(&json!({
         "agent": run.agent, "tool": request.call.name, "arguments": arguments(&request.call),
         "hint": request.hint, "payload": request.payload,
-        // An approval does not outlive the policy that asked for it.
+        // An approval does not outlive the policy that required it.
         "policy_revision": request.policy_revision,
     }))
 }
 
 /// The approval status of a call that is about to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ApprovalStatus {
     /// True if the call differs from the approved plan.
     pub(crate) changed: bool,
     /// The lost try after which a user allowed a repeat.
@@ -66,35 +66,35 @@ pub(crate) struct Standing {
 }
 
 /// Compares a call that is about to run with its approvals.
-pub(crate) fn standing(
+pub(crate) fn approval_status(
     tx: &mut Tx<'_>,
     lease: &Lease,
     effect: &ToolEffect,
-) -> Result<Standing, EngineError> {
-    let mut standing = Standing::default();
+) -> Result<ApprovalStatus, EngineError> {
+    let mut approval_status = ApprovalStatus::default();
     if effect.approvals.is_empty() {
-        return Ok(standing);
+        return Ok(approval_status);
     }
     let run = run::get(tx, lease.run)?.ok_or_else(|| EngineError::not_found("run", lease.run))?;
     for id in &effect.approvals {
         let Some(row) = approval::get(tx, *id)? else {
-            standing.changed = true;
+            approval_status.changed = true;
             continue;
         };
-        let asked: ApprovalRequest = serde_json::from_str(&row.request)?;
-        let revision = asked.policy_revision.as_ref().and(effect.policy_revision.as_deref());
-        let now = plan(&run, &asked, &effect.call, &effect.arguments, revision);
-        standing.changed |= check_plan(&row.plan_hash, &now).is_err();
+        let request: ApprovalRequest = serde_json::from_str(&row.request)?;
+        let revision = request.policy_revision.as_ref().and(effect.policy_revision.as_deref());
+        let now = plan(&run, &request, &effect.call, &effect.arguments, revision);
+        approval_status.changed |= check_plan(&row.plan_hash, &now).is_err();
         if allows_repetition(&row)? {
-            let lost_try = asked.payload.as_ref().and_then(|payload| payload["try"].as_u64());
-            standing.repeat_after_try = standing.repeat_after_try.max(lost_try);
+            let lost_try = request.payload.as_ref().and_then(|payload| payload["try"].as_u64());
+            approval_status.repeat_after_try = approval_status.repeat_after_try.max(lost_try);
         }
-        standing.approvers = asked.approvers.or(standing.approvers);
+        approval_status.approvers = request.approvers.or(approval_status.approvers);
     }
-    Ok(standing)
+    Ok(approval_status)
 }
 
 fn allows_repetition(row: &ApprovalRow) -> Result<bool, EngineError> {
-    let asked = word::<ApprovalKind>(&row.kind)? == ApprovalKind::EffectUnknown;
-    Ok(asked && word::<ApprovalState>(&row.state)? == ApprovalState::Approved)
+    let request = parse_column::<ApprovalKind>(&row.kind)? == ApprovalKind::EffectUnknown;
+    Ok(request && parse_column::<ApprovalState>(&row.state)? == ApprovalState::Approved)
 }

@@ -14,40 +14,41 @@ use provost_store::table::governance::budget::{self, BudgetRow};
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{journal, task};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 use serde_json::{Value, json};
 
 use super::plan::plan_of;
-use super::{Asking, EXPIRY, Said, decide, grant, vote};
+use super::{ApprovalAnswer, ApprovalSettings, EXPIRY, decide, grant, vote};
 use crate::agent::AgentConfig;
 use crate::approval::ask_user;
 use crate::child::join;
 use crate::error::EngineError;
 use crate::queue;
-use crate::run::end::{self, Ending};
+use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{move_run, move_task, policy};
+use crate::run::lifecycle::{policy, transition_run, transition_task};
 
 /// Parks the run of an attempt until all requests have been answered.
-pub(crate) fn park(
+pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
     requests: &[ApprovalRequest],
-    asking: Asking,
+    settings: ApprovalSettings,
 ) -> Result<(), EngineError> {
-    end::release(tx, run, None, Some("it waits"))?;
-    let (waits, asked): (Vec<_>, Vec<_>) = requests.iter().cloned().partition(join::is_wait);
-    let is_question = |request: &ApprovalRequest| kind_of(request) == ApprovalKind::Question;
-    let why = match asked.as_slice() {
+    end::release_attempt(tx, run, None, Some("the run is parked"))?;
+    let (waits, timeout): (Vec<_>, Vec<_>) =
+        requests.iter().cloned().partition(join::is_internal_wait);
+    let is_question = |request: &ApprovalRequest| approval_kind(request) == ApprovalKind::Question;
+    let reason = match timeout.as_slice() {
         [] => WaitReason::Child,
         // A call in the middle of a turn needs the session unchanged, so only questions free the session.
-        asked if waits.is_empty() && asked.iter().all(is_question) => WaitReason::Question,
+        timeout if waits.is_empty() && timeout.iter().all(is_question) => WaitReason::Question,
         _ => WaitReason::Approval,
     };
     for request in requests {
-        if kind_of(request) != ApprovalKind::EffectUnknown {
+        if approval_kind(request) != ApprovalKind::EffectUnknown {
             // The call suspended before it had any effect, so it starts again after the answer.
-            journal::replan_step(tx, run.id, &request.call.id)?;
+            journal::reset_step(tx, run.id, &request.call.id)?;
         }
     }
     // A run that is suspended without a request has its result and waits for its team.
@@ -55,11 +56,11 @@ pub(crate) fn park(
         [] => join::park_for_members(tx, run)?,
         _ => join::park(tx, run, &waits)?,
     }
-    wait_for(tx, run, why)?;
-    for request in &asked {
-        ask(tx, run, request, kind_of(request), asking)?;
+    park_run(tx, run, reason)?;
+    for request in &timeout {
+        insert_request(tx, run, request, approval_kind(request), settings)?;
     }
-    settle_at_once(tx, run, &asked)?;
+    settle_immediately(tx, run, &timeout)?;
     // Children may have ended before the join was stored.
     match run::lock(tx, run.id)? {
         Some(mut run) => join::settle(tx, &mut run),
@@ -68,49 +69,53 @@ pub(crate) fn park(
 }
 
 /// Moves a run and its task to a waiting state.
-fn wait_for(tx: &mut Tx<'_>, run: &mut Locked<RunRow>, why: WaitReason) -> Result<(), EngineError> {
-    move_run(run, RunTransition::Parked(why))?;
+fn park_run(
+    tx: &mut Tx<'_>,
+    run: &mut Locked<RunRow>,
+    reason: WaitReason,
+) -> Result<(), EngineError> {
+    transition_run(run, RunTransition::Parked(reason))?;
     run.ready = false;
-    let parked = Parked { reason: why, code: None, detail: None };
+    let parked = Parked { reason: reason, code: None, detail: None };
     event::append_event(tx, run, DurableEvent::Parked(parked))?;
     run.save(tx)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
-        task.waiting_for = Some(why.as_str().to_owned());
+        task.waiting_for = Some(reason.as_str().to_owned());
         task.save(tx)?;
-        move_task(tx, &mut task, TaskTransition::WaitingForInput)?;
+        transition_task(tx, &mut task, TaskTransition::WaitingForInput)?;
     }
-    end::free_session(tx, run)?;
+    end::release_session(tx, run)?;
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
 /// Settles requests that a standing approval covers, and requests that no user can answer.
-fn settle_at_once(
+fn settle_immediately(
     tx: &mut Tx<'_>,
     run: &RunRow,
     requests: &[ApprovalRequest],
 ) -> Result<(), EngineError> {
     for request in requests {
         // A quorum decides about each call anew, so standing approvals do not apply.
-        let granted = kind_of(request) == ApprovalKind::Tool
+        let granted = approval_kind(request) == ApprovalKind::Tool
             && request.approvers.is_none()
             && grant::is_granted(tx, run, request)?;
         if granted && let Some(row) = approval::lock(tx, request.id)? {
-            decide::decide(tx, row, &Said::Yes(Default::default()), "grant")?;
+            decide::apply_answer(tx, row, &ApprovalAnswer::Approve(Default::default()), "grant")?;
         }
     }
     for row in approval::lock_open_of_run(tx, run.id)? {
-        let hopeless = row.ballot()?.and_then(|ballot| ballot.unsatisfiable_reason());
+        let unsatisfiable = row.ballot()?.and_then(|ballot| ballot.unsatisfiable_reason());
         if row.expires <= tx.now() {
-            decide::decide(tx, row, &Said::Nothing, "expiry")?;
-        } else if let Some(why) = hopeless {
-            decide::decide(tx, row, &Said::No(why), "policy")?;
+            decide::apply_answer(tx, row, &ApprovalAnswer::Expired, "expiry")?;
+        } else if let Some(reason) = unsatisfiable {
+            decide::apply_answer(tx, row, &ApprovalAnswer::Deny(reason), "policy")?;
         }
     }
     Ok(())
 }
 
 /// Returns the approval kind of a request.
-fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
+fn approval_kind(request: &ApprovalRequest) -> ApprovalKind {
     match request.kind {
         ApprovalRequestKind::EffectUnknown => ApprovalKind::EffectUnknown,
         ApprovalRequestKind::Question => ApprovalKind::Question,
@@ -119,46 +124,51 @@ fn kind_of(request: &ApprovalRequest) -> ApprovalKind {
 }
 
 /// Stores an approval whose plan is exactly the call that will run.
-fn ask(
+fn insert_request(
     tx: &mut Tx<'_>,
     run: &RunRow,
     request: &ApprovalRequest,
     kind: ApprovalKind,
-    asking: Asking,
+    settings: ApprovalSettings,
 ) -> Result<(), EngineError> {
-    let asked = match kind {
-        ApprovalKind::Question => ask_user::patience(request),
-        _ => asking.expiry,
+    let timeout = match kind {
+        ApprovalKind::Question => ask_user::answer_timeout(request),
+        _ => settings.expiry,
     };
     let step = journal::open_step_of(tx, run.id, &request.call.id)?;
-    let question =
-        Question { kind, plan: plan_of(run, request), step, fallback: asking.fallback, asked };
-    store(tx, run, request, question)
+    let new = NewApproval {
+        kind,
+        plan: plan_of(run, request),
+        step,
+        fallback: settings.fallback,
+        timeout,
+    };
+    store(tx, run, request, new)
 }
 
-/// The columns of a new approval that do not come from its request.
-struct Question {
+/// Columns of a new approval that do not come from its request.
+struct NewApproval {
     kind: ApprovalKind,
     plan: Value,
     step: Option<u64>,
     fallback: ApprovalTimeoutAction,
     /// Time to wait; `None` for the default of its kind.
-    asked: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 fn store(
     tx: &mut Tx<'_>,
     run: &RunRow,
     request: &ApprovalRequest,
-    question: Question,
+    new: NewApproval,
 ) -> Result<(), EngineError> {
-    let Question { kind, plan, step, fallback, asked } = question;
+    let NewApproval { kind, plan, step, fallback, timeout } = new;
     let ballot = vote::new_ballot(tx, run, request)?;
-    // If a policy asks, or approvers are named, an expiry denies.
-    let asks = request.policy_revision.is_some() || ballot.is_some();
-    let fallback = if asks { ApprovalTimeoutAction::Deny } else { fallback };
+    // If a policy requires the approval, or approvers are named, an expiry denies.
+    let must_deny = request.policy_revision.is_some() || ballot.is_some();
+    let fallback = if must_deny { ApprovalTimeoutAction::Deny } else { fallback };
     let now = tx.now();
-    let expires = now.after(kind.expiry(policy(run)?.interactive, asked));
+    let expires = now.after(kind.expiry(policy(run)?.interactive, timeout));
     let row = ApprovalRow {
         id: request.id,
         namespace: run.namespace.clone(),
@@ -180,12 +190,12 @@ fn store(
     };
     row.insert(tx)?;
     timer::set(tx, EXPIRY, &row.id.to_string(), expires)?;
-    tx.hint(Hint::Timer);
+    tx.wake(Wakeup::Timer);
     Ok(())
 }
 
 /// Creates a request of the engine itself, which is about no tool call.
-fn engine_question(
+fn engine_request(
     id: ApprovalId,
     kind: ApprovalKind,
     hint: String,
@@ -205,18 +215,18 @@ fn engine_question(
 }
 
 /// Handles a spent budget: requests an increase if the run is interactive, otherwise ends the run.
-pub(crate) fn ask_for_money(
+pub(crate) fn request_budget_increase(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
     detail: &str,
-    asking: Asking,
+    settings: ApprovalSettings,
 ) -> Result<(), EngineError> {
-    let spent = scarcest(tx, run)?;
+    let spent = tightest_budget(tx, run)?;
     let (Some(budget), true) = (spent, policy(run)?.interactive) else {
-        return end::end_run(tx, run, &Ending::because(OutcomeCode::BudgetExceeded, detail));
+        return end::end_run(tx, run, &RunEnd::with_code(OutcomeCode::BudgetExceeded, detail));
     };
-    end::release(tx, run, None, Some(detail))?;
-    wait_for(tx, run, WaitReason::Budget)?;
+    end::release_attempt(tx, run, None, Some(detail))?;
+    park_run(tx, run, WaitReason::Budget)?;
     // Requests the same amount again: the user sees the sum and can judge its use.
     let raise = budget.cap_micros.max(1);
     let plan = json!({
@@ -224,10 +234,15 @@ pub(crate) fn ask_for_money(
         "spent_micros": budget.spent_micros, "raise_micros": raise, "currency": budget.currency,
     });
     let kind = ApprovalKind::BudgetRaise;
-    let request = engine_question(asking.id, kind, detail.to_owned(), &plan);
-    let question =
-        Question { kind, plan, step: None, fallback: asking.fallback, asked: asking.expiry };
-    store(tx, run, &request, question)?;
+    let request = engine_request(settings.id, kind, detail.to_owned(), &plan);
+    let new = NewApproval {
+        kind,
+        plan,
+        step: None,
+        fallback: settings.fallback,
+        timeout: settings.expiry,
+    };
+    store(tx, run, &request, new)?;
     let needed = ApprovalNeeded { request: Box::new(request) };
     event::append_event(tx, run, DurableEvent::ApprovalNeeded(needed))?;
     run.save(tx)?;
@@ -235,45 +250,45 @@ pub(crate) fn ask_for_money(
 }
 
 /// Returns the budget of a run that has the least left.
-fn scarcest(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
-    let mut known = Vec::new();
+fn tightest_budget(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<BudgetRow>, EngineError> {
+    let mut budgets = Vec::new();
     for scope in provost_store::table::governance::budget::scopes_of_run(tx, run)? {
-        known.extend(budget::get(tx, &run.namespace, &scope)?);
+        budgets.extend(budget::get(tx, &run.namespace, &scope)?);
     }
     let left = |row: &BudgetRow| row.cap_micros - row.spent_micros - row.reserved_micros;
-    Ok(known.into_iter().min_by_key(left))
+    Ok(budgets.into_iter().min_by_key(left))
 }
 
-/// Returns true if the profile of an agent requires approval before its tasks start.
-pub(crate) fn asks_start(config: &AgentConfig) -> bool {
+/// Returns true if the agent requires approval before its tasks start.
+pub(crate) fn requires_start_approval(config: &AgentConfig) -> bool {
     config.more.get("approve_start").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Requests approval for the start of a run that was just submitted. Nothing of it runs before.
-pub(crate) fn ask_start(
+/// Requests approval for the start of a run that was just submitted. The run does not start before the decision.
+pub(crate) fn request_start_approval(
     tx: &mut Tx<'_>,
     id: provost_core::RunId,
-    asking: Asking,
+    settings: ApprovalSettings,
 ) -> Result<(), EngineError> {
     let mut run = run::lock(tx, id)?.ok_or_else(|| EngineError::not_found("run", id))?;
-    wait_for(tx, &mut run, WaitReason::Approval)?;
+    park_run(tx, &mut run, WaitReason::Approval)?;
     let plan = json!({
         "run": run.id, "task": run.task_id, "agent": run.agent,
         "agent_revision": run.agent_revision, "session": run.session_id,
     });
-    let hint = format!("agent `{}` asks before it begins", run.agent);
-    let request = engine_question(asking.id, ApprovalKind::Start, hint, &plan);
-    let Asking { fallback, expiry: asked, .. } = asking;
-    let question = Question { kind: ApprovalKind::Start, plan, step: None, fallback, asked };
-    store(tx, &run, &request, question)?;
+    let hint = format!("agent `{}` requires approval before it starts", run.agent);
+    let request = engine_request(settings.id, ApprovalKind::Start, hint, &plan);
+    let ApprovalSettings { fallback, expiry: timeout, .. } = settings;
+    let new = NewApproval { kind: ApprovalKind::Start, plan, step: None, fallback, timeout };
+    store(tx, &run, &request, new)?;
     let needed = ApprovalNeeded { request: Box::new(request) };
     event::append_event(tx, &mut run, DurableEvent::ApprovalNeeded(needed))?;
     run.save(tx)?;
-    settle_at_once(tx, &run, &[])
+    settle_immediately(tx, &run, &[])
 }
 
 /// Cancels the pending approvals of a run.
-pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
+pub(crate) fn cancel_pending(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     for mut open in approval::lock_open_of_run(tx, run.id)? {
         open.state = ApprovalState::Cancelled.as_str().to_owned();
         open.decided = Some(tx.now());
@@ -284,7 +299,7 @@ pub(crate) fn close_open(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineErro
 }
 
 /// Creates the error for a grant that is not valid for the kind of approval.
-pub(super) fn refuse_grant(kind: ApprovalKind) -> EngineError {
-    let problem = format!("a question of kind `{kind}` is answered once");
+pub(super) fn reject_grant(kind: ApprovalKind) -> EngineError {
+    let problem = format!("an approval of kind `{kind}` covers one call only");
     RequestError::invalid("grant", problem, "use `once`").into()
 }

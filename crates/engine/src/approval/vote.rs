@@ -12,14 +12,14 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{input, task};
 use provost_store::{Locked, Tx};
 
-use super::{Answered, Said, decide};
+use super::{ApprovalAnswer, ApprovalReceipt, decide};
 use crate::error::EngineError;
-use crate::input::Origin;
+use crate::input::MessageOrigin;
 use crate::run::event;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 
 /// Ancestors that are searched for the requesters of a run.
-const ABOVE_MAX: usize = 64;
+const ANCESTORS_MAX: usize = 64;
 
 /// Returns the votes of a new approval, or `None` if one approval of any user is enough.
 pub(super) fn new_ballot(
@@ -38,9 +38,9 @@ pub(super) fn new_ballot(
 fn requesters(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, EngineError> {
     let mut found: Vec<String> = Vec::new();
     let mut next = Some((run.id, run.task_id, run.parent_run_id));
-    for _ in 0..ABOVE_MAX {
+    for _ in 0..ANCESTORS_MAX {
         let Some((id, task_id, parent)) = next.take() else { return Ok(found) };
-        let mut names = said_by(tx, id)?;
+        let mut names = message_authors(tx, id)?;
         let task = task::get(tx, task_id)?;
         if let Some(task) = &task {
             let command: TaskRequest = serde_json::from_str(&task.command)?;
@@ -52,20 +52,20 @@ fn requesters(tx: &mut Tx<'_>, run: &RunRow) -> Result<Vec<String>, EngineError>
             }
         }
         // A later run of a child's task has no parent run, but its task has a parent task.
-        let above = task.and_then(|task| task.parent_task_id).filter(|_| parent.is_none());
-        let above = above.map(|task| task::get(tx, task)).transpose()?.flatten();
-        let parent = parent.or_else(|| above.and_then(|task| task.current_run_id));
+        let parent_task = task.and_then(|task| task.parent_task_id).filter(|_| parent.is_none());
+        let parent_task = parent_task.map(|task| task::get(tx, task)).transpose()?.flatten();
+        let parent = parent.or_else(|| parent_task.and_then(|task| task.current_run_id));
         let row = parent.map(|id| run::get(tx, id)).transpose()?.flatten();
         next = row.map(|row| (row.id, row.task_id, row.parent_run_id));
     }
-    Err(EngineError::Unreadable(format!("more than {ABOVE_MAX} runs are above {}", run.id)))
+    Err(EngineError::Unreadable(format!("more than {ANCESTORS_MAX} ancestors of {}", run.id)))
 }
 
 /// Returns the authors of the messages of a run.
-fn said_by(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>, EngineError> {
+fn message_authors(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>, EngineError> {
     let mut names = Vec::new();
     for row in input::of_run(tx, run)? {
-        names.extend(Origin::of(&row)?.by);
+        names.extend(MessageOrigin::of(&row)?.by);
     }
     Ok(names)
 }
@@ -74,22 +74,22 @@ fn said_by(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<String>, EngineError> {
 pub(super) fn vote(
     tx: &mut Tx<'_>,
     mut row: Locked<ApprovalRow>,
-    said: &Said,
+    answer: &ApprovalAnswer,
     by: &str,
-) -> Result<Answered, EngineError> {
-    let kind: ApprovalKind = word(&row.kind)?;
-    let state: ApprovalState = word(&row.state)?;
-    let (event, approves) = match said {
-        Said::Yes(_) => (ApprovalTransition::Approve, true),
-        Said::No(_) => (ApprovalTransition::Deny, false),
-        Said::Words(_) => (ApprovalTransition::Answer, false),
-        Said::Nothing => return decide::decide(tx, row, said, by),
+) -> Result<ApprovalReceipt, EngineError> {
+    let kind: ApprovalKind = parse_column(&row.kind)?;
+    let state: ApprovalState = parse_column(&row.state)?;
+    let (event, approves) = match answer {
+        ApprovalAnswer::Approve(_) => (ApprovalTransition::Approve, true),
+        ApprovalAnswer::Deny(_) => (ApprovalTransition::Deny, false),
+        ApprovalAnswer::Text(_) => (ApprovalTransition::Answer, false),
+        ApprovalAnswer::Expired => return decide::apply_answer(tx, row, answer, by),
     };
     let resolution = kind.resolve(state, event)?;
-    if let Said::Yes(reach) = said
-        && *reach != GrantScope::Once
+    if let ApprovalAnswer::Approve(grant) = answer
+        && *grant != GrantScope::Once
     {
-        let problem = "several people decide about this call, and only about this one";
+        let problem = "a quorum decides about this call only";
         return Err(RequestError::invalid("grant", problem, "use `once`").into());
     }
     let missing = || EngineError::bug("a vote without a ballot");
@@ -97,16 +97,21 @@ pub(super) fn vote(
     let repeated =
         ballot.vote_of(by).map(|first| first.check_repeat(approves)).transpose()?.is_some();
     if repeated || matches!(resolution, ApprovalResult::AlreadyDecided(_)) {
-        return Ok(Answered { id: row.id, state, counted: repeated, by: row.decided_by.clone() });
+        return Ok(ApprovalReceipt {
+            id: row.id,
+            state,
+            is_recorded: repeated,
+            by: row.decided_by.clone(),
+        });
     }
-    let poll = ballot.cast(by, approves, tx.now())?;
+    let result = ballot.cast(by, approves, tx.now())?;
     row.ballot = Some(serde_json::to_string(&ballot)?);
     append_vote(tx, &row, &ballot)?;
-    match poll {
-        VoteResult::Approved | VoteResult::Denied => decide::decide(tx, row, said, by),
+    match result {
+        VoteResult::Approved | VoteResult::Denied => decide::apply_answer(tx, row, answer, by),
         VoteResult::Pending => {
             row.save(tx)?;
-            Ok(Answered { id: row.id, state, counted: true, by: None })
+            Ok(ApprovalReceipt { id: row.id, state, is_recorded: true, by: None })
         }
     }
 }

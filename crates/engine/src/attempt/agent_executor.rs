@@ -5,24 +5,24 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_agent::run::{JournalEntry, Run};
-use provost_agent::{ApprovalMode, RunBuilder};
+use provost_agent::{ApprovalMode, HostContext, RunBuilder};
 use provost_core::StopReason;
 use provost_core::lifecycle::RunKind;
 use provost_failpoint::failpoint;
 use provost_store::table::work::{run, session_entry};
-use provost_tool::{Deps, Origin};
+use provost_tool::{CallOrigin, Deps};
 use tracing::Instrument;
 
-use super::drive::{self, Driven, drive};
+use super::drive::{self, DriveResult, drive};
 use super::executor::{ExecutionResult, Executor, JournalPosition};
 use super::{AttemptSignal, RunningAttempt};
-use crate::attempt::instructions::ExtraInstructions;
+use crate::attempt::instructions::AdditionalInstructions;
 use crate::attempt::outcome::AttemptOutcome;
-use crate::attempt::restore::{self, LoadedRun, RunHeader};
+use crate::attempt::restore::{self, RestoredRun, RunHeader};
 use crate::attempt::timeouts::AgentTimeouts;
 use crate::attempt::workspace;
 use crate::child::team;
-use crate::child::{Birth, EngineChildren, Family};
+use crate::child::{ChildOrigin, ChildToolContext, DurableChildSpawner};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::journal::{RunJournal, shared_state};
@@ -51,46 +51,49 @@ async fn execute(
 ) -> Result<Option<ExecutionResult>, EngineError> {
     failpoint!("attempt.claimed");
     let mut signal = live.signal.subscribe();
-    let opened = tokio::select! {
+    let prepared = tokio::select! {
         biased;
-        opened = open(shared, live) => opened?,
+        prepared = prepare(shared, live) => prepared?,
         // Nothing has happened yet.
         _ = signal.wait_for(|signal| *signal == AttemptSignal::Abandon) => return Ok(None),
     };
-    let Opened { builder, journal, watch, span } = opened;
-    let driven = drive(builder, live, &journal, watch).instrument(span).await;
-    let written = JournalPosition::of(&journal);
-    Ok(match driven {
-        Driven::GivenUp => None,
-        Driven::Boundary => {
-            Some(ExecutionResult { outcome: AttemptOutcome::Drained, position: written })
+    let PreparedAttempt { builder, journal, timers, span } = prepared;
+    let result = drive(builder, live, &journal, timers).instrument(span).await;
+    let position = JournalPosition::of(&journal);
+    Ok(match result {
+        DriveResult::Abandoned => None,
+        DriveResult::Boundary => {
+            Some(ExecutionResult { outcome: AttemptOutcome::Drained, position: position })
         }
-        Driven::Ended(outcome) => Some(ExecutionResult {
+        DriveResult::Ended(outcome) => Some(ExecutionResult {
             outcome: AttemptOutcome::from_driver(*outcome),
-            position: written,
+            position: position,
         }),
-        Driven::Stopped(verdict) => {
-            Some(ExecutionResult { outcome: verdict, position: JournalPosition::default() })
+        DriveResult::TimedOut(outcome) => {
+            Some(ExecutionResult { outcome: outcome, position: JournalPosition::default() })
         }
     })
 }
 
 /// A run that is ready to be driven.
-struct Opened {
+struct PreparedAttempt {
     builder: RunBuilder,
     journal: Arc<RunJournal>,
-    watch: drive::Watch,
+    timers: drive::AttemptTimers,
     span: tracing::Span,
 }
 
-async fn open(shared: &EngineInner, live: &RunningAttempt) -> Result<Opened, EngineError> {
+async fn prepare(
+    shared: &EngineInner,
+    live: &RunningAttempt,
+) -> Result<PreparedAttempt, EngineError> {
     let lease = &live.lease;
     let loaded = load(shared, lease).await?;
-    let RunHeader { extra, by, birth } = loaded.words;
-    let LoadedRun { machine, message, revision, mut journal, agent, .. } = loaded;
+    let RunHeader { extra, by, child_origin } = loaded.header;
+    let RestoredRun { machine, message, revision, mut journal, agent, .. } = loaded;
     let owners = shared_state::owners(lease, loaded.user.as_deref());
     journal.user = loaded.user;
-    let profile = shared.profiles.get(&shared.store, agent).await?;
+    let profile = shared.agent_revisions.get(&shared.store, agent).await?;
     let budgeted = !lease.budgets.is_empty();
     let store = shared.store.clone();
     let journal =
@@ -98,61 +101,67 @@ async fn open(shared: &EngineInner, live: &RunningAttempt) -> Result<Opened, Eng
     let journal = Arc::new(journal);
     live.write_to(&journal);
     let agent = shared.agents.build(&profile, lease)?;
-    let agent = match &birth {
-        Some(birth) => birth.agent(&agent)?,
+    let agent = match &child_origin {
+        Some(child_origin) => child_origin.agent(&agent)?,
         None => agent,
     };
+    let mut received_at = None;
     let builder = match (machine, message) {
         (Some(machine), _) => {
             workspace::check_workspace(shared, lease, &journal).await?;
-            let machine = take_up(shared, lease, &journal, machine).await?;
+            let machine = resume_machine(shared, lease, &journal, machine).await?;
             agent.restore(machine, revision)
         }
-        (None, Some(message)) => agent.run(message.parts).said_at(message.created_at),
+        (None, Some(message)) => {
+            received_at = Some(message.created_at);
+            agent.run(message.parts)
+        }
         (None, None) => return Err(EngineError::bug("a run without a message")),
     };
+    let span = ChildOrigin::span(child_origin.as_ref(), lease.run);
+    let member = team::load_member(shared, child_origin.as_ref()).await?;
+    let spawner = Arc::new(DurableChildSpawner::new(
+        ChildToolContext::new(shared, lease, &journal),
+        child_origin.as_ref(),
+    ));
+    let host = HostContext {
+        run_id: Some(lease.run),
+        received_at,
+        journal: Some(journal.clone()),
+        shared_values: Some((owners, loaded.shared)),
+        spawner: Some(spawner),
+        membership: team::team_membership(shared, lease, agent.initial_team_state(), member),
+        parent: child_origin.as_ref().map(ChildOrigin::parent),
+        max_turns: child_origin.as_ref().and_then(ChildOrigin::max_turns),
+    };
     let builder = builder
-        .run_id(lease.run)
-        .session(journal.clone(), lease.session.clone())
-        .journal(journal.clone())
-        .shared_values(owners, loaded.shared)
-        .deps(given(shared, lease, &journal))
-        .children(Arc::new(EngineChildren::new(
-            Family::new(shared, lease, &journal),
-            birth.as_ref(),
-        )))
-        .origin(Origin {
+        .host(host)
+        .session_in(journal.clone(), lease.session.clone())
+        .deps(tool_deps(shared, lease, &journal))
+        .origin(CallOrigin {
             namespace: lease.namespace.clone(),
             task: lease.task.to_string(),
             worker: lease.worker.to_string(),
             principal: by.unwrap_or_default(),
-            ..Origin::default()
+            ..CallOrigin::default()
         })
-        .on_approval(ApprovalMode::Suspend);
-    let span = Birth::span(birth.as_ref(), lease.run);
-    let member = team::membership(shared, birth.as_ref()).await?;
-    let builder = match team::seat(shared, lease, agent.initial_team_state(), member) {
-        Some(seat) => builder.seat(seat),
-        None => builder,
-    };
-    let builder = match birth {
-        Some(birth) => birth.place_in(builder),
-        None => builder,
-    };
+        .approvals(ApprovalMode::Suspend);
     let builder = match extra {
-        Some(extra) => builder.hook(ExtraInstructions(extra)),
+        Some(extra) => builder.hook(AdditionalInstructions(extra)),
         None => builder,
     };
-    let watch = drive::Watch::new(AgentTimeouts::of(&profile.config)?, &shared.options);
-    Ok(Opened { builder, journal, watch, span })
+    let timers = drive::AttemptTimers::new(AgentTimeouts::of(&profile.config)?, &shared.options);
+    Ok(PreparedAttempt { builder, journal, timers, span })
 }
 
 /// Returns the values that the engine provides to the tools of a run.
-fn given(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
-    Deps::default().with_shared(journal.transactional()).with(Family::new(shared, lease, journal))
+fn tool_deps(shared: &EngineInner, lease: &Arc<Lease>, journal: &Arc<RunJournal>) -> Deps {
+    Deps::default()
+        .with_shared(journal.transactional())
+        .with(ChildToolContext::new(shared, lease, journal))
 }
 
-async fn load(shared: &EngineInner, lease: &Arc<Lease>) -> Result<LoadedRun, EngineError> {
+async fn load(shared: &EngineInner, lease: &Arc<Lease>) -> Result<RestoredRun, EngineError> {
     let (lease, env) = (Arc::clone(lease), shared.env.clone());
     let loading = shared.store.read(move |tx| {
         let row = run::get(tx, lease.run)?;
@@ -164,7 +173,7 @@ async fn load(shared: &EngineInner, lease: &Arc<Lease>) -> Result<LoadedRun, Eng
 
 /// Prepares a restored run. A pending interruption stops the current turn first, so that the driver then reads the
 /// new message. If other runs have changed the session while this run was parked, the run records that.
-async fn take_up(
+async fn resume_machine(
     shared: &EngineInner,
     lease: &Arc<Lease>,
     journal: &Arc<RunJournal>,
@@ -178,25 +187,25 @@ async fn take_up(
             let interrupts = crate::input::interrupts(tx, &lease)?;
             let since = run::get(tx, lease.run)?.and_then(|row| row.base_revision).unwrap_or(0);
             let session = lease.session();
-            let moved = session_entry::added_by_others(tx, session, lease.run, since)?;
-            Ok::<_, EngineError>((interrupts, moved))
+            let session_changed = session_entry::added_by_others(tx, session, lease.run, since)?;
+            Ok::<_, EngineError>((interrupts, session_changed))
         })
     };
-    let (interrupts, moved) = found.await?;
-    let mut feeds = Vec::new();
-    if moved && !machine.is_done() {
+    let (interrupts, session_changed) = found.await?;
+    let mut entries = Vec::new();
+    if session_changed && !machine.is_done() {
         // The context no longer matches the end of the session, so messages of others must not be removed by counting
         // from the end.
         let messages = machine.diff_context(machine.context());
-        feeds.push(JournalEntry::ContextChanged { messages });
+        entries.push(JournalEntry::ContextChanged { messages });
     }
     if interrupts && !machine.is_done() {
         let (reason, at) = (StopReason::Cancelled, shared.env.now());
-        feeds.push(JournalEntry::Stopped { partial: None, cost: None, reason, limit: None, at });
+        entries.push(JournalEntry::Stopped { partial: None, cost: None, reason, limit: None, at });
     }
-    for feed in feeds {
-        journal.record(&feed).map_err(|error| bug(&error))?;
-        machine.apply(feed).map_err(|error| bug(&error))?;
+    for entry in entries {
+        journal.record(&entry).map_err(|error| bug(&error))?;
+        machine.apply(entry).map_err(|error| bug(&error))?;
     }
     Ok(machine)
 }

@@ -19,108 +19,108 @@ use crate::journal::RunJournal;
 use crate::options::EngineOptions;
 
 /// Sleep time of the timer if no timeout is set.
-const ALARM_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const TIMER_SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Events that are forwarded before signals and timeouts are checked again.
-const EVENTS_IN_A_ROW: usize = 32;
+const EVENTS_PER_CHECK_MAX: usize = 32;
 
 /// Result of driving a run.
-pub(super) enum Driven {
+pub(super) enum DriveResult {
     /// The run finished or parked.
     Ended(Box<Result<RunOutcome, provost_agent::Error>>),
     /// The run stopped at a step boundary, because the worker stops.
     Boundary,
     /// A timeout stopped the run. Its unfinished work is not written.
-    Stopped(AttemptOutcome),
+    TimedOut(AttemptOutcome),
     /// Another attempt has the run.
-    GivenUp,
+    Abandoned,
 }
 
 /// Timeouts of one attempt and its observed activity.
-pub(super) struct Watch {
+pub(super) struct AttemptTimers {
     attempt: Option<Duration>,
-    silence: Option<Duration>,
+    idle: Option<Duration>,
     grace: Duration,
     /// Deadline of the attempt.
-    over_at: Option<Instant>,
+    attempt_deadline: Option<Instant>,
     /// End of the grace period after a stop signal.
-    stopped_at: Option<Instant>,
-    last_sign: Instant,
-    asks_model: bool,
+    grace_deadline: Option<Instant>,
+    last_activity: Instant,
+    is_model_active: bool,
     tools: HashSet<String>,
 }
 
 /// Timeout that has expired.
-enum RanOut {
+enum TimeoutKind {
     Attempt,
-    Silence,
+    Idle,
     Grace,
 }
 
-impl Watch {
-    pub(super) fn new(clocks: AgentTimeouts, options: &EngineOptions) -> Self {
+impl AttemptTimers {
+    pub(super) fn new(timeouts: AgentTimeouts, options: &EngineOptions) -> Self {
         let now = Instant::now();
-        let attempt = clocks.attempt(options);
+        let attempt = timeouts.attempt(options);
         Self {
             attempt,
-            silence: clocks.idle(options),
+            idle: timeouts.idle(options),
             grace: options.grace,
-            over_at: attempt.and_then(|time| now.checked_add(time)),
-            stopped_at: None,
-            last_sign: now,
-            asks_model: false,
+            attempt_deadline: attempt.and_then(|time| now.checked_add(time)),
+            grace_deadline: None,
+            last_activity: now,
+            is_model_active: false,
             tools: HashSet::new(),
         }
     }
 
     /// Records an event as activity.
-    fn see(&mut self, kind: &EventKind) {
-        self.last_sign = Instant::now();
+    fn record_activity(&mut self, kind: &EventKind) {
+        self.last_activity = Instant::now();
         match kind {
-            EventKind::TurnStarted { .. } => self.asks_model = true,
-            EventKind::TurnFinished { .. } => self.asks_model = false,
+            EventKind::TurnStarted { .. } => self.is_model_active = true,
+            EventKind::TurnFinished { .. } => self.is_model_active = false,
             EventKind::ToolStarted { call_id, .. } => drop(self.tools.insert(call_id.clone())),
             EventKind::ToolFinished { result, .. } => drop(self.tools.remove(&result.call_id)),
             _ => {}
         }
     }
 
-    fn told_to_stop(&mut self) {
+    fn start_grace_period(&mut self) {
         let end = Instant::now().checked_add(self.grace);
-        self.stopped_at = self.stopped_at.or(end);
+        self.grace_deadline = self.grace_deadline.or(end);
     }
 
     /// Returns the timeout that expires first, with its time. The idle timeout is suspended while a tool runs,
     /// because tools have timeouts of their own.
-    fn next(&self) -> Option<(Instant, RanOut)> {
-        let silent_at = match (self.silence, self.tools.is_empty()) {
-            (Some(silence), true) => self.last_sign.checked_add(silence),
+    fn next(&self) -> Option<(Instant, TimeoutKind)> {
+        let idle_deadline = match (self.idle, self.tools.is_empty()) {
+            (Some(idle), true) => self.last_activity.checked_add(idle),
             _ => None,
         };
-        let clocks = [
-            (self.stopped_at, RanOut::Grace),
-            (self.over_at, RanOut::Attempt),
-            (silent_at, RanOut::Silence),
+        let deadlines = [
+            (self.grace_deadline, TimeoutKind::Grace),
+            (self.attempt_deadline, TimeoutKind::Attempt),
+            (idle_deadline, TimeoutKind::Idle),
         ];
-        let set = clocks.into_iter().filter_map(|(at, what)| Some((at?, what)));
+        let set = deadlines.into_iter().filter_map(|(at, what)| Some((at?, what)));
         set.min_by_key(|(at, _)| *at)
     }
 
     /// Returns the outcome of an attempt whose timeout has expired: it blames the operation that the attempt waited
     /// for.
-    fn verdict(&self, ran_out: &RanOut) -> AttemptOutcome {
-        let time = match ran_out {
-            RanOut::Grace => return AttemptOutcome::Cancelled,
-            RanOut::Attempt => self.attempt.unwrap_or_default(),
-            RanOut::Silence => self.silence.unwrap_or_default(),
+    fn timeout_outcome(&self, timeout: &TimeoutKind) -> AttemptOutcome {
+        let time = match timeout {
+            TimeoutKind::Grace => return AttemptOutcome::Cancelled,
+            TimeoutKind::Attempt => self.attempt.unwrap_or_default(),
+            TimeoutKind::Idle => self.idle.unwrap_or_default(),
         };
-        let (code, what) = match (self.tools.is_empty(), self.asks_model) {
+        let (code, what) = match (self.tools.is_empty(), self.is_model_active) {
             (false, _) => (OutcomeCode::ToolTimeout, "a tool"),
             (true, true) => (OutcomeCode::ProviderOverloaded, "the model"),
             (true, false) => (OutcomeCode::Internal, "the agent"),
         };
-        let how = match ran_out {
-            RanOut::Silence => "said nothing for",
-            RanOut::Attempt | RanOut::Grace => "was not done within the attempt's",
+        let how = match timeout {
+            TimeoutKind::Idle => "produced no event for",
+            TimeoutKind::Attempt | TimeoutKind::Grace => "did not finish within the attempt's",
         };
         AttemptOutcome::failed(code, format!("{what} {how} {} s", time.as_secs_f64()))
     }
@@ -128,18 +128,18 @@ impl Watch {
 
 /// One timer for all timeouts of an attempt. Timeouts mostly move later, so the timer is reset only when it fires too
 /// early or when a timeout has moved earlier.
-struct Alarm(Pin<Box<Sleep>>);
+struct DeadlineTimer(Pin<Box<Sleep>>);
 
-impl Alarm {
+impl DeadlineTimer {
     fn new() -> Self {
-        Self(Box::pin(tokio::time::sleep_until(Instant::now() + ALARM_MAX)))
+        Self(Box::pin(tokio::time::sleep_until(Instant::now() + TIMER_SLEEP_MAX)))
     }
 
     /// Waits until a timeout has expired.
-    async fn rings(&mut self, watch: &Watch) -> RanOut {
+    async fn expired(&mut self, timers: &AttemptTimers) -> TimeoutKind {
         loop {
-            let next = watch.next();
-            let at = next.as_ref().map_or_else(|| Instant::now() + ALARM_MAX, |(at, _)| *at);
+            let next = timers.next();
+            let at = next.as_ref().map_or_else(|| Instant::now() + TIMER_SLEEP_MAX, |(at, _)| *at);
             if at < self.0.deadline() {
                 self.0.as_mut().reset(at);
             }
@@ -157,39 +157,39 @@ pub(super) async fn drive(
     builder: RunBuilder,
     live: &RunningAttempt,
     journal: &RunJournal,
-    mut watch: Watch,
-) -> Driven {
+    mut timers: AttemptTimers,
+) -> DriveResult {
     let mut signal = live.signal.subscribe();
     let mut stream = builder.stream();
     let handle: RunHandle = stream.handle();
     // Declared after the stream, so that it is dropped first: a dropped run ends its conversation as if it was
     // cancelled, and that must not be written.
-    let _closes = journal.close_on_drop();
+    let _close_guard = journal.close_on_drop();
     // A signal that was sent before the subscription counts too.
     signal.mark_changed();
-    let mut alarm = Alarm::new();
-    let mut in_a_row = 0;
-    let stopped = loop {
+    let mut deadline_timer = DeadlineTimer::new();
+    let mut events_since_check = 0;
+    let result = loop {
         // Events arrive in bursts. Checking signals and timeouts before each of them would cost more than the event
         // itself.
-        if in_a_row < EVENTS_IN_A_ROW
+        if events_since_check < EVENTS_PER_CHECK_MAX
             && !signal.has_changed().unwrap_or(true)
             && let Poll::Ready(Some(event)) = futures::poll!(stream.next())
         {
-            in_a_row += 1;
-            if pass_on(event, live, &mut watch) {
-                break Driven::Boundary;
+            events_since_check += 1;
+            if forward(event, live, &mut timers) {
+                break DriveResult::Boundary;
             }
             continue;
         }
-        in_a_row = 0;
+        events_since_check = 0;
         tokio::select! {
             biased;
             changed = signal.changed() => match *signal.borrow_and_update() {
-                _ if changed.is_err() => break Driven::GivenUp,
-                AttemptSignal::Abandon => break Driven::GivenUp,
+                _ if changed.is_err() => break DriveResult::Abandoned,
+                AttemptSignal::Abandon => break DriveResult::Abandoned,
                 AttemptSignal::Stop => {
-                    watch.told_to_stop();
+                    timers.start_grace_period();
                     handle.resume();
                     handle.cancel();
                 }
@@ -198,25 +198,25 @@ pub(super) async fn drive(
             },
             event = stream.next() => match event {
                 Some(event) => {
-                    if pass_on(event, live, &mut watch) {
-                        break Driven::Boundary;
+                    if forward(event, live, &mut timers) {
+                        break DriveResult::Boundary;
                     }
                 }
-                None => return Driven::Ended(Box::new(stream.outcome().await)),
+                None => return DriveResult::Ended(Box::new(stream.outcome().await)),
             },
-            ran_out = alarm.rings(&watch) => break Driven::Stopped(watch.verdict(&ran_out)),
+            timeout = deadline_timer.expired(&timers) => break DriveResult::TimedOut(timers.timeout_outcome(&timeout)),
         }
     };
     journal.close();
-    unwind(stream, &handle, watch.grace).await;
-    stopped
+    unwind(stream, &handle, timers.grace).await;
+    result
 }
 
 /// Forwards an event to live viewers. Returns true if the run has reached a step boundary with it.
-fn pass_on(event: Event, live: &RunningAttempt, watch: &mut Watch) -> bool {
-    watch.see(&event.kind);
+fn forward(event: Event, live: &RunningAttempt, timers: &mut AttemptTimers) -> bool {
+    timers.record_activity(&event.kind);
     let at_boundary = matches!(event.kind, EventKind::Paused);
-    if let Some(event) = child::join::for_people(event) {
+    if let Some(event) = child::join::hide_internal_waits(event) {
         live.events.publish(event);
     }
     at_boundary

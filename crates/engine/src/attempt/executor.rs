@@ -54,8 +54,8 @@ impl JournalPosition {
 
 impl ExecutionResult {
     /// An attempt that failed before it wrote anything.
-    pub(crate) fn failed(verdict: AttemptOutcome) -> Self {
-        Self { outcome: verdict, position: JournalPosition::default() }
+    pub(crate) fn failed(outcome: AttemptOutcome) -> Self {
+        Self { outcome: outcome, position: JournalPosition::default() }
     }
 }
 

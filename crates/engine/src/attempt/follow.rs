@@ -17,97 +17,97 @@ use crate::attempt::live_events::{LiveEventPublisher, UnfinishedTurn};
 use crate::engine::{Engine, EngineInner};
 use crate::error::EngineError;
 use crate::run::Runs;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 
 /// Number of events that are buffered for late subscribers.
-const KEPT_MAX: usize = 4096;
+const BUFFERED_EVENTS_MAX: usize = 4096;
 /// Number of events that a slow subscriber can lag behind before it misses events.
-const BEHIND_MAX: usize = 1024;
+const LAG_MAX: usize = 1024;
 
 /// Buffered events of one attempt.
 pub(crate) struct AttemptEventBuffer {
-    shown: Mutex<Shown>,
-    place: Arc<RunAddress>,
-    tap: Arc<LiveEventPublisher>,
+    state: Mutex<BufferState>,
+    address: Arc<RunAddress>,
+    publisher: Arc<LiveEventPublisher>,
 }
 
 #[derive(Default)]
-struct Shown {
-    kept: VecDeque<Event>,
+struct BufferState {
+    buffered: VecDeque<Event>,
     /// Number of events that were removed from the front of the buffer.
     dropped: u64,
     /// Created for the first subscriber: its buffer is large, and most runs have no subscriber.
     sender: Option<broadcast::Sender<Event>>,
     /// Start of the current model call, until its first output arrives.
-    asked: Option<Instant>,
+    model_call_started: Option<Instant>,
 }
 
 impl AttemptEventBuffer {
-    pub(crate) fn new(place: RunAddress, tap: Arc<LiveEventPublisher>) -> Self {
-        Self { shown: Mutex::default(), place: Arc::new(place), tap }
+    pub(crate) fn new(address: RunAddress, publisher: Arc<LiveEventPublisher>) -> Self {
+        Self { state: Mutex::default(), address: Arc::new(address), publisher }
     }
 
     pub(crate) fn publish(&self, event: Event) {
-        if !self.tap.has_subscribers() {
-            self.keep(event);
+        if !self.publisher.has_subscribers() {
+            self.buffer(event);
             return;
         }
-        let number = self.keep(event.clone());
-        self.tap.send(LiveEvent { place: Arc::clone(&self.place), number, event });
+        let number = self.buffer(event.clone());
+        self.publisher.send(LiveEvent { address: Arc::clone(&self.address), number, event });
     }
 
     /// Buffers an event and sends it to the subscribers. Returns its number.
-    fn keep(&self, event: Event) -> u64 {
-        let mut shown = self.lock();
-        self.time(&mut shown, &event);
-        if shown.kept.len() == KEPT_MAX {
-            shown.kept.pop_front();
-            shown.dropped += 1;
+    fn buffer(&self, event: Event) -> u64 {
+        let mut state = self.lock();
+        self.measure_first_token(&mut state, &event);
+        if state.buffered.len() == BUFFERED_EVENTS_MAX {
+            state.buffered.pop_front();
+            state.dropped += 1;
         }
-        let number = shown.dropped + shown.kept.len() as u64;
+        let number = state.dropped + state.buffered.len() as u64;
         // Sent under the lock, so that a new subscriber gets each event once. Sending fails if no subscriber is left.
-        if let Some(sender) = &shown.sender {
+        if let Some(sender) = &state.sender {
             drop(sender.send(event.clone()));
         }
-        shown.kept.push_back(event);
+        state.buffered.push_back(event);
         number
     }
 
     /// Measures the time from a model call to its first output.
-    fn time(&self, shown: &mut Shown, event: &Event) {
+    fn measure_first_token(&self, state: &mut BufferState, event: &Event) {
         match event.kind {
-            _ if event.run_id != self.place.run => {}
-            EventKind::TurnStarted { .. } => shown.asked = Some(Instant::now()),
+            _ if event.run_id != self.address.run => {}
+            EventKind::TurnStarted { .. } => state.model_call_started = Some(Instant::now()),
             EventKind::TextDelta { .. }
             | EventKind::ReasoningDelta { .. }
             | EventKind::ToolCallDelta { .. } => {
-                if let Some(asked) = shown.asked.take() {
-                    self.tap.metrics.first_token(asked.elapsed());
+                if let Some(model_call_started) = state.model_call_started.take() {
+                    self.publisher.metrics.first_token(model_call_started.elapsed());
                 }
             }
-            EventKind::TurnFinished { .. } => shown.asked = None,
+            EventKind::TurnFinished { .. } => state.model_call_started = None,
             _ => {}
         }
     }
 
     /// Counts a fenced write: another attempt has the run.
     pub(crate) fn fenced(&self) {
-        self.tap.metrics.fenced();
+        self.publisher.metrics.fenced();
     }
 
-    pub(crate) fn draft(&self) -> UnfinishedTurn {
-        let shown = self.lock();
-        UnfinishedTurn::of(&self.place, &shown.kept, shown.dropped)
+    pub(crate) fn unfinished_turn(&self) -> UnfinishedTurn {
+        let state = self.lock();
+        UnfinishedTurn::of(&self.address, &state.buffered, state.dropped)
     }
 
-    fn join(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
-        let Shown { kept, sender, .. } = &mut *self.lock();
-        let sender = sender.get_or_insert_with(|| broadcast::Sender::new(BEHIND_MAX));
-        (kept.clone(), sender.subscribe())
+    fn subscribe_with_buffer(&self) -> (VecDeque<Event>, broadcast::Receiver<Event>) {
+        let BufferState { buffered, sender, .. } = &mut *self.lock();
+        let sender = sender.get_or_insert_with(|| broadcast::Sender::new(LAG_MAX));
+        (buffered.clone(), sender.subscribe())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BufferState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +117,7 @@ pub struct LiveStream {
     namespace: Namespace,
     run: RunId,
     epoch: u64,
-    kept: VecDeque<Event>,
+    buffered: VecDeque<Event>,
     live: Option<(Arc<RunningAttempt>, broadcast::Receiver<Event>)>,
 }
 
@@ -129,7 +129,7 @@ impl Runs<'_> {
             namespace: namespace.clone(),
             run,
             epoch: 0,
-            kept: VecDeque::new(),
+            buffered: VecDeque::new(),
             live: None,
         }
     }
@@ -144,7 +144,7 @@ impl LiveStream {
     /// Returns the next event. Returns `None` when the run has ended or is parked.
     pub async fn next(&mut self) -> Result<Option<Event>, EngineError> {
         loop {
-            if let Some(event) = self.kept.pop_front() {
+            if let Some(event) = self.buffered.pop_front() {
                 return Ok(Some(event));
             }
             if let Some((live, events)) = &mut self.live {
@@ -154,44 +154,44 @@ impl LiveStream {
                         Ok(event) => return Ok(Some(event)),
                         // A slow subscriber misses events. The event that ends a message or call contains all of it.
                         Err(broadcast::error::RecvError::Lagged(_)) => {}
-                        Err(broadcast::error::RecvError::Closed) => self.leave(),
+                        Err(broadcast::error::RecvError::Closed) => self.unsubscribe(),
                     },
-                    () = live.wait_until_finished() => self.leave(),
+                    () = live.wait_until_finished() => self.unsubscribe(),
                 }
                 continue;
             }
-            if self.enter() {
+            if self.subscribe() {
                 continue;
             }
             let engine = Engine { inner: Arc::clone(&self.shared) };
             let mut wakeups = self.shared.store.bus().subscribe(Topic::Wakeups);
             let row =
                 provost_store::query::run::get(engine.store(), &self.namespace, self.run).await?;
-            if matches!(word(&row.phase)?, RunPhase::Done | RunPhase::Parked) {
+            if matches!(parse_column(&row.phase)?, RunPhase::Done | RunPhase::Parked) {
                 return Ok(None);
             }
-            if !self.enter() {
+            if !self.subscribe() {
                 wakeups.woken_or_after(self.shared.options.poll, |_| true).await;
             }
         }
     }
 
     /// Subscribes to the attempt that runs now, unless it is the one that was followed last.
-    fn enter(&mut self) -> bool {
+    fn subscribe(&mut self) -> bool {
         let live = self.shared.attempts().get(&self.run).cloned();
         let Some(live) = live.filter(|live| live.lease.epoch > self.epoch) else { return false };
-        let (kept, events) = live.events.join();
+        let (buffered, events) = live.events.subscribe_with_buffer();
         self.epoch = live.lease.epoch;
-        self.kept = kept;
+        self.buffered = buffered;
         self.live = Some((live, events));
         true
     }
 
     /// Ends the subscription to a finished attempt. Its remaining events are still returned.
-    fn leave(&mut self) {
+    fn unsubscribe(&mut self) {
         if let Some((_, mut events)) = self.live.take() {
             while let Ok(event) = events.try_recv() {
-                self.kept.push_back(event);
+                self.buffered.push_back(event);
             }
         }
     }

@@ -9,14 +9,14 @@ use provost_model::ChatRequest;
 use provost_tool::RunContext;
 
 /// Heading between the agent's instructions and the additional ones.
-const MARK: &str = "# Additional instructions for this task";
+const HEADING: &str = "# Additional instructions for this task";
 
 /// Appends instructions to those of the agent in every model call. Each attempt adds the hook again, so a resumed run
 /// keeps the instructions.
-pub(super) struct ExtraInstructions(pub(super) Arc<str>);
+pub(super) struct AdditionalInstructions(pub(super) Arc<str>);
 
 #[async_trait]
-impl Hook for ExtraInstructions {
+impl Hook for AdditionalInstructions {
     async fn before_model_call(
         &self,
         _: &RunContext,
@@ -26,7 +26,7 @@ impl Hook for ExtraInstructions {
         if !system.is_empty() {
             system.push_str("\n\n");
         }
-        write!(system, "{MARK}\n\n{}", self.0).map_err(HookError::new)?;
+        write!(system, "{HEADING}\n\n{}", self.0).map_err(HookError::new)?;
         request.system = Some(system.into());
         Ok(())
     }

@@ -19,7 +19,7 @@ pub(crate) fn run_address(lease: &Lease) -> RunAddress {
         namespace: lease.namespace.clone(),
         task: lease.task,
         session: lease.session.clone(),
-        above: lease.above.clone(),
+        ancestors: lease.ancestors.clone(),
         run: lease.run,
         epoch: lease.epoch,
     }
@@ -40,17 +40,17 @@ pub struct UnfinishedTurn {
 
 impl UnfinishedTurn {
     /// Selects the events since the end of the last turn. `dropped` events are no longer in the buffer.
-    pub(crate) fn of(place: &RunAddress, kept: &VecDeque<Event>, dropped: u64) -> Self {
+    pub(crate) fn of(place: &RunAddress, buffered: &VecDeque<Event>, dropped: u64) -> Self {
         let ends_turn = |event: &Event| {
             event.run_id == place.run && matches!(event.kind, EventKind::TurnFinished { .. })
         };
-        let turn_over = kept.iter().rposition(ends_turn);
-        let first = turn_over.map_or(0, |place| place + 1);
+        let last_turn_end = buffered.iter().rposition(ends_turn);
+        let first = last_turn_end.map_or(0, |place| place + 1);
         Self {
             epoch: place.epoch,
-            events: kept.iter().skip(first).cloned().collect(),
-            next: dropped + kept.len() as u64,
-            is_complete: turn_over.is_some() || dropped == 0,
+            events: buffered.iter().skip(first).cloned().collect(),
+            next: dropped + buffered.len() as u64,
+            is_complete: last_turn_end.is_some() || dropped == 0,
         }
     }
 }
@@ -80,13 +80,13 @@ impl LiveEventPublisher {
 }
 
 impl Runs<'_> {
-    /// Returns the live events that a new viewer of a run has missed; `None` if no attempt of the run is active in
-    /// this process.
+    /// Returns the live events that a new viewer of a run has missed. `None` if no attempt of the run is active in this
+    /// process.
     ///
-    /// To get each event once, subscribe to live events first, then take the snapshot, and skip the events of the
-    /// same epoch with a number below [`Draft::next`].
+    /// To get each event once, subscribe to live events first, then take the snapshot, and skip the events of the same
+    /// epoch with a number below [`UnfinishedTurn::next`].
     pub fn unfinished_turn(self, namespace: &Namespace, run: RunId) -> Option<UnfinishedTurn> {
         let live = self.engine.inner.attempts().get(&run).cloned()?;
-        (live.lease.namespace == namespace.as_str()).then(|| live.events.draft())
+        (live.lease.namespace == namespace.as_str()).then(|| live.events.unfinished_turn())
     }
 }

@@ -41,7 +41,7 @@ pub(crate) enum AttemptOutcome {
         detail: String,
         /// Error kind and code, if known more precisely than by the outcome code.
         error: Option<EndError>,
-        /// Delay that the provider asks for before a retry.
+        /// Delay before a retry that the provider requested.
         retry_after: Option<Duration>,
     },
 }
@@ -51,7 +51,7 @@ impl AttemptOutcome {
     pub(crate) fn from_driver(outcome: Result<RunOutcome, Error>) -> Self {
         match outcome {
             Ok(RunOutcome::Completed(result)) => {
-                Self::Completed(Arc::new(answer(&result.output, &result.summary)))
+                Self::Completed(Arc::new(serialized_result(&result.output, &result.summary())))
             }
             Ok(RunOutcome::Suspended(suspended)) => {
                 Self::NeedsApproval(suspended.approvals().into_iter().cloned().collect())
@@ -114,18 +114,18 @@ impl AttemptOutcome {
         Self::Failed { code, detail: info.message, error, retry_after }
     }
 
-    fn from_journal_error(refused: &ErrorInfo, shown: ErrorInfo) -> Self {
+    fn from_journal_error(refused: &ErrorInfo, info: ErrorInfo) -> Self {
         match refused.code.as_str() {
             "budget" | "budget_unpriced" => Self::BudgetExceeded(refused.message.clone()),
-            "fenced" => Self::failed(OutcomeCode::Fenced, shown.message),
-            "effect_unknown" => Self::failed(OutcomeCode::ToolError, shown.message),
-            _ if refused.kind.retryable() => Self::NotPersisted(shown.message),
-            _ => Self::failed(OutcomeCode::of(refused, FailureSource::Engine), shown.message),
+            "fenced" => Self::failed(OutcomeCode::Fenced, info.message),
+            "effect_unknown" => Self::failed(OutcomeCode::ToolError, info.message),
+            _ if refused.kind.retryable() => Self::NotPersisted(info.message),
+            _ => Self::failed(OutcomeCode::of(refused, FailureSource::Engine), info.message),
         }
     }
 }
 
-fn answer(output: &str, summary: &RunSummary) -> SerializedResult {
+fn serialized_result(output: &str, summary: &RunSummary) -> SerializedResult {
     let result = json!({
         "text": output, "stop": summary.stop, "limit": summary.limit, "usage": summary.usage,
         "cost": summary.cost, "turns": summary.turns, "tool_calls": summary.tool_calls,

@@ -12,17 +12,17 @@ use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::table::work::session;
 use provost_store::table::work::task::{self, TaskRow};
-use provost_store::{Tx, load_body};
+use provost_store::{Tx, load_text};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::agent::ProfileKey;
-use crate::child::Birth;
+use crate::agent::AgentRevisionKey;
+use crate::child::ChildOrigin;
 use crate::error::EngineError;
-use crate::input::Aside;
+use crate::input::RunHeaderFields;
 use crate::journal::{JournalState, PersistedMessage, StartedStep};
 use crate::journal::{entry, shared_state, snapshot, stored_transcript};
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Steps that are read per query.
@@ -31,7 +31,7 @@ const PAGE: u64 = 500;
 const FORKS_MAX: usize = 32;
 
 /// A run as stored.
-pub(crate) struct LoadedRun {
+pub(crate) struct RestoredRun {
     /// State machine of the run; `None` if the run has not begun.
     pub(crate) machine: Option<Run>,
     /// Message that the run answers.
@@ -40,8 +40,8 @@ pub(crate) struct LoadedRun {
     pub(crate) revision: u64,
     pub(crate) journal: JournalState,
     /// Agent that executes the run.
-    pub(crate) agent: ProfileKey,
-    pub(crate) words: RunHeader,
+    pub(crate) agent: AgentRevisionKey,
+    pub(crate) header: RunHeader,
     /// User that the run works for, if known.
     pub(crate) user: Option<String>,
     /// Values of shared state when the run begins; empty if it has begun.
@@ -55,11 +55,11 @@ pub(crate) struct RunHeader {
     /// Principal that submitted the task.
     pub(crate) by: Option<String>,
     /// How its parent defines it, if the run is a subagent whose definition is part of the parent's agent.
-    pub(crate) birth: Option<Birth>,
+    pub(crate) child_origin: Option<ChildOrigin>,
 }
 
 /// Loads a run for the attempt that leases it.
-pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<LoadedRun, EngineError> {
+pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<RestoredRun, EngineError> {
     let mut journal = JournalState::new(env.clone());
     journal.restricted = run.restricted;
     let revision = session::get(tx, &run.namespace, &run.session_id)?.map_or(0, |row| row.revision);
@@ -76,10 +76,10 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<LoadedRun
         journal.turn = machine.turns();
     }
     let task = task::get(tx, run.task_id)?;
-    let aside = inputs.first().map(Aside::of).transpose()?.unwrap_or_default();
-    let words = RunHeader::read(&aside, task.as_ref(), run)?;
-    let user = aside.user();
-    let agent = ProfileKey {
+    let header_fields = inputs.first().map(RunHeaderFields::of).transpose()?.unwrap_or_default();
+    let header = RunHeader::read(&header_fields, task.as_ref(), run)?;
+    let user = header_fields.user();
+    let agent = AgentRevisionKey {
         namespace: run.namespace.clone(),
         name: run.agent.clone(),
         revision: run.agent_revision,
@@ -89,7 +89,7 @@ pub(crate) fn load(tx: &mut Tx<'_>, run: &RunRow, env: &Env) -> Result<LoadedRun
         Some(_) => Map::new(),
         None => shared_state::load(tx, &run.namespace, &run.session_id, user.as_deref())?,
     };
-    Ok(LoadedRun { machine, message: first, revision, journal, agent, words, user, shared })
+    Ok(RestoredRun { machine, message: first, revision, journal, agent, header, user, shared })
 }
 
 /// Part of a stored task request. A request can be large; the other fields are skipped.
@@ -104,16 +104,20 @@ struct RequestHeader {
 }
 
 impl RunHeader {
-    fn read(aside: &Aside, task: Option<&TaskRow>, run: &RunRow) -> Result<Self, EngineError> {
-        let commanded: RequestHeader = match task {
+    fn read(
+        header_fields: &RunHeaderFields,
+        task: Option<&TaskRow>,
+        run: &RunRow,
+    ) -> Result<Self, EngineError> {
+        let request_header: RequestHeader = match task {
             Some(task) => serde_json::from_str(&task.command)?,
             None => RequestHeader::default(),
         };
-        let of_message = aside.extra.clone().filter(|extra| !extra.is_empty());
+        let message_instructions = header_fields.extra.clone().filter(|extra| !extra.is_empty());
         // A message that continues a task has its own instructions.
-        let extra = of_message.or(commanded.extra).filter(|extra| !extra.is_empty());
-        let birth = run.spawn.as_deref().map(Birth::read).transpose()?.flatten();
-        Ok(Self { extra, by: commanded.by, birth })
+        let extra = message_instructions.or(request_header.extra).filter(|extra| !extra.is_empty());
+        let child_origin = run.spawn.as_deref().map(ChildOrigin::read).transpose()?.flatten();
+        Ok(Self { extra, by: request_header.by, child_origin })
     }
 }
 
@@ -121,7 +125,7 @@ impl RunHeader {
 pub(crate) fn requester(tx: &mut Tx<'_>, run: &RunRow) -> Result<Option<String>, EngineError> {
     let task = task::get(tx, run.task_id)?;
     let read = |task: TaskRow| serde_json::from_str::<RequestHeader>(&task.command);
-    Ok(task.map(read).transpose()?.and_then(|commanded| commanded.by))
+    Ok(task.map(read).transpose()?.and_then(|request_header| request_header.by))
 }
 
 /// Starting point for rebuilding a run.
@@ -144,12 +148,12 @@ pub(crate) fn rebuild(
     let mut sources = sources(tx, run, until)?;
     let (mut machine, mut fed) = (None, 0);
     if start == ReplayFrom::Snapshot
-        && let Some((place, kept, at)) = newest_kept(tx, run, &sources)?
+        && let Some((place, restored, at)) = newest_snapshot(tx, run, &sources)?
     {
         sources.drain(..place);
-        (machine, fed) = (Some(kept), at);
-        journal.next_fed = at + 1;
-        journal.snapshot_fed = at;
+        (machine, fed) = (Some(restored), at);
+        journal.next_entry_no = at + 1;
+        journal.snapshot_entry_no = at;
     }
     for (source, limit) in sources {
         loop {
@@ -160,10 +164,10 @@ pub(crate) fn rebuild(
                     break;
                 }
                 let message = apply(tx, &source, run.id, row, &mut machine)?;
-                journal.next_fed = fed + 1;
+                journal.next_entry_no = fed + 1;
                 // The session refers to messages of another run by the ids of that run.
                 if source.id == run.id {
-                    note_for_session(row, message, journal)?;
+                    track_unsaved_message(row, message, journal)?;
                 }
                 if row.saved && limit.is_none_or(|limit| fed < limit) {
                     fed += 1;
@@ -182,7 +186,7 @@ pub(crate) fn rebuild(
 
 /// Returns the newest snapshot of the runs whose steps make up a run: the index of its run, the state machine, and
 /// its last entry number.
-fn newest_kept(
+fn newest_snapshot(
     tx: &mut Tx<'_>,
     run: &RunRow,
     sources: &[(RunRow, Option<u64>)],
@@ -223,30 +227,30 @@ fn apply(
     row: &RunStepRow,
     machine: &mut Option<Run>,
 ) -> Result<Option<Arc<Message>>, EngineError> {
-    let body = load_body(tx, row.body.clone(), row.blob.as_deref())?.unwrap_or_default();
+    let body = load_text(tx, row.body.clone(), row.blob.as_deref())?.unwrap_or_default();
     let message = row.message_id.map(|id| message::get(tx, id)).transpose()?;
     let stored = message.clone();
-    let kind: StepKind = word(&row.kind)?;
+    let kind: StepKind = parse_column(&row.kind)?;
     let unreadable = |problem: String| {
         EngineError::Unreadable(format!("step {} of {}: {problem}", row.step, source.id))
     };
     match (machine.as_mut(), kind) {
         (None, StepKind::Checkpoint) => {
-            let beginning = entry::decode_run_started(&body, message)?;
-            let brings_results = matches!(beginning.input, RunInput::ToolResults { .. });
+            let run_started = entry::decode_run_started(&body, message)?;
+            let has_tool_results = matches!(run_started.input, RunInput::ToolResults { .. });
             let base = source.base_revision.unwrap_or(0);
             let stored =
                 stored_transcript::load(tx, &source.namespace, &source.session_id, Some(base))?;
             let stored = stored.map(|stored| stored.messages).unwrap_or_default();
-            let (history, _) = context::load_context(&stored, brings_results);
-            let begun = Run::start(id, beginning, history);
-            *machine = Some(begun.map_err(|error| unreadable(error.to_string()))?);
+            let (history, _) = context::load_context(&stored, has_tool_results);
+            let started = Run::start(id, run_started, history);
+            *machine = Some(started.map_err(|error| unreadable(error.to_string()))?);
         }
         (Some(run), kind) => {
-            let feed = entry::decode_entry(kind, &body, message)?;
-            run.apply(feed).map_err(|error| unreadable(error.to_string()))?;
+            let journal_entry = entry::decode_entry(kind, &body, message)?;
+            run.apply(journal_entry).map_err(|error| unreadable(error.to_string()))?;
         }
-        (None, _) => return Err(unreadable("it comes before the beginning".to_owned())),
+        (None, _) => return Err(unreadable("the entry precedes the start of the run".to_owned())),
     }
     Ok(stored)
 }
@@ -263,14 +267,14 @@ fn save(
             EngineError::Unreadable(format!("step {} of {}: {error}", row.step, source.id))
         })?;
     }
-    journal.next_fed += 1;
+    journal.next_entry_no += 1;
     journal.recent.clear();
     journal.results.clear();
     Ok(())
 }
 
 /// Records which step or stored message contains a message that the session does not have yet.
-fn note_for_session(
+fn track_unsaved_message(
     row: &RunStepRow,
     message: Option<Arc<Message>>,
     journal: &mut JournalState,
@@ -291,18 +295,18 @@ fn note_for_session(
 }
 
 fn open_step(row: &RunStepRow, epoch: u64) -> Result<StartedStep, EngineError> {
-    let class: Option<EffectClass> = row.effect_class.as_deref().map(word).transpose()?;
-    let state: StepState = word(&row.state)?;
+    let class: Option<EffectClass> = row.effect_class.as_deref().map(parse_column).transpose()?;
+    let state: StepState = parse_column(&row.state)?;
     Ok(StartedStep {
         step: row.step,
-        kind: word(&row.kind)?,
-        key: row.effect_key.as_deref().map(word).transpose()?,
+        kind: parse_column(&row.kind)?,
+        key: row.effect_key.as_deref().map(parse_column).transpose()?,
         class,
         call_id: row.call_id.clone(),
         tries: row.tries,
         lost: row.epoch != epoch && state != StepState::Planned,
         reserved_micros: row.reserved_micros,
-        begun: None,
+        started_at: None,
     })
 }
 

@@ -55,8 +55,8 @@ impl AgentTimeouts {
     }
 }
 
-fn limit(said: Option<u64>, default: Option<Duration>) -> Option<Duration> {
-    match said {
+fn limit(configured: Option<u64>, default: Option<Duration>) -> Option<Duration> {
+    match configured {
         None => default,
         Some(0) => None,
         Some(millis) => Some(Duration::from_millis(millis)),

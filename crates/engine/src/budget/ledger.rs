@@ -9,7 +9,9 @@ use std::fmt;
 use futures::FutureExt;
 use provost_core::id::name::Namespace;
 use provost_core::{Money, Timestamp};
-use provost_model::{BudgetHold, BudgetLedger, BudgetRefusal, BudgetWish, HoldFuture};
+use provost_model::{
+    BudgetError, BudgetLedger, BudgetReservation, ReservationRequest, ReserveFuture,
+};
 use provost_store::table::governance::budget;
 use provost_store::{Store, Tx};
 
@@ -19,7 +21,7 @@ use crate::error::EngineError;
 
 /// The budgets of some scopes. Each call is charged to all of them that exist.
 #[derive(Clone)]
-pub struct DurableLedger {
+pub struct DurableBudgetLedger {
     store: Store,
     namespace: String,
     scopes: Vec<String>,
@@ -31,9 +33,9 @@ impl Budgets<'_> {
         self,
         namespace: &Namespace,
         scopes: impl IntoIterator<Item = BudgetScope>,
-    ) -> DurableLedger {
+    ) -> DurableBudgetLedger {
         let scopes = scopes.into_iter().map(|scope| scope.to_string()).collect();
-        DurableLedger {
+        DurableBudgetLedger {
             store: self.engine.inner.store.clone(),
             namespace: namespace.to_string(),
             scopes,
@@ -42,34 +44,41 @@ impl Budgets<'_> {
 }
 
 /// The scope of a charged budget, and the start of the period that was charged.
-type Counted = (String, Option<Timestamp>);
+type ChargedBudget = (String, Option<Timestamp>);
 
-impl DurableLedger {
-    async fn hold(&self, wish: &BudgetWish) -> Result<Box<dyn BudgetHold>, BudgetRefusal> {
-        let (ledger, wanted) = (self.clone(), wish.cost_max);
-        let spent = self.store.write(move |tx| ledger.spend(tx, wanted)).await;
+impl DurableBudgetLedger {
+    async fn reserve_all(
+        &self,
+        wish: &ReservationRequest,
+    ) -> Result<Box<dyn BudgetReservation>, BudgetError> {
+        let (ledger, requested) = (self.clone(), wish.cost_max);
+        let spent = self.store.write(move |tx| ledger.charge(tx, requested)).await;
         match spent {
-            Ok(counted) => {
-                let micros = wanted.map_or(0, Money::micros);
-                Ok(Box::new(DurableHold { ledger: self.clone(), counted, micros }))
+            Ok(charged) => {
+                let micros = requested.map_or(0, Money::micros);
+                Ok(Box::new(DurableReservation { ledger: self.clone(), charged, micros }))
             }
             Err(EngineError::Budget { scope, needed, left }) => {
-                Err(BudgetRefusal::UsedUp { scope, needed, left })
+                Err(BudgetError::Exhausted { scope, needed, left })
             }
             Err(EngineError::Unpriced { scope }) => {
-                Err(BudgetRefusal::Unpriced { scope, model: wish.model.clone() })
+                Err(BudgetError::UnknownCost { scope, model: wish.model.clone() })
             }
-            Err(error) => Err(BudgetRefusal::Unreachable(error.to_string())),
+            Err(error) => Err(BudgetError::Unavailable(error.to_string())),
         }
     }
 
     /// Charges the maximum cost of a call to every budget, or to none.
-    fn spend(&self, tx: &mut Tx<'_>, wanted: Option<Money>) -> Result<Vec<Counted>, EngineError> {
-        let mut counted = Vec::with_capacity(self.scopes.len());
+    fn charge(
+        &self,
+        tx: &mut Tx<'_>,
+        requested: Option<Money>,
+    ) -> Result<Vec<ChargedBudget>, EngineError> {
+        let mut charged = Vec::with_capacity(self.scopes.len());
         for scope in &self.scopes {
             let Some(row) = current(tx, &self.namespace, scope)? else { continue };
-            let wanted = wanted.filter(|cost| cost.currency.as_str() == row.currency);
-            let Some(needed) = wanted.map(Money::micros) else {
+            let requested = requested.filter(|cost| cost.currency.as_str() == row.currency);
+            let Some(needed) = requested.map(Money::micros) else {
                 return Err(EngineError::Unpriced {
                     scope: format!("{scope} in {}", row.currency),
                 });
@@ -79,55 +88,55 @@ impl DurableLedger {
                 return Err(EngineError::Budget { scope: scope.clone(), needed, left });
             }
             budget::settle(tx, &self.namespace, scope, needed, needed)?;
-            counted.push((scope.clone(), row.period_start));
+            charged.push((scope.clone(), row.period_start));
         }
-        Ok(counted)
+        Ok(charged)
     }
 
     /// Refunds the unused part of a charge, where the charged period is still the current one.
-    fn give_back(
+    fn refund(
         &self,
         tx: &mut Tx<'_>,
-        counted: &[Counted],
+        charged: &[ChargedBudget],
         micros: i64,
     ) -> Result<(), EngineError> {
-        for (scope, period) in counted {
+        for (scope, period) in charged {
             let row = current(tx, &self.namespace, scope)?;
             // A charge of another period no longer counts, and a budget that was set again starts at zero.
             let Some(row) = row.filter(|row| row.period_start == *period) else { continue };
-            let back = micros.min(row.spent_micros);
-            budget::settle(tx, &self.namespace, scope, 0, -back)?;
+            let refunded = micros.min(row.spent_micros);
+            budget::settle(tx, &self.namespace, scope, 0, -refunded)?;
         }
         Ok(())
     }
 }
 
-impl BudgetLedger for DurableLedger {
-    fn reserve<'a>(&'a self, wish: &'a BudgetWish) -> HoldFuture<'a> {
-        self.hold(wish).boxed()
+impl BudgetLedger for DurableBudgetLedger {
+    fn reserve<'a>(&'a self, wish: &'a ReservationRequest) -> ReserveFuture<'a> {
+        self.reserve_all(wish).boxed()
     }
 }
 
-impl fmt::Debug for DurableLedger {
+impl fmt::Debug for DurableBudgetLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DurableLedger").field("scopes", &self.scopes).finish_non_exhaustive()
     }
 }
 
-struct DurableHold {
-    ledger: DurableLedger,
-    counted: Vec<Counted>,
+struct DurableReservation {
+    ledger: DurableBudgetLedger,
+    charged: Vec<ChargedBudget>,
     micros: i64,
 }
 
-impl BudgetHold for DurableHold {
+impl BudgetReservation for DurableReservation {
     fn settle(self: Box<Self>, spent_micros: i64) {
-        let Self { ledger, counted, micros } = *self;
-        let back = micros.saturating_sub(spent_micros);
-        if back == 0 || counted.is_empty() {
+        let Self { ledger, charged, micros } = *self;
+        let refunded = micros.saturating_sub(spent_micros);
+        if refunded == 0 || charged.is_empty() {
             return;
         }
         let store = ledger.store.clone();
-        store.write_deferred(move |tx| ledger.give_back(tx, &counted, back)).detach();
+        store.write_deferred(move |tx| ledger.refund(tx, &charged, refunded)).detach();
     }
 }

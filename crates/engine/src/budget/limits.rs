@@ -13,7 +13,7 @@ use provost_store::table::governance::budget::{self, BudgetRow};
 use super::current;
 use crate::budget::Budgets;
 use crate::error::EngineError;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 
 /// Budgets in one list.
 const LIST_MAX: u64 = 1000;
@@ -52,7 +52,7 @@ pub struct Budget {
 
 /// A budget with its current use, in millionths of its currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BudgetState {
+pub struct BudgetUsage {
     /// The runs that the budget covers.
     pub scope: BudgetScope,
     /// The maximum amount.
@@ -93,7 +93,7 @@ impl Budgets<'_> {
         self,
         namespace: &Namespace,
         scope: BudgetScope,
-    ) -> Result<Option<BudgetState>, EngineError> {
+    ) -> Result<Option<BudgetUsage>, EngineError> {
         let namespace = namespace.clone();
         // A write transaction, because an ended period is reset here.
         let read = self.engine.inner.store.write(move |tx| {
@@ -104,7 +104,7 @@ impl Budgets<'_> {
     }
 
     /// Lists the budgets of a namespace by scope. A period that has ended since the last use is not reset.
-    pub async fn list(self, namespace: &Namespace) -> Result<Vec<BudgetState>, EngineError> {
+    pub async fn list(self, namespace: &Namespace) -> Result<Vec<BudgetUsage>, EngineError> {
         let namespace = namespace.clone();
         let read = self.engine.inner.store.read(move |tx| {
             let rows = budget::list(tx, namespace.as_str(), LIST_MAX)?;
@@ -122,7 +122,7 @@ fn set(
 ) -> Result<(), EngineError> {
     if new.cap.amount.is_sign_negative() {
         let fix = "use zero or more, or remove the budget";
-        return Err(RequestError::invalid("budget.cap", "less than nothing", fix).into());
+        return Err(RequestError::invalid("budget.cap", "negative amount", fix).into());
     }
     let (name, currency) = (scope.to_string(), new.cap.currency.as_str().to_owned());
     let known = current(tx, namespace.as_str(), &name)?;
@@ -130,7 +130,7 @@ fn set(
         && known.currency != currency
         && known.spent_micros + known.reserved_micros > 0
     {
-        let problem = format!("{} were spent before", known.currency);
+        let problem = format!("amounts in {} were already spent", known.currency);
         let fix = "remove the budget first, or keep its currency";
         return Err(RequestError::invalid("budget.cap", problem, fix).into());
     }
@@ -148,14 +148,14 @@ fn set(
     Ok(())
 }
 
-fn state(row: BudgetRow) -> Result<BudgetState, EngineError> {
-    Ok(BudgetState {
-        scope: word(&row.scope)?,
+fn state(row: BudgetRow) -> Result<BudgetUsage, EngineError> {
+    Ok(BudgetUsage {
+        scope: parse_column(&row.scope)?,
         cap_micros: row.cap_micros,
         spent_micros: row.spent_micros,
         reserved_micros: row.reserved_micros,
         currency: row.currency,
-        period: row.period.as_deref().map(word).transpose()?,
+        period: row.period.as_deref().map(parse_column).transpose()?,
     })
 }
 

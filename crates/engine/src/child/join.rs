@@ -1,8 +1,9 @@
 //! Joins: a parked run waits for other runs.
 //!
-//! A call that waits suspends its run with a request that no person answers. The run gets a row in `run_join` for each such call,
-//! and a row in `run_dependency` for each run that the call waits for. The end of a run marks its dependencies as done in the same
-//! transaction, and the last one wakes the run. Until then the run has neither a worker nor a slot.
+//! A call that waits suspends its run with an internal request. The run gets a row in `run_join` for each such call,
+//! and a row in `run_dependency` for each run that the call waits for. The end of a run marks its dependencies as done
+//! in the same transaction, and the last one resumes the parked run. Until then the run has neither a worker nor a
+//! slot.
 
 use std::time::Duration;
 
@@ -19,24 +20,26 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_dependency::{self, RunDependencyRow};
 use provost_store::table::work::run_join::{self, RunJoinRow};
 use provost_store::table::work::task;
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
-use super::wait::{self, TeamPart, Wait};
+use super::wait::{self, ChildWait, TeamWaitTarget};
 use crate::child::team;
 use crate::error::EngineError;
-use crate::run::lifecycle::{move_run, move_task, word};
+use crate::run::lifecycle::{parse_column, transition_run, transition_task};
 use crate::{approval, queue};
 
-/// True for a request that the end of other runs answers, and no person.
-pub(crate) fn is_wait(request: &ApprovalRequest) -> bool {
+/// Returns true for a request that the end of other runs answers, not an approver.
+pub(crate) fn is_internal_wait(request: &ApprovalRequest) -> bool {
     request.kind == ApprovalRequestKind::Runs
 }
 
-/// Removes the requests that no person answers from an event. Returns `None` if nothing is left of it.
-pub(crate) fn for_people(mut event: Event) -> Option<Event> {
+/// Removes the internal waits from an event. Returns `None` if nothing is left of the event.
+pub(crate) fn hide_internal_waits(mut event: Event) -> Option<Event> {
     match &mut event.kind {
-        EventKind::ApprovalNeeded { request } if is_wait(request) => return None,
-        EventKind::Suspended { approvals } => approvals.retain(|request| !is_wait(request)),
+        EventKind::ApprovalNeeded { request } if is_internal_wait(request) => return None,
+        EventKind::Suspended { approvals } => {
+            approvals.retain(|request| !is_internal_wait(request))
+        }
         _ => {}
     }
     Some(event)
@@ -50,7 +53,7 @@ pub(crate) fn park(
 ) -> Result<(), EngineError> {
     run_join::remove_of_run(tx, run.id)?;
     for request in requests {
-        let wait: Wait = serde_json::from_value(request.payload.clone().unwrap_or_default())?;
+        let wait: ChildWait = serde_json::from_value(request.payload.clone().unwrap_or_default())?;
         let call = serde_json::to_string(&request.call)?;
         insert(tx, run, request.id.to_string(), Some(call), wait)?;
     }
@@ -60,8 +63,8 @@ pub(crate) fn park(
 /// Stores the join of a lead that has its answer and waits for its members.
 pub(crate) fn park_for_members(tx: &mut Tx<'_>, lead: &RunRow) -> Result<(), EngineError> {
     run_join::remove_of_run(tx, lead.id)?;
-    let team = Some(TeamPart { lead: lead.id, mail_of: None });
-    let wait = Wait { team, ..Wait::default() };
+    let team = Some(TeamWaitTarget { lead: lead.id, mail_of: None });
+    let wait = ChildWait { team, ..ChildWait::default() };
     insert(tx, lead, lead.id.to_string(), /*call*/ None, wait)
 }
 
@@ -70,27 +73,27 @@ fn insert(
     run: &RunRow,
     id: String,
     call: Option<String>,
-    wait: Wait,
+    wait: ChildWait,
 ) -> Result<(), EngineError> {
-    let Wait { mut runs, any, timeout_ms, team, again } = wait;
-    if let Some(TeamPart { lead, .. }) = &team {
+    let ChildWait { mut runs, any, timeout_ms, team, again } = wait;
+    if let Some(TeamWaitTarget { lead, .. }) = &team {
         // These dependencies only explain the wait. The state of the team ends it.
-        runs = team::at_work(tx, *lead)?;
+        runs = team::running_members(tx, *lead)?;
         runs.retain(|member| *member != run.id);
     }
     let until = timeout_ms.map(|millis| tx.now().after(Duration::from_millis(millis)));
     let (team_lead, mail_of) = match team {
-        Some(TeamPart { lead, mail_of }) => (Some(lead), mail_of),
+        Some(TeamWaitTarget { lead, mail_of }) => (Some(lead), mail_of),
         None => (None, None),
     };
     let mode = if any { "any" } else { "all" }.to_owned();
     let join = RunJoinRow { id, run_id: run.id, mode, until, call, again, team_lead, mail_of };
     join.insert(tx)?;
-    for (place, depends_on) in (0..).zip(runs) {
-        // A run that was removed long after its end does not come back.
+    for (position, depends_on) in (0..).zip(runs) {
+        // A run that retention has removed counts as done.
         let done = !run::is_live(tx, depends_on)?;
         let join_id = join.id.clone();
-        RunDependencyRow { join_id, place, depends_on, done }.insert(tx)?;
+        RunDependencyRow { join_id, place: position, depends_on, done }.insert(tx)?;
     }
     Ok(())
 }
@@ -101,7 +104,7 @@ fn set_timer(tx: &mut Tx<'_>, run: RunId) -> Result<(), EngineError> {
     match joins.iter().filter_map(|join| join.until).min() {
         Some(at) => {
             timer::set(tx, timer::CHILD_WAIT, &run.to_string(), at)?;
-            tx.hint(Hint::Timer);
+            tx.wake(Wakeup::Timer);
         }
         None => drop(timer::clear(tx, timer::CHILD_WAIT, &run.to_string())?),
     }
@@ -113,7 +116,7 @@ pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineErr
     let mut waited = false;
     for id in run_dependency::complete(tx, ended)? {
         if let Some(mut run) = run::lock(tx, id)?
-            && is_parked(&run)
+            && waits_for_joins(&run)
         {
             waited = true;
             settle(tx, &mut run)?;
@@ -122,7 +125,7 @@ pub(super) fn run_ended(tx: &mut Tx<'_>, ended: RunId) -> Result<bool, EngineErr
     Ok(waited)
 }
 
-/// The team of a run has changed: what the run waits for may have come.
+/// Settles the joins of a run after a change of its team.
 pub(crate) fn team_changed(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     let Some(mut run) = run::lock(tx, id)? else { return Ok(()) };
     let joins = run_join::of_run(tx, id)?;
@@ -146,7 +149,7 @@ pub(crate) fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> {
     if let Some(lead) = join.team_lead {
         let until = join.mail_of.clone().map_or(TeamWait::AllFinished, TeamWait::Message);
-        return team::is_so(tx, lead, &until);
+        return team::is_condition_met(tx, lead, &until);
     }
     let progress = run_dependency::progress(tx, &join.id)?;
     Ok(match join.mode.as_str() {
@@ -155,28 +158,28 @@ fn is_complete(tx: &mut Tx<'_>, join: &RunJoinRow) -> Result<bool, EngineError> 
     })
 }
 
-/// True if the joins of a run count. A run that was woken for another reason waits no more.
-fn is_parked(run: &RunRow) -> bool {
+/// Returns true if the run waits for its joins. Another reason may have resumed it.
+fn waits_for_joins(run: &RunRow) -> bool {
     run.phase == "parked" && matches!(run.parked_for.as_deref(), Some("child" | "approval"))
 }
 
 fn end_joins(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
-    is_over: impl Fn(&mut Tx<'_>, &RunJoinRow) -> Result<bool, EngineError>,
+    is_finished: impl Fn(&mut Tx<'_>, &RunJoinRow) -> Result<bool, EngineError>,
 ) -> Result<(), EngineError> {
-    if !is_parked(run) {
+    if !waits_for_joins(run) {
         return Ok(());
     }
     let joins = run_join::of_run(tx, run.id)?;
     let (mut open, mut ended) = (0, 0);
     for join in joins {
-        if !is_over(tx, &join)? {
+        if !is_finished(tx, &join)? {
             open += 1;
             continue;
         }
-        if let Some(feed) = outcome(tx, run, &join)? {
-            approval::feed_parked(tx, run, &feed)?;
+        if let Some(entry) = outcome(tx, run, &join)? {
+            approval::append_while_parked(tx, run, &entry)?;
         }
         run_join::remove(tx, &join.id)?;
         ended += 1;
@@ -185,7 +188,7 @@ fn end_joins(
         return Ok(());
     }
     set_timer(tx, run.id)?;
-    // With another join or a question to a person still open the run would only be parked again.
+    // With another join or an approval still open, the run would only be parked again.
     if open == 0 && approval_row::open_of_run(tx, run.id)?.is_empty() {
         wake(tx, run)?;
     }
@@ -193,7 +196,8 @@ fn end_joins(
     queue::refresh(tx, &run.namespace, &run.session_id)
 }
 
-/// What the end of a join feeds to its run. A lead without a waiting call continues from its answer.
+/// Returns the journal entry that the end of a join appends to its run. `None` for a lead without a waiting call, which
+/// continues from its answer.
 fn outcome(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -201,37 +205,38 @@ fn outcome(
 ) -> Result<Option<JournalEntry>, EngineError> {
     let Some(call) = &join.call else { return Ok(None) };
     if join.again {
-        let id: ApprovalId = word(&join.id)?;
+        let id: ApprovalId = parse_column(&join.id)?;
         return Ok(Some(JournalEntry::ApprovalDecided { id, decision: ApprovalDecision::Approve }));
     }
     let call: ToolCall = serde_json::from_str(call)?;
     let runs = run_dependency::dependencies(tx, &join.id)?;
     let reports = wait::collect(tx, &run.namespace, &run.session_id, &runs)?;
-    let result = Box::new(ToolResult::text(&call, wait::shown(&reports).to_string()));
+    let result = Box::new(ToolResult::text(&call, wait::result_for_model(&reports).to_string()));
     Ok(Some(JournalEntry::ToolFinished { result, invalid_arguments: false, at: tx.now() }))
 }
 
-/// People have answered everything that a parked run asked, and it still waits for other runs. The caller stores the row.
-pub(crate) fn waits_only_for_children(
+/// Records that a parked run waits only for other runs, because all its approvals are decided. The caller stores the
+/// row.
+pub(crate) fn mark_waiting_for_children(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
 ) -> Result<(), EngineError> {
-    let why = WaitReason::Child.as_str();
-    run.parked_for = Some(why.to_owned());
+    let wait_reason = WaitReason::Child.as_str();
+    run.parked_for = Some(wait_reason.to_owned());
     if let Some(mut task) = task::lock(tx, run.task_id)? {
-        task.waiting_for = Some(why.to_owned());
+        task.waiting_for = Some(wait_reason.to_owned());
         task.save(tx)?;
     }
     Ok(())
 }
 
 fn wake(tx: &mut Tx<'_>, run: &mut Locked<RunRow>) -> Result<(), EngineError> {
-    move_run(run, RunTransition::Woken)?;
+    transition_run(run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, run, now)?;
     if let Some(mut task) = task::lock(tx, run.task_id)? {
         task.waiting_for = None;
-        move_task(tx, &mut task, TaskTransition::InputDelivered)?;
+        transition_task(tx, &mut task, TaskTransition::InputDelivered)?;
         task.save(tx)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Starting a child.
+//! The tool `spawn_task`: starts a child run.
 
 use std::sync::Arc;
 
@@ -13,126 +13,126 @@ use provost_store::Tx;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::session::{self, SessionRef};
 use provost_store::table::work::task;
-use provost_tool::{FnTool, SpecError, ToolCx, ToolError, tool_fn};
+use provost_tool::{FnTool, ToolContext, ToolError, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ChildLimits, Cleanup, Family, Notify, Terms};
+use super::{ChildCleanup, ChildLimits, ChildToolContext, ParentNotification, SpawnOptions};
 use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
 use crate::journal::transactional::TransactionalEffects;
 use crate::run::event;
-use crate::run::lifecycle::{policy, word};
-use crate::submit::{self, NewIds, NewTask, Parent};
+use crate::run::lifecycle::{parse_column, policy};
+use crate::submit::{self, NewIds, NewTask, ParentRun};
 use crate::worker::lease::Lease;
 
-const DESCRIPTION: &str = "Starts another agent on a task of its own and returns its ids at once; it works while you go on. \
+const DESCRIPTION: &str = "Starts another agent with its own task and returns its ids at once. The agent runs while you continue. \
      Wait for it with await_tasks, or end your turn: you get a message when it has ended.";
 
-/// What is asked of a child.
+/// Arguments of `spawn_task`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Spawn {
-    /// What to do. The child sees nothing else: say everything it needs to know.
+struct SpawnArgs {
+    /// Task for the child. The child sees nothing else, so include everything that it needs to know.
     message: String,
-    /// Which agent; the same as you if none is named.
+    /// Name of the agent. Default: your own agent.
     #[serde(default)]
     agent: Option<String>,
-    /// A short name to tell it from others.
+    /// Short name that distinguishes the child from others.
     #[serde(default)]
     label: Option<String>,
-    /// Seconds it may take.
+    /// Timeout in seconds.
     #[serde(default)]
     timeout_s: Option<u64>,
-    /// run: it answers once. session: its conversation can be continued by naming it in `session` later.
+    /// `run`: the child answers once. `session`: you can continue its conversation later by naming it in `session`.
     #[serde(default)]
-    mode: Mode,
-    /// Continues the conversation of a child that was started with mode session.
+    mode: SpawnMode,
+    /// Session of a child that was started with mode `session`, to continue its conversation.
     #[serde(default)]
     session: Option<String>,
-    /// What becomes of it when it has ended.
+    /// Treatment of the child after its end.
     #[serde(default)]
-    cleanup: Cleanup,
-    /// Whether you get a message when it has ended and you do not wait for it.
+    cleanup: ChildCleanup,
+    /// Whether you get a message when the child has ended and you do not wait for it.
     #[serde(default)]
-    notify: Notify,
+    notify: ParentNotification,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+enum SpawnMode {
     #[default]
     Run,
     Session,
 }
 
-/// A child that was started.
+/// Ids of a started child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Child {
+struct StartedChild {
     run: RunId,
     task: TaskId,
     session: String,
 }
 
-pub(super) fn tool() -> Result<FnTool, SpecError> {
+pub(super) fn tool() -> Result<FnTool, ToolSpecError> {
     let tool = tool_fn("spawn_task", DESCRIPTION, spawn)?;
     Ok(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
 }
 
-async fn spawn(cx: ToolCx, spawn: Spawn) -> Result<Value, ToolError> {
-    let (family, transactional) = (cx.dep::<Family>()?, cx.dep::<TransactionalEffects>()?);
-    let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
-        ToolError::failed(
-            "this call is in no journal: a child can only be started from a durable run",
-        )
-    })?;
-    let spawning = Spawning {
-        lease: Arc::clone(&family.lease),
-        limits: family.limits,
+async fn spawn(cx: ToolContext, spawn: SpawnArgs) -> Result<Value, ToolError> {
+    let (context, transactional) =
+        (cx.dep::<ChildToolContext>()?, cx.dep::<TransactionalEffects>()?);
+    let step = context
+        .journal
+        .step_of(cx.effect_key())
+        .ok_or_else(|| ToolError::failed("a child can be started only from a durable run"))?;
+    let spawn_context = SpawnContext {
+        lease: Arc::clone(&context.lease),
+        limits: context.limits,
         step,
         call_id: cx.call_id().to_owned(),
-        user: family.journal.user(),
+        user: context.journal.user(),
         spawn,
     };
-    let child = transactional.commit(cx.effect_key(), move |tx| spawning.create(tx)).await?;
+    let child = transactional.commit(cx.effect_key(), move |tx| spawn_context.create(tx)).await?;
     failpoint!("child.planned");
     Ok(
         json!({"run": child.run, "task": child.task, "session": child.session, "status": "accepted"}),
     )
 }
 
-/// Everything the transaction needs that makes the child.
-struct Spawning {
+/// Input of the transaction that creates the child.
+struct SpawnContext {
     lease: Arc<Lease>,
     limits: ChildLimits,
     step: u64,
     call_id: String,
-    /// For whom the run above is.
+    /// User that the parent run works for.
     user: Option<String>,
-    spawn: Spawn,
+    spawn: SpawnArgs,
 }
 
-impl Spawning {
-    fn create(&self, tx: &mut Tx<'_>) -> Result<Child, EngineError> {
+impl SpawnContext {
+    fn create(&self, tx: &mut Tx<'_>) -> Result<StartedChild, EngineError> {
         let id = child_run_id(self.lease.run, self.step);
         if let Some(known) = run::get(tx, id)? {
-            // A caller may choose the id of a run: what has another parent is no child of ours.
+            // A caller may choose the id of a run, so a run with this id may have another parent.
             if known.parent_run_id != Some(self.lease.run) {
                 return Err(EngineError::not_found("run", id));
             }
-            return Ok(Child { run: id, task: known.task_id, session: known.session_id });
+            return Ok(StartedChild { run: id, task: known.task_id, session: known.session_id });
         }
         let parent = run::lock(tx, self.lease.run)?;
         let mut parent = parent.ok_or_else(|| EngineError::not_found("run", self.lease.run))?;
         self.check_limits(tx, &parent)?;
-        let namespace: Namespace = word(&parent.namespace)?;
+        let namespace: Namespace = parse_column(&parent.namespace)?;
         let by = restore::requester(tx, &parent)?;
         let command = TaskRequest { requested_by: by, ..self.command(tx, &parent, id)? };
         command.validate()?;
         let (notify, cleanup) = (self.spawn.notify, self.spawn.cleanup);
-        let terms = Terms { notify, cleanup, birth: None };
+        let options = SpawnOptions { notify, cleanup, child_origin: None };
         let key = format!("spawn:{}:{}", parent.id, self.step);
         let encoded = EncodedMessage::new(&command, tx.now())?;
         let new = NewTask {
@@ -143,18 +143,18 @@ impl Spawning {
                 ..NewIds::draw(tx, &command)
             },
             message: &IncomingMessage::new(&command, &encoded, &key),
-            parent: Some(Parent {
+            parent: Some(ParentRun {
                 task: parent.task_id,
                 run: parent.id,
                 step: self.step,
                 depth: parent.depth,
                 policy: policy(&parent)?,
-                spawn: serde_json::to_string(&terms)?,
+                spawn: serde_json::to_string(&options)?,
                 sibling: None,
             }),
         };
         let accepted = submit::create_task(tx, &new)?;
-        if self.spawn.session.is_none() && self.spawn.mode == Mode::Session {
+        if self.spawn.session.is_none() && self.spawn.mode == SpawnMode::Session {
             let (namespace, id) = (&parent.namespace, &accepted.session);
             session::set_continuable(tx, SessionRef { namespace, id })?;
         }
@@ -162,7 +162,7 @@ impl Spawning {
         let started = ChildStarted::Detached { run: id, task: accepted.task, label, step };
         event::append_event(tx, &mut parent, DurableEvent::ChildStarted(started))?;
         parent.save(tx)?;
-        Ok(Child { run: id, task: accepted.task, session: accepted.session })
+        Ok(StartedChild { run: id, task: accepted.task, session: accepted.session })
     }
 
     fn check_limits(&self, tx: &mut Tx<'_>, parent: &RunRow) -> Result<(), EngineError> {
@@ -170,19 +170,18 @@ impl Spawning {
             let problem = format!("{} levels below the first run are allowed", self.limits.depth);
             return Err(RequestError::invalid("depth", problem, "do it yourself").into());
         }
-        let at_work = run::terms_of_active_children(tx, &parent.namespace, &parent.session_id)?;
+        let active_options =
+            run::spawn_options_of_active_children(tx, &parent.namespace, &parent.session_id)?;
         let mut active = 0;
-        for terms in at_work {
-            // Sub-agents, fan-outs and teams have limits of their own, and what they start is none of this tool's.
-            active += u64::from(Terms::read(terms.as_deref())?.birth.is_none());
+        for options in active_options {
+            // Subagents, fan-outs and teams have limits of their own, so their runs do not count here.
+            active += u64::from(SpawnOptions::read(options.as_deref())?.child_origin.is_none());
         }
         if active >= self.limits.active {
             let cap = usize::try_from(self.limits.active).unwrap_or(usize::MAX);
-            return Err(RequestError::LimitExceeded {
-                what: "the number of children at work",
-                cap,
-            }
-            .into());
+            return Err(
+                RequestError::LimitExceeded { what: "the number of active children", cap }.into()
+            );
         }
         Ok(())
     }
@@ -193,12 +192,12 @@ impl Spawning {
         parent: &RunRow,
         id: RunId,
     ) -> Result<TaskRequest, EngineError> {
-        let Spawn { message, agent, label, timeout_s, mode, session, .. } = &self.spawn;
+        let SpawnArgs { message, agent, label, timeout_s, mode, session, .. } = &self.spawn;
         let session: SessionName = match session {
-            Some(session) => continued(tx, parent, session)?,
+            Some(session) => session_to_continue(tx, parent, session)?,
             None => {
-                let kind = if *mode == Mode::Session { "talk" } else { "ses" };
-                word(&id.to_string().replacen("run", kind, 1))?
+                let kind = if *mode == SpawnMode::Session { "talk" } else { "ses" };
+                parse_column(&id.to_string().replacen("run", kind, 1))?
             }
         };
         Ok(TaskRequest {
@@ -222,15 +221,20 @@ impl Spawning {
     }
 }
 
-/// The conversation of an earlier child of the same session, if it was started to be continued.
-fn continued(tx: &mut Tx<'_>, parent: &RunRow, id: &str) -> Result<SessionName, EngineError> {
+/// Returns the session of an earlier child of the same session. Fails if that child was not started with mode
+/// `session`.
+fn session_to_continue(
+    tx: &mut Tx<'_>,
+    parent: &RunRow,
+    id: &str,
+) -> Result<SessionName, EngineError> {
     let unknown = || EngineError::not_found("session of a child", id);
     let newest = task::newest_of_session(tx, &parent.namespace, id)?.ok_or_else(unknown)?;
-    let above = newest.parent_task_id.map(|id| task::get(tx, id)).transpose()?.flatten();
-    let mine = above.is_some_and(|task| task.session_id == parent.session_id);
+    let parent_task = newest.parent_task_id.map(|id| task::get(tx, id)).transpose()?.flatten();
+    let is_own_child = parent_task.is_some_and(|task| task.session_id == parent.session_id);
     let row = session::get(tx, &parent.namespace, id)?;
-    if !mine || !row.is_some_and(|row| row.continuable) {
+    if !is_own_child || !row.is_some_and(|row| row.continuable) {
         return Err(unknown());
     }
-    word(id)
+    parse_column(id)
 }

@@ -1,4 +1,4 @@
-//! The children of a durable run, as the tools of its agent reach them.
+//! Children of a durable run, for the tools of its agent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,172 +13,186 @@ use provost_core::recovery::{EffectKey, OutcomeCode};
 use provost_core::{AgentUsage, Env, LimitReached, Money, RunId, Usage};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
-use provost_store::table::work::run::{self, ChildRow, RunRow};
-use provost_tool::{ToolCx, ToolError};
+use provost_store::table::work::run::{self, ChildRunRow, RunRow};
+use provost_tool::{ToolContext, ToolError};
 use serde::Deserialize;
 
-use super::{Family, wait};
+use super::{ChildToolContext, wait};
 use crate::attempt::restore::{self, ReplayFrom};
-use crate::child::subagent::{Birth, Births, KnownChild, Named};
+use crate::child::subagent::{ChildName, ChildOrigin, ExistingChild, SpawnBatch};
 use crate::error::EngineError;
 use crate::journal::JournalState;
 use crate::run::cancel;
-use crate::run::lifecycle::word;
-use crate::run::settle::held;
+use crate::run::lifecycle::parse_column;
+use crate::run::settle::lock_leased_run;
 
-/// Children that one transaction makes: the first ones begin while the others are made, and nobody else waits long.
-const BORN_TOGETHER: usize = 128;
+/// Children that one transaction creates. The first ones start while the others are created, and other writers do not
+/// wait long.
+const SPAWN_BATCH_MAX: usize = 128;
 
-/// Starts and ends the children of a run as runs of their own.
-pub(crate) struct EngineChildren {
-    family: Family,
-    /// The way from the agent of the profile to the run's own.
-    place: Vec<AgentPathSegment>,
-    /// What was read of children that are over, for the call that asks for it next.
-    over: Mutex<HashMap<RunId, ChildReport>>,
-    /// The call that made children last, and those: if it waits for them, it is not worth a look whether all of them are over.
-    made: Mutex<Option<(EffectKey, HashSet<RunId>)>>,
+/// Starts and ends the children of a run as durable runs.
+pub(crate) struct DurableChildSpawner {
+    context: ChildToolContext,
+    /// Path from the agent of the revision to the agent of this run.
+    agent_path: Vec<AgentPathSegment>,
+    /// Reports of finished children that were read for the next request of the same call.
+    finished_children: Mutex<HashMap<RunId, ChildReport>>,
+    /// Call that created children last, and their runs. If that call waits for them, it need not check first whether
+    /// they have ended.
+    last_batch: Mutex<Option<(EffectKey, HashSet<RunId>)>>,
 }
 
-impl EngineChildren {
-    pub(crate) fn new(family: Family, birth: Option<&Birth>) -> Self {
-        let place = birth.map(|birth| birth.place().to_vec()).unwrap_or_default();
-        Self { family, place, over: Mutex::default(), made: Mutex::default() }
+impl DurableChildSpawner {
+    pub(crate) fn new(context: ChildToolContext, child_origin: Option<&ChildOrigin>) -> Self {
+        let agent_path =
+            child_origin.map(|child_origin| child_origin.agent_path().to_vec()).unwrap_or_default();
+        Self {
+            context,
+            agent_path,
+            finished_children: Mutex::default(),
+            last_batch: Mutex::default(),
+        }
     }
 
-    async fn begin(
+    async fn start_children(
         &self,
-        cx: &ToolCx,
-        asks: Vec<SpawnRequest>,
-        at_once: Option<usize>,
+        cx: &ToolContext,
+        requests: Vec<SpawnRequest>,
+        concurrency: Option<usize>,
     ) -> Result<Vec<SpawnedChild>, ToolError> {
-        let family = &self.family;
-        let step = family.journal.step_of(cx.effect_key()).ok_or_else(|| {
-            ToolError::failed("this call is in no journal: it cannot start another agent")
+        let context = &self.context;
+        let step = context.journal.step_of(cx.effect_key()).ok_or_else(|| {
+            ToolError::failed("another agent can be started only from a durable run")
         })?;
-        let births = Arc::new(Births {
-            lease: Arc::clone(&family.lease),
+        let batch = Arc::new(SpawnBatch {
+            lease: Arc::clone(&context.lease),
             key: cx.effect_key().clone(),
             call_id: cx.call_id().to_owned(),
-            user: family.journal.user(),
-            above: cx.agent().to_owned(),
+            user: context.journal.user(),
+            ancestors: cx.agent().to_owned(),
             depth: cx.depth(),
             depth_max: cx.depth_max(),
-            place: self.place.clone(),
+            agent_path: self.agent_path.clone(),
             step,
             traceparent: provost_agent::trace::current(),
-            asks,
-            at_once,
+            requests,
+            concurrency,
         });
         let known = {
-            let (births, env) = (Arc::clone(&births), family.env.clone());
-            family.store.read(move |tx| match births.known(tx)? {
+            let (batch, env) = (Arc::clone(&batch), context.env.clone());
+            context.store.read(move |tx| match batch.known(tx)? {
                 Some(known) => reports(tx, known, &env).map(Some),
                 None => Ok::<_, EngineError>(None),
             })
         };
         if let Some(known) = known.await? {
             let started = known.iter().map(ChildReport::started).collect();
-            let over = known.into_iter().filter(|report| report.status.is_finished());
-            self.over().extend(over.map(|report| (report.run, report)));
+            let finished_children = known.into_iter().filter(|report| report.status.is_finished());
+            self.finished_children().extend(finished_children.map(|report| (report.run, report)));
             return Ok(started);
         }
-        let mut made = Vec::with_capacity(births.asks.len());
-        while made.len() < births.asks.len() {
-            let asks = made.len()..births.asks.len().min(made.len() + BORN_TOGETHER);
-            let births = Arc::clone(&births);
-            let born = family.store.write(move |tx| births.create(tx, asks.clone()));
-            made.extend(born.await?);
+        let mut last_batch = Vec::with_capacity(batch.requests.len());
+        while last_batch.len() < batch.requests.len() {
+            let requests =
+                last_batch.len()..batch.requests.len().min(last_batch.len() + SPAWN_BATCH_MAX);
+            let batch = Arc::clone(&batch);
+            let created = context.store.write(move |tx| batch.create(tx, requests.clone()));
+            last_batch.extend(created.await?);
         }
         failpoint!("child.started");
-        let runs = made.iter().map(|child| child.run).collect();
-        *self.made() = Some((cx.effect_key().clone(), runs));
-        Ok(made)
+        let runs = last_batch.iter().map(|child| child.run).collect();
+        *self.last_batch() = Some((cx.effect_key().clone(), runs));
+        Ok(last_batch)
     }
 
-    fn over(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
-        // Nothing that can fail happens under this lock.
-        self.over.lock().unwrap_or_else(PoisonError::into_inner)
+    fn finished_children(&self) -> MutexGuard<'_, HashMap<RunId, ChildReport>> {
+        // Nothing that can panic runs under this lock.
+        self.finished_children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn made(&self) -> MutexGuard<'_, Option<(EffectKey, HashSet<RunId>)>> {
-        // Nothing that can fail happens under this lock.
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_batch(&self) -> MutexGuard<'_, Option<(EffectKey, HashSet<RunId>)>> {
+        // Nothing that can panic runs under this lock.
+        self.last_batch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if the call has made all of these a moment ago, and has not asked for them yet.
-    fn are_new(&self, cx: &ToolCx, runs: &[RunId]) -> bool {
-        let made = self.made().take();
-        made.is_some_and(|(call, made)| {
-            call == *cx.effect_key() && runs.iter().all(|run| made.contains(run))
+    /// Returns true if this call has just created all of these runs. Returns it only once.
+    fn is_last_batch(&self, cx: &ToolContext, runs: &[RunId]) -> bool {
+        let last_batch = self.last_batch().take();
+        last_batch.is_some_and(|(call, last_batch)| {
+            call == *cx.effect_key() && runs.iter().all(|run| last_batch.contains(run))
         })
     }
 
-    /// What was read a moment ago, if all of them were over then; it is given out once.
-    fn seen(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
-        let mut over = self.over();
-        let is_whole = runs.iter().all(|run| over.contains_key(run));
-        let seen: Vec<_> = runs.iter().filter_map(|run| over.remove(run)).collect();
-        // One that is named twice was there for the first time only.
-        (is_whole && seen.len() == runs.len()).then_some(seen)
+    /// Takes the reports that were read before, if all of these runs had finished then.
+    fn take_finished(&self, runs: &[RunId]) -> Option<Vec<ChildReport>> {
+        let mut finished_children = self.finished_children();
+        let is_whole = runs.iter().all(|run| finished_children.contains_key(run));
+        let take_finished: Vec<_> =
+            runs.iter().filter_map(|run| finished_children.remove(run)).collect();
+        // A run that is named twice was found only once.
+        (is_whole && take_finished.len() == runs.len()).then_some(take_finished)
     }
 
-    async fn look(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
-        if let Some(seen) = self.seen(runs) {
-            return Ok(seen);
+    async fn child_reports(&self, runs: &[RunId]) -> Result<Vec<ChildReport>, EngineError> {
+        if let Some(take_finished) = self.take_finished(runs) {
+            return Ok(take_finished);
         }
         let (runs, lease, env) =
-            (runs.to_vec(), Arc::clone(&self.family.lease), self.family.env.clone());
-        let looked = self.family.store.read(move |tx| {
+            (runs.to_vec(), Arc::clone(&self.context.lease), self.context.env.clone());
+        let reports = self.context.store.read(move |tx| {
             let mut rows = Vec::with_capacity(runs.len());
             for id in runs {
-                rows.push(named(child_of(tx, lease.run, id)?)?);
+                rows.push(existing_child(child_of(tx, lease.run, id)?)?);
             }
             reports(tx, rows, &env)
         });
-        looked.await
+        reports.await
     }
 }
 
-impl ChildSpawner for EngineChildren {
+impl ChildSpawner for DurableChildSpawner {
     fn start<'a>(
         &'a self,
-        cx: &'a ToolCx,
-        asks: Vec<SpawnRequest>,
-        at_once: Option<usize>,
+        cx: &'a ToolContext,
+        requests: Vec<SpawnRequest>,
+        concurrency: Option<usize>,
     ) -> ChildFuture<'a, Vec<SpawnedChild>> {
-        self.begin(cx, asks, at_once).boxed()
+        self.start_children(cx, requests, concurrency).boxed()
     }
 
     fn wait<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         runs: Vec<RunId>,
         until: WaitOptions,
     ) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
-            if !self.are_new(cx, &runs) {
-                let looked = self.look(&runs).await?;
-                let over = looked.iter().filter(|report| report.status.is_finished()).count();
-                if over == runs.len() || (until.any && over > 0) {
-                    return Ok(looked);
+            if !self.is_last_batch(cx, &runs) {
+                let reports = self.child_reports(&runs).await?;
+                let finished_children =
+                    reports.iter().filter(|report| report.status.is_finished()).count();
+                if finished_children == runs.len() || (until.any && finished_children > 0) {
+                    return Ok(reports);
                 }
             }
-            // The run is parked until then, which is no time if they have ended meanwhile; this call is made again.
-            wait::wait_again(cx, runs.clone(), until.any, until.timeout)?;
-            Ok(self.look(&runs).await?)
+            // Parks the run until then. If the children have ended meanwhile, it resumes at once. The call then runs
+            // again.
+            wait::wait_and_repeat(cx, runs.clone(), until.any, until.timeout)?;
+            Ok(self.child_reports(&runs).await?)
         }
         .boxed()
     }
 
-    fn background_tasks<'a>(&'a self, _cx: &'a ToolCx) -> ChildFuture<'a, Vec<ChildReport>> {
+    fn background_tasks<'a>(&'a self, _cx: &'a ToolContext) -> ChildFuture<'a, Vec<ChildReport>> {
         async move {
-            let (lease, env) = (Arc::clone(&self.family.lease), self.family.env.clone());
-            let labelled = self.family.store.read(move |tx| {
+            let (lease, env) = (Arc::clone(&self.context.lease), self.context.env.clone());
+            let labelled = self.context.store.read(move |tx| {
                 let mut labelled = Vec::new();
                 for row in run::children(tx, lease.run)? {
-                    if Birth::of(&row)?.is_some_and(|birth| birth.label.is_some()) {
-                        labelled.push(named(row)?);
+                    if ChildOrigin::of(&row)?
+                        .is_some_and(|child_origin| child_origin.label.is_some())
+                    {
+                        labelled.push(existing_child(row)?);
                     }
                 }
                 let mut all = reports(tx, labelled, &env)?;
@@ -194,11 +208,11 @@ impl ChildSpawner for EngineChildren {
         .boxed()
     }
 
-    fn stop<'a>(&'a self, cx: &'a ToolCx, run: RunId) -> ChildFuture<'a, ChildReport> {
+    fn stop<'a>(&'a self, cx: &'a ToolContext, run: RunId) -> ChildFuture<'a, ChildReport> {
         async move {
-            let lease = Arc::clone(&self.family.lease);
-            let stopping = self.family.store.write(move |tx| {
-                held(tx, &lease)?;
+            let lease = Arc::clone(&self.context.lease);
+            let stopping = self.context.store.write(move |tx| {
+                lock_leased_run(tx, &lease)?;
                 child_of(tx, lease.run, run)?;
                 if let Some(child) = provost_store::table::work::run::lock(tx, run)? {
                     cancel::cancel(tx, child, OutcomeCode::CancelledByParent)?;
@@ -207,22 +221,22 @@ impl ChildSpawner for EngineChildren {
             });
             stopping.await?;
             let ended = self.wait(cx, vec![run], WaitOptions::default()).await?;
-            ended.into_iter().next().ok_or_else(|| ToolError::failed("it is gone"))
+            ended.into_iter().next().ok_or_else(|| ToolError::failed("the child no longer exists"))
         }
         .boxed()
     }
 }
 
-/// A child of a run.
+/// Returns a child of a run.
 fn child_of(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<RunRow, EngineError> {
     let child = run::get(tx, id)?.filter(|child| child.parent_run_id == Some(parent));
     child.ok_or_else(|| EngineError::not_found("child of this run", id))
 }
 
-/// What is read of a child's result.
+/// Fields of a child's stored result.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Answer {
+struct ChildAnswer {
     text: String,
     limit: Option<LimitReached>,
     usage: Usage,
@@ -232,59 +246,59 @@ struct Answer {
     agents: Vec<AgentUsage>,
 }
 
-fn named(row: RunRow) -> Result<KnownChild, EngineError> {
-    let child = ChildRow::from(row);
-    let named = Named::of(&child)?;
-    Ok((child, named))
+fn existing_child(row: RunRow) -> Result<ExistingChild, EngineError> {
+    let child = ChildRunRow::from(row);
+    let existing_child = ChildName::of(&child)?;
+    Ok((child, existing_child))
 }
 
 fn reports(
     tx: &mut Tx<'_>,
-    known: Vec<KnownChild>,
+    known: Vec<ExistingChild>,
     env: &Env,
 ) -> Result<Vec<ChildReport>, EngineError> {
     known.into_iter().map(|child| report(tx, child, env)).collect()
 }
 
-/// A child as its parent sees it.
+/// Creates the report about a child for its parent.
 fn report(
     tx: &mut Tx<'_>,
-    (row, named): KnownChild,
+    (row, existing_child): ExistingChild,
     env: &Env,
 ) -> Result<ChildReport, EngineError> {
-    let status = match word::<RunStatus>(&row.status)? {
+    let status = match parse_column::<RunStatus>(&row.status)? {
         RunStatus::Ok => ChildStatus::Completed,
         RunStatus::Cancelled => ChildStatus::Cancelled,
         RunStatus::Error | RunStatus::Timeout => ChildStatus::Failed,
         RunStatus::Accepted | RunStatus::Running => ChildStatus::Running,
     };
-    let answer: Answer = match &row.result {
+    let answer: ChildAnswer = match &row.result {
         Some(result) => serde_json::from_str(result)?,
-        None => Answer::default(),
+        None => ChildAnswer::default(),
     };
     let used = match (&row.result, status.is_finished()) {
         (Some(_), _) if !answer.agents.is_empty() => answer.agents,
         (Some(_), _) => vec![AgentUsage {
-            agent: named.path,
+            agent: existing_child.path,
             turns: answer.turns,
             usage: answer.usage,
             cost: answer.cost,
             unpriced_calls: answer.unpriced_calls,
         }],
-        // What it used before it failed is in its journal.
+        // The journal contains the usage of a child that failed.
         (None, true) => {
             let mut journal = JournalState::new(env.clone());
-            let whole = run::get(tx, row.id)?;
-            let whole = whole.ok_or_else(|| EngineError::not_found("run", row.id))?;
-            let machine = restore::rebuild(tx, &whole, None, ReplayFrom::Snapshot, &mut journal)?;
+            let run = run::get(tx, row.id)?;
+            let run = run.ok_or_else(|| EngineError::not_found("run", row.id))?;
+            let machine = restore::rebuild(tx, &run, None, ReplayFrom::Snapshot, &mut journal)?;
             machine.map(|machine| machine.agent_usage()).unwrap_or_default()
         }
         (None, false) => Vec::new(),
     };
     Ok(ChildReport {
         run: row.id,
-        task_id: named.label,
-        agent: named.agent,
+        task_id: existing_child.label,
+        agent: existing_child.agent,
         status,
         text: answer.text,
         error: row.detail.filter(|_| status.is_finished()),

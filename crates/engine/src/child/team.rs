@@ -1,7 +1,7 @@
-//! The teams of durable runs: their book is a row, and everybody who belongs to one changes it in transactions.
+//! Teams of durable runs. The state of a team is a row, and its runs change it in transactions.
 //!
-//! A member is a child of its lead's run. Its end is noted in the transaction that ends its run, so the lead never waits for
-//! a member that is over, whichever process dies.
+//! A member is a child of the lead's run. The transaction that ends the run of a member also records its end in the
+//! team, so a lead never waits for an ended member, even after a crash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,98 +19,104 @@ use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::EffectKey;
 use provost_store::table::state::team::{self, TeamRow};
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Store, Tx};
-use provost_tool::{ToolCx, ToolError};
+use provost_store::{Store, Tx};
+use provost_tool::{ToolContext, ToolError};
 use serde_json::Value;
 
-use crate::child::{self, Birth};
+use crate::child::{self, ChildOrigin};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::event;
-use crate::run::lifecycle::word;
-use crate::run::settle::held;
+use crate::run::lifecycle::parse_column;
+use crate::run::settle::lock_leased_run;
 use crate::worker::lease::Lease;
 
-/// Others may have changed the book without a word to this process.
+/// Polling interval. Another process may change the state without a wakeup.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A team's book in the database, for one of its runs.
-pub(crate) struct EngineDesk {
+/// State of a team in the database, for one of its runs.
+pub(crate) struct DurableTeamStore {
     store: Store,
     lease: Arc<Lease>,
-    /// The run of the lead.
+    /// Run of the lead.
     lead: RunId,
-    /// The book of a team that has none yet.
-    fresh: TeamState,
+    /// State of a team that is not stored yet.
+    initial: TeamState,
 }
 
-/// The place of a run in a team: that of the lead of its own, or of a member of the one above.
-pub(crate) fn seat(
+/// Returns the membership of a run: the lead of its own team, or a member of its parent's team.
+pub(crate) fn team_membership(
     shared: &EngineInner,
     lease: &Arc<Lease>,
     own: Option<TeamState>,
-    member: Option<Membership>,
+    member: Option<TeamMemberRef>,
 ) -> Option<TeamMembership> {
-    let desk = |lead, fresh: TeamState| {
+    let store = |lead, initial: TeamState| {
         let store = shared.store.clone();
-        Arc::new(EngineDesk { store, lease: Arc::clone(lease), lead, fresh })
+        Arc::new(DurableTeamStore { store, lease: Arc::clone(lease), lead, initial })
     };
     match (own, member) {
-        (Some(book), _) => {
-            Some(TeamMembership::lead(book.team().to_owned(), desk(lease.run, book)))
+        (Some(state), _) => {
+            Some(TeamMembership::lead(state.team().to_owned(), store(lease.run, state)))
         }
-        (None, Some(Membership { lead, name, book })) => {
-            Some(TeamMembership::member(book.team().to_owned(), name, desk(lead, book)))
+        (None, Some(TeamMemberRef { lead, name, state })) => {
+            Some(TeamMembership::member(state.team().to_owned(), name, store(lead, state)))
         }
         (None, None) => None,
     }
 }
 
-/// A run's place in the team of another.
-pub(crate) struct Membership {
+/// Reference of a member run to its team.
+pub(crate) struct TeamMemberRef {
     lead: RunId,
     name: String,
-    book: TeamState,
+    state: TeamState,
 }
 
-/// The place of a member, if there is such a team.
-pub(crate) async fn membership(
+/// Loads the team of a member. `None` if the run is not a member or the team does not exist.
+pub(crate) async fn load_member(
     shared: &EngineInner,
-    birth: Option<&Birth>,
-) -> Result<Option<Membership>, EngineError> {
-    let Some((lead, name)) = birth.and_then(Birth::membership) else { return Ok(None) };
-    let book = shared.store.read(move |tx| load(tx, lead)).await?;
-    Ok(book.map(|book| Membership { lead, name, book }))
+    child_origin: Option<&ChildOrigin>,
+) -> Result<Option<TeamMemberRef>, EngineError> {
+    let Some((lead, name)) = child_origin.and_then(ChildOrigin::membership) else {
+        return Ok(None);
+    };
+    let state = shared.store.read(move |tx| load(tx, lead)).await?;
+    Ok(state.map(|state| TeamMemberRef { lead, name, state }))
 }
 
-/// Has come what somebody of a team waits for?
-pub(crate) fn is_so(tx: &mut Tx<'_>, lead: RunId, until: &TeamWait) -> Result<bool, EngineError> {
-    Ok(load(tx, lead)?.is_none_or(|book| match until {
-        TeamWait::Message(name) => book.unread_count(name) > 0 || !book.can_receive(name),
-        TeamWait::AllFinished => book.active() == 0,
+/// Returns true if the awaited condition of a team is met.
+pub(crate) fn is_condition_met(
+    tx: &mut Tx<'_>,
+    lead: RunId,
+    until: &TeamWait,
+) -> Result<bool, EngineError> {
+    Ok(load(tx, lead)?.is_none_or(|state| match until {
+        TeamWait::Message(name) => state.unread_count(name) > 0 || !state.can_receive(name),
+        TeamWait::AllFinished => state.active() == 0,
     }))
 }
 
-/// The runs of the members of a team that are not over.
-pub(crate) fn at_work(tx: &mut Tx<'_>, lead: RunId) -> Result<Vec<RunId>, EngineError> {
-    Ok(load(tx, lead)?.map(|book| runs_at_work(&book).collect()).unwrap_or_default())
+/// Returns the runs of the members that have not ended.
+pub(crate) fn running_members(tx: &mut Tx<'_>, lead: RunId) -> Result<Vec<RunId>, EngineError> {
+    Ok(load(tx, lead)?.map(|state| running_runs(&state).collect()).unwrap_or_default())
 }
 
-fn runs_at_work(book: &TeamState) -> impl Iterator<Item = RunId> {
-    book.members().iter().filter(|member| member.is_active()).filter_map(|member| member.run)
+fn running_runs(state: &TeamState) -> impl Iterator<Item = RunId> {
+    state.members().iter().filter(|member| member.is_active()).filter_map(|member| member.run)
 }
 
-impl EngineDesk {
-    async fn look(&self, until: &TeamWait) -> Result<bool, EngineError> {
+impl DurableTeamStore {
+    async fn check(&self, until: &TeamWait) -> Result<bool, EngineError> {
         let (lead, until) = (self.lead, until.clone());
-        self.store.read(move |tx| is_so(tx, lead, &until)).await
+        self.store.read(move |tx| is_condition_met(tx, lead, &until)).await
     }
 
     async fn until(&self, until: &TeamWait) -> Result<(), EngineError> {
         loop {
-            // Listening starts before looking, so a change in between is not missed.
+            // Subscribes before checking, so that a change in between is not missed.
             let mut changed = self.store.bus().subscribe(Topic::Wakeup(Wakeup::Events(self.lead)));
-            if self.look(until).await? {
+            if self.check(until).await? {
                 return Ok(());
             }
             changed.woken_or_after(POLL, |_| true).await;
@@ -118,21 +124,21 @@ impl EngineDesk {
     }
 }
 
-impl TeamStore for EngineDesk {
+impl TeamStore for DurableTeamStore {
     fn apply<'a>(
         &'a self,
         key: Option<&'a EffectKey>,
         action: TeamCommand,
     ) -> TeamFuture<'a, TeamResponse> {
-        let (lease, lead, fresh) = (Arc::clone(&self.lease), self.lead, self.fresh.clone());
+        let (lease, lead, initial) = (Arc::clone(&self.lease), self.lead, self.initial.clone());
         let key = key.cloned();
         async move {
-            let acted = self.store.write(move |tx| {
-                held(tx, &lease)?;
-                let mut book = load(tx, lead)?.unwrap_or_else(|| fresh.clone());
-                act(tx, lead, &mut book, key.as_ref(), action.clone())
+            let applied = self.store.write(move |tx| {
+                lock_leased_run(tx, &lease)?;
+                let mut state = load(tx, lead)?.unwrap_or_else(|| initial.clone());
+                apply_command(tx, lead, &mut state, key.as_ref(), action.clone())
             });
-            Ok(acted.await.map_err(ToolError::from)??)
+            Ok(applied.await.map_err(ToolError::from)??)
         }
         .boxed()
     }
@@ -140,7 +146,7 @@ impl TeamStore for EngineDesk {
     fn wait(&self, until: TeamWait, timeout: Option<Duration>) -> TeamFuture<'_, ()> {
         async move {
             match timeout {
-                // That nothing came is no failure: whoever waits looks for itself.
+                // A timeout is no error: the caller checks the state itself.
                 Some(timeout) => match tokio::time::timeout(timeout, self.until(&until)).await {
                     Ok(waited) => waited?,
                     Err(_elapsed) => {}
@@ -154,16 +160,16 @@ impl TeamStore for EngineDesk {
 
     fn wait_in_call<'a>(
         &'a self,
-        cx: &'a ToolCx,
+        cx: &'a ToolContext,
         until: TeamWait,
         timeout: Duration,
         _left: Duration,
     ) -> TeamFuture<'a, bool> {
         async move {
-            if self.look(&until).await? {
+            if self.check(&until).await? {
                 return Ok(false);
             }
-            // The run is parked until then; this call is made again.
+            // Parks the run until then. The call then runs again.
             child::wait_for_team(cx, self.lead, until, timeout)?;
             Ok(true)
         }
@@ -180,46 +186,46 @@ fn load(tx: &mut Tx<'_>, lead: RunId) -> Result<Option<TeamState>, EngineError> 
     Ok(row.map(|row| serde_json::from_str(&row.book)).transpose()?)
 }
 
-/// Performs an action, stores the book and tells of it in the lead's log. What the book refuses changes nothing.
-fn act(
+/// Applies a command, stores the state, and appends an event to the lead's log. A rejected command changes nothing.
+fn apply_command(
     tx: &mut Tx<'_>,
     lead: RunId,
-    book: &mut TeamState,
+    state: &mut TeamState,
     key: Option<&EffectKey>,
     action: TeamCommand,
 ) -> Result<Result<TeamResponse, TeamError>, EngineError> {
-    let (before, now) = (book.revision(), tx.now());
-    let acted = match key {
-        Some(key) => book.apply_idempotent(key, action, now),
-        None => book.apply(action, now),
+    let (before, now) = (state.revision(), tx.now());
+    let applied = match key {
+        Some(key) => state.apply_idempotent(key, action, now),
+        None => state.apply(action, now),
     };
-    let Ok(reply) = &acted else { return Ok(acted) };
-    if book.revision() == before {
-        return Ok(acted);
+    let Ok(response) = &applied else { return Ok(applied) };
+    if state.revision() == before {
+        return Ok(applied);
     }
-    let event = event_of(book.team(), reply);
-    // Without those that are over with this: they wait for nothing any more.
-    let concerned: Vec<RunId> = std::iter::once(lead).chain(runs_at_work(book)).collect();
-    let (book, updated) = (serde_json::to_string(book)?, now);
-    team::put(tx, &TeamRow { run_id: lead, book, updated })?;
-    // The end of a run is the last that its log tells.
+    let event = event_of(state.team(), response);
+    // Members that end with this command no longer wait.
+    let affected: Vec<RunId> = std::iter::once(lead).chain(running_runs(state)).collect();
+    let (state, updated) = (serde_json::to_string(state)?, now);
+    team::put(tx, &TeamRow { run_id: lead, book: state, updated })?;
+    // The end of a run is the last event of its log.
     if let (Some(event), Some(mut row)) = (event, run::lock(tx, lead)?)
         && row.phase != "done"
     {
         event::append_event(tx, &mut row, event)?;
         row.save(tx)?;
     } else {
-        tx.hint(Hint::Events(lead));
+        tx.wake(Wakeup::Events(lead));
     }
-    for run in concerned {
+    for run in affected {
         child::join::team_changed(tx, run)?;
     }
-    Ok(acted)
+    Ok(applied)
 }
 
-/// The event of a change, in the log of the lead.
-fn event_of(team: &str, reply: &TeamResponse) -> Option<DurableEvent> {
-    match reply {
+/// Returns the event of a change, for the log of the lead.
+fn event_of(team: &str, response: &TeamResponse) -> Option<DurableEvent> {
+    match response {
         TeamResponse::Member { member, .. } => {
             let changed = MemberChanged {
                 team: team.to_owned(),
@@ -241,28 +247,29 @@ fn event_of(team: &str, reply: &TeamResponse) -> Option<DurableEvent> {
     }
 }
 
-/// A member's run has ended: its team learns of it in the same transaction.
+/// Records the end of a member's run in its team, in the same transaction.
 pub(crate) fn member_ended(
     tx: &mut Tx<'_>,
     child: &RunRow,
-    hop: Option<&AgentPathSegment>,
+    path_segment: Option<&AgentPathSegment>,
 ) -> Result<(), EngineError> {
-    let (Some(lead), Some(AgentPathSegment::Member { name, .. })) = (child.parent_run_id, hop)
+    let (Some(lead), Some(AgentPathSegment::Member { name, .. })) =
+        (child.parent_run_id, path_segment)
     else {
         return Ok(());
     };
-    let Some(mut book) = load(tx, lead)? else { return Ok(()) };
+    let Some(mut state) = load(tx, lead)? else { return Ok(()) };
     let detail = child.detail.clone();
-    let end = match word::<RunStatus>(&child.status)? {
+    let end = match parse_column::<RunStatus>(&child.status)? {
         RunStatus::Ok => {
             let result: Value = serde_json::from_str(child.result.as_deref().unwrap_or("{}"))?;
             MemberOutcome::Completed(result["text"].as_str().unwrap_or_default().to_owned())
         }
         RunStatus::Cancelled | RunStatus::Timeout => MemberOutcome::Stopped(detail),
-        _ => MemberOutcome::Failed(detail.unwrap_or_else(|| "it gave no reason".to_owned())),
+        _ => MemberOutcome::Failed(detail.unwrap_or_else(|| "no reason was recorded".to_owned())),
     };
-    let over = TeamCommand::MemberFinished { name: name.clone(), end };
-    // A team that was closed with its lead notes nothing any more.
-    act(tx, lead, &mut book, None, over)?.map(drop).unwrap_or_default();
+    let finished = TeamCommand::MemberFinished { name: name.clone(), end };
+    // A team that ended with its lead records nothing more.
+    apply_command(tx, lead, &mut state, None, finished)?.map(drop).unwrap_or_default();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Messages that become one turn: each one more makes all of them wait for another quiet while.
+//! Collected messages: several messages become one turn. Each new message delays the turn again.
 
 use provost_core::lifecycle::InputOutcome;
 use provost_core::scheduling::InputMode;
@@ -6,30 +6,30 @@ use provost_store::table::work::input;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Locked, Tx};
 
-use super::{InputReceipt, Origin, SUMMARY, has_begun};
+use super::{InputReceipt, MessageOrigin, SUMMARY, has_begun};
 use crate::error::EngineError;
-use crate::input::follow_up::{self, Footing};
-use crate::input::route::Arrival;
+use crate::input::follow_up::{self, FollowUpContext};
+use crate::input::route::RoutedInput;
 use crate::queue;
 
-/// Joins the last waiting turn if that is collected in the same way, else begins one.
+/// Joins the last waiting turn if it is collected in the same way. Otherwise starts a new turn.
 pub(super) fn collect(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
-    footing: &Footing,
+    routed: &mut RoutedInput<'_>,
+    follow_up_context: &FollowUpContext,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = InputOutcome::Collected;
-    let due = arrival.settings.due(InputMode::Collect, tx.now());
-    if let Some(mut run) = joinable(tx, arrival)? {
-        let row = arrival.insert(tx, outcome, Some(run.id))?;
+    let due = routed.settings.due(InputMode::Collect, tx.now());
+    if let Some(mut run) = joinable(tx, routed)? {
+        let row = routed.insert(tx, outcome, Some(run.id))?;
         queue::schedule(tx, &mut run, due)?;
         run.save(tx)?;
         queue::refresh(tx, &run.namespace, &run.session_id)?;
-        return Ok(arrival.receipt(&row, run.id, outcome));
+        return Ok(routed.receipt(&row, run.id, outcome));
     }
-    let row = arrival.insert(tx, outcome, None)?;
-    let command = arrival.message.command;
-    let start = follow_up::Start {
+    let row = routed.insert(tx, outcome, None)?;
+    let command = routed.message.command;
+    let start = follow_up::FollowUpRun {
         id: command.run_id.unwrap_or_else(|| tx.id()),
         not_before: due,
         command,
@@ -37,20 +37,24 @@ pub(super) fn collect(
     };
     let run = {
         let inputs = std::slice::from_ref(&row);
-        follow_up::start(tx, &mut arrival.task, footing, &start, inputs)?
+        follow_up::start(tx, &mut routed.task, follow_up_context, &start, inputs)?
     };
-    Ok(arrival.receipt(&row, run, outcome))
+    Ok(routed.receipt(&row, run, outcome))
 }
 
-/// Only the last one in the queue: joining an earlier one would overtake what came in between.
-fn joinable(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<Option<Locked<RunRow>>, EngineError> {
-    let live = run::lock_live_of_task(tx, arrival.task.id)?;
+/// Returns the last waiting run of the task, if the message can join it. Joining an earlier run would overtake the
+/// messages in between.
+fn joinable(
+    tx: &mut Tx<'_>,
+    routed: &RoutedInput<'_>,
+) -> Result<Option<Locked<RunRow>>, EngineError> {
+    let live = run::lock_live_of_task(tx, routed.task.id)?;
     let Some(last) = live.into_iter().rfind(|run| !has_begun(run)) else { return Ok(None) };
-    let origin = Origin::of_command(arrival.message.command);
-    let waiting = input::waiting_for_run(tx, last.id)?;
+    let origin = MessageOrigin::of_command(routed.message.command);
+    let waiting = input::pending_of_run(tx, last.id)?;
     for row in &waiting {
         let collected = row.outcome == InputOutcome::Collected.as_str();
-        if row.kind != SUMMARY && !(collected && Origin::of(row)?.can_merge(&origin)) {
+        if row.kind != SUMMARY && !(collected && MessageOrigin::of(row)?.can_merge(&origin)) {
             return Ok(None);
         }
     }

@@ -1,4 +1,4 @@
-//! The further runs of a task: one for each thing said after the first, in the order in which it was said.
+//! Follow-up runs of a task: one for each later message, in the order of the messages.
 
 use provost_core::command::TaskRequest;
 use provost_core::durable::{DurableEvent, SteerFallback};
@@ -13,99 +13,99 @@ use provost_store::table::work::task::TaskRow;
 use provost_store::table::work::{session, session_entry};
 use provost_store::{Locked, Tx};
 
-use crate::agent::AgentProfile;
+use crate::agent::AgentRevision;
 use crate::error::EngineError;
-use crate::input::{Origin, has_begun};
+use crate::input::{MessageOrigin, has_begun};
 use crate::run::event;
-use crate::run::lifecycle::{move_task, policy, word};
+use crate::run::lifecycle::{parse_column, policy, transition_task};
 use crate::submit::{self, ClassAssignment, NewRun};
 use crate::{child, queue};
 
-/// What a further run of a task stands on.
-pub(crate) struct Footing {
-    /// What the task was made with.
+/// Agent revision and policy of a follow-up run.
+pub(crate) struct FollowUpContext {
+    /// Request that created the task.
     command: TaskRequest,
     policy: ExecutionPolicy,
-    /// The revision of the agent that counts now.
+    /// Current revision of the agent.
     revision: u64,
 }
 
-/// What is different for each further run.
-pub(crate) struct Start<'a> {
+/// Settings of one follow-up run.
+pub(crate) struct FollowUpRun<'a> {
     pub(crate) id: RunId,
     pub(crate) not_before: Timestamp,
-    /// The command that asks for it.
+    /// Request that starts the run.
     pub(crate) command: &'a TaskRequest,
-    /// Its place in the queue, if that is not the last.
+    /// Rank in the queue. `None`: after all other runs of the session.
     pub(crate) rank: Option<i64>,
 }
 
-/// What a further run stands on: the agent as it is now, and as the task had it if the agent was deleted.
-pub(crate) fn footing(
+/// Resolves the agent of a follow-up run: its newest revision, or the revision of the task if the agent was deleted.
+pub(crate) fn follow_up_context(
     tx: &mut Tx<'_>,
     task: &TaskRow,
     call: Option<&ExecutionPolicyPatch>,
-) -> Result<Footing, EngineError> {
+) -> Result<FollowUpContext, EngineError> {
     let command: TaskRequest = serde_json::from_str(&task.command)?;
     let last = run::last_of_task(tx, task.id)?;
     let newest = agent_row::latest(tx, &task.namespace, &task.agent)?;
     if let Some(row) = newest.filter(|row| row.deleted.is_none()) {
-        // A child never may do more than what it was made with.
+        // A child may never do more than its first run.
         let ceiling = match &last {
             Some(run) if task.parent_task_id.is_some() => Some(policy(run)?),
             _ => None,
         };
-        let profile = AgentProfile::read(row)?;
+        let profile = AgentRevision::read(row)?;
         let policy = profile.policy(&[command.policy.as_ref(), call], ceiling.as_ref())?;
-        return Ok(Footing { command, policy, revision: profile.revision });
+        return Ok(FollowUpContext { command, policy, revision: profile.revision });
     }
     let missing = || EngineError::not_found("agent", &task.agent);
     let policy = policy(&last.ok_or_else(missing)?)?;
     let policy = call.map_or_else(|| policy.clone(), |patch| policy.restricted_by(patch));
-    Ok(Footing { command, policy, revision: task.agent_revision })
+    Ok(FollowUpContext { command, policy, revision: task.agent_revision })
 }
 
-/// Makes a further run that begins with these inputs.
+/// Creates a follow-up run that starts with these inputs.
 pub(crate) fn start(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
-    footing: &Footing,
-    start: &Start<'_>,
+    follow_up_context: &FollowUpContext,
+    start: &FollowUpRun<'_>,
     inputs: &[InputRow],
 ) -> Result<RunId, EngineError> {
-    let Footing { command, policy, revision } = footing;
+    let FollowUpContext { command, policy, revision } = follow_up_context;
     let timeout_ms = start.command.timeout_ms.or(command.timeout_ms);
     let timeout = TaskRequest { timeout_ms, ..TaskRequest::default() }.timeout();
     task.agent_revision = *revision;
     close_collected(tx, task)?;
     let lane = start.command.lane.as_deref().or(command.lane.as_deref());
     let class = ClassAssignment::of_task(tx, task, lane, policy)?;
-    // Whoever speaks to a child again speaks to the same agent.
+    // A follow-up run of a child has the same agent as the child.
     let before = run::last_of_task(tx, task.id)?;
     let new = NewRun {
         id: start.id,
         class: &class,
         not_before: start.not_before,
         parent: None,
-        spawn: before.as_ref().map(child::born_like).transpose()?.flatten(),
+        spawn: before.as_ref().map(child::spawn_options_for_continuation).transpose()?.flatten(),
         timeout,
         queue_timeout: start.command.queue_timeout(),
         rank: start.rank,
     };
     let run = submit::create_run(tx, task, &new, inputs)?;
-    go_on(tx, task)?;
+    activate_next_run(tx, task)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
     Ok(run.id)
 }
 
-/// Nothing can join a collected turn that is not the last one any more: it need not wait, and what comes must not overtake it.
+/// Makes earlier collected turns due. Nothing can join them any more, and later messages must not overtake them.
 fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let now = tx.now();
     for mut run in run::lock_live_of_task(tx, task.id)? {
         if has_begun(&run) || run.not_before <= now {
             continue;
         }
-        let waiting = input::waiting_for_run(tx, run.id)?;
+        let waiting = input::pending_of_run(tx, run.id)?;
         let collected = InputOutcome::Collected.as_str();
         if !waiting.is_empty() && waiting.iter().all(|row| row.outcome == collected) {
             queue::schedule(tx, &mut run, now)?;
@@ -115,31 +115,31 @@ fn close_collected(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What follows the end of a run: what it left unanswered gets runs, and the next one answers for the task.
+/// Continues a task after the end of a run: assigns unanswered inputs to new runs and makes the next run current.
 pub(crate) fn start_next(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
     ended: &RunRow,
 ) -> Result<(), EngineError> {
-    let left = input::unanswered(tx, ended.id)?;
-    if !left.is_empty() {
-        forget(tx, ended, &left)?;
-        fall_back(tx, task, ended, left)?;
-        in_order(tx, task)?;
+    let unanswered = input::unconsumed(tx, ended.id)?;
+    if !unanswered.is_empty() {
+        retire_read_messages(tx, ended, &unanswered)?;
+        requeue_unanswered(tx, task, ended, unanswered)?;
+        restore_order(tx, task)?;
     }
-    go_on(tx, task)
+    activate_next_run(tx, task)
 }
 
-/// Lets the next run answer for the task if the one that did has ended.
-fn go_on(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError> {
+/// Makes the next run the current run of its task, if the current run has ended.
+fn activate_next_run(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError> {
     let live = run::live_of_task(tx, task.id)?;
     let Some(next) = live.first() else { return Ok(()) };
     if let Some(current) = live.iter().find(|run| task.current_run_id == Some(run.id)) {
-        if next.attempt_no == 0 && word::<TaskState>(&task.state)? == TaskState::Running {
-            // What worked for it was another run, and that is over.
-            let asleep = current.not_before > tx.now();
-            let event = if asleep { TaskTransition::Delayed } else { TaskTransition::Requeued };
-            move_task(tx, task, event)?;
+        if next.attempt_no == 0 && parse_column::<TaskState>(&task.state)? == TaskState::Running {
+            // Another run was active for the task, and it has ended.
+            let is_delayed = current.not_before > tx.now();
+            let event = if is_delayed { TaskTransition::Delayed } else { TaskTransition::Requeued };
+            transition_task(tx, task, event)?;
         }
         return Ok(());
     }
@@ -147,30 +147,34 @@ fn go_on(tx: &mut Tx<'_>, task: &mut Locked<TaskRow>) -> Result<(), EngineError>
     task.waiting_for = None;
     task.save(tx)?;
     for event in [TaskTransition::Reopened, TaskTransition::Requeued] {
-        move_task(tx, task, event)?;
+        transition_task(tx, task, event)?;
     }
     if next.attempt_no > 0 {
-        move_task(tx, task, TaskTransition::Dispatched)?;
+        transition_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(())
 }
 
-/// What the ended run had read without an answer leaves the session: it is said again.
-fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), EngineError> {
+/// Removes messages from the session that the ended run had read without an answer. The next run adds them again.
+fn retire_read_messages(
+    tx: &mut Tx<'_>,
+    ended: &RunRow,
+    unanswered: &[InputRow],
+) -> Result<(), EngineError> {
     let read: Vec<_> =
-        left.iter().filter(|row| row.state == InputState::Claimed.as_str()).collect();
+        unanswered.iter().filter(|row| row.state == InputState::Claimed.as_str()).collect();
     if read.is_empty() {
         return Ok(());
     }
     let Some(mut session) = session::lock(tx, &ended.namespace, &ended.session_id)? else {
         return Ok(());
     };
-    let mut gone = 0;
+    let mut retired = 0;
     for row in read {
         let (place, revision) = (ended.session(), session.revision + 1);
-        gone += session_entry::retire_message(tx, place, ended.id, row.message_id, revision)?;
+        retired += session_entry::remove_message(tx, place, ended.id, row.message_id, revision)?;
     }
-    if gone > 0 {
+    if retired > 0 {
         session.revision += 1;
         session.updated = tx.now();
         session.save(tx)?;
@@ -178,17 +182,17 @@ fn forget(tx: &mut Tx<'_>, ended: &RunRow, left: &[InputRow]) -> Result<(), Engi
     Ok(())
 }
 
-/// Gives runs to what was meant for one that has ended. What would have been read together stays together.
-fn fall_back(
+/// Assigns the unanswered inputs of an ended run to new runs. Inputs that can be merged stay together.
+fn requeue_unanswered(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
     ended: &RunRow,
-    left: Vec<InputRow>,
+    unanswered: Vec<InputRow>,
 ) -> Result<(), EngineError> {
-    let footing = match footing(tx, task, None) {
-        Ok(footing) => footing,
-        // What is accepted is answered, also where the agent could not be asked anew.
-        Err(EngineError::Request(_)) => Footing {
+    let follow_up_context = match follow_up_context(tx, task, None) {
+        Ok(follow_up_context) => follow_up_context,
+        // An accepted message is answered even if the agent cannot be resolved again.
+        Err(EngineError::Request(_)) => FollowUpContext {
             command: serde_json::from_str(&task.command)?,
             policy: policy(ended)?,
             revision: ended.agent_revision,
@@ -196,9 +200,9 @@ fn fall_back(
         Err(error) => return Err(error),
     };
     let now = tx.now();
-    let mut groups: Vec<(Origin, Vec<InputRow>)> = Vec::new();
-    for row in left {
-        let origin = Origin::of(&row)?;
+    let mut groups: Vec<(MessageOrigin, Vec<InputRow>)> = Vec::new();
+    for row in unanswered {
+        let origin = MessageOrigin::of(&row)?;
         input::requeue(tx, row.id, InputOutcome::Queued.as_str())?;
         match groups.last_mut() {
             Some((known, rows)) if known.can_merge(&origin) => rows.push(row),
@@ -206,16 +210,16 @@ fn fall_back(
         }
     }
     let command = TaskRequest {
-        queue_timeout_ms: footing.command.queue_timeout_ms,
+        queue_timeout_ms: follow_up_context.command.queue_timeout_ms,
         ..TaskRequest::default()
     };
     for (_, rows) in groups {
         let Some(first) = rows.first() else { continue };
-        let rank = submit::free_rank(tx, task, queue::rank(first.created, task.priority))?;
-        // The same whenever this transaction is tried again, and no other run has it.
+        let rank = submit::unique_rank(tx, task, queue::rank(first.created, task.priority))?;
+        // The id follows from the inputs, so a repeated transaction gives the same id.
         let id = follow_up_run_id(ended.id, first.id);
-        let start_at = Start { id, not_before: now, command: &command, rank: Some(rank) };
-        start(tx, task, &footing, &start_at, &rows)?;
+        let start_at = FollowUpRun { id, not_before: now, command: &command, rank: Some(rank) };
+        start(tx, task, &follow_up_context, &start_at, &rows)?;
         if let Some(mut run) = run::lock(tx, id)? {
             let taken_over = SteerFallback::TakenOver { from: ended.id };
             event::append_event(tx, &mut run, DurableEvent::SteerFallback(taken_over))?;
@@ -225,23 +229,23 @@ fn fall_back(
     Ok(())
 }
 
-/// Lets the waiting runs of a task follow each other as their messages came.
-fn in_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
+/// Puts the waiting runs of a task in the order of their messages.
+fn restore_order(tx: &mut Tx<'_>, task: &TaskRow) -> Result<(), EngineError> {
     let mut waiting = Vec::new();
     for run in run::lock_live_of_task(tx, task.id)? {
         if !has_begun(&run) {
-            let first = input::waiting_for_run(tx, run.id)?.iter().map(|row| row.seq).min();
+            let first = input::pending_of_run(tx, run.id)?.iter().map(|row| row.seq).min();
             waiting.push((first.unwrap_or(u64::MAX), run));
         }
     }
     waiting.sort_by_key(|(first, _)| *first);
-    let mut least = i64::MIN;
+    let mut min_rank = i64::MIN;
     for (_, mut run) in waiting {
-        if run.rank < least {
-            run.rank = least;
+        if run.rank < min_rank {
+            run.rank = min_rank;
             run.save(tx)?;
         }
-        least = run.rank.saturating_add(1);
+        min_rank = run.rank.saturating_add(1);
     }
     queue::refresh(tx, &task.namespace, &task.session_id)
 }

@@ -1,75 +1,76 @@
-//! Messages that take the place of what is being done: beside it (interrupt) or as if it had never been (rollback).
+//! Messages that replace the current work of a run: `interrupt` keeps what the run has done, `rollback` removes it.
 
 use provost_core::InputId;
 use provost_core::durable::{DurableEvent, InterruptRequested, Interrupted, RollbackRequested};
 use provost_core::lifecycle::{InputOutcome, InputTransition, RunTransition, TaskTransition};
 use provost_core::recovery::OutcomeCode;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
-use super::withdraw::{remove, waiting};
+use super::withdraw::{delete_inputs, removable_inputs};
 use super::{InputReceipt, has_begun};
 use crate::error::EngineError;
 use crate::input::follow_up;
-use crate::input::route::{Arrival, append_if_live};
-use crate::run::lifecycle::{move_run, move_task};
+use crate::input::route::{RoutedInput, append_if_live};
+use crate::run::lifecycle::{transition_run, transition_task};
 use crate::run::{cancel, event};
 use crate::submit::lock_task;
 use crate::{approval, child, queue};
 
-/// What is asked of a run that is at work: stop, and go on with the message once everything has settled.
+/// Interrupts a running run: it stops, and continues with the message after its effects have settled.
 pub(super) fn interrupt(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     active: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = InputOutcome::Interrupted;
     if active.cancel_requested.is_some() {
-        // It is being stopped for good, with what was said to it: this is for the next one.
-        let footing =
-            follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
-        supersede(tx, arrival, &active)?;
-        return crate::input::route::follow(tx, arrival, &footing, outcome);
+        // The run is being cancelled with its pending messages, so the message starts the next run.
+        let follow_up_context =
+            follow_up::follow_up_context(tx, &routed.task, routed.message.command.policy.as_ref())?;
+        supersede(tx, routed, &active)?;
+        return crate::input::route::queue_as_follow_up(tx, routed, &follow_up_context, outcome);
     }
-    let superseded = supersede(tx, arrival, &active)?;
-    let input = arrival.insert(tx, outcome, Some(active.id))?;
-    // What was superseded may have changed its row.
-    let mut row = lock_again(tx, active)?;
+    let superseded = supersede(tx, routed, &active)?;
+    let input = routed.insert(tx, outcome, Some(active.id))?;
+    // Superseding messages may have changed the row.
+    let mut row = lock_current(tx, active)?;
     let request = InterruptRequested { input: input.id, superseded };
     if !has_begun(&row) {
-        begin_now(tx, &mut row, request)?;
+        start_now(tx, &mut row, request)?;
     } else if row.phase == "leased" {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
         row.interrupt_requested = Some(tx.now());
         row.save(tx)?;
-        tx.hint(Hint::Cancel(row.id));
+        tx.wake(Wakeup::Cancel(row.id));
     } else {
         event::append_event(tx, &mut row, DurableEvent::InterruptRequested(request))?;
-        begin_again(tx, &mut row)?;
-        move_task(tx, &mut arrival.task, TaskTransition::Requeued)?;
+        restart_with_input(tx, &mut row)?;
+        transition_task(tx, &mut routed.task, TaskTransition::Requeued)?;
     }
-    Ok(arrival.receipt(&input, row.id, outcome))
+    Ok(routed.receipt(&input, row.id, outcome))
 }
 
-/// The run ends, what it said leaves the session, and a new run begins with the message from the session as it was.
+/// Ends the run, removes its messages from the session, and starts a new run with the message.
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     active: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
-    let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
+    let follow_up_context =
+        follow_up::follow_up_context(tx, &routed.task, routed.message.command.policy.as_ref())?;
     if !has_begun(&active) {
-        // Nothing of it has been said yet.
-        return interrupt(tx, arrival, active);
+        // The run has added nothing to the session yet.
+        return interrupt(tx, routed, active);
     }
     let outcome = InputOutcome::Interrupted;
-    let superseded = supersede(tx, arrival, &active)?;
-    let receipt = crate::input::route::follow(tx, arrival, &footing, outcome)?;
+    let superseded = supersede(tx, routed, &active)?;
+    let receipt = crate::input::route::queue_as_follow_up(tx, routed, &follow_up_context, outcome)?;
     let InputReceipt { input, run, .. } = receipt;
     let request = RollbackRequested { input, run, superseded };
     append_if_live(tx, active.id, DurableEvent::RollbackRequested(request))?;
-    let mut row = lock_again(tx, active)?;
-    // The code tells whoever ends the run that its words go with it.
+    let mut row = lock_current(tx, active)?;
+    // The code marks the messages of the run for removal from the session.
     let code = OutcomeCode::CancelledByInterrupt;
     row.cancel_code = Some(code.as_str().to_owned());
     row.save(tx)?;
@@ -77,28 +78,28 @@ pub(super) fn roll_back(
     Ok(receipt)
 }
 
-/// The run as it is stored now.
-fn lock_again(tx: &mut Tx<'_>, run: Locked<RunRow>) -> Result<Locked<RunRow>, EngineError> {
+/// Reads the current row of a run.
+fn lock_current(tx: &mut Tx<'_>, run: Locked<RunRow>) -> Result<Locked<RunRow>, EngineError> {
     Ok(run::lock(tx, run.id)?.unwrap_or(run))
 }
 
-/// Older messages that nobody has read give way to this one.
+/// Supersedes older unread messages.
 fn supersede(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     active: &RunRow,
 ) -> Result<Vec<InputId>, EngineError> {
-    let waiting = waiting(tx, arrival.task.id)?;
-    let ids = waiting.iter().map(|row| row.id).collect();
-    remove(tx, waiting, InputTransition::Superseded, Some(active.id))?;
-    // Runs that lost everything have ended, and with that the task may have moved.
-    let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = lock_task(tx, &namespace, arrival.task.id)?;
+    let removable_inputs = removable_inputs(tx, routed.task.id)?;
+    let ids = removable_inputs.iter().map(|row| row.id).collect();
+    delete_inputs(tx, removable_inputs, InputTransition::Superseded, Some(active.id))?;
+    // Runs without inputs have ended, which may have changed the task.
+    let namespace = crate::run::lifecycle::parse_column(&routed.task.namespace)?;
+    routed.task = lock_task(tx, &namespace, routed.task.id)?;
     Ok(ids)
 }
 
-/// A run that nobody had begun starts with the message, without a further wait.
-fn begin_now(
+/// Starts a run that has not begun, without further delay.
+fn start_now(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
     request: InterruptRequested,
@@ -111,17 +112,17 @@ fn begin_now(
     queue::refresh(tx, &row.namespace, &row.session_id)
 }
 
-/// A run that no worker has goes on with what interrupted it; what it waited for does not matter any more.
-fn begin_again(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
-    approval::close_open(tx, row)?;
-    // A member of its team that ends is told of in its log, by the row as it is stored.
+/// Restarts a parked or queued run with the interrupting message. Its pending approvals and children are cancelled.
+fn restart_with_input(tx: &mut Tx<'_>, row: &mut Locked<RunRow>) -> Result<(), EngineError> {
+    approval::cancel_pending(tx, row)?;
+    // The end of a team member appends an event to the stored row.
     row.save(tx)?;
     child::cancel_children(tx, row)?;
     if let Some(stored) = run::lock(tx, row.id)? {
         *row = stored;
     }
-    move_run(row, RunTransition::Interrupted)?;
-    // An operator who was to look at it need not any more.
+    transition_run(row, RunTransition::Interrupted)?;
+    // The run no longer waits for an operator.
     row.paused = None;
     row.outcome_code = None;
     row.detail = None;

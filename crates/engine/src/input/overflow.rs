@@ -1,4 +1,4 @@
-//! Too many messages wait: which give way, and what stays of them.
+//! Overflow of the input queue: which messages are dropped, and their summary.
 
 use provost_core::durable::{DurableEvent, InputsDropped};
 use provost_core::lifecycle::{InputState, InputTransition, RequestError};
@@ -10,38 +10,38 @@ use provost_store::table::work::input::{self, InputRow};
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::TaskRow;
 
-use super::withdraw::{remove, waiting};
-use super::{Origin, SUMMARY, has_begun};
+use super::withdraw::{delete_inputs, removable_inputs};
+use super::{MessageOrigin, SUMMARY, has_begun};
 use crate::error::EngineError;
-use crate::input::route::{Arrival, append_if_live};
+use crate::input::route::{RoutedInput, append_if_live};
 use crate::submit::lock_task;
 use provost_store::table::work::stored_message as message;
 
-/// The words above a summary.
-const HEADING: &str = "Too many messages were waiting; these were left out:";
-/// What stands for the lines that a summary has no room for.
-const MORE: &str = "- (earlier ones are not listed)";
-/// Lines of a summary; older ones go first.
+/// First line of a summary.
+const HEADING: &str = "Too many messages were pending. These were dropped:";
+/// Replaces the oldest lines of a summary that is too long.
+const MORE: &str = "- (earlier messages are not listed)";
+/// Maximum number of lines in a summary. Older lines are removed first.
 const LINES_MAX: usize = 50;
-/// Characters of a line of a summary.
+/// Maximum number of characters in a line of a summary.
 const LINE_CHARS_MAX: usize = 160;
 
-/// Makes room for one more message. Returns the lines that stand for what was dropped.
-pub(super) fn make_room(
+/// Applies the overflow policy before a new message is stored. Returns the summary lines of dropped messages.
+pub(super) fn apply_overflow_policy(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     active: &RunRow,
 ) -> Result<Vec<String>, EngineError> {
-    // What the next run begins with is not one too many: it is what the others wait for.
+    // The first message of a run that has not begun does not count, because the others wait for that run.
     let counts = |row: &InputRow| {
         row.kind != SUMMARY && (has_begun(active) || row.run_id != Some(active.id))
     };
-    let waiting = waiting(tx, arrival.task.id)?;
+    let waiting = removable_inputs(tx, routed.task.id)?;
     let waiting: Vec<InputRow> = waiting.into_iter().filter(counts).collect();
-    let (count, summarized) = match arrival.settings.overflow(waiting.len()) {
+    let (count, summarized) = match routed.settings.overflow(waiting.len()) {
         OverflowDecision::Accept => return Ok(Vec::new()),
         OverflowDecision::Reject => {
-            let cap = arrival.settings.cap;
+            let cap = routed.settings.cap;
             return Err(RequestError::LimitExceeded { what: "the queue of messages", cap }.into());
         }
         OverflowDecision::DropOldest { count, summarize } => (count, summarize),
@@ -52,21 +52,21 @@ pub(super) fn make_room(
         lines.push(line(&*message::get(tx, row.message_id)?));
     }
     let ids: Vec<_> = dropped.iter().map(|row| row.id).collect();
-    let orphaned = remove(tx, dropped, InputTransition::Superseded, Some(active.id))?;
+    let orphaned = delete_inputs(tx, dropped, InputTransition::Superseded, Some(active.id))?;
     let mut older = Vec::new();
     for summary in orphaned {
         older.extend(lines_of(&*message::get(tx, summary.message_id)?));
     }
     older.append(&mut lines);
-    let (policy, cap) = (arrival.settings.drop, arrival.settings.cap as u64);
+    let (policy, cap) = (routed.settings.drop, routed.settings.cap as u64);
     let dropped = InputsDropped { inputs: ids, policy, cap };
     append_if_live(tx, active.id, DurableEvent::InputsDropped(dropped))?;
-    let namespace = crate::run::lifecycle::word(&arrival.task.namespace)?;
-    arrival.task = lock_task(tx, &namespace, arrival.task.id)?;
+    let namespace = crate::run::lifecycle::parse_column(&routed.task.namespace)?;
+    routed.task = lock_task(tx, &namespace, routed.task.id)?;
     Ok(if summarized { older } else { Vec::new() })
 }
 
-/// Puts a summary of what was dropped before the oldest message that still waits.
+/// Stores a summary of dropped messages before the oldest pending message.
 pub(super) fn summarize(
     tx: &mut Tx<'_>,
     task: &TaskRow,
@@ -97,7 +97,7 @@ pub(super) fn summarize(
         seq: input_number,
         kind: SUMMARY.to_owned(),
         message_id,
-        provenance: serde_json::to_string(&Origin::of(next)?)?,
+        provenance: serde_json::to_string(&MessageOrigin::of(next)?)?,
         request_hash: String::new(),
         idem_key: id.to_string(),
         state: InputState::Pending.as_str().to_owned(),
@@ -110,7 +110,7 @@ pub(super) fn summarize(
     Ok(())
 }
 
-/// One message as one line.
+/// Summarizes a message in one line.
 fn line(message: &Message) -> String {
     let text = message.text();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -120,17 +120,17 @@ fn line(message: &Message) -> String {
     format!("- {}", truncate_chars(&words.join(" "), LINE_CHARS_MAX))
 }
 
-/// The lines of a summary.
+/// Returns the lines of a summary.
 fn lines_of(summary: &Message) -> Vec<String> {
     summary.text().lines().filter(|line| line.starts_with("- ")).map(str::to_owned).collect()
 }
 
 fn text_of(mut lines: Vec<String>) -> String {
-    let cut = lines.len() > LINES_MAX;
+    let is_truncated = lines.len() > LINES_MAX;
     lines.retain(|line| line != MORE);
     let first = lines.len().saturating_sub(LINES_MAX);
     let mut text = HEADING.to_owned();
-    if cut || first > 0 {
+    if is_truncated || first > 0 {
         text.push('\n');
         text.push_str(MORE);
     }

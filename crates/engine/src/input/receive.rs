@@ -1,4 +1,4 @@
-//! How a running attempt gets what was said to its run.
+//! Receiving inputs in a running attempt.
 
 use std::sync::Arc;
 
@@ -12,35 +12,38 @@ use crate::run::settle;
 use crate::worker::lease::Lease;
 use provost_store::table::work::stored_message as message;
 
-/// What an attempt takes into its conversation: the input, its message, and what that says.
-pub(crate) type Taken = (InputId, MessageId, Arc<Message>);
+/// A received input: its id, the id of its message, and the message.
+pub(crate) type ReceivedInput = (InputId, MessageId, Arc<Message>);
 
-/// Takes what waits for the run of an attempt, in order. From then on its sender cannot take it back; if the attempt is lost
-/// before it has written it down, the next one takes it again.
-pub(crate) async fn take(store: &Store, lease: Arc<Lease>) -> Result<Vec<Taken>, EngineError> {
+/// Receives the pending inputs of a run, in order. Their sender cannot withdraw them afterwards. If the attempt is lost
+/// before it has recorded them, the next attempt receives them again.
+pub(crate) async fn receive(
+    store: &Store,
+    lease: Arc<Lease>,
+) -> Result<Vec<ReceivedInput>, EngineError> {
     let run = lease.run;
-    let waits = store.read(move |tx| Ok::<_, EngineError>(input::waits_for_run(tx, run)?)).await?;
+    let waits = store.read(move |tx| Ok::<_, EngineError>(input::has_pending(tx, run)?)).await?;
     if !waits {
         return Ok(Vec::new());
     }
     failpoint!("input.before_take");
-    let taken = store.write(move |tx| taken(tx, &lease)).await;
+    let receive_in_tx = store.write(move |tx| receive_in_tx(tx, &lease)).await;
     failpoint!("input.taken");
-    taken
+    receive_in_tx
 }
 
-fn taken(tx: &mut Tx<'_>, lease: &Lease) -> Result<Vec<Taken>, EngineError> {
-    settle::held(tx, lease)?;
-    let rows = input::waiting_for_run(tx, lease.run)?;
-    input::take(tx, lease.run, lease.epoch)?;
-    let mut taken = Vec::with_capacity(rows.len());
+fn receive_in_tx(tx: &mut Tx<'_>, lease: &Lease) -> Result<Vec<ReceivedInput>, EngineError> {
+    settle::lock_leased_run(tx, lease)?;
+    let rows = input::pending_of_run(tx, lease.run)?;
+    input::claim_pending(tx, lease.run, lease.epoch)?;
+    let mut receive_in_tx = Vec::with_capacity(rows.len());
     for row in rows {
-        taken.push((row.id, row.message_id, message::get(tx, row.message_id)?));
+        receive_in_tx.push((row.id, row.message_id, message::get(tx, row.message_id)?));
     }
-    Ok(taken)
+    Ok(receive_in_tx)
 }
 
-/// True if something was said that takes the place of what the run does.
+/// Returns true if a pending input interrupts the run.
 pub(crate) fn interrupts(tx: &mut Tx<'_>, lease: &Lease) -> Result<bool, EngineError> {
     Ok(input::has_interrupts(tx, lease.run)?)
 }

@@ -1,4 +1,4 @@
-//! Where a message goes: the decision table of queue modes, carried out.
+//! Routing of messages: applies the decision table of the queue modes.
 
 use provost_core::RunId;
 use provost_core::durable::{DurableEvent, InputReceived, InputSteered, SteerFallback};
@@ -14,29 +14,30 @@ use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::TaskRow;
 use provost_store::table::work::{input as input_row, session};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
 use super::{
-    EncodedMessage, IncomingMessage, InputReceipt, Place, collect, insert, interrupt, overflow,
+    EncodedMessage, IncomingMessage, InputAssignment, InputReceipt, collect, insert, interrupt,
+    overflow,
 };
 use crate::agent::AgentConfig;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::run::event;
-use crate::run::lifecycle::{move_run, move_task, run_state, word};
+use crate::run::lifecycle::{parse_column, run_state, transition_run, transition_task};
 use crate::submit::{self, NewIds, NewTask};
 use crate::{approval, queue};
 use provost_store::table::work::stored_message as message;
 
-/// A message that has reached its task.
-pub(super) struct Arrival<'a> {
+/// A message whose task and queue settings are known.
+pub(super) struct RoutedInput<'a> {
     pub(super) task: Locked<TaskRow>,
     pub(super) message: &'a IncomingMessage<'a>,
     pub(super) mode: InputMode,
     pub(super) settings: InputQueueSettings,
 }
 
-impl Arrival<'_> {
+impl RoutedInput<'_> {
     /// Stores the message for a run.
     pub(super) fn insert(
         &mut self,
@@ -44,8 +45,8 @@ impl Arrival<'_> {
         outcome: InputOutcome,
         run: Option<RunId>,
     ) -> Result<InputRow, EngineError> {
-        let place = Place { mode: self.mode, outcome, run };
-        let row = insert(tx, &self.task, self.message, place)?;
+        let assignment = InputAssignment { mode: self.mode, outcome, run };
+        let row = insert(tx, &self.task, self.message, assignment)?;
         if run.is_some() {
             self.task.updated = tx.now();
             self.task.save(tx)?;
@@ -63,7 +64,7 @@ impl Arrival<'_> {
     }
 }
 
-/// Brings a message where its mode says. `target` is the run that was named, if it has not ended.
+/// Routes a message by its mode. `target` is the named run, if it has not ended.
 pub(crate) fn deliver(
     tx: &mut Tx<'_>,
     task: Locked<TaskRow>,
@@ -79,49 +80,50 @@ pub(crate) fn deliver(
         Some(id) => run::lock(tx, id)?,
         None => None,
     };
-    let situation = match &active {
-        Some(run) => situation(tx, run)?,
+    let target_state = match &active {
+        Some(run) => target_state(tx, run)?,
         None => InputTargetState::Closed,
     };
-    let action = settings.mode.route(situation);
-    let mut arrival = Arrival { task, message, mode: settings.mode, settings };
-    let Some(active) = active else { return restart(tx, &mut arrival) };
+    let action = settings.mode.route(target_state);
+    let mut routed = RoutedInput { task, message, mode: settings.mode, settings };
+    let Some(active) = active else { return restart(tx, &mut routed) };
     match action {
-        // A task below another one stays one: what it may do is bounded by the run above it.
-        InputAction::QueueNewTask if arrival.task.parent_task_id.is_some() => {
-            wait(tx, &mut arrival, &active, InputAction::QueueSameTask)
+        // A child task gets no sibling task, because the parent run limits its policy.
+        InputAction::QueueNewTask if routed.task.parent_task_id.is_some() => {
+            enqueue(tx, &mut routed, &active, InputAction::QueueSameTask)
         }
         InputAction::Reject => {
-            let what = format!("task {}", arrival.task.id);
+            let what = format!("task {}", routed.task.id);
             Err(RequestError::Busy { what, until: None }.into())
         }
-        InputAction::Restart => restart(tx, &mut arrival),
-        InputAction::Deliver => direct(tx, &mut arrival, active),
-        InputAction::QueueNewTask => queue_new_task(tx, &arrival),
-        InputAction::Interrupt => interrupt::interrupt(tx, &mut arrival, active),
-        InputAction::Rollback => interrupt::roll_back(tx, &mut arrival, active),
+        InputAction::Restart => restart(tx, &mut routed),
+        InputAction::Deliver => deliver_to_waiting_run(tx, &mut routed, active),
+        InputAction::QueueNewTask => queue_new_task(tx, &routed),
+        InputAction::Interrupt => interrupt::interrupt(tx, &mut routed, active),
+        InputAction::Rollback => interrupt::roll_back(tx, &mut routed, active),
         InputAction::Steer
         | InputAction::Collect
         | InputAction::QueueSameTask
-        | InputAction::QueueAsFallback => wait(tx, &mut arrival, &active, action),
+        | InputAction::QueueAsFallback => enqueue(tx, &mut routed, &active, action),
     }
 }
 
-/// The message waits for its time; too many of them and some give way.
-fn wait(
+/// Queues a message, and applies the overflow policy.
+fn enqueue(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     active: &RunRow,
     action: InputAction,
 ) -> Result<InputReceipt, EngineError> {
-    // What can refuse comes before what is written.
-    let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
-    let dropped = overflow::make_room(tx, arrival, active)?;
+    // Checks that can reject the message run before the first write.
+    let follow_up_context =
+        follow_up::follow_up_context(tx, &routed.task, routed.message.command.policy.as_ref())?;
+    let dropped = overflow::apply_overflow_policy(tx, routed, active)?;
     let receipt = match action {
-        InputAction::Steer => steer(tx, arrival, active.id)?,
-        InputAction::Collect => collect::collect(tx, arrival, &footing)?,
+        InputAction::Steer => steer(tx, routed, active.id)?,
+        InputAction::Collect => collect::collect(tx, routed, &follow_up_context)?,
         _ => {
-            let receipt = follow(tx, arrival, &footing, action.outcome())?;
+            let receipt = queue_as_follow_up(tx, routed, &follow_up_context, action.outcome())?;
             if action == InputAction::QueueAsFallback {
                 let InputReceipt { input, run, .. } = receipt;
                 let redirected = SteerFallback::Redirected { input, run };
@@ -130,11 +132,11 @@ fn wait(
             receipt
         }
     };
-    overflow::summarize(tx, &arrival.task, dropped)?;
+    overflow::summarize(tx, &routed.task, dropped)?;
     Ok(receipt)
 }
 
-/// How a message is treated: what the call says, else its session, else its agent.
+/// Returns the queue settings of a message: those of the request, then of its session, then of its agent.
 fn settings(
     tx: &mut Tx<'_>,
     task: &TaskRow,
@@ -152,9 +154,9 @@ fn settings(
     Ok(settings)
 }
 
-/// What a message finds at a run.
-fn situation(tx: &mut Tx<'_>, run: &RunRow) -> Result<InputTargetState, EngineError> {
-    let waiting = usize::from(input_row::waits_for_run(tx, run.id)?);
+/// Returns the state of a run from the view of a new message.
+fn target_state(tx: &mut Tx<'_>, run: &RunRow) -> Result<InputTargetState, EngineError> {
+    let waiting = usize::from(input_row::has_pending(tx, run.id)?);
     let takes_steering = run.cancel_requested.is_none();
     Ok(InputTargetState::of(run_state(run)?, waiting, takes_steering))
 }
@@ -175,27 +177,28 @@ pub(super) fn append_if_live(
     Ok(())
 }
 
-/// The run had ended: a new one of the same task begins with the message.
-fn restart(tx: &mut Tx<'_>, arrival: &mut Arrival<'_>) -> Result<InputReceipt, EngineError> {
-    let footing = follow_up::footing(tx, &arrival.task, arrival.message.command.policy.as_ref())?;
-    arrival.task.archived = None;
-    follow(tx, arrival, &footing, InputOutcome::Restarted)
+/// Starts a new run of a task whose runs have ended.
+fn restart(tx: &mut Tx<'_>, routed: &mut RoutedInput<'_>) -> Result<InputReceipt, EngineError> {
+    let follow_up_context =
+        follow_up::follow_up_context(tx, &routed.task, routed.message.command.policy.as_ref())?;
+    routed.task.archived = None;
+    queue_as_follow_up(tx, routed, &follow_up_context, InputOutcome::Restarted)
 }
 
-/// A run of its own for the message, behind what is being done.
-pub(super) fn follow(
+/// Starts a run for the message, after all other runs of the task.
+pub(super) fn queue_as_follow_up(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
-    footing: &follow_up::Footing,
+    routed: &mut RoutedInput<'_>,
+    follow_up_context: &follow_up::FollowUpContext,
     outcome: InputOutcome,
 ) -> Result<InputReceipt, EngineError> {
-    let row = arrival.insert(tx, outcome, None)?;
-    let command = arrival.message.command;
+    let row = routed.insert(tx, outcome, None)?;
+    let command = routed.message.command;
     if command.deadline.is_some() {
-        arrival.task.deadline = command.deadline;
+        routed.task.deadline = command.deadline;
     }
-    submit::set_budget(tx, &arrival.task, command)?;
-    let start = follow_up::Start {
+    submit::set_budget(tx, &routed.task, command)?;
+    let start = follow_up::FollowUpRun {
         id: command.run_id.unwrap_or_else(|| tx.id()),
         not_before: tx.now().after(command.delay()),
         command,
@@ -203,59 +206,59 @@ pub(super) fn follow(
     };
     let run = {
         let inputs = std::slice::from_ref(&row);
-        follow_up::start(tx, &mut arrival.task, footing, &start, inputs)?
+        follow_up::start(tx, &mut routed.task, follow_up_context, &start, inputs)?
     };
-    Ok(arrival.receipt(&row, run, outcome))
+    Ok(routed.receipt(&row, run, outcome))
 }
 
-/// Into the running turn, at its next boundary.
+/// Adds the message to the running turn, at its next step boundary.
 fn steer(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     run: RunId,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = InputOutcome::Steered;
-    let row = arrival.insert(tx, outcome, Some(run))?;
+    let row = routed.insert(tx, outcome, Some(run))?;
     append_if_live(tx, run, DurableEvent::InputSteered(InputSteered { input: row.id }))?;
-    tx.hint(Hint::Input(run));
-    Ok(arrival.receipt(&row, run, outcome))
+    tx.wake(Wakeup::Input(run));
+    Ok(routed.receipt(&row, run, outcome))
 }
 
-/// The run waits for exactly this.
-fn direct(
+/// Resumes a run that waits for a message, or answers the question of the run.
+fn deliver_to_waiting_run(
     tx: &mut Tx<'_>,
-    arrival: &mut Arrival<'_>,
+    routed: &mut RoutedInput<'_>,
     mut run: Locked<RunRow>,
 ) -> Result<InputReceipt, EngineError> {
     let outcome = InputOutcome::Direct;
-    let row = arrival.insert(tx, outcome, Some(run.id))?;
+    let row = routed.insert(tx, outcome, Some(run.id))?;
     let message = message::get(tx, row.message_id)?;
-    if approval::answer_in_words(tx, &run, &message.text(), "input")? {
-        // The words are the answer; whatever else came with them is read at the next boundary.
+    if approval::answer_text(tx, &run, &message.text(), "input")? {
+        // The text is the answer. The run reads other parts at its next step boundary.
         if message.parts.iter().all(|part| part.as_text().is_some()) {
             input_row::set_state(tx, row.id, InputState::Consumed.as_str())?;
         }
-        return Ok(arrival.receipt(&row, run.id, outcome));
+        return Ok(routed.receipt(&row, run.id, outcome));
     }
-    move_run(&mut run, RunTransition::Woken)?;
+    transition_run(&mut run, RunTransition::Woken)?;
     let now = tx.now();
     queue::schedule(tx, &mut run, now)?;
     let received = InputReceived { input: row.id };
     event::append_event(tx, &mut run, DurableEvent::InputReceived(received))?;
     run.save(tx)?;
-    arrival.task.waiting_for = None;
-    move_task(tx, &mut arrival.task, TaskTransition::InputDelivered)?;
+    routed.task.waiting_for = None;
+    transition_task(tx, &mut routed.task, TaskTransition::InputDelivered)?;
     queue::refresh(tx, &run.namespace, &run.session_id)?;
-    Ok(arrival.receipt(&row, run.id, outcome))
+    Ok(routed.receipt(&row, run.id, outcome))
 }
 
-/// A task of its own in the same session, behind the running one.
-fn queue_new_task(tx: &mut Tx<'_>, arrival: &Arrival<'_>) -> Result<InputReceipt, EngineError> {
-    let Arrival { task, message, .. } = arrival;
-    let namespace: Namespace = word(&task.namespace)?;
+/// Creates a new task in the same session, after the running one.
+fn queue_new_task(tx: &mut Tx<'_>, routed: &RoutedInput<'_>) -> Result<InputReceipt, EngineError> {
+    let RoutedInput { task, message, .. } = routed;
+    let namespace: Namespace = parse_column(&task.namespace)?;
     let command = provost_core::command::TaskRequest {
         agent: Some(task.agent.clone()),
-        session_id: Some(word(&task.session_id)?),
+        session_id: Some(parse_column(&task.session_id)?),
         session_key: None,
         ..message.command.clone()
     };

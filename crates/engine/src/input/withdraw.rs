@@ -1,4 +1,4 @@
-//! Messages that nobody reads any more: taken back, or given way to others.
+//! Removal of pending inputs: withdrawn by their sender, or superseded.
 
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{
@@ -14,11 +14,11 @@ use provost_store::table::work::task;
 use super::{SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::input::Inputs;
-use crate::run::end::{self, Ending};
-use crate::run::lifecycle::{run_state, word};
+use crate::run::end::{self, RunEnd};
+use crate::run::lifecycle::{parse_column, run_state};
 
 impl Inputs<'_> {
-    /// Takes a message back that nobody has read yet. What was read is not taken back: cancel the run that read it.
+    /// Withdraws an unread message. Fails if an attempt has received it. In that case cancel the run.
     pub async fn withdraw(
         self,
         namespace: &Namespace,
@@ -38,12 +38,12 @@ pub(crate) fn withdraw(
     let row = row.ok_or_else(|| EngineError::not_found("input", id))?;
     task::lock(tx, row.task_id)?;
     let row = input::get(tx, id)?.ok_or_else(|| EngineError::not_found("input", id))?;
-    let state: InputState = word(&row.state)?;
+    let state: InputState = parse_column(&row.state)?;
     if state == InputState::Cancelled {
         return Ok(state);
     }
-    if is_taken(tx, &row)? {
-        // What interrupts has had its effect, and what an attempt has taken it is about to write down.
+    if is_claimed(tx, &row)? {
+        // An interrupting message has had its effect, and a claimed message is about to be recorded.
         return Err(RequestError::from(InvalidTransition {
             machine: "message",
             from: InputState::Claimed.as_str(),
@@ -53,55 +53,59 @@ pub(crate) fn withdraw(
         .into());
     }
     state.apply(InputTransition::Cancelled)?;
-    remove(tx, vec![row], InputTransition::Cancelled, None)?;
+    delete_inputs(tx, vec![row], InputTransition::Cancelled, None)?;
     Ok(InputState::Cancelled)
 }
 
-/// Is a waiting message in the hands of an attempt, though that has not written it down yet?
-fn is_taken(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
+/// Returns true if an attempt has received a pending message without having recorded it.
+fn is_claimed(tx: &mut Tx<'_>, row: &InputRow) -> Result<bool, EngineError> {
     let Some(run) = row.run_id.map(|id| run::get(tx, id)).transpose()?.flatten() else {
         return Ok(false);
     };
     let interrupts = row.outcome == InputOutcome::Interrupted.as_str();
     let waits = row.state == InputState::Pending.as_str() && has_begun(&run);
-    Ok(waits && (interrupts || is_in_hand(row, &run)))
+    Ok(waits && (interrupts || is_claimed_by(row, &run)))
 }
 
-fn is_in_hand(row: &InputRow, run: &RunRow) -> bool {
+fn is_claimed_by(row: &InputRow, run: &RunRow) -> bool {
     run.phase == "leased" && row.claimed_epoch == Some(run.epoch)
 }
 
-/// What waits for a task and can still give way, in order: what an attempt has in its hands cannot.
-pub(super) fn waiting(tx: &mut Tx<'_>, task: TaskId) -> Result<Vec<InputRow>, EngineError> {
-    let mut waiting = input::pending(tx, task, u64::from(u32::MAX))?;
+/// Returns the inputs of a task that can still be removed, in order. Inputs that an attempt has received cannot be
+/// removed.
+pub(super) fn removable_inputs(
+    tx: &mut Tx<'_>,
+    task: TaskId,
+) -> Result<Vec<InputRow>, EngineError> {
+    let mut removable_inputs = input::pending(tx, task, u64::from(u32::MAX))?;
     for run in run::live_of_task(tx, task)? {
-        waiting.retain(|row| row.run_id != Some(run.id) || !is_in_hand(row, &run));
+        removable_inputs.retain(|row| row.run_id != Some(run.id) || !is_claimed_by(row, &run));
     }
-    Ok(waiting)
+    Ok(removable_inputs)
 }
 
-/// Takes back a message that something else has made needless.
-pub(crate) fn retract(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
-    remove(tx, vec![row], InputTransition::Superseded, None).map(drop)
+/// Supersedes an input that is no longer needed.
+pub(crate) fn supersede_input(tx: &mut Tx<'_>, row: InputRow) -> Result<(), EngineError> {
+    delete_inputs(tx, vec![row], InputTransition::Superseded, None).map(drop)
 }
 
-/// Takes back everything that waits for a task.
+/// Withdraws all pending inputs of a task.
 pub(crate) fn withdraw_all(tx: &mut Tx<'_>, task: TaskId) -> Result<(), EngineError> {
-    let waiting = waiting(tx, task)?;
-    remove(tx, waiting, InputTransition::Cancelled, None).map(drop)
+    let removable_inputs = removable_inputs(tx, task)?;
+    delete_inputs(tx, removable_inputs, InputTransition::Cancelled, None).map(drop)
 }
 
-/// Nobody reads these any more. A run that would have begun with them and has nothing else ends, except `spared`. Returns the
-/// summaries that ended with such runs.
-pub(super) fn remove(
+/// Deletes inputs. A run that has not begun and has no other input ends, except for the run `except`. Returns the
+/// summaries that were deleted with such runs.
+pub(super) fn delete_inputs(
     tx: &mut Tx<'_>,
     rows: Vec<InputRow>,
     event: InputTransition,
-    spared: Option<RunId>,
+    except: Option<RunId>,
 ) -> Result<Vec<InputRow>, EngineError> {
     let mut runs: Vec<RunId> = Vec::new();
     for row in rows {
-        leave(tx, &row, event)?;
+        set_input_state(tx, &row, event)?;
         if let Some(run) = row.run_id
             && !runs.contains(&run)
         {
@@ -110,33 +114,37 @@ pub(super) fn remove(
     }
     let mut orphaned = Vec::new();
     for id in runs {
-        let waiting = input::waiting_for_run(tx, id)?;
-        if waiting.iter().any(|row| row.kind != SUMMARY) {
+        let removable_inputs = input::pending_of_run(tx, id)?;
+        if removable_inputs.iter().any(|row| row.kind != SUMMARY) {
             continue;
         }
         let Some(mut row) = run::lock(tx, id)? else { continue };
-        let begun = has_begun(&row) || run_state(&row)?.is_terminal();
-        if !begun || spared == Some(id) {
-            for summary in waiting {
-                leave(tx, &summary, event)?;
+        let has_started = has_begun(&row) || run_state(&row)?.is_terminal();
+        if !has_started || except == Some(id) {
+            for summary in removable_inputs {
+                set_input_state(tx, &summary, event)?;
                 orphaned.push(summary);
             }
         }
-        if begun || spared == Some(id) {
+        if has_started || except == Some(id) {
             continue;
         }
         let (code, detail) = match event {
             InputTransition::Cancelled => {
-                (OutcomeCode::CancelledByUser, "its message was taken back")
+                (OutcomeCode::CancelledByUser, "its message was withdrawn")
             }
-            _ => (OutcomeCode::CancelledByInterrupt, "its message gave way to a newer one"),
+            _ => (OutcomeCode::CancelledByInterrupt, "a newer message superseded its message"),
         };
-        end::end_run(tx, &mut row, &Ending::because(code, detail))?;
+        end::end_run(tx, &mut row, &RunEnd::with_code(code, detail))?;
     }
     Ok(orphaned)
 }
 
-fn leave(tx: &mut Tx<'_>, row: &InputRow, event: InputTransition) -> Result<(), EngineError> {
-    let state = word::<InputState>(&row.state)?.apply(event)?;
+fn set_input_state(
+    tx: &mut Tx<'_>,
+    row: &InputRow,
+    event: InputTransition,
+) -> Result<(), EngineError> {
+    let state = parse_column::<InputState>(&row.state)?.apply(event)?;
     Ok(input::set_state(tx, row.id, state.as_str())?)
 }

@@ -14,19 +14,19 @@ use provost_failpoint::failpoint;
 use serde_json::json;
 
 use super::{RunJournal, StartedStep};
-use crate::approval::{self, Standing};
+use crate::approval::{self, ApprovalStatus};
 use crate::error::EngineError;
 use crate::journal::transaction::StepWrite;
 
 /// Result of a call whose outcome is unknown after a crash.
 const UNKNOWN_RESULT: &str = "The outcome of this call is unknown: the program was interrupted while it ran. It may or may not \
-     have happened. Verify before you repeat it; until somebody has spoken to you, only tools without effects can run.";
+     have happened. Verify before you repeat it. Until a user message arrives, only tools without effects can run.";
 /// Result of a call that must not run in a restricted turn.
-const RESTRICTED_RESULT: &str = "This call was not run: the outcome of an earlier call is unknown, and until somebody has spoken \
-     to you only tools without effects can run.";
+const RESTRICTED_RESULT: &str = "This call was not run: the outcome of an earlier call is unknown. Until a user message \
+     arrives, only tools without effects can run.";
 /// Hint of the approval request about a call whose outcome is unknown.
 const UNKNOWN_HINT: &str =
-    "the program was interrupted while this ran: approve to run it again, deny to leave it";
+    "the program was interrupted while this ran: approve to run it again, deny to skip it";
 
 impl RunJournal {
     pub(super) async fn begin_effect(&self, effect: Effect) -> Result<EffectStart, EngineError> {
@@ -59,7 +59,7 @@ impl RunJournal {
         state.turn = turn;
         let reserved_micros = cost_max.map_or(0, Money::micros);
         let open = state.open.iter_mut().find(|open| open.kind == StepKind::ModelCall);
-        let (step, again) = match open {
+        let (step, earlier) = match open {
             Some(open) => {
                 open.tries += 1;
                 // The lost worker sent the earlier request, so it may have been charged.
@@ -78,17 +78,17 @@ impl RunJournal {
                     tries: 1,
                     lost: false,
                     reserved_micros,
-                    begun: None,
+                    started_at: None,
                 });
                 (step, None)
             }
         };
         let mut write = StepWrite::begin(step, StepKind::ModelCall);
-        write.begun = again.is_some();
+        write.was_started = earlier.is_some();
         write.name = Some(name);
         write.reserved_micros = reserved_micros;
         write.currency = cost_max.map(|cost| cost.currency);
-        if let Some((tries, released, estimated)) = again {
+        if let Some((tries, released, estimated)) = earlier {
             write.released_micros = released;
             write.cost_micros = estimated;
             // Clients discard the output of the lost try.
@@ -119,13 +119,13 @@ impl RunJournal {
                     tries: 1,
                     lost: false,
                     reserved_micros: 0,
-                    begun: None,
+                    started_at: None,
                 });
                 step
             }
         };
         let mut write = StepWrite::begin(step, StepKind::Compact);
-        write.begun = begun.is_some();
+        write.was_started = begun.is_some();
         write.events.push(DurableEvent::CompactionStarted(CompactionStarted { turn }));
         write.restricted = state.restricted;
         write.next_step = state.next_step;
@@ -134,15 +134,15 @@ impl RunJournal {
     }
 
     async fn begin_tool(&self, effect: ToolEffect) -> Result<EffectStart, EngineError> {
-        let standing = self.approval_status(&effect).await?;
-        if standing.changed {
+        let status = self.approval_status(&effect).await?;
+        if status.changed {
             let refused = RequestError::ApprovalMismatch.to_string();
             return Ok(EffectStart::AlreadyCommitted(ToolResult::error(&effect.call, refused)));
         }
         let open = self.lock().open.iter().find(|open| open.matches(&effect)).cloned();
         // A tool that could not determine whether its effect happened also leaves it unknown.
         let lost = open.as_ref().filter(|open| open.lost || effect.outcome_unknown);
-        let probe = match lost.map(|open| self.recovery(&effect, open, &standing)) {
+        let probe = match lost.map(|open| self.recovery(&effect, open, &status)) {
             None if self.is_restricted_for(effect.class) => {
                 return Ok(EffectStart::AlreadyCommitted(ToolResult::error(
                     &effect.call,
@@ -160,7 +160,7 @@ impl RunJournal {
             }
             Some(EffectRecovery::AskPerson) => {
                 let tries = open.as_ref().map_or(0, |open| open.tries);
-                let approvers = standing.approvers;
+                let approvers = status.approvers;
                 return Ok(EffectStart::NeedsApproval(ApprovalRequest {
                     approvers,
                     ..self.unknown_effect_request(&effect, tries)
@@ -178,21 +178,21 @@ impl RunJournal {
     }
 
     /// Returns the status of the approvals of a call. Most calls need none.
-    async fn approval_status(&self, effect: &ToolEffect) -> Result<Standing, EngineError> {
+    async fn approval_status(&self, effect: &ToolEffect) -> Result<ApprovalStatus, EngineError> {
         if effect.approvals.is_empty() {
-            return Ok(Standing::default());
+            return Ok(ApprovalStatus::default());
         }
         let (lease, effect) = (Arc::clone(&self.lease), effect.clone());
-        self.store.read(move |tx| approval::standing(tx, &lease, &effect)).await
+        self.store.read(move |tx| approval::approval_status(tx, &lease, &effect)).await
     }
 
     fn recovery(
         &self,
         effect: &ToolEffect,
         open: &StartedStep,
-        standing: &Standing,
+        status: &ApprovalStatus,
     ) -> EffectRecovery {
-        if standing.repeat_after_try == Some(open.tries) {
+        if status.repeat_after_try == Some(open.tries) {
             // A person has approved that exactly this try runs again.
             return EffectRecovery::Retry;
         }
@@ -219,25 +219,25 @@ impl RunJournal {
     fn begin_tool_step(
         &self,
         effect: &ToolEffect,
-        again: Option<&StartedStep>,
+        earlier: Option<&StartedStep>,
     ) -> Result<StepWrite, EngineError> {
         let mut state = self.lock();
-        let step = again.map_or_else(|| state.take_step(), |open| open.step);
+        let step = earlier.map_or_else(|| state.take_step(), |open| open.step);
         state.open.retain(|open| open.step != step);
-        let begun = state.env.now();
+        let started_at = state.env.now();
         state.open.push(StartedStep {
             step,
             kind: StepKind::ToolCall,
             key: Some(effect.key.clone()),
             class: Some(effect.class),
             call_id: Some(effect.call.id.clone()),
-            tries: again.map_or(0, |open| open.tries) + 1,
+            tries: earlier.map_or(0, |open| open.tries) + 1,
             lost: false,
             reserved_micros: 0,
-            begun: Some(begun),
+            started_at: Some(started_at),
         });
         let mut write = StepWrite::begin(step, StepKind::ToolCall);
-        write.begun = again.is_some();
+        write.was_started = earlier.is_some();
         write.effect_key = Some(effect.key.to_string());
         write.effect_class = Some(effect.class);
         write.input_hash = Some(plan_hash(&effect.arguments));

@@ -9,7 +9,7 @@ use provost_model::ModelResponse;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::child::join::is_wait;
+use crate::child::join::is_internal_wait;
 
 /// A journal entry in its storage format.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub(crate) struct EncodedEntry<'a> {
 
 /// A model response without its message.
 #[derive(Serialize, Deserialize)]
-struct Answer {
+struct ModelCallEntry {
     usage: Usage,
     usage_known: bool,
     stop: StopReason,
@@ -36,15 +36,15 @@ struct Answer {
 
 /// The start of a run without its message.
 #[derive(Serialize, Deserialize)]
-struct Begun {
+struct RunStartedEntry {
     agent: Arc<str>,
     config: RunConfig,
     mirrors_session: bool,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     state: Map<String, Value>,
     /// Input of the run; `None` if it is the message that is stored with the step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    with: Option<RunInput>,
+    #[serde(default, rename = "with", skip_serializing_if = "Option::is_none")]
+    non_message_input: Option<RunInput>,
     at: Timestamp,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct EntryDecodeError {
 }
 
 pub(crate) fn encode_run_started(
-    beginning: &RunStarted,
+    run_started: &RunStarted,
 ) -> Result<EncodedEntry<'_>, serde_json::Error> {
     // Changes of shared state are stored in rows of their own.
     let RunStarted {
@@ -68,20 +68,20 @@ pub(crate) fn encode_run_started(
         input,
         at,
         shared: _,
-    } = beginning;
-    let (message, with) = match input {
+    } = run_started;
+    let (message, non_message_input) = match input {
         RunInput::Message { message } => (Some(&**message), None),
         other => (None, Some(other.clone())),
     };
-    let begun = Begun {
+    let started = RunStartedEntry {
         agent: Arc::clone(agent),
         config: config.clone(),
         mirrors_session: *mirrors_session,
         state: state.clone(),
-        with,
+        non_message_input,
         at: *at,
     };
-    Ok(EncodedEntry { kind: StepKind::Checkpoint, body: serde_json::to_string(&begun)?, message })
+    Ok(EncodedEntry { kind: StepKind::Checkpoint, body: serde_json::to_string(&started)?, message })
 }
 
 pub(crate) fn decode_run_started(
@@ -89,13 +89,14 @@ pub(crate) fn decode_run_started(
     message: Option<Arc<Message>>,
 ) -> Result<RunStarted, EntryDecodeError> {
     let unreadable = |problem: String| EntryDecodeError { kind: StepKind::Checkpoint, problem };
-    let begun: Begun = serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
-    let input = match (begun.with, message) {
+    let started: RunStartedEntry =
+        serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
+    let input = match (started.non_message_input, message) {
         (Some(input), _) => input,
         (None, Some(message)) => RunInput::Message { message },
         (None, None) => return Err(unreadable("its message is missing".to_owned())),
     };
-    let Begun { agent, config, mirrors_session, state, at, .. } = begun;
+    let RunStartedEntry { agent, config, mirrors_session, state, at, .. } = started;
     Ok(RunStarted {
         agent,
         config,
@@ -107,13 +108,13 @@ pub(crate) fn decode_run_started(
     })
 }
 
-pub(crate) fn encode_entry(feed: &JournalEntry) -> Result<EncodedEntry<'_>, serde_json::Error> {
-    let kind = step_kind(feed);
-    let (body, message) = match feed {
+pub(crate) fn encode_entry(entry: &JournalEntry) -> Result<EncodedEntry<'_>, serde_json::Error> {
+    let kind = step_kind(entry);
+    let (body, message) = match entry {
         JournalEntry::ModelResponded { response, cost, at } => {
             let ModelResponse { message, usage, usage_known, stop, response_id, metadata } =
                 &**response;
-            let answer = Answer {
+            let call = ModelCallEntry {
                 usage: *usage,
                 usage_known: *usage_known,
                 stop: *stop,
@@ -122,7 +123,7 @@ pub(crate) fn encode_entry(feed: &JournalEntry) -> Result<EncodedEntry<'_>, serd
                 cost: *cost,
                 at: *at,
             };
-            (serde_json::to_string(&answer)?, Some(message))
+            (serde_json::to_string(&call)?, Some(message))
         }
         JournalEntry::UserMessage { message } => (String::from("{}"), Some(&**message)),
         other => (serde_json::to_string(other)?, None),
@@ -139,10 +140,10 @@ pub(crate) fn decode_entry(
     let missing = || unreadable("its message is missing".to_owned());
     match kind {
         StepKind::ModelCall => {
-            let answer: Answer =
+            let call: ModelCallEntry =
                 serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
             let message = Arc::unwrap_or_clone(message.ok_or_else(missing)?);
-            let Answer { usage, usage_known, stop, response_id, metadata, cost, at } = answer;
+            let ModelCallEntry { usage, usage_known, stop, response_id, metadata, cost, at } = call;
             let response =
                 ModelResponse { message, usage, usage_known, stop, response_id, metadata };
             Ok(JournalEntry::ModelResponded { response: Box::new(response), cost, at })
@@ -151,24 +152,26 @@ pub(crate) fn decode_entry(
             Ok(JournalEntry::UserMessage { message: message.ok_or_else(missing)? })
         }
         StepKind::AwaitChild => {
-            let mut feed: JournalEntry =
+            let mut entry: JournalEntry =
                 serde_json::from_str(body).map_err(|error| unreadable(error.to_string()))?;
             // Older steps store only in their kind that the run waits for other runs.
-            if let JournalEntry::ApprovalNeeded { request, .. } = &mut feed {
+            if let JournalEntry::ApprovalNeeded { request, .. } = &mut entry {
                 request.kind = ApprovalRequestKind::Runs;
             }
-            Ok(feed)
+            Ok(entry)
         }
         _ => serde_json::from_str(body).map_err(|error| unreadable(error.to_string())),
     }
 }
 
 /// Returns the kind of step that stores a journal entry.
-fn step_kind(feed: &JournalEntry) -> StepKind {
-    match feed {
+fn step_kind(entry: &JournalEntry) -> StepKind {
+    match entry {
         JournalEntry::ModelResponded { .. } => StepKind::ModelCall,
         JournalEntry::ToolFinished { .. } => StepKind::ToolCall,
-        JournalEntry::ApprovalNeeded { request, .. } if is_wait(request) => StepKind::AwaitChild,
+        JournalEntry::ApprovalNeeded { request, .. } if is_internal_wait(request) => {
+            StepKind::AwaitChild
+        }
         JournalEntry::ApprovalNeeded { .. } | JournalEntry::ApprovalDecided { .. } => {
             StepKind::Approval
         }

@@ -9,7 +9,7 @@ use provost_core::durable::{
     StateChanged, Stopped, ToolFinished, TurnFinished, UserMessage, WaitingStarted,
 };
 
-use crate::child::join::is_wait;
+use crate::child::join::is_internal_wait;
 
 /// Position of a journal entry in its run.
 pub(super) struct EntryContext {
@@ -18,14 +18,17 @@ pub(super) struct EntryContext {
     /// Step that stores the entry.
     pub(super) step: u64,
     /// Time since this attempt started the tool call of the step.
-    pub(super) ran: Option<Duration>,
+    pub(super) elapsed: Option<Duration>,
 }
 
 /// Returns the event of a journal entry, or of the first message of a run (`None`). Returns `None` if the entry has
 /// no event.
-pub(super) fn event_of(feed: Option<&JournalEntry>, place: EntryContext) -> Option<DurableEvent> {
-    let EntryContext { turn, step, ran } = place;
-    Some(match feed {
+pub(super) fn event_of(
+    entry: Option<&JournalEntry>,
+    context: EntryContext,
+) -> Option<DurableEvent> {
+    let EntryContext { turn, step, elapsed } = context;
+    Some(match entry {
         None | Some(JournalEntry::UserMessage { .. }) => DurableEvent::UserMessage(UserMessage {}),
         Some(JournalEntry::ModelResponded { response, .. }) => {
             let (stop, usage) = (response.stop, response.usage);
@@ -34,10 +37,10 @@ pub(super) fn event_of(feed: Option<&JournalEntry>, place: EntryContext) -> Opti
         Some(JournalEntry::ToolFinished { result, .. }) => {
             let call_id = result.call_id.clone();
             let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            let duration_ms = ran.map(millis);
+            let duration_ms = elapsed.map(millis);
             DurableEvent::ToolFinished(ToolFinished { step, call_id, duration_ms })
         }
-        Some(JournalEntry::ApprovalNeeded { request, .. }) if is_wait(request) => {
+        Some(JournalEntry::ApprovalNeeded { request, .. }) if is_internal_wait(request) => {
             let call_id = request.call.id.clone();
             DurableEvent::WaitingStarted(WaitingStarted { step, call_id })
         }
@@ -54,8 +57,8 @@ pub(super) fn event_of(feed: Option<&JournalEntry>, place: EntryContext) -> Opti
         Some(JournalEntry::OutputChecked { problem: Some(problem), .. }) => {
             DurableEvent::OutputRejected(OutputRejected { reason: problem.clone() })
         }
-        Some(JournalEntry::HandoffApplied(handed)) => {
-            DurableEvent::HandedOff(handed.handoff.clone())
+        Some(JournalEntry::HandoffApplied(handoff_entry)) => {
+            DurableEvent::HandedOff(handoff_entry.handoff.clone())
         }
         Some(JournalEntry::StateChanged { shared, .. }) if !shared.is_empty() => {
             DurableEvent::StateChanged(StateChanged { changes: shared.clone() })
@@ -79,14 +82,14 @@ pub(super) fn event_of(feed: Option<&JournalEntry>, place: EntryContext) -> Opti
 }
 
 /// Returns the cost of a journal entry in millionths, if known.
-pub(super) fn cost_micros(feed: Option<&JournalEntry>) -> Option<i64> {
-    let cost = match feed {
+pub(super) fn cost_micros(entry: Option<&JournalEntry>) -> Option<i64> {
+    let cost = match entry {
         Some(
             JournalEntry::ModelResponded { cost, .. }
             | JournalEntry::ContextCompacted { cost, .. }
             | JournalEntry::Stopped { cost, .. },
         ) => *cost,
-        Some(JournalEntry::HandoffApplied(handed)) => handed.cost,
+        Some(JournalEntry::HandoffApplied(handoff_entry)) => handoff_entry.cost,
         _ => None,
     };
     cost.map(Money::micros)

@@ -7,14 +7,14 @@ use provost_core::lifecycle::StepKind;
 use provost_model::Cassette;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
-use provost_store::{Tx, load_body};
+use provost_store::{Tx, load_text};
 
 use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::journal::JournalState;
 use crate::journal::entry;
 use crate::run::Runs;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Rows that are read per query.
@@ -52,11 +52,11 @@ fn add_model_call(
     mut journal: JournalState,
     cassette: &mut Cassette,
 ) -> Result<(), EngineError> {
-    let kind: StepKind = word(&step.kind)?;
+    let kind: StepKind = parse_column(&step.kind)?;
     let Some(fed) = step.fed.filter(|_| kind == StepKind::ModelCall) else { return Ok(()) };
-    let body = load_body(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
-    let said = step.message_id.map(|id| message::get(tx, id)).transpose()?;
-    let JournalEntry::ModelResponded { response, .. } = entry::decode_entry(kind, &body, said)?
+    let body = load_text(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
+    let message = step.message_id.map(|id| message::get(tx, id)).transpose()?;
+    let JournalEntry::ModelResponded { response, .. } = entry::decode_entry(kind, &body, message)?
     else {
         return Ok(());
     };

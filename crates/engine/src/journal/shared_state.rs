@@ -14,15 +14,15 @@ use provost_store::table::work::input::InputRow;
 use serde_json::{Map, Value};
 
 use crate::error::EngineError;
-use crate::input::Aside;
+use crate::input::RunHeaderFields;
 use crate::journal::transactional::{TxAction, TxActions};
 use crate::sessions::Sessions;
 use crate::worker::lease::Lease;
 
 /// Returns the user of a run: the user that the first message names, otherwise its sender.
 pub(crate) fn run_user(inputs: &[InputRow]) -> Result<Option<String>, EngineError> {
-    let aside = inputs.first().map(Aside::of).transpose()?;
-    Ok(aside.and_then(Aside::user))
+    let header_fields = inputs.first().map(RunHeaderFields::of).transpose()?;
+    Ok(header_fields.and_then(RunHeaderFields::user))
 }
 
 /// Returns the owners of the shared state that a run can read and write.
@@ -37,12 +37,12 @@ pub(crate) fn load(
     session: &str,
     user: Option<&str>,
 ) -> Result<Map<String, Value>, EngineError> {
-    let mut seen = Map::new();
+    let mut values = Map::new();
     for row in shared_state::seen_by(tx, namespace, session, user)? {
         let scope = StateScope::parse(&row.scope).unwrap_or(StateScope::Run);
-        seen.insert(scope.name(&row.name), serde_json::from_str(&row.value)?);
+        values.insert(scope.name(&row.name), serde_json::from_str(&row.value)?);
     }
-    Ok(seen)
+    Ok(values)
 }
 
 /// Returns the write for the transaction that commits the step with these changes.
@@ -55,7 +55,7 @@ pub(crate) fn write_actions(
         return TxActions::default();
     }
     let (lease, owners, changes) = (Arc::clone(lease), owners(lease, user), changes.to_vec());
-    let work: TxAction = Arc::new(move |tx| {
+    let action: TxAction = Arc::new(move |tx| {
         for StateChange { name, value } in &changes {
             let (scope, inner) = StateScope::split(name);
             let Some(owner) = owners.owner(scope) else { continue };
@@ -79,7 +79,7 @@ pub(crate) fn write_actions(
         }
         Ok(())
     });
-    TxActions(vec![work])
+    TxActions(vec![action])
 }
 
 impl Sessions<'_> {

@@ -10,7 +10,7 @@ use provost_agent::run::{RUN_VERSION, Run};
 use provost_core::RunId;
 use provost_store::table::work::run_snapshot::{self, RunSnapshotRow};
 use provost_store::table::work::{journal, run};
-use provost_store::{Body, Tx, load_body};
+use provost_store::{StoredText, Tx, load_text};
 use serde_json::Value;
 
 use crate::error::EngineError;
@@ -30,20 +30,20 @@ pub(crate) struct RunSnapshot {
     pub(crate) entry_no: u64,
     /// Step that stores that entry.
     pub(crate) step: u64,
-    body: Body,
+    body: StoredText,
 }
 
 impl RunSnapshot {
     /// Creates a snapshot of the state machine after an entry.
     pub(crate) fn new(machine: &Run, fed: u64, step: u64) -> Result<Self, EngineError> {
-        let body = Body::new(serde_json::to_string(machine)?)?;
+        let body = StoredText::new(serde_json::to_string(machine)?)?;
         Ok(Self { entry_no: fed, step, body })
     }
 
     /// Stores the snapshot and removes older ones. Does nothing if another attempt has the run or the entry was lost.
     pub(crate) fn put(&self, tx: &mut Tx<'_>, lease: &Lease) -> Result<(), EngineError> {
-        let held = run::get(tx, lease.run)?.is_some_and(|row| row.epoch == lease.epoch);
-        if !held || !journal::is_committed(tx, lease.run, self.step)? {
+        let is_leased = run::get(tx, lease.run)?.is_some_and(|row| row.epoch == lease.epoch);
+        if !is_leased || !journal::is_committed(tx, lease.run, self.step)? {
             return Ok(());
         }
         let (body, blob) = self.body.store(tx)?;
@@ -54,8 +54,8 @@ impl RunSnapshot {
     }
 }
 
-/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. The state machine gets
-/// the id `id` of the run that continues from it.
+/// Returns the newest snapshot of a run up to the entry `until`, with its last entry number. The state machine gets the
+/// id of the continuing run.
 pub(crate) fn latest(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -67,7 +67,7 @@ pub(crate) fn latest(
         None => run_snapshot::latest(tx, run)?,
     };
     let Some(row) = row else { return Ok(None) };
-    let text = load_body(tx, row.body, row.blob.as_deref())?.unwrap_or_default();
+    let text = load_text(tx, row.body, row.blob.as_deref())?.unwrap_or_default();
     let mut stored: Value = serde_json::from_str(&text)?;
     if stored["version"] != RUN_VERSION {
         // Another program version stored it; the journal entries replace it.

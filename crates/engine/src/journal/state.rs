@@ -7,7 +7,7 @@ use provost_agent::run::JournalEntry;
 use provost_core::lifecycle::StepKind;
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::{Env, InputId, Message, MessageId, Timestamp};
-use provost_store::Body;
+use provost_store::StoredText;
 
 use crate::error::EngineError;
 use crate::journal::entry::EncodedEntry;
@@ -29,7 +29,7 @@ pub(crate) struct StartedStep {
     /// Amount reserved in the budgets, in millionths.
     pub(crate) reserved_micros: i64,
     /// Time at which this attempt started the tool call.
-    pub(crate) begun: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
 }
 
 /// A message that has a row.
@@ -44,7 +44,7 @@ pub(crate) struct PersistedMessage {
 pub(crate) struct JournalState {
     pub(crate) env: Env,
     pub(crate) next_step: u64,
-    pub(crate) next_fed: u64,
+    pub(crate) next_entry_no: u64,
     pub(crate) turn: u32,
     pub(crate) open: Vec<StartedStep>,
     /// True in a restricted turn: calls that are unsafe to repeat do not run until a user message arrives.
@@ -62,7 +62,7 @@ pub(crate) struct JournalState {
     /// Current revision of the session.
     pub(crate) revision: u64,
     /// Last entry in a snapshot.
-    pub(crate) snapshot_fed: u64,
+    pub(crate) snapshot_entry_no: u64,
     /// Message that the run answers. It was stored when the run was submitted.
     pub(crate) first_message: Option<PersistedMessage>,
     /// True if the last response requested exactly one call, so no other call starts with it.
@@ -74,7 +74,7 @@ impl JournalState {
         Self {
             env,
             next_step: 1,
-            next_fed: 1,
+            next_entry_no: 1,
             turn: 0,
             open: Vec::new(),
             restricted: false,
@@ -84,7 +84,7 @@ impl JournalState {
             expected: VecDeque::new(),
             user: None,
             revision: 0,
-            snapshot_fed: 0,
+            snapshot_entry_no: 0,
             first_message: None,
             one_call: false,
         }
@@ -108,56 +108,56 @@ impl JournalState {
     /// Prepares the write that commits a journal entry.
     pub(crate) fn commit(
         &mut self,
-        record: EncodedEntry<'_>,
-        feed: Option<&JournalEntry>,
+        encoded: EncodedEntry<'_>,
+        entry: Option<&JournalEntry>,
     ) -> Result<StepWrite, EngineError> {
-        let call = match feed {
+        let call = match entry {
             Some(JournalEntry::ToolFinished { result, .. }) => Some(result),
             _ => None,
         };
         let open = self.open.iter().position(|open| match call {
             Some(result) => open.call_id.as_deref() == Some(result.call_id.as_str()),
-            None => open.kind == record.kind && open.call_id.is_none(),
+            None => open.kind == encoded.kind && open.call_id.is_none(),
         });
-        let open = open.map(|place| self.open.remove(place));
+        let open = open.map(|context| self.open.remove(context));
         let step = open.as_ref().map_or_else(|| self.take_step(), |open| open.step);
-        let fed = self.next_fed;
-        self.next_fed += 1;
-        let mut write = StepWrite::commit(step, record.kind, fed, Body::new(record.body)?);
-        write.begun = open.is_some();
+        let fed = self.next_entry_no;
+        self.next_entry_no += 1;
+        let mut write = StepWrite::commit(step, encoded.kind, fed, StoredText::new(encoded.body)?);
+        write.was_started = open.is_some();
         // Computed before in-flight steps are removed below: the transaction must still find their rows.
         write.open_from = self.first_in_flight_step();
-        let begun = open.as_ref().and_then(|open| open.begun);
+        let was_started = open.as_ref().and_then(|open| open.started_at);
         write.released_micros = open.map_or(0, |open| open.reserved_micros);
-        if let Some(JournalEntry::Stopped { .. }) = feed {
+        if let Some(JournalEntry::Stopped { .. }) = entry {
             // The state machine has ended all in-flight steps.
             write.released_micros +=
                 self.open.drain(..).map(|open| open.reserved_micros).sum::<i64>();
             write.closes_open = true;
         }
-        if let Some(message) = record.message {
-            write.message = Some(self.store_message(message, feed, &mut write.claimed_input)?);
+        if let Some(message) = encoded.message {
+            write.message = Some(self.store_message(message, entry, &mut write.claimed_input)?);
         }
         if let Some(result) = call {
             write.call_id = Some(result.call_id.clone());
             write.name = Some(result.name.clone());
             self.results.insert(result.call_id.clone(), step);
         }
-        if let Some(JournalEntry::UserMessage { .. }) = feed {
+        if let Some(JournalEntry::UserMessage { .. }) = entry {
             // A user message has arrived since the outcome became unknown.
             self.restricted = false;
         }
         write.restricted = self.restricted;
         self.unanswered |= write.claimed_input.is_some();
-        if let Some(JournalEntry::ModelResponded { response, .. }) = feed {
+        if let Some(JournalEntry::ModelResponded { response, .. }) = entry {
             self.one_call = response.message.tool_calls().count() == 1;
             write.consumes_inputs = std::mem::take(&mut self.unanswered);
         }
         // A call whose cost remains unknown is charged its reservation.
-        write.cost_micros = events::cost_micros(feed).unwrap_or(write.released_micros);
-        let ran = begun.map(|begun| self.env.now().since(begun));
-        let place = EntryContext { turn: self.turn, step, ran };
-        write.events.extend(events::event_of(feed, place));
+        write.cost_micros = events::cost_micros(entry).unwrap_or(write.released_micros);
+        let elapsed = was_started.map(|was_started| self.env.now().since(was_started));
+        let context = EntryContext { turn: self.turn, step, elapsed };
+        write.events.extend(events::event_of(entry, context));
         write.next_step = self.next_step;
         Ok(write)
     }
@@ -167,10 +167,10 @@ impl JournalState {
     fn store_message(
         &mut self,
         message: &Message,
-        feed: Option<&JournalEntry>,
+        entry: Option<&JournalEntry>,
         claimed: &mut Option<InputId>,
     ) -> Result<NewMessage, EngineError> {
-        let stored = match feed {
+        let stored = match entry {
             None => self.first_message.take(),
             Some(JournalEntry::UserMessage { .. }) => {
                 let (input, stored) = self.expected.pop_front().unzip();
@@ -183,6 +183,6 @@ impl JournalState {
         let id = stored.as_ref().map_or_else(|| self.env.id(), |stored| stored.id);
         let text = serde_json::to_string(message)?;
         self.recent.insert(text.clone(), id);
-        Ok(NewMessage { id, body: Body::new(text)?, known: stored.is_some() })
+        Ok(NewMessage { id, body: StoredText::new(text)?, known: stored.is_some() })
     }
 }

@@ -10,7 +10,7 @@ use provost_core::scheduling::Epoch;
 use provost_core::{Currency, InputId, MessageId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::{input, journal, message, session, session_entry};
-use provost_store::{Body, Hint, Tx};
+use provost_store::{StoredText, Tx, Wakeup};
 
 use crate::budget::{self, Reservation};
 use crate::error::EngineError;
@@ -25,7 +25,7 @@ pub(crate) const SESSION_SAVED: &str = r#"{"feed":"saved"}"#;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewMessage {
     pub(crate) id: MessageId,
-    pub(crate) body: Body,
+    pub(crate) body: StoredText,
     /// True if its row exists already.
     pub(crate) known: bool,
 }
@@ -53,8 +53,8 @@ pub(crate) struct StepWrite {
     /// Number of the journal entry of a commit; `None` for a start.
     pub(crate) fed: Option<u64>,
     /// True if the step was started before this write.
-    pub(crate) begun: bool,
-    pub(crate) body: Body,
+    pub(crate) was_started: bool,
+    pub(crate) body: StoredText,
     pub(crate) message: Option<NewMessage>,
     pub(crate) effect_key: Option<String>,
     pub(crate) effect_class: Option<EffectClass>,
@@ -78,13 +78,13 @@ pub(crate) struct StepWrite {
     /// Session revision from which the run starts, for its first write.
     pub(crate) base_revision: Option<u64>,
     /// Flag to set if the run has pending inputs.
-    pub(crate) looks_for_inputs: Option<Arc<AtomicBool>>,
+    pub(crate) pending_inputs_flag: Option<Arc<AtomicBool>>,
     pub(crate) events: Vec<DurableEvent>,
     pub(crate) next_step: u64,
     /// Number of the first in-flight step.
     pub(crate) open_from: u64,
     /// Database effects of the call whose result this write commits.
-    pub(crate) works: TxActions,
+    pub(crate) tx_actions: TxActions,
     /// Changes of shared state.
     pub(crate) shared: TxActions,
     /// Step that must be persisted before this write, or 0.
@@ -97,8 +97,8 @@ impl StepWrite {
             step,
             kind,
             fed: None,
-            begun: false,
-            body: Body::Inline(String::new()),
+            was_started: false,
+            body: StoredText::Inline(String::new()),
             message: None,
             effect_key: None,
             effect_class: None,
@@ -116,17 +116,17 @@ impl StepWrite {
             saved: false,
             restricted: false,
             base_revision: None,
-            looks_for_inputs: None,
+            pending_inputs_flag: None,
             events: Vec::new(),
             next_step: 0,
             open_from: 0,
-            works: TxActions::default(),
+            tx_actions: TxActions::default(),
             shared: TxActions::default(),
             after: 0,
         }
     }
 
-    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: Body) -> Self {
+    pub(crate) fn commit(step: u64, kind: StepKind, fed: u64, body: StoredText) -> Self {
         Self { fed: Some(fed), body, ..Self::begin(step, kind) }
     }
 
@@ -148,7 +148,7 @@ impl StepWrite {
     /// lose other writes.
     pub(crate) fn can_be_rejected(&self, lease: &Lease) -> bool {
         let reserves = self.fed.is_none() && self.kind == StepKind::ModelCall;
-        !self.works.0.is_empty() || (reserves && !lease.budgets.is_empty())
+        !self.tx_actions.0.is_empty() || (reserves && !lease.budgets.is_empty())
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn apply_writes(
     let (Some(first), Some(last)) = (writes.first(), writes.last()) else { return Ok(()) };
     failpoint!("step.before");
     let events: usize = writes.iter().map(|write| write.events.len()).sum();
-    let advance = journal::Advance {
+    let advance = journal::RunProgress {
         run: lease.run,
         epoch: lease.epoch,
         events: events as u64,
@@ -173,10 +173,12 @@ pub(crate) fn apply_writes(
         cost_micros: writes.iter().map(|write| write.cost_micros).sum(),
         base_revision: writes.iter().find_map(|write| write.base_revision),
     };
-    let Some(seq) = journal::advance(tx, &advance)? else { return Err(fenced_error(tx, lease)?) };
+    let Some(seq) = journal::update_progress(tx, &advance)? else {
+        return Err(fenced_error(tx, lease)?);
+    };
     if first.after != 0 && !journal::is_committed(tx, lease.run, first.after)? {
         // The attempt receives the error of that earlier write first.
-        return Err(EngineError::bug("a write before this one was lost"));
+        return Err(EngineError::bug("an earlier write was lost"));
     }
     for (place, write) in writes.iter().enumerate() {
         if place > 0 {
@@ -196,11 +198,11 @@ pub(crate) fn apply_writes(
     append(tx, lease, seq, writes)?;
     // After all events of the steps: events that the actions append get higher numbers.
     for write in writes {
-        write.works.apply(tx)?;
+        write.tx_actions.apply(tx)?;
         write.shared.apply(tx)?;
     }
     if events > 0 {
-        tx.hint(Hint::Events(lease.run));
+        tx.wake(Wakeup::Events(lease.run));
     }
     Ok(())
 }
@@ -216,13 +218,13 @@ fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), 
     match write.fed {
         None => begin(tx, lease, write)?,
         Some(fed) => {
-            let commit = journal::StepCommit {
+            let commit = journal::CommitStep {
                 run: lease.run,
                 step: write.step,
                 kind: write.kind.as_str(),
                 epoch: lease.epoch,
                 fed,
-                begun: write.begun,
+                begun: write.was_started,
                 call_id: write.call_id.as_deref(),
                 name: write.name.as_deref(),
                 message_id,
@@ -241,8 +243,8 @@ fn apply_write(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), 
     if write.consumes_inputs {
         journal::consume_inputs(tx, lease.run)?;
     }
-    if let Some(found) = &write.looks_for_inputs
-        && input::waits_for_run(tx, lease.run)?
+    if let Some(found) = &write.pending_inputs_flag
+        && input::has_pending(tx, lease.run)?
     {
         found.store(true, Ordering::Release);
     }
@@ -254,7 +256,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
         let currency = write.currency.as_ref().map(Currency::as_str);
         budget::reserve(tx, lease, Reservation { micros: write.reserved_micros, currency })?;
     }
-    let begin = journal::StepBegin {
+    let begin = journal::BeginStep {
         run: lease.run,
         step: write.step,
         kind: write.kind.as_str(),
@@ -265,7 +267,7 @@ fn begin(tx: &mut Tx<'_>, lease: &Lease, write: &StepWrite) -> Result<(), Engine
         call_id: write.call_id.as_deref(),
         name: write.name.as_deref(),
         reserved_micros: write.reserved_micros,
-        again: write.begun,
+        again: write.was_started,
     };
     journal::begin_step(tx, &begin)?;
     Ok(())
@@ -284,7 +286,7 @@ fn update_session(
     };
     let revision = change.base + 1;
     if change.pop > 0 {
-        journal::pop_entries(tx, session, revision, change.pop as u64)?;
+        journal::remove_last_messages(tx, session, revision, change.pop as u64)?;
     }
     let mut messages = Vec::with_capacity(change.entries.len());
     for added in &change.entries {
@@ -296,7 +298,7 @@ fn update_session(
             }
         });
     }
-    let new = session_entry::NewEntries { first, messages: &messages, revision };
+    let new = session_entry::NewSessionMessages { first, messages: &messages, revision };
     session_entry::add(tx, session, lease.run, new)?;
     Ok(())
 }
@@ -309,7 +311,7 @@ fn append(
     writes: &[StepWrite],
 ) -> Result<(), EngineError> {
     let Lease { run, epoch, attempt, .. } = *lease;
-    let place = journal::EventPlace { run, epoch, attempt, seq };
+    let place = journal::EventHeader { run, epoch, attempt, seq };
     event::append_at(tx, place, writes.iter().flat_map(StepWrite::named_events))
 }
 

@@ -16,71 +16,74 @@ use crate::error::EngineError;
 /// Closure that runs in a transaction. It can run more than once, but only one execution commits.
 pub(crate) type TxAction = Arc<dyn Fn(&mut Tx<'_>) -> Result<(), EngineError> + Send + Sync>;
 
-/// Database effects of the calls of one run. A tool gets it with [`ToolCx::dep`](provost_tool::ToolCx::dep).
+/// Database effects of the calls of one run. A tool gets it with [`ToolContext::dep`](provost_tool::ToolContext::dep).
 pub struct TransactionalEffects {
     store: Store,
     /// In order of registration.
-    works: Mutex<Vec<(EffectKey, TxAction)>>,
+    tx_actions: Mutex<Vec<(EffectKey, TxAction)>>,
     /// Calls of one turn run concurrently, but each dry run must include the effects that were registered before.
-    trying: tokio::sync::Mutex<()>,
+    dry_run: tokio::sync::Mutex<()>,
 }
 
 impl TransactionalEffects {
     pub(crate) fn new(store: Store) -> Self {
-        Self { store, works: Mutex::default(), trying: tokio::sync::Mutex::default() }
+        Self { store, tx_actions: Mutex::default(), dry_run: tokio::sync::Mutex::default() }
     }
 
     /// Registers a closure for the transaction that commits the result of this call. Returns the closure's current
     /// result.
     ///
     /// The closure first runs in a transaction that rolls back, so that a failure is an error of the tool and not of
-    /// the run. `key` is the call's [`effect_key`](provost_tool::ToolCx::effect_key). Closures that this and other
+    /// the run. `key` is the call's [`effect_key`](provost_tool::ToolContext::effect_key). Closures that this and other
     /// calls of the run have registered run first.
     pub async fn commit<T: Send + 'static>(
         &self,
         key: &EffectKey,
-        work: impl Fn(&mut Tx<'_>) -> Result<T, EngineError> + Send + Sync + 'static,
+        action: impl Fn(&mut Tx<'_>) -> Result<T, EngineError> + Send + Sync + 'static,
     ) -> Result<T, EngineError> {
-        let _alone = self.trying.lock().await;
-        let before: Vec<TxAction> = self.lock().iter().map(|(_, work)| Arc::clone(work)).collect();
-        let work = Arc::new(work);
-        let trial = Arc::clone(&work);
-        let tried = self.store.write(move |tx| {
-            for work in &before {
-                work(tx)?;
+        let _guard = self.dry_run.lock().await;
+        let before: Vec<TxAction> =
+            self.lock().iter().map(|(_, action)| Arc::clone(action)).collect();
+        let action = Arc::new(action);
+        let dry_run_action = Arc::clone(&action);
+        let result = self.store.write(move |tx| {
+            for action in &before {
+                action(tx)?;
             }
             // An error rolls back everything.
-            Err::<(), _>(DryRun::Worked(trial(tx)?))
+            Err::<(), _>(DryRun::Succeeded(dry_run_action(tx)?))
         });
-        let value = match tried.await {
-            Err(DryRun::Worked(value)) => value,
+        let value = match result.await {
+            Err(DryRun::Succeeded(value)) => value,
             Err(DryRun::Failed(error)) => return Err(error),
-            Ok(()) => return Err(EngineError::bug("a trial was kept")),
+            Ok(()) => return Err(EngineError::bug("a dry run was committed")),
         };
-        let work: TxAction = Arc::new(move |tx| work(tx).map(drop));
-        self.lock().push((key.clone(), work));
+        let action: TxAction = Arc::new(move |tx| action(tx).map(drop));
+        self.lock().push((key.clone(), action));
         Ok(value)
     }
 
     /// Takes the closures of a call.
     pub(crate) fn take(&self, key: &EffectKey) -> Vec<TxAction> {
-        self.lock().extract_if(.., |(of, _)| of == key).map(|(_, work)| work).collect()
+        self.lock().extract_if(.., |(of, _)| of == key).map(|(_, action)| action).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(EffectKey, TxAction)>> {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tx_actions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for TransactionalEffects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transactional").field("works", &self.lock().len()).finish_non_exhaustive()
+        f.debug_struct("TransactionalEffects")
+            .field("actions", &self.lock().len())
+            .finish_non_exhaustive()
     }
 }
 
 /// Result of a dry run. Always an error, so that the transaction rolls back.
 enum DryRun<T> {
-    Worked(T),
+    Succeeded(T),
     Failed(EngineError),
 }
 
@@ -104,10 +107,10 @@ impl TxActions {
     /// Runs the closures. Their dry run succeeded; if one fails now, the write fails and the call runs again in the
     /// next attempt.
     pub(crate) fn apply(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
-        for work in &self.0 {
-            work(tx).map_err(|error| match error {
+        for action in &self.0 {
+            action(tx).map_err(|error| match error {
                 EngineError::Request(error) => {
-                    EngineError::bug(format!("a call cannot do what it tried: {error}"))
+                    EngineError::bug(format!("an action failed after its dry run: {error}"))
                 }
                 other => other,
             })?;
@@ -118,6 +121,6 @@ impl TxActions {
 
 impl fmt::Debug for TxActions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Works({})", self.0.len())
+        write!(f, "TxActions({})", self.0.len())
     }
 }

@@ -7,7 +7,7 @@ use provost_core::lifecycle::StepKind;
 use provost_session::{
     SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore, Transcript,
 };
-use provost_store::Body;
+use provost_store::StoredText;
 
 use super::{JournalState, RunJournal};
 use crate::error::EngineError;
@@ -26,7 +26,7 @@ impl SessionStore for RunJournal {
             let (namespace, session) = (self.lease.namespace.clone(), id.to_owned());
             let loaded =
                 self.store.read(move |tx| stored_transcript::load(tx, &namespace, &session, None));
-            let loaded = loaded.await.map_err(|error| refused(id, error))?;
+            let loaded = loaded.await.map_err(|error| session_error(id, error))?;
             if let Some(transcript) = &loaded {
                 self.lock().revision = transcript.revision;
             }
@@ -42,19 +42,20 @@ impl SessionStore for RunJournal {
         change: SessionChange,
     ) -> SessionFuture<'a, u64> {
         async move {
-            self.save(base, change).map_err(|error| refused(id, error))?;
+            self.save(base, change).map_err(|error| session_error(id, error))?;
             Ok(base + 1)
         }
         .boxed()
     }
 
     fn delete<'a>(&'a self, id: &'a str) -> SessionFuture<'a, bool> {
-        async move { Err(refused(id, EngineError::bug("a run does not delete its session"))) }
+        async move { Err(session_error(id, EngineError::bug("a run does not delete its session"))) }
             .boxed()
     }
 
     fn list(&self) -> SessionFuture<'_, Vec<SessionInfo>> {
-        async move { Err(refused("", EngineError::bug("a run does not list sessions"))) }.boxed()
+        async move { Err(session_error("", EngineError::bug("a run does not list sessions"))) }
+            .boxed()
     }
 }
 
@@ -63,10 +64,10 @@ impl RunJournal {
     fn save(&self, base: u64, change: SessionChange) -> Result<(), EngineError> {
         let mut state = self.lock();
         let change = self.session_write(&mut state, base, change)?;
-        let fed = state.next_fed;
-        state.next_fed += 1;
+        let fed = state.next_entry_no;
+        state.next_entry_no += 1;
         let Some(change) = super::lock(&self.writer).save(fed, change) else { return Ok(()) };
-        let saved = Body::new(transaction::SESSION_SAVED)?;
+        let saved = StoredText::new(transaction::SESSION_SAVED)?;
         let mut write = StepWrite::commit(state.take_step(), StepKind::Note, fed, saved);
         write.session = Some(change);
         write.restricted = state.restricted;
@@ -92,7 +93,7 @@ impl RunJournal {
             entries.push(match state.recent.get(&body) {
                 Some(id) => SessionMessageRef::Known(*id),
                 None => {
-                    let (id, body) = (state.env.id(), Body::new(body)?);
+                    let (id, body) = (state.env.id(), StoredText::new(body)?);
                     SessionMessageRef::New(NewMessage { id, body, known: false })
                 }
             });
@@ -104,7 +105,7 @@ impl RunJournal {
     }
 }
 
-fn refused(id: &str, error: EngineError) -> SessionError {
+fn session_error(id: &str, error: EngineError) -> SessionError {
     SessionError::Storage {
         message: format!("session `{id}`"),
         source: std::io::Error::other(error.to_string()),

@@ -10,20 +10,20 @@ use provost_core::{DurableEventKind, RunId};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_event::{self, RunEventRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
-use provost_store::{Tx, load_body};
+use provost_store::{Tx, load_text};
 use serde_json::Value;
 
 use crate::attempt::restore::{self, ReplayFrom};
 use crate::error::EngineError;
 use crate::journal::entry;
 use crate::run::Runs;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
 /// Rows that are read per query.
 const PAGE: u64 = 500;
 /// Events with exactly one source: the commit of a step of this kind. Other events have several sources.
-const CAUSED: &[(DurableEventKind, StepKind)] = &[
+const EVENT_SOURCES: &[(DurableEventKind, StepKind)] = &[
     (DurableEventKind::TurnFinished, StepKind::ModelCall),
     (DurableEventKind::ToolFinished, StepKind::ToolCall),
     (DurableEventKind::Compacted, StepKind::Compact),
@@ -32,7 +32,7 @@ const CAUSED: &[(DurableEventKind, StepKind)] = &[
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReplayReport {
     /// Number of journal entries.
-    pub feeds: u64,
+    pub entries: u64,
     /// Number of events.
     pub events: u64,
     /// Model calls of the run, including those it shares with the run that it was forked from.
@@ -51,7 +51,7 @@ impl ReplayReport {
 
     fn compare<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, stored: T, replayed: T) {
         if stored != replayed {
-            self.differences.push(format!("{what}: {stored:?} is stored, {replayed:?} comes out"));
+            self.differences.push(format!("{what}: stored {stored:?}, replayed {replayed:?}"));
         }
     }
 }
@@ -72,7 +72,7 @@ impl Runs<'_> {
             let short = restore::rebuild(tx, &row, None, ReplayFrom::Snapshot, &mut journal)?;
             let mut report = ReplayReport::default();
             if whole != short {
-                report.differences.push("the snapshot is not what the feeds give".to_owned());
+                report.differences.push("the snapshot differs from the journal".to_owned());
             }
             let steps = steps(tx, id)?;
             check_steps(tx, &row, &steps, &mut report)?;
@@ -121,16 +121,16 @@ fn check_steps(
     let saved = steps.iter().filter(|step| step.saved).filter_map(RunStepRow::last_fed);
     let mut fed: Vec<u64> = steps.iter().filter_map(|step| step.fed).chain(saved).collect();
     fed.sort_unstable();
-    report.feeds = fed.len() as u64;
+    report.entries = fed.len() as u64;
     let unique = fed.windows(2).all(|pair| pair[0] < pair[1]);
-    report.compare("each place in the order of feeding is taken once", unique, true);
+    report.compare("entry numbers are unique", unique, true);
     let beyond = steps.iter().filter(|step| step.step >= row.next_step).count();
     report.compare("steps beyond the counter", beyond, 0);
-    let ended = word::<RunStatus>(&row.status)?.is_terminal();
+    let ended = parse_column::<RunStatus>(&row.status)?.is_terminal();
     let open =
         |step: &&RunStepRow| matches!(step.state.as_str(), "planned" | "started" | "unknown");
     if ended {
-        report.compare("open steps of an ended run", steps.iter().filter(open).count(), 0);
+        report.compare("in-flight steps of an ended run", steps.iter().filter(open).count(), 0);
     }
     let mut spent = 0;
     for step in steps.iter().filter(|step| step.fed.is_some()) {
@@ -138,17 +138,17 @@ fn check_steps(
     }
     // A call of unknown cost is charged its reservation, so the run can have cost more than its steps, never less.
     if spent > row.cost_micros {
-        report.compare("millionths spent", row.cost_micros, spent);
+        report.compare("cost in millionths", row.cost_micros, spent);
     }
     Ok(())
 }
 
 fn cost_of(tx: &mut Tx<'_>, step: &RunStepRow) -> Result<i64, EngineError> {
-    let kind: StepKind = word(&step.kind)?;
+    let kind: StepKind = parse_column(&step.kind)?;
     if !matches!(kind, StepKind::ModelCall | StepKind::Compact | StepKind::Finish) {
         return Ok(0);
     }
-    let body = load_body(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
+    let body = load_text(tx, step.body.clone(), step.blob.as_deref())?.unwrap_or_default();
     let message = step.message_id.map(|id| message::get(tx, id)).transpose()?;
     let cost = match entry::decode_entry(kind, &body, message)? {
         JournalEntry::ModelResponded { cost, .. }
@@ -171,38 +171,39 @@ fn check_events(
     let only_end = matches!(events, [end] if end.seq > 1 && end.seq + 1 == row.next_seq);
     if !only_end {
         let gapless = (1..).zip(events).all(|(seq, event)| event.seq == seq);
-        report.compare("events are numbered without a gap", gapless, true);
+        report.compare("event numbers have no gap", gapless, true);
         report.compare("the number of the next event", row.next_seq, events.len() as u64 + 1);
-        check_told(events, steps, report);
+        check_event_counts(events, steps, report);
     }
     let ordered = events.windows(2).all(|pair| pair[0].epoch <= pair[1].epoch);
-    report.compare("no event of an older attempt comes late", ordered, true);
-    let status: RunStatus = word(&row.status)?;
+    report.compare("events are ordered by epoch", ordered, true);
+    let status: RunStatus = parse_column(&row.status)?;
     let kinds = events.iter().map(|event| event.kind.as_str());
     let is_end =
         |kind: &&str| DurableEventKind::from_name(kind).is_some_and(DurableEventKind::is_terminal);
     let ends: Vec<&str> = kinds.filter(is_end).collect();
-    if let Some(wanted) = DurableEventKind::of_end(status) {
-        let wanted = wanted.as_str();
-        report.compare("the ends of the run", ends, vec![wanted]);
+    if let Some(expected) = DurableEventKind::of_end(status) {
+        let expected = expected.as_str();
+        report.compare("terminal events", ends, vec![expected]);
         let last = events.last().map_or("", |event| event.kind.as_str());
-        report.compare("the last event", last, wanted);
+        report.compare("the last event", last, expected);
     } else {
-        report.compare("the ends of the run", ends.len(), 0);
+        report.compare("terminal events", ends.len(), 0);
     }
     Ok(())
 }
 
 /// Checks that each kind of step has as many events as steps.
-fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayReport) {
-    let mut told: BTreeMap<&str, usize> = BTreeMap::new();
+fn check_event_counts(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayReport) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for event in events {
-        *told.entry(event.kind.as_str()).or_default() += 1;
+        *counts.entry(event.kind.as_str()).or_default() += 1;
     }
-    for (event, kind) in CAUSED {
-        let caused = steps.iter().filter(|step| step.fed.is_some() && step.kind == kind.as_str());
-        let told = told.get(event.as_str()).copied().unwrap_or(0);
-        report.compare(&format!("{event} events"), told, caused.count());
+    for (event, kind) in EVENT_SOURCES {
+        let steps_of_kind =
+            steps.iter().filter(|step| step.fed.is_some() && step.kind == kind.as_str());
+        let counts = counts.get(event.as_str()).copied().unwrap_or(0);
+        report.compare(&format!("{event} events"), counts, steps_of_kind.count());
     }
 }
 
@@ -210,13 +211,13 @@ fn check_told(events: &[RunEventRow], steps: &[RunStepRow], report: &mut ReplayR
 fn check_result(row: &RunRow, machine: &Run, report: &mut ReplayReport) -> Result<(), EngineError> {
     report.turns = machine.turns();
     report.answer = machine.output().to_owned();
-    if word::<RunStatus>(&row.status)? != RunStatus::Ok {
+    if parse_column::<RunStatus>(&row.status)? != RunStatus::Ok {
         return Ok(());
     }
-    report.compare("a run that ended well is over", true, machine.is_done());
+    report.compare("a successful run is done", true, machine.is_done());
     let result: Value = serde_json::from_str(row.result.as_deref().unwrap_or("{}"))?;
     let summary = machine.summary(row.ended.unwrap_or_default());
-    report.compare("the answer", result["text"].as_str(), Some(machine.output()));
+    report.compare("the output", result["text"].as_str(), Some(machine.output()));
     report.compare("the turns", result["turns"].as_u64(), Some(u64::from(summary.turns)));
     report.compare(
         "the tool calls",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::Shared;
-use provost_store::{Pending, Store, Tx};
+use provost_store::{Store, Tx, WriteHandle};
 
 use crate::error::EngineError;
 use crate::journal::transaction::{self, SessionUpdate, StepWrite};
@@ -84,8 +84,8 @@ impl WriteBatch {
 #[derive(Clone)]
 pub(super) struct PendingCommit {
     number: u64,
-    haste: Urgency,
-    written: Shared<Pending<(), EngineError>>,
+    urgency: Urgency,
+    written: Shared<WriteHandle<(), EngineError>>,
 }
 
 /// Jobs of one attempt, in order.
@@ -119,7 +119,7 @@ impl JournalWriter {
         store: &Store,
         lease: &Arc<Lease>,
         write: StepWrite,
-        haste: Urgency,
+        urgency: Urgency,
     ) {
         let alone = write.can_be_rejected(lease);
         let note = self.note.take();
@@ -131,13 +131,13 @@ impl JournalWriter {
         let batch = Arc::new(WriteBatch::of(note, write));
         let (lease, writes) = (Arc::clone(lease), Arc::clone(&batch));
         let job = move |tx: &mut Tx<'_>| transaction::apply_writes(tx, &lease, &writes.take());
-        let written = match haste {
+        let written = match urgency {
             Urgency::Deferred | Urgency::WithNext => store.write_deferred(job),
             Urgency::Immediate => store.write(job),
         };
         self.open = (!alone).then_some(batch);
         self.count += 1;
-        self.sent.push(PendingCommit { number: self.count, haste, written: written.shared() });
+        self.sent.push(PendingCommit { number: self.count, urgency, written: written.shared() });
     }
 
     /// Adds a session change to the write of the previous entry. Returns it if that write is already running.
@@ -151,11 +151,11 @@ impl JournalWriter {
     /// Requests an immediate commit of all sent jobs. Returns the jobs without a known result.
     pub(super) fn start_flush(&mut self, store: &Store, lease: &Arc<Lease>) -> Vec<PendingCommit> {
         self.send_note(store, lease);
-        if self.sent.iter().any(|sent| sent.haste == Urgency::Deferred) {
+        if self.sent.iter().any(|sent| sent.urgency == Urgency::Deferred) {
             store.flush();
         }
         for sent in &mut self.sent {
-            sent.haste = Urgency::Immediate;
+            sent.urgency = Urgency::Immediate;
         }
         self.sent.clone()
     }
@@ -188,7 +188,7 @@ pub(super) async fn flush(
 #[cfg(test)]
 mod tests {
     use provost_core::lifecycle::StepKind;
-    use provost_store::Body;
+    use provost_store::StoredText;
 
     use super::*;
 
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_change_of_the_session_joins_the_feed_before_it_until_the_writer_has_come() {
         let commits =
-            |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, Body::Inline("{}".into()));
+            |fed| StepWrite::commit(fed, StepKind::ToolCall, fed, StoredText::Inline("{}".into()));
         let batch = WriteBatch::of(None, commits(3));
         assert_eq!(batch.save(5, change()), Some(change()), "another feed is in between");
         assert_eq!(batch.save(4, change()), None);

@@ -15,21 +15,21 @@ use crate::outbound::outbox as publishing;
 use crate::submit::schedule;
 
 /// Interval of garbage collection.
-const TIDY: Duration = Duration::from_secs(3600);
+const GARBAGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Rows per transaction.
 const BATCH: u64 = 200;
-/// Retention of published outbox messages, for receivers that ask again.
-const TOLD: Duration = Duration::from_secs(24 * 3600);
+/// Retention of published outbox messages.
+const PUBLISHED_RETENTION: Duration = Duration::from_secs(24 * 3600);
 /// Retention of unpublished outbox messages and of webhook deliveries.
-const UNTOLD: Duration = Duration::from_secs(7 * 24 * 3600);
+const UNPUBLISHED_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Minimum age of an unreferenced blob before its removal.
-const ORPHAN: Duration = Duration::from_secs(24 * 3600);
+const ORPHAN_BLOB_AGE: Duration = Duration::from_secs(24 * 3600);
 
 impl Maintenance<'_> {
     /// Removes up to one batch of garbage: unreferenced blobs, old outbox messages and settled webhook deliveries.
     /// Returns the number of removed rows. A worker does it periodically.
-    pub async fn tidy(self) -> Result<u64, EngineError> {
-        tidy(&self.engine.inner).await
+    pub async fn collect_garbage(self) -> Result<u64, EngineError> {
+        collect_garbage(&self.engine.inner).await
     }
 }
 
@@ -38,18 +38,18 @@ pub(crate) fn start(shared: &Arc<EngineInner>, tasks: &mut JoinSet<()>) {
     tasks.spawn(delivery::run(Arc::clone(shared)));
     tasks.spawn(publishing::run(Arc::clone(shared)));
     tasks.spawn(schedule::run(Arc::clone(shared)));
-    tasks.spawn(keep_tidy(Arc::clone(shared)));
+    tasks.spawn(garbage_loop(Arc::clone(shared)));
 }
 
-async fn keep_tidy(shared: Arc<EngineInner>) {
+async fn garbage_loop(shared: Arc<EngineInner>) {
     loop {
-        tokio::time::sleep(TIDY).await;
+        tokio::time::sleep(GARBAGE_INTERVAL).await;
         loop {
-            match tidy(&shared).await {
+            match collect_garbage(&shared).await {
                 Ok(0) => break,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => {
-                    tracing::warn!(%error, "tidying up has to wait");
+                    tracing::warn!(%error, "garbage collection failed and will be retried");
                     break;
                 }
             }
@@ -57,12 +57,19 @@ async fn keep_tidy(shared: Arc<EngineInner>) {
     }
 }
 
-async fn tidy(shared: &EngineInner) -> Result<u64, EngineError> {
-    let swept = shared.store.write(|tx| {
+async fn collect_garbage(shared: &EngineInner) -> Result<u64, EngineError> {
+    let removed = shared.store.write(|tx| {
         let now = tx.now();
-        let told = outbox::sweep(tx, now.before(TOLD), now.before(UNTOLD), BATCH)?;
-        let posts = webhook_delivery::sweep(tx, now.before(UNTOLD), BATCH)?;
-        Ok::<_, EngineError>(told + posts + blob::sweep(tx, now.before(ORPHAN), BATCH)?)
+        let messages = outbox::sweep(
+            tx,
+            now.before(PUBLISHED_RETENTION),
+            now.before(UNPUBLISHED_RETENTION),
+            BATCH,
+        )?;
+        let deliveries = webhook_delivery::sweep(tx, now.before(UNPUBLISHED_RETENTION), BATCH)?;
+        Ok::<_, EngineError>(
+            messages + deliveries + blob::sweep(tx, now.before(ORPHAN_BLOB_AGE), BATCH)?,
+        )
     });
-    swept.await
+    removed.await
 }

@@ -13,31 +13,31 @@ use provost_failpoint::failpoint;
 use provost_store::table::scheduling::worker;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::{journal, run_step};
-use provost_store::{Locked, Tx, is_free};
+use provost_store::{Locked, Tx, is_unlocked};
 
 use super::BATCH;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::queue;
-use crate::run::end::{self, Ending};
+use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{move_run, policy, word};
+use crate::run::lifecycle::{parse_column, policy, transition_run};
 use crate::run::settle;
 
 /// Facts about lost workers.
 #[derive(Debug, Clone, Copy)]
-struct Circumstances {
+struct LossContext {
     loss: LostWorkerContext,
     /// Additional delay of one lease, for workers that may be alive and have not noticed the loss.
     grace: Duration,
 }
 
-impl Circumstances {
-    fn new(shared: &EngineInner, proven_dead: bool) -> Self {
+impl LossContext {
+    fn new(shared: &EngineInner, is_proven_dead: bool) -> Self {
         let on_unknown = shared.options.on_unknown;
         let loss = LostWorkerContext {
             on_unknown,
-            confirmed_dead: proven_dead,
+            confirmed_dead: is_proven_dead,
             ..LostWorkerContext::default()
         };
         Self { loss, grace: shared.options.lease }
@@ -45,9 +45,9 @@ impl Circumstances {
 }
 
 /// Reclaims runs whose leases have expired.
-pub(crate) async fn sweep(shared: &EngineInner) -> Result<(), EngineError> {
+pub(crate) async fn reclaim_expired_leases(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared.store.read(|tx| Ok::<_, EngineError>(run::expired_leases(tx, BATCH)?));
-    let circumstances = Circumstances::new(shared, /*proven_dead*/ false);
+    let context = LossContext::new(shared, /*is_proven_dead*/ false);
     let expired = found.await?;
     let jobs: Vec<_> = expired
         .into_iter()
@@ -55,7 +55,7 @@ pub(crate) async fn sweep(shared: &EngineInner) -> Result<(), EngineError> {
             shared.store.write(move |tx| {
                 let now = tx.now();
                 let still = |row: &RunRow| row.lease_until.is_some_and(|until| until <= now);
-                lose_if(tx, row.id, row.epoch, still, circumstances)
+                reclaim_if(tx, row.id, row.epoch, still, context)
             })
         })
         .collect();
@@ -67,26 +67,27 @@ pub(crate) async fn sweep(shared: &EngineInner) -> Result<(), EngineError> {
 }
 
 /// Reclaims runs of workers that are proven dead: their lock is free.
-pub(crate) async fn take_over_the_dead(shared: &EngineInner) -> Result<(), EngineError> {
+pub(crate) async fn reclaim_dead_workers(shared: &EngineInner) -> Result<(), EngineError> {
     let live = shared.store.read(|tx| Ok::<_, EngineError>(worker::live(tx)?)).await?;
     for row in live {
-        if is_free(&PathBuf::from(&row.lock_path))? {
-            take_over(shared, row.id).await?;
+        if is_unlocked(&PathBuf::from(&row.lock_path))? {
+            reclaim_worker(shared, row.id).await?;
             failpoint!("keeper.took_over");
         }
     }
     Ok(())
 }
 
-async fn take_over(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineError> {
-    let owned = shared.store.read(move |tx| Ok::<_, EngineError>(run::owned_by(tx, dead)?)).await?;
-    let circumstances = Circumstances::new(shared, /*proven_dead*/ true);
+async fn reclaim_worker(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineError> {
+    let owned =
+        shared.store.read(move |tx| Ok::<_, EngineError>(run::leased_by(tx, dead)?)).await?;
+    let context = LossContext::new(shared, /*is_proven_dead*/ true);
     let mut jobs: Vec<_> = owned
         .into_iter()
         .map(|row| {
             shared.store.write(move |tx| {
                 let still = |row: &RunRow| row.lease_owner == Some(dead);
-                lose_if(tx, row.id, row.epoch, still, circumstances)
+                reclaim_if(tx, row.id, row.epoch, still, context)
             })
         })
         .collect();
@@ -101,92 +102,92 @@ async fn take_over(shared: &EngineInner, dead: WorkerId) -> Result<(), EngineErr
 }
 
 /// Reclaims a run from an attempt of this process that has ended without settling it.
-pub(crate) async fn lose_run(
+pub(crate) async fn handle_lost_run(
     shared: &EngineInner,
     id: RunId,
     epoch: u64,
 ) -> Result<(), EngineError> {
-    let circumstances = Circumstances::new(shared, /*proven_dead*/ true);
-    shared.store.write(move |tx| lose_if(tx, id, epoch, |_| true, circumstances)).await
+    let context = LossContext::new(shared, /*is_proven_dead*/ true);
+    shared.store.write(move |tx| reclaim_if(tx, id, epoch, |_| true, context)).await
 }
 
 /// Reclaims a run from the attempt with this epoch, if it still has the lease and `still` holds.
-fn lose_if(
+fn reclaim_if(
     tx: &mut Tx<'_>,
     id: RunId,
     epoch: u64,
     still: impl Fn(&RunRow) -> bool,
-    circumstances: Circumstances,
+    context: LossContext,
 ) -> Result<(), EngineError> {
     let held = |row: &Locked<RunRow>| row.phase == "leased" && row.epoch == epoch && still(row);
     match run::lock(tx, id)?.filter(held) {
-        Some(row) => lose(tx, row, circumstances),
+        Some(row) => recover(tx, row, context),
         None => Ok(()),
     }
 }
 
 /// Requeues the unfinished runs of a worker that stops in order. This does not count as a crash.
-pub(crate) fn give_back(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError> {
-    for row in run::owned_by(tx, id)? {
+pub(crate) fn requeue_all(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), EngineError> {
+    for row in run::leased_by(tx, id)? {
         let still = |row: &Locked<RunRow>| row.phase == "leased" && row.lease_owner == Some(id);
         let Some(mut row) = run::lock(tx, row.id)?.filter(still) else { continue };
         if row.cancel_requested.is_some() {
             let ending = settle::cancelled(&row)?;
             end::end_run(tx, &mut row, &ending)?;
         } else {
-            settle::go_back(tx, &mut row, "its worker stopped", Duration::ZERO)?;
+            settle::requeue(tx, &mut row, "its worker stopped", Duration::ZERO)?;
         }
     }
     Ok(())
 }
 
 /// Applies the recovery action to a run whose worker is lost.
-fn lose(
+fn recover(
     tx: &mut Tx<'_>,
     mut row: Locked<RunRow>,
-    circumstances: Circumstances,
+    context: LossContext,
 ) -> Result<(), EngineError> {
     let open = open_steps(tx, row.id)?;
     let loss = LostWorkerContext {
         cancel_requested: row.cancel_requested.is_some(),
         // Progress has reset it to zero.
         crashes: u32::try_from(row.crash_count).unwrap_or(u32::MAX),
-        ..circumstances.loss
+        ..context.loss
     };
-    match on_lease_expired(&open, loss, circumstances.grace) {
+    match on_lease_expired(&open, loss, context.grace) {
         LeaseExpiryAction::Cancel => {
             let ending = settle::cancelled(&row)?;
             end::end_run(tx, &mut row, &ending)
         }
         LeaseExpiryAction::CrashLoop => {
             row.crash_count = u64::from(loss.consecutive_crashes());
-            let detail = "it crashed again and again without getting anywhere";
+            let detail = "it crashed repeatedly without progress";
             if policy(&row)?.retry.pause_at_end {
-                return settle::pause(tx, &mut row, OutcomeCode::CrashLoop, detail);
+                return settle::park_for_operator(tx, &mut row, OutcomeCode::CrashLoop, detail);
             }
-            end::end_run(tx, &mut row, &Ending::because(OutcomeCode::CrashLoop, detail))
+            end::end_run(tx, &mut row, &RunEnd::with_code(OutcomeCode::CrashLoop, detail))
         }
         LeaseExpiryAction::Fail => {
             let detail = "the outcome of a tool call is unknown after an interruption";
-            end::end_run(tx, &mut row, &Ending::because(OutcomeCode::ToolError, detail))
+            end::end_run(tx, &mut row, &RunEnd::with_code(OutcomeCode::ToolError, detail))
         }
         // The next attempt requests the approval, because it knows the call.
-        LeaseExpiryAction::Park => requeue(tx, &mut row, loss, Duration::ZERO),
-        LeaseExpiryAction::Requeue { after, .. } => requeue(tx, &mut row, loss, after),
+        LeaseExpiryAction::Park => requeue_lost(tx, &mut row, loss, Duration::ZERO),
+        LeaseExpiryAction::Requeue { after, .. } => requeue_lost(tx, &mut row, loss, after),
     }
 }
 
-fn requeue(
+fn requeue_lost(
     tx: &mut Tx<'_>,
     row: &mut Locked<RunRow>,
     loss: LostWorkerContext,
     after: Duration,
 ) -> Result<(), EngineError> {
     let detail = "its worker was lost";
-    end::release(tx, row, Some(OutcomeCode::WorkerLost), Some(detail))?;
-    journal::lose_open_steps(tx, row.id)?;
+    end::release_attempt(tx, row, Some(OutcomeCode::WorkerLost), Some(detail))?;
+    journal::mark_open_steps_unknown(tx, row.id)?;
     row.crash_count = u64::from(loss.consecutive_crashes());
-    move_run(row, RunTransition::Requeued)?;
+    transition_run(row, RunTransition::Requeued)?;
     let at = tx.now().after(after);
     queue::schedule(tx, row, at)?;
     let lost = WorkerLost { attempt: row.attempt_no, crashes: row.crash_count, at };
@@ -199,10 +200,10 @@ fn requeue(
 fn open_steps(tx: &mut Tx<'_>, id: RunId) -> Result<Vec<InFlightStep>, EngineError> {
     let mut open = Vec::new();
     for row in run_step::open(tx, id)? {
-        let kind: StepKind = word(&row.kind)?;
-        let class = row.effect_class.as_deref().map(word).transpose()?;
+        let kind: StepKind = parse_column(&row.kind)?;
+        let class = row.effect_class.as_deref().map(parse_column).transpose()?;
         let class = class.or(kind.own_class()).unwrap_or_default();
-        open.push(InFlightStep { kind, state: word(&row.state)?, class });
+        open.push(InFlightStep { kind, state: parse_column(&row.state)?, class });
     }
     Ok(open)
 }

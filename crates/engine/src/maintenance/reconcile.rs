@@ -11,22 +11,28 @@ use crate::queue;
 
 /// Recounts running runs, marks ready runs, and sets missing timers.
 pub(crate) async fn reconcile(shared: &EngineInner) -> Result<(), EngineError> {
-    let counted = shared.store.write(|tx| {
+    let repaired = shared.store.write(|tx| {
         let classes = execution_class::recount(tx)?;
-        let ceilings = concurrency_limit::recount(tx)?;
-        Ok::<_, EngineError>(classes || ceilings)
+        let limits = concurrency_limit::recount(tx)?;
+        Ok::<_, EngineError>(classes || limits)
     });
-    if counted.await? {
-        tracing::warn!("a count of runs at work was wrong and is repaired");
+    if repaired.await? {
+        tracing::warn!("a count of active runs was wrong and was repaired");
     }
     repair_ready(shared).await?;
     repair_timers(shared).await
 }
 
 async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
-    let found = shared.store.read(|tx| Ok::<_, EngineError>(run::misjudged_sessions(tx, BATCH)?));
+    let found = shared
+        .store
+        .read(|tx| Ok::<_, EngineError>(run::sessions_with_wrong_ready_flag(tx, BATCH)?));
     for (namespace, session) in found.await? {
-        tracing::warn!(namespace, session, "the next run of a session was not marked and is now");
+        tracing::warn!(
+            namespace,
+            session,
+            "the next run of a session was not marked as ready and was repaired"
+        );
         let repaired = shared.store.write(move |tx| {
             session::lock(tx, &namespace, &session)?;
             queue::refresh(tx, &namespace, &session)
@@ -39,11 +45,11 @@ async fn repair_ready(shared: &EngineInner) -> Result<(), EngineError> {
 async fn repair_timers(shared: &EngineInner) -> Result<(), EngineError> {
     let found = shared
         .store
-        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::DUE, DEFERRED, BATCH)?));
+        .read(|tx| Ok::<_, EngineError>(run::without_timer(tx, queue::RUN_DUE, DEFERRED, BATCH)?));
     for (id, at) in found.await? {
-        tracing::warn!(run = %id, "a run that waits for its time had no timer and has one now");
+        tracing::warn!(run = %id, "a delayed run had no timer and was repaired");
         let set = shared.store.write(move |tx| {
-            timer::set(tx, queue::DUE, &id.to_string(), at)?;
+            timer::set(tx, queue::RUN_DUE, &id.to_string(), at)?;
             Ok::<_, EngineError>(())
         });
         set.await?;

@@ -16,22 +16,22 @@ use provost_store::table::work::{run, task};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::run::cancel;
-use crate::run::lifecycle::word;
-use crate::submit::schedule::{CatchUp, Overlap, overlap_of, ticks_of};
+use crate::run::lifecycle::parse_column;
+use crate::submit::schedule::{MissedRunPolicy, OverlapPolicy, overlap_of, schedule_times};
 use crate::submit::{self, SubmitRequest};
 
 /// Schedules per query.
 const BATCH: u64 = 100;
 /// Polls without a due schedule before the database is queried again.
 const POLLS_MAX: usize = 30;
-/// Delay after which a missed time is skipped by [`CatchUp::Skip`].
+/// Delay after which [`MissedRunPolicy::Skip`] skips a missed time.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Actions of a due schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Plan {
+struct FirePlan {
     /// Times that fire, oldest first.
-    ticks: Vec<Timestamp>,
+    times: Vec<Timestamp>,
     next_at: Option<Timestamp>,
 }
 
@@ -41,17 +41,17 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
         let next = match fire_due(&shared).await {
             Ok(next) => next,
             Err(error) => {
-                tracing::warn!(%error, "schedules have to wait");
+                tracing::warn!(%error, "due schedules could not be fired");
                 Some(shared.env.now())
             }
         };
-        rest(&shared, next).await;
+        wait_for_next(&shared, next).await;
     }
 }
 
 /// Waits until a schedule may be due. The clock of the database decides what is due; the local clock may differ, and
 /// another process may change a schedule, so the wait is bounded.
-async fn rest(shared: &EngineInner, next: Option<Timestamp>) {
+async fn wait_for_next(shared: &EngineInner, next: Option<Timestamp>) {
     for _ in 0..POLLS_MAX {
         tokio::select! {
             () = shared.schedules_changed.notified() => return,
@@ -81,56 +81,56 @@ async fn fire_due(shared: &EngineInner) -> Result<Option<Timestamp>, EngineError
         match fired {
             Err(error @ EngineError::Store(_)) => return Err(error),
             // An invalid task request must not block the schedule from its next time.
-            Err(error) => give_up(shared, &row, now, &error).await?,
+            Err(error) => skip_with_error(shared, &row, now, &error).await?,
             Ok(_) => {}
         }
     }
     shared.store.read(|tx| Ok::<_, EngineError>(schedule::next_due(tx)?)).await
 }
 
-fn plan(row: &ScheduleRow, now: Timestamp) -> Result<Plan, EngineError> {
-    let ticks = ticks_of(row)?;
-    let Some(first) = row.next_at.map(|next| ticks.tick_of(next)) else {
-        return Ok(Plan { ticks: Vec::new(), next_at: None });
+fn plan(row: &ScheduleRow, now: Timestamp) -> Result<FirePlan, EngineError> {
+    let times = schedule_times(row)?;
+    let Some(first) = row.next_at.map(|next| times.tick_of(next)) else {
+        return Ok(FirePlan { times: Vec::new(), next_at: None });
     };
-    let until = ticks.tick_of(now);
+    let until = times.tick_of(now);
     let due = match row.catch_up.parse()? {
-        CatchUp::All { max } => ticks.newest(first, until, max as usize),
-        CatchUp::One => ticks.newest(first, until, 1),
-        CatchUp::Skip => {
-            let mut newest = ticks.newest(first, until, 1);
-            newest.retain(|tick| until.since(*tick) <= GRACE);
-            newest
+        MissedRunPolicy::All { max } => times.latest(first, until, max as usize),
+        MissedRunPolicy::One => times.latest(first, until, 1),
+        MissedRunPolicy::Skip => {
+            let mut latest = times.latest(first, until, 1);
+            latest.retain(|tick| until.since(*tick) <= GRACE);
+            latest
         }
     };
-    let next_at = ticks.next_after(until).map(|tick| ticks.delayed(tick));
-    Ok(Plan { ticks: due, next_at })
+    let next_at = times.next_after(until).map(|tick| times.delayed(tick));
+    Ok(FirePlan { times: due, next_at })
 }
 
 /// Advances the schedule and submits the tasks of its due times. Returns `false` if another process did it.
-fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan) -> Result<bool, EngineError> {
+fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &FirePlan) -> Result<bool, EngineError> {
     if !schedule::advance(tx, row, plan.next_at)? {
         return Ok(false);
     }
-    let namespace: Namespace = word(&row.namespace)?;
+    let namespace: Namespace = parse_column(&row.namespace)?;
     let overlap = overlap_of(row)?;
     let mut last = row.last_task_id;
-    let mut asked = None;
-    for tick in &plan.ticks {
+    let mut submitted = None;
+    for tick in &plan.times {
         if let Some(busy) = unfinished(tx, last)? {
             match overlap {
-                Overlap::Skip => continue,
-                Overlap::CancelPrevious => cancel_task(tx, busy)?,
-                Overlap::Allow | Overlap::Queue => {}
+                OverlapPolicy::Skip => continue,
+                OverlapPolicy::CancelPrevious => cancel_task(tx, busy)?,
+                OverlapPolicy::Allow | OverlapPolicy::Queue => {}
             }
         }
         let command = command_of(row, overlap, *tick)?;
         let request = SubmitRequest::new(&namespace, command, tx.now())?;
         let accepted = submit::submit_in_tx(tx, &request)?;
         last = Some(accepted.task);
-        asked = last;
+        submitted = last;
     }
-    schedule::fired(tx, row, asked, None)?;
+    schedule::fired(tx, row, submitted, None)?;
     failpoint!("schedule.before_commit");
     Ok(true)
 }
@@ -138,14 +138,17 @@ fn fire(tx: &mut Tx<'_>, row: &ScheduleRow, plan: &Plan) -> Result<bool, EngineE
 /// Returns the task request for one due time.
 fn command_of(
     row: &ScheduleRow,
-    overlap: Overlap,
+    overlap: OverlapPolicy,
     tick: Timestamp,
 ) -> Result<TaskRequest, EngineError> {
     let mut command: TaskRequest = serde_json::from_str(&row.command)?;
     command.idempotency_key = Some(format!("schedule:{}:{}", row.id, tick.as_millis()));
     command.spawned_by.get_or_insert_with(|| format!("schedule:{}", row.id));
-    if overlap == Overlap::Queue && command.session_id.is_none() && command.session_key.is_none() {
-        command.session_id = Some(word(&format!("schedule-{}", row.id))?);
+    if overlap == OverlapPolicy::Queue
+        && command.session_id.is_none()
+        && command.session_key.is_none()
+    {
+        command.session_id = Some(parse_column(&format!("schedule-{}", row.id))?);
         command.new_task = true;
     }
     Ok(command)
@@ -155,7 +158,7 @@ fn command_of(
 fn unfinished(tx: &mut Tx<'_>, task: Option<TaskId>) -> Result<Option<TaskId>, EngineError> {
     let Some(id) = task else { return Ok(None) };
     let Some(row) = task::get(tx, id)? else { return Ok(None) };
-    Ok((!word::<TaskState>(&row.state)?.is_terminal()).then_some(id))
+    Ok((!parse_column::<TaskState>(&row.state)?.is_terminal()).then_some(id))
 }
 
 fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
@@ -167,13 +170,13 @@ fn cancel_task(tx: &mut Tx<'_>, id: TaskId) -> Result<(), EngineError> {
 }
 
 /// Advances a schedule without submitting a task, and stores the error.
-async fn give_up(
+async fn skip_with_error(
     shared: &EngineInner,
     row: &Arc<ScheduleRow>,
     now: Timestamp,
     error: &EngineError,
 ) -> Result<(), EngineError> {
-    tracing::warn!(schedule = %row.id, %error, "a schedule could not ask for its task");
+    tracing::warn!(schedule = %row.id, %error, "a schedule could not submit its task");
     let next_at = plan(row, now).map_or(None, |plan| plan.next_at);
     let (row, reason) = (Arc::clone(row), error.to_string());
     let written = shared.store.write(move |tx| {

@@ -18,21 +18,21 @@ use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::queue::{self, QUEUE_DEADLINE};
 use crate::run::cancel;
-use crate::run::lifecycle::{run_state, word};
+use crate::run::lifecycle::{parse_column, run_state};
 
 /// Longest wait between queries for due timers.
 const TIMERS: Duration = Duration::from_millis(500);
 /// Delay before a failed timer fires again.
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Fires timers until the worker ends.
-pub(super) async fn keep(shared: &EngineInner) {
+pub(super) async fn run_timers(shared: &EngineInner) {
     let mut hints = shared.store.bus().subscribe(Topic::Tasks);
     loop {
         let wait = match fire_due(shared).await {
             Ok(wait) => wait,
             Err(error) => {
-                tracing::warn!(%error, "timers have to wait");
+                tracing::warn!(%error, "due timers could not be fired");
                 TIMERS
             }
         };
@@ -43,20 +43,20 @@ pub(super) async fn keep(shared: &EngineInner) {
 
 /// A due timer or deadline.
 #[derive(Debug, Clone)]
-enum Due {
+enum DueTimer {
     /// A timer.
     Timer(TimerRow),
     /// A run whose deadline has passed.
     Deadline(RunId),
 }
 
-impl Due {
+impl DueTimer {
     /// Finds due timers, and the time until the next one.
     fn find(tx: &mut Tx<'_>) -> Result<(Vec<Self>, Duration), EngineError> {
         let next = timer::next(tx)?.into_iter().chain(run_deadline::next(tx)?).min();
         let wait = next.map_or(TIMERS, |next| next.since(tx.now()));
         let timers = timer::due(tx, BATCH)?.into_iter().map(Self::Timer);
-        let deadlines = run_deadline::over(tx, BATCH)?.into_iter().map(Self::Deadline);
+        let deadlines = run_deadline::exceeded(tx, BATCH)?.into_iter().map(Self::Deadline);
         Ok((timers.chain(deadlines).collect(), wait))
     }
 
@@ -72,7 +72,7 @@ impl Due {
     }
 
     fn postpone(&self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
-        let at = tx.now().after(AGAIN);
+        let at = tx.now().after(RETRY_DELAY);
         match self {
             Self::Timer(timer) => timer::set(tx, &timer.kind, &timer.subject, at)?,
             Self::Deadline(run) => run_deadline::postpone(tx, *run, at)?,
@@ -84,7 +84,7 @@ impl Due {
 /// Fires all due timers. Returns the time until the next query.
 pub(crate) async fn fire_due(shared: &EngineInner) -> Result<Duration, EngineError> {
     loop {
-        let (due, wait) = shared.store.read(Due::find).await?;
+        let (due, wait) = shared.store.read(DueTimer::find).await?;
         if due.is_empty() {
             return Ok(wait.min(TIMERS).max(Duration::from_millis(1)));
         }
@@ -98,7 +98,7 @@ pub(crate) async fn fire_due(shared: &EngineInner) -> Result<Duration, EngineErr
             .collect();
         for (due, fired) in fired {
             if let Err(error) = fired.await {
-                tracing::warn!(?due, %error, "a timer has to wait");
+                tracing::warn!(?due, %error, "a timer failed and will be retried");
                 shared.store.write(move |tx| due.postpone(tx)).await?;
             }
         }
@@ -112,14 +112,14 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
     let Some(timer) = due else { return Ok(()) };
     timer::clear(tx, &timer.kind, &timer.subject)?;
     match timer.kind.as_str() {
-        queue::DUE => {
-            if let Some(row) = run::lock(tx, word::<RunId>(&timer.subject)?)? {
+        queue::RUN_DUE => {
+            if let Some(row) = run::lock(tx, parse_column::<RunId>(&timer.subject)?)? {
                 queue::refresh(tx, &row.namespace, &row.session_id)?;
             }
         }
-        QUEUE_DEADLINE => time_out_in_queue(tx, word(&timer.subject)?)?,
-        timer::CHILD_WAIT => join::time_out(tx, word(&timer.subject)?)?,
-        approval::EXPIRY => approval::expire(tx, word::<ApprovalId>(&timer.subject)?)?,
+        QUEUE_DEADLINE => time_out_in_queue(tx, parse_column(&timer.subject)?)?,
+        timer::CHILD_WAIT => join::time_out(tx, parse_column(&timer.subject)?)?,
+        approval::EXPIRY => approval::expire(tx, parse_column::<ApprovalId>(&timer.subject)?)?,
         other => tracing::warn!(kind = other, "a timer of an unknown kind fired"),
     }
     failpoint!("timer.before_commit");
@@ -130,7 +130,7 @@ fn fire(tx: &mut Tx<'_>, found: &TimerRow) -> Result<(), EngineError> {
 fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     match run::lock(tx, id)? {
         Some(row) if row.deadline.is_some_and(|deadline| deadline <= tx.now()) => {
-            out_of_time(tx, row)
+            cancel_overdue(tx, row)
         }
         _ => Ok(()),
     }
@@ -139,12 +139,12 @@ fn time_out(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
 /// Ends a run that was not started before its queue deadline. A started run has no queue deadline.
 fn time_out_in_queue(tx: &mut Tx<'_>, id: RunId) -> Result<(), EngineError> {
     match run::lock(tx, id)? {
-        Some(row) if row.started.is_none() => out_of_time(tx, row),
+        Some(row) if row.started.is_none() => cancel_overdue(tx, row),
         _ => Ok(()),
     }
 }
 
-fn out_of_time(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
+fn cancel_overdue(tx: &mut Tx<'_>, row: Locked<RunRow>) -> Result<(), EngineError> {
     if !run_state(&row)?.is_terminal() {
         cancel::cancel(tx, row, OutcomeCode::DeadlineExceeded)?;
     }

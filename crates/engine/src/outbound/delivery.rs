@@ -1,7 +1,7 @@
-//! Sending answers out: an outcome of its own, beside the run's.
+//! Deliveries of answers to channels.
 //!
-//! A delivery is planned in the transaction that ends the run, so that no answer is forgotten. What happens to it afterwards
-//! never changes the run.
+//! The transaction that ends a run creates its delivery, so no answer is lost. The outcome of a delivery never changes
+//! the run.
 
 mod adapter;
 mod send;
@@ -17,31 +17,31 @@ use provost_store::table::outbound::delivery::{self, DeliveryRow};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step;
 use provost_store::table::work::task::TaskRow;
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use self::adapter::{DeliveryAdapter, Receipt, SendError, Target};
+pub use self::adapter::{DeliveryAdapter, DeliveryTarget, SendError, SendReceipt};
 pub(crate) use self::send::run;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::input;
 use crate::outbound::outbox;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
-/// The answer of an agent that has nothing to say to the outside.
+/// Answer of an agent that wants no delivery.
 const NO_REPLY: &str = "NO_REPLY";
 
-/// Commands to deliveries. See [`Engine::deliveries`](crate::Engine::deliveries).
+/// Commands for deliveries. See [`Engine::deliveries`](crate::Engine::deliveries).
 #[derive(Clone, Copy)]
 pub struct Deliveries<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl Deliveries<'_> {
-    /// Sends a delivery again that failed, is blocked or unknown. It is a new generation with a new key: if it had arrived
-    /// after all, it arrives twice.
+    /// Sends a failed, abandoned or unknown delivery again. The delivery gets a new generation and a new key, so a
+    /// message that had arrived after all arrives twice.
     pub async fn retry(
         self,
         namespace: &Namespace,
@@ -51,7 +51,7 @@ impl Deliveries<'_> {
         self.engine.inner.store.write(move |tx| retry(tx, &namespace, id)).await
     }
 
-    /// Puts a delivery away that has not arrived.
+    /// Dismisses a delivery that has not arrived.
     pub async fn dismiss(
         self,
         namespace: &Namespace,
@@ -67,17 +67,17 @@ impl Deliveries<'_> {
     }
 }
 
-/// What a task's command says about sending its answers out.
+/// Fields of a task request that control its deliveries.
 #[derive(Deserialize)]
-struct Delivers {
+struct DeliveryRequestFields {
     #[serde(default)]
     deliver: bool,
     #[serde(default)]
     routing: RoutingContext,
 }
 
-/// Plans to send the answer of a run that asked for it.
-pub(crate) fn plan(
+/// Creates the delivery of a run's answer, if the task requested it.
+pub(crate) fn create_delivery(
     tx: &mut Tx<'_>,
     run: &RunRow,
     task: &TaskRow,
@@ -86,20 +86,22 @@ pub(crate) fn plan(
     if status != RunStatus::Ok {
         return Ok(());
     }
-    let Delivers { deliver, routing } = serde_json::from_str(&task.command)?;
+    let DeliveryRequestFields { deliver, routing } = serde_json::from_str(&task.command)?;
     if !deliver {
         return Ok(());
     }
-    // What is said later may come another way than what was said first.
-    let said = input::routing_of_run(tx, run.id)?;
-    let Some(target) = said.reply_target().or(routing.reply_target()) else { return Ok(()) };
+    // A later message can have another route than the first one.
+    let routing_of_run = input::routing_of_run(tx, run.id)?;
+    let Some(target) = routing_of_run.reply_target().or(routing.reply_target()) else {
+        return Ok(());
+    };
     let result: Value = serde_json::from_str(run.result.as_deref().unwrap_or("{}"))?;
     let text = result["text"].as_str().unwrap_or_default();
     if text.trim().is_empty() || text.trim() == NO_REPLY {
         return Ok(());
     }
     let channel = target.channel.to_owned();
-    let target = serde_json::to_string(&Target::of(&target))?;
+    let target = serde_json::to_string(&DeliveryTarget::of(&target))?;
     let now = tx.now();
     let row = DeliveryRow {
         id: tx.id(),
@@ -109,7 +111,7 @@ pub(crate) fn plan(
         send_key: delivery_key(run.id, run.next_step, &target, 1),
         target,
         generation: 1,
-        message_id: answer(tx, run, text)?,
+        message_id: answer_message(tx, run, text)?,
         state: DeliveryState::Pending.as_str().to_owned(),
         tries: 0,
         next_at: now,
@@ -121,20 +123,21 @@ pub(crate) fn plan(
         updated: now,
     };
     row.insert(tx)?;
-    tx.hint(Hint::Delivery);
+    tx.wake(Wakeup::Delivery);
     Ok(())
 }
 
-/// The message with a run's answer: the model's own, unless the answer was made of it.
-fn answer(tx: &mut Tx<'_>, run: &RunRow, text: &str) -> Result<MessageId, EngineError> {
-    if let Some(last) = run_step::last_answer(tx, run.id)?
+/// Returns the message with the answer of a run: the last message of the model, or a new message if the answer differs
+/// from it.
+fn answer_message(tx: &mut Tx<'_>, run: &RunRow, text: &str) -> Result<MessageId, EngineError> {
+    if let Some(last) = run_step::last_model_message(tx, run.id)?
         && message::get(tx, last)?.text() == text
     {
         return Ok(last);
     }
     let id = tx.id();
-    let said = Message::assistant(text).at(tx.now());
-    message::put(tx, &run.namespace, id, &serde_json::to_string(&said)?)?;
+    let routing_of_run = Message::assistant(text).at(tx.now());
+    message::put(tx, &run.namespace, id, &serde_json::to_string(&routing_of_run)?)?;
     Ok(id)
 }
 
@@ -162,7 +165,7 @@ fn retry(
     id: DeliveryId,
 ) -> Result<DeliveryRow, EngineError> {
     let mut row = lock(tx, namespace, id)?;
-    move_on(&mut row, DeliveryTransition::Retried)?;
+    transition(&mut row, DeliveryTransition::Retried)?;
     let now = tx.now();
     let run = run::get(tx, row.run_id)?.ok_or_else(|| EngineError::not_found("run", row.run_id))?;
     row.generation += 1;
@@ -172,28 +175,29 @@ fn retry(
     row.give_up_at = delivery_deadline(now);
     row.updated = now;
     row.save(tx)?;
-    tx.hint(Hint::Delivery);
+    tx.wake(Wakeup::Delivery);
     Ok(row.into_row())
 }
 
-/// Moves a delivery by an event; the caller stores the row.
-fn move_on(
+/// Applies a transition to a delivery. The caller stores the row.
+fn transition(
     row: &mut Locked<DeliveryRow>,
     event: DeliveryTransition,
 ) -> Result<DeliveryState, EngineError> {
-    let next = word::<DeliveryState>(&row.state)?.apply(event).map_err(RequestError::from)?;
+    let next =
+        parse_column::<DeliveryState>(&row.state)?.apply(event).map_err(RequestError::from)?;
     row.state = next.as_str().to_owned();
     row.claimed_until = None;
     Ok(next)
 }
 
-/// Moves a delivery to a place where it stays, stores it, and tells the outside.
+/// Applies a final transition, stores the delivery, and adds a notice to the outbox.
 fn settle(
     tx: &mut Tx<'_>,
     row: &mut Locked<DeliveryRow>,
     event: DeliveryTransition,
 ) -> Result<(), EngineError> {
-    let state = move_on(row, event)?;
+    let state = transition(row, event)?;
     row.updated = tx.now();
     row.save(tx)?;
     let body = json!({
@@ -201,5 +205,5 @@ fn settle(
         "channel": row.channel, "tries": row.tries, "error": row.last_error,
     });
     let key = format!("{}:{}:{}:{state}", provost_bus::DELIVERY_SETTLED, row.id, row.generation);
-    outbox::push(tx, &row.namespace, provost_bus::DELIVERY_SETTLED, key, &body)
+    outbox::insert_message(tx, &row.namespace, provost_bus::DELIVERY_SETTLED, key, &body)
 }

@@ -1,6 +1,6 @@
-//! What the outside must learn: written in the transaction of the change it tells of, published afterwards.
+//! Outbox: notices that are written in the transaction of a change and published afterwards.
 //!
-//! Each row is published at least once. Whoever receives it knows a repetition by its key.
+//! Each notice is published at least once. Receivers recognize a repetition by its key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use provost_bus::{Bus, Notice, RUN_ENDED, Topic, Wakeup};
 use provost_core::lifecycle::RunStatus;
 use provost_core::{Backoff, Timestamp};
 use provost_failpoint::failpoint;
+use provost_store::Tx;
 use provost_store::table::outbound::outbox::{self, OutboxRow};
 use provost_store::table::work::run::RunRow;
-use provost_store::{Hint, Tx};
 use serde_json::{Value, json};
 
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 
-/// Rows that are published together.
+/// Rows per batch.
 const BATCH: u64 = 100;
-/// How long a publisher may take for a batch before another may try.
+/// Duration of a publisher's claim.
 const CLAIM: Duration = Duration::from_secs(60);
-/// The waits after failures.
+/// Delays between retries.
 const RETRIES: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(300) };
 
-/// Writes down what must be told, together with what happens in this transaction.
-pub(crate) fn push(
+/// Adds a notice to the outbox, in the transaction of the change.
+pub(crate) fn insert_message(
     tx: &mut Tx<'_>,
     namespace: &str,
     topic: &str,
@@ -44,11 +44,11 @@ pub(crate) fn push(
         last_error: None,
     };
     row.insert_new(tx)?;
-    tx.hint(Hint::Outbox);
+    tx.wake(Wakeup::Outbox);
     Ok(())
 }
 
-/// Tells that a run has ended. What it answered is in the run.
+/// Adds a notice of the end of a run. The notice does not contain the result.
 pub(crate) fn run_ended(
     tx: &mut Tx<'_>,
     run: &RunRow,
@@ -58,10 +58,10 @@ pub(crate) fn run_ended(
         "run": run.id, "task": run.task_id, "session": run.session_id, "agent": run.agent,
         "status": status, "code": run.outcome_code, "parent": run.parent_run_id,
     });
-    push(tx, &run.namespace, RUN_ENDED, format!("{RUN_ENDED}:{}", run.id), &body)
+    insert_message(tx, &run.namespace, RUN_ENDED, format!("{RUN_ENDED}:{}", run.id), &body)
 }
 
-/// Publishes until the process ends. Without a subscriber the notices stay in the outbox until they expire.
+/// Publishes notices until the process ends. Without a subscriber, the notices stay in the outbox until they expire.
 pub(crate) async fn run(shared: Arc<EngineInner>) {
     let bus = Arc::clone(shared.store.bus());
     let mut hints = shared.store.bus().subscribe(Topic::Tasks);
@@ -69,7 +69,7 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
         match publish_due(&shared, bus.as_ref()).await {
             Ok(0) => {}
             Ok(_) => continue,
-            Err(error) => tracing::warn!(%error, "the outbox has to wait"),
+            Err(error) => tracing::warn!(%error, "the outbox could not be published"),
         }
         tokio::select! {
             () = hints.woken(|wakeup| wakeup == Wakeup::Outbox) => {}
@@ -78,7 +78,7 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     }
 }
 
-/// Publishes what is due; returns how much that was.
+/// Publishes due notices. Returns their number.
 async fn publish_due(shared: &EngineInner, bus: &dyn Bus) -> Result<usize, EngineError> {
     if !bus.has_subscribers(Topic::Notices) {
         return Ok(0);

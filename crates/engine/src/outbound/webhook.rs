@@ -1,8 +1,8 @@
-//! Webhooks: addresses that are told what happens in a namespace, at least once, however often a process dies meanwhile.
+//! Webhooks: HTTP endpoints that receive the events of a namespace at least once, even after a crash.
 //!
-//! A webhook has a cursor into the log. Posts for what lies after it are stored in the transaction that moves it, so no event
-//! is forgotten and none is told twice under another id. A post is sent under a claim; what a lost sender held is sent again
-//! when the claim ends, with the same id.
+//! A webhook has a cursor into the event log. The transaction that advances the cursor stores the deliveries of the
+//! events before it, so no event is lost and none gets two delivery ids. A delivery is sent under a claim. If the
+//! sender is lost, the delivery is sent again under the same id when the claim expires.
 
 mod fill;
 mod send;
@@ -15,41 +15,43 @@ use provost_core::usage::limits::WEBHOOKS_MAX;
 use provost_core::{Timestamp, WebhookDeliveryId, WebhookId};
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
-use provost_store::table::outbound::webhook_delivery::{self, PostFilter, WebhookPostRow};
+use provost_store::table::outbound::webhook_delivery::{
+    self, WebhookDeliveryFilter, WebhookDeliveryRow,
+};
 use provost_store::table::work::run_event;
 
-pub use self::fill::Filled;
-pub use self::send::{Claim, ClaimedPost, PostOutcome};
+pub use self::fill::FanoutReport;
+pub use self::send::{ClaimedWebhookDelivery, WebhookClaimLimits, WebhookDeliveryResult};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::query::page::{PAGE_MAX, Page};
 
-/// A webhook that is to be made.
+/// A webhook to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWebhook {
-    /// Where to.
+    /// URL of the endpoint.
     pub url: String,
-    /// The kinds of events it is told of; all if none are named.
+    /// Kinds of events to deliver. Empty: all kinds.
     pub kinds: Vec<String>,
 }
 
-/// A webhook as it stands.
+/// A stored webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// The id.
+    /// Id of the webhook.
     pub id: WebhookId,
-    /// The tenancy boundary.
+    /// Namespace of the webhook.
     pub namespace: String,
-    /// Where to.
+    /// URL of the endpoint.
     pub url: String,
-    /// The kinds of events it is told of; all if none are named.
+    /// Kinds of events to deliver. Empty: all kinds.
     pub kinds: Vec<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// Since when it is told nothing.
+    /// Time since which the webhook is disabled. `None`: it is enabled.
     pub disabled: Option<Timestamp>,
-    /// Posts were made for everything up to this position of the log.
+    /// Position in the event log up to which deliveries were created.
     pub cursor: u64,
 }
 
@@ -74,7 +76,7 @@ pub struct Webhooks<'a> {
 }
 
 impl Webhooks<'_> {
-    /// Makes a webhook. It is told of what happens from now on.
+    /// Creates a webhook. It receives events from now on.
     pub async fn create(
         self,
         namespace: &Namespace,
@@ -103,13 +105,13 @@ impl Webhooks<'_> {
         write.await
     }
 
-    /// A webhook as it stands.
+    /// Returns a webhook.
     pub async fn get(self, namespace: &Namespace, id: WebhookId) -> Result<Webhook, EngineError> {
         let namespace = namespace.clone();
         self.engine.store().read(move |tx| Webhook::read(find(tx, &namespace, id)?)).await
     }
 
-    /// The webhooks of a namespace, oldest first, after an id.
+    /// Lists the webhooks of a namespace, oldest first, after an id.
     pub async fn list(
         self,
         namespace: &Namespace,
@@ -124,7 +126,7 @@ impl Webhooks<'_> {
         Ok(Page::new(webhooks, limit, |webhook: &Webhook| webhook.id))
     }
 
-    /// Tells a webhook nothing any more, or again: then of what happens from now on.
+    /// Disables or enables a webhook. An enabled webhook receives events from now on.
     pub async fn set_disabled(
         self,
         namespace: &Namespace,
@@ -150,7 +152,7 @@ impl Webhooks<'_> {
         write.await
     }
 
-    /// Removes a webhook with its posts.
+    /// Deletes a webhook with its deliveries.
     pub async fn delete(self, namespace: &Namespace, id: WebhookId) -> Result<(), EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
@@ -160,14 +162,14 @@ impl Webhooks<'_> {
         write.await
     }
 
-    /// The posts of a webhook, newest first. The next page begins where `filter.before` says.
-    pub async fn posts(
+    /// Lists the deliveries of a webhook, newest first. `filter.before` is the cursor of the page.
+    pub async fn deliveries(
         self,
         namespace: &Namespace,
         id: WebhookId,
-        filter: PostFilter,
+        filter: WebhookDeliveryFilter,
         limit: u64,
-    ) -> Result<Page<WebhookPostRow, WebhookDeliveryId>, EngineError> {
+    ) -> Result<Page<WebhookDeliveryRow, WebhookDeliveryId>, EngineError> {
         let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
         let rows = self.engine.store().read(move |tx| {
             find(tx, &namespace, id)?;
@@ -176,19 +178,19 @@ impl Webhooks<'_> {
         Ok(Page::new(rows.await?, limit, |row| row.id))
     }
 
-    /// Sends a post again, whether it has arrived or not, unless it is being sent. It keeps its id.
-    pub async fn resend(
+    /// Sends a delivery again under the same id, unless it is being sent.
+    pub async fn redeliver(
         self,
         namespace: &Namespace,
         id: WebhookId,
         post: WebhookDeliveryId,
-    ) -> Result<WebhookPostRow, EngineError> {
+    ) -> Result<WebhookDeliveryRow, EngineError> {
         let namespace = namespace.clone();
         let write = self.engine.store().write(move |tx| {
             find(tx, &namespace, id)?;
             let row = webhook_delivery::lock(tx, post)?.filter(|row| row.webhook_id == id);
             let mut row = row.ok_or_else(|| EngineError::not_found("webhook post", post))?;
-            move_on(&mut row, WebhookDeliveryTransition::Resent)?;
+            transition(&mut row, WebhookDeliveryTransition::Resent)?;
             let now = tx.now();
             (row.tries, row.next_at, row.updated) = (0, now, now);
             row.give_up_at = webhook_delivery_deadline(now);
@@ -204,9 +206,12 @@ fn find(tx: &mut Tx<'_>, namespace: &Namespace, id: WebhookId) -> Result<Webhook
     row.ok_or_else(|| EngineError::not_found("webhook", id))
 }
 
-/// Moves a post; whoever held it holds it no more. The caller stores the row.
-fn move_on(row: &mut WebhookPostRow, event: WebhookDeliveryTransition) -> Result<(), EngineError> {
-    let next = word::<WebhookDeliveryState>(&row.state)?.apply(event)?;
+/// Applies a transition to a delivery and ends its claim. The caller stores the row.
+fn transition(
+    row: &mut WebhookDeliveryRow,
+    event: WebhookDeliveryTransition,
+) -> Result<(), EngineError> {
+    let next = parse_column::<WebhookDeliveryState>(&row.state)?.apply(event)?;
     row.state = next.as_str().to_owned();
     row.claimed_until = None;
     Ok(())

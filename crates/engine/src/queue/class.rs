@@ -10,10 +10,10 @@ use provost_core::lifecycle::RequestError;
 use provost_core::recovery::OutcomeCode;
 use provost_core::scheduling::{Admission, ClassBreaker, ExecutionClassKey};
 use provost_store::table::scheduling::concurrency_limit;
-use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
+use provost_store::table::scheduling::execution_class::{self, ExecutionClassRow};
 use provost_store::table::work::attempt;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Tx};
+use provost_store::{Tx, Wakeup};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -23,14 +23,14 @@ const TARGET_MAX: u64 = 100_000;
 
 /// Scope of a concurrency limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ceiling {
+pub enum ConcurrencyScope {
     /// All runs of a namespace.
     Namespace(Namespace),
     /// All runs of a worker pool.
     Pool(String),
 }
 
-impl Ceiling {
+impl ConcurrencyScope {
     fn scope(&self) -> String {
         match self {
             Self::Namespace(namespace) => format!("namespace:{namespace}"),
@@ -58,10 +58,10 @@ impl ExecutionClasses<'_> {
         let write = self.engine.store().write(move |tx| {
             let mut class = execution_class::lock_in(tx, namespace.as_str(), key.as_str())?
                 .ok_or_else(|| EngineError::not_found("class", &key))?;
-            class.desired = target;
+            class.max_running = target;
             class.updated = tx.now();
             class.save(tx)?;
-            tx.hint(Hint::RunReady);
+            tx.wake(Wakeup::RunReady);
             Ok::<_, EngineError>(())
         });
         write.await
@@ -71,11 +71,11 @@ impl ExecutionClasses<'_> {
     /// removes the limit.
     pub async fn set_limit(
         self,
-        ceiling: &Ceiling,
+        scope: &ConcurrencyScope,
         target: Option<u64>,
     ) -> Result<(), EngineError> {
         check_target(target.unwrap_or(0))?;
-        let scope = ceiling.scope();
+        let scope = scope.scope();
         let write = self.engine.store().write(move |tx| {
             match target {
                 Some(target) => {
@@ -85,7 +85,7 @@ impl ExecutionClasses<'_> {
                 }
                 None => drop(concurrency_limit::remove(tx, &scope)?),
             }
-            tx.hint(Hint::RunReady);
+            tx.wake(Wakeup::RunReady);
             Ok::<_, EngineError>(())
         });
         write.await
@@ -96,17 +96,17 @@ fn check_target(target: u64) -> Result<(), EngineError> {
     if target <= TARGET_MAX {
         return Ok(());
     }
-    let problem = format!("{target} runs at once are too many");
+    let problem = format!("{target} concurrent runs are too many");
     let fix = format!("use 0 to {TARGET_MAX}; 0 pauses");
     Err(RequestError::invalid("target", problem, fix).into())
 }
 
 /// Acquires a slot for a run that is about to be claimed. Returns `false` if none is free.
-pub(crate) fn take_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
-    if !execution_class::take(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
+pub(crate) fn acquire_slot(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> {
+    if !execution_class::acquire_slot(tx, &run.class_key, turn)? && !admit(tx, run, turn)? {
         return Ok(false);
     }
-    if !concurrency_limit::take(tx, &ceilings(run))? {
+    if !concurrency_limit::acquire_slot(tx, &scopes(run))? {
         // The limit was not reached when the run was selected.
         execution_class::count(tx, &run.class_key, -1)?;
         return Ok(false);
@@ -119,12 +119,12 @@ fn admit(tx: &mut Tx<'_>, run: &RunRow, turn: u64) -> Result<bool, EngineError> 
     let now = tx.now();
     let missing = || EngineError::Unreadable(format!("the class of {} is missing", run.id));
     let mut class = execution_class::lock(tx, &run.class_key)?.ok_or_else(missing)?;
-    match breaker(&class)?.admit(count(class.desired), count(class.running), now) {
+    match breaker(&class)?.admit(count(class.max_running), count(class.running), now) {
         Admission::Admit => {}
         Admission::Probe(probing) => set_breaker(&mut class, &probing, now)?,
         Admission::Paused | Admission::Full | Admission::Open { .. } => return Ok(false),
     }
-    class.turn = turn;
+    class.last_served = turn;
     class.updated = now;
     class.save(tx)?;
     execution_class::count(tx, &run.class_key, 1)?;
@@ -136,7 +136,7 @@ fn count(number: u64) -> u32 {
 }
 
 /// Releases the slot of a run, and reports the outcome of its attempt to the circuit breaker.
-pub(crate) fn give_slot(
+pub(crate) fn release_slot(
     tx: &mut Tx<'_>,
     run: &RunRow,
     code: Option<OutcomeCode>,
@@ -148,7 +148,7 @@ pub(crate) fn give_slot(
         code => code,
     };
     // A success changes nothing in a healthy class.
-    let simple = code.is_none() && execution_class::release(tx, &run.class_key)?;
+    let simple = code.is_none() && execution_class::release_slot(tx, &run.class_key)?;
     if !simple && let Some(mut class) = execution_class::lock(tx, &run.class_key)? {
         let now = tx.now();
         let started = attempt::started(tx, run.id, run.attempt_no)?.unwrap_or(now);
@@ -158,28 +158,28 @@ pub(crate) fn give_slot(
         class.save(tx)?;
         execution_class::count(tx, &run.class_key, -1)?;
     }
-    concurrency_limit::release(tx, &ceilings(run))?;
+    concurrency_limit::release_slot(tx, &scopes(run))?;
     // A ready run may wait for this slot.
     if run::any_ready(tx)? {
-        tx.hint(Hint::RunReady);
+        tx.wake(Wakeup::RunReady);
     }
     Ok(())
 }
 
 /// Returns the concurrency limits that count a run.
-fn ceilings(run: &RunRow) -> [String; 2] {
+fn scopes(run: &RunRow) -> [String; 2] {
     [format!("namespace:{}", run.namespace), format!("pool:{}", run.pool)]
 }
 
 /// Returns the circuit breaker of a class.
-fn breaker(class: &ExecClassRow) -> Result<ClassBreaker, EngineError> {
+fn breaker(class: &ExecutionClassRow) -> Result<ClassBreaker, EngineError> {
     let failures: Vec<Timestamp> = serde_json::from_str(&class.failures)?;
     Ok(ClassBreaker::from_row(failures, class.probe_at))
 }
 
 /// Stores a circuit breaker in the row of its class.
 fn set_breaker(
-    class: &mut ExecClassRow,
+    class: &mut ExecutionClassRow,
     breaker: &ClassBreaker,
     now: Timestamp,
 ) -> Result<(), EngineError> {

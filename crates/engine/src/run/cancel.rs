@@ -7,30 +7,34 @@ use provost_core::recovery::OutcomeCode;
 use provost_core::{RunId, TaskId};
 use provost_failpoint::failpoint;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
 use crate::error::EngineError;
-use crate::run::end::{self, Ending};
+use crate::run::end::{self, RunEnd};
 use crate::run::event;
-use crate::run::lifecycle::{move_task, run_state, word};
+use crate::run::lifecycle::{parse_column, run_state, transition_task};
 use crate::submit::lock_task;
 use crate::tasks::Tasks;
 use crate::{child, input};
 
 /// Result of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cancelled {
-    /// The run has ended: no worker had it.
-    Now,
+pub enum CancelResult {
+    /// The run has ended. No worker had leased it.
+    Ended,
     /// The worker stops the run as soon as possible. If the worker is gone, the run ends when its lease expires.
     Requested,
     /// The run had ended before.
-    AlreadyTerminal,
+    AlreadyEnded,
 }
 
 impl Tasks<'_> {
     /// Cancels a task: its run, its pending inputs, and all descendants.
-    pub async fn cancel(self, namespace: &Namespace, id: TaskId) -> Result<Cancelled, EngineError> {
+    pub async fn cancel(
+        self,
+        namespace: &Namespace,
+        id: TaskId,
+    ) -> Result<CancelResult, EngineError> {
         let namespace = namespace.clone();
         let cancelled = self.engine.store().write(move |tx| cancel_task(tx, &namespace, id)).await;
         failpoint!("cancel.committed");
@@ -42,23 +46,23 @@ fn cancel_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     id: TaskId,
-) -> Result<Cancelled, EngineError> {
+) -> Result<CancelResult, EngineError> {
     let task = lock_task(tx, namespace, id)?;
-    if word::<TaskState>(&task.state)?.is_terminal() {
-        return Ok(Cancelled::AlreadyTerminal);
+    if parse_column::<TaskState>(&task.state)?.is_terminal() {
+        return Ok(CancelResult::AlreadyEnded);
     }
     // Inputs first, so that the end of a run does not start the next one.
     input::withdraw_all(tx, id)?;
-    let mut found = Cancelled::Now;
+    let mut found = CancelResult::Ended;
     for run in run::lock_live_of_task(tx, id)? {
-        if cancel(tx, run, OutcomeCode::CancelledByUser)? == Cancelled::Requested {
-            found = Cancelled::Requested;
+        if cancel(tx, run, OutcomeCode::CancelledByUser)? == CancelResult::Requested {
+            found = CancelResult::Requested;
         }
     }
-    child::cancel_below(tx, id)?;
+    child::cancel_descendants(tx, id)?;
     let mut task = lock_task(tx, namespace, id)?;
-    if found == Cancelled::Now {
-        move_task(tx, &mut task, TaskTransition::Cancelled)?;
+    if found == CancelResult::Ended {
+        transition_task(tx, &mut task, TaskTransition::Cancelled)?;
     }
     Ok(found)
 }
@@ -69,7 +73,7 @@ pub(crate) fn cancel_run(
     namespace: &Namespace,
     id: RunId,
     code: OutcomeCode,
-) -> Result<Cancelled, EngineError> {
+) -> Result<CancelResult, EngineError> {
     let row = run::lock_in(tx, namespace.as_str(), id)?
         .ok_or_else(|| EngineError::not_found("run", id))?;
     cancel(tx, row, code)
@@ -79,17 +83,17 @@ pub(crate) fn cancel(
     tx: &mut Tx<'_>,
     mut row: Locked<RunRow>,
     code: OutcomeCode,
-) -> Result<Cancelled, EngineError> {
+) -> Result<CancelResult, EngineError> {
     if run_state(&row)?.is_terminal() {
-        return Ok(Cancelled::AlreadyTerminal);
+        return Ok(CancelResult::AlreadyEnded);
     }
     if row.phase != "leased" {
         let detail = match code {
-            OutcomeCode::DeadlineExceeded => "its time is over",
+            OutcomeCode::DeadlineExceeded => "the deadline has passed",
             _ => "it was cancelled",
         };
-        end::end_run(tx, &mut row, &Ending::because(code, detail))?;
-        return Ok(Cancelled::Now);
+        end::end_run(tx, &mut row, &RunEnd::with_code(code, detail))?;
+        return Ok(CancelResult::Ended);
     }
     if row.cancel_requested.is_none() {
         row.cancel_requested = Some(tx.now());
@@ -100,6 +104,6 @@ pub(crate) fn cancel(
         // The children need not wait until their parent has stopped.
         child::cancel_children(tx, &row)?;
     }
-    tx.hint(Hint::Cancel(row.id));
-    Ok(Cancelled::Requested)
+    tx.wake(Wakeup::Cancel(row.id));
+    Ok(CancelResult::Requested)
 }

@@ -8,13 +8,13 @@ use provost_core::lifecycle::{
 };
 use provost_core::recovery::OutcomeCode;
 use provost_failpoint::failpoint;
-use provost_store::query::pending_work::{self, Left};
+use provost_store::query::pending_work::{self, PendingWork};
 use provost_store::table::governance::approval_grant;
 use provost_store::table::scheduling::timer;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::task::{self, TaskRow};
 use provost_store::table::work::{attempt, journal, run_join, session};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
 use crate::attempt::outcome::SerializedResult;
 use crate::error::EngineError;
@@ -23,52 +23,52 @@ use crate::outbound::{delivery, outbox};
 use crate::queue::QUEUE_DEADLINE;
 use crate::queue::class;
 use crate::run::event;
-use crate::run::lifecycle::{move_run, set_task_state, word};
+use crate::run::lifecycle::{parse_column, set_task_state, transition_run};
 use crate::{approval, budget, child, input, queue};
 
 /// Timers of a run that its row does not show.
-const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::DUE, timer::CHILD_WAIT];
+const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::RUN_DUE, timer::CHILD_WAIT];
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ending {
+pub(crate) struct RunEnd {
     pub(crate) event: RunTransition,
     pub(crate) code: Option<OutcomeCode>,
     pub(crate) detail: Option<String>,
     /// Error kind and code, if known more precisely than by the outcome code.
     pub(crate) error: Option<EndError>,
     /// Result and usage of a completed run.
-    pub(crate) answer: Option<Arc<SerializedResult>>,
+    pub(crate) result: Option<Arc<SerializedResult>>,
 }
 
-impl Ending {
+impl RunEnd {
     /// End of a completed run.
-    pub(crate) fn ok(answer: Arc<SerializedResult>) -> Self {
+    pub(crate) fn ok(result: Arc<SerializedResult>) -> Self {
         Self {
             event: RunTransition::Succeeded,
             code: None,
             detail: None,
             error: None,
-            answer: Some(answer),
+            result: Some(result),
         }
     }
 
     /// End of a run for a reason with an outcome code.
-    pub(crate) fn because(code: OutcomeCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn with_code(code: OutcomeCode, detail: impl Into<String>) -> Self {
         let status = code.run_status().unwrap_or(RunStatus::Error);
         Self {
             event: RunTransition::for_terminal_status(status).unwrap_or(RunTransition::Failed),
             code: Some(code),
             detail: Some(detail.into()),
             error: None,
-            answer: None,
+            result: None,
         }
     }
 }
 
 /// Ends the attempt that leases a run: releases its lease and its slot. The caller then requeues, parks or ends the
 /// run.
-pub(crate) fn release(
+pub(crate) fn release_attempt(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
     code: Option<OutcomeCode>,
@@ -81,92 +81,90 @@ pub(crate) fn release(
     run.lease_until = None;
     let status = code.map_or(AttemptStatus::Ok, OutcomeCode::attempt_status).as_str();
     let outcome_code = code.map(OutcomeCode::as_str);
-    let end = attempt::AttemptEnd { status, outcome_code, detail };
+    let end = attempt::EndAttempt { status, outcome_code, detail };
     attempt::end(tx, run.id, run.attempt_no, end)?;
-    class::give_slot(tx, run, code)
+    class::release_slot(tx, run, code)
 }
 
 /// Ends a run and everything that depends on it. Saves the row.
 pub(crate) fn end_run(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
-    ending: &Ending,
+    end: &RunEnd,
 ) -> Result<(), EngineError> {
-    let detail = ending.detail.as_deref();
-    let left = pending_work::of_run(tx, run, TIMERS)?;
+    let detail = end.detail.as_deref();
+    let pending = pending_work::of_run(tx, run, TIMERS)?;
     if run.phase == "parked" {
         run_join::remove_of_run(tx, run.id)?;
     }
-    release(tx, run, ending.code, detail)?;
-    let state = move_run(run, ending.event)?;
+    release_attempt(tx, run, end.code, detail)?;
+    let state = transition_run(run, end.event)?;
     run.ready = false;
-    run.outcome_code = ending.code.map(|code| code.as_str().to_owned());
-    run.detail = ending.detail.clone();
+    run.outcome_code = end.code.map(|code| code.as_str().to_owned());
+    run.detail = end.detail.clone();
     run.ended = Some(tx.now());
-    if let Some(SerializedResult { result, usage }) = ending.answer.as_deref() {
+    if let Some(SerializedResult { result, usage }) = end.result.as_deref() {
         run.usage = Some(usage.clone());
         run.result = Some(result.clone());
     }
     if run.open_from < run.next_step {
-        budget::drop_try(tx, run, ending.code)?;
+        budget::settle_failed_call(tx, run, end.code)?;
         journal::fail_open_steps(tx, run.id, run.open_from)?;
     }
-    clear(tx, run, left, ending.code)?;
-    event::append_event(tx, run, end_event(ending, state.status())?)?;
+    close_dependents(tx, run, pending, end.code)?;
+    event::append_event(tx, run, end_event(end, state.status())?)?;
     outbox::run_ended(tx, run, state.status())?;
     run.save(tx)?;
-    free_session(tx, run)?;
-    child::parent_learns(tx, run)?;
-    if left.children {
+    release_session(tx, run)?;
+    child::notify_parent(tx, run)?;
+    if pending.children {
         child::cancel_children(tx, run)?;
     }
     // Locked this late, because the caller may have changed the task in this transaction.
     if let Some(mut task) = task::lock(tx, run.task_id)? {
-        delivery::plan(tx, run, &task, state.status())?;
-        settle_task(tx, run, &mut task, state.status())?;
-        if left.inputs || left.others {
+        delivery::create_delivery(tx, run, &task, state.status())?;
+        update_task_after_run(tx, run, &mut task, state.status())?;
+        if pending.inputs || pending.other_runs {
             follow_up::start_next(tx, &mut task, run)?;
         }
     }
-    if left.waiting {
+    if pending.queued_runs {
         queue::refresh(tx, &run.namespace, &run.session_id)?;
     }
-    tx.hint(Hint::Ended(run.id));
+    tx.wake(Wakeup::Ended(run.id));
     failpoint!("run.ended");
     Ok(())
 }
 
 /// Closes approvals, grants, timers and inputs of a run that ends.
-fn clear(
+fn close_dependents(
     tx: &mut Tx<'_>,
     run: &mut Locked<RunRow>,
-    left: Left,
+    pending: PendingWork,
     code: Option<OutcomeCode>,
 ) -> Result<(), EngineError> {
-    if left.questions {
-        approval::close_open(tx, run)?;
+    if pending.approvals {
+        approval::cancel_pending(tx, run)?;
     }
-    if left.grants {
+    if pending.grants {
         approval_grant::revoke_scope(tx, &run.namespace, &format!("run:{}", run.id))?;
     }
-    if left.timers {
+    if pending.timers {
         timer::clear_all(tx, TIMERS, &run.id.to_string())?;
     }
     // A run that is cancelled also withdraws the inputs it has received.
-    if left.inputs || run.cancel_code.is_some() {
+    if pending.inputs || run.cancel_code.is_some() {
         input::run_ended(tx, run, code)?;
     }
     Ok(())
 }
 
 /// Returns the terminal event of a run.
-fn end_event(ending: &Ending, status: RunStatus) -> Result<DurableEvent, EngineError> {
-    let (code, detail) = (ending.code, ending.detail.clone());
-    let result = ending.answer.as_ref().map(|answer| StoredJson::new(answer.result.clone()));
+fn end_event(end: &RunEnd, status: RunStatus) -> Result<DurableEvent, EngineError> {
+    let (code, detail) = (end.code, end.detail.clone());
+    let result = end.result.as_ref().map(|result| StoredJson::new(result.result.clone()));
     let error = match status {
-        RunStatus::Error | RunStatus::Timeout => {
-            ending.error.clone().or_else(|| code.map(error_of))
-        }
+        RunStatus::Error | RunStatus::Timeout => end.error.clone().or_else(|| code.map(error_of)),
         _ => None,
     };
     Ok(DurableEvent::end(RunEnded { code, detail, result: result.transpose()?, status, error }))
@@ -178,17 +176,17 @@ fn error_of(code: OutcomeCode) -> EndError {
 }
 
 /// Releases the session of a run that no longer needs it.
-pub(crate) fn free_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
+pub(crate) fn release_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<(), EngineError> {
     if run.holds_session {
         return Ok(());
     }
-    session::free(tx, &run.namespace, &run.session_id, run.id)?;
+    session::release(tx, &run.namespace, &run.session_id, run.id)?;
     Ok(())
 }
 
 /// Updates the task of an ended run: it continues with its next message or ends. No other code moves a task at the
 /// end of a run.
-fn settle_task(
+fn update_task_after_run(
     tx: &mut Tx<'_>,
     run: &RunRow,
     task: &mut Locked<TaskRow>,
@@ -196,7 +194,7 @@ fn settle_task(
 ) -> Result<(), EngineError> {
     task.cost_micros += run.cost_micros;
     let ended = FinishedRun { id: run.id, status };
-    match task_state_after_run(word(&task.state)?, task.current_run_id, ended) {
+    match task_state_after_run(parse_column(&task.state)?, task.current_run_id, ended) {
         Some(next) => set_task_state(tx, task, next)?,
         None => task.save(tx)?,
     }

@@ -4,7 +4,7 @@ use provost_core::MessageId;
 use provost_core::durable::DurableEvent;
 use provost_store::table::work::journal;
 use provost_store::table::work::run::{self, RunRow};
-use provost_store::{Body, Hint, Tx};
+use provost_store::{StoredText, Tx, Wakeup};
 
 use crate::error::EngineError;
 
@@ -35,22 +35,23 @@ pub(crate) fn append_events(
     let count = events.len() as u64;
     let seq = run::take_event_numbers(tx, run.id, count)?
         .ok_or_else(|| EngineError::bug(format!("{} is not stored", run.id)))?;
-    let place = journal::EventPlace { run: run.id, epoch: run.epoch, attempt: run.attempt_no, seq };
+    let place =
+        journal::EventHeader { run: run.id, epoch: run.epoch, attempt: run.attempt_no, seq };
     append_at(tx, place, events.iter().map(|event| NamedEvent { event, message_id: None }))?;
     run.next_seq = seq + count;
-    tx.hint(Hint::Events(run.id));
+    tx.wake(Wakeup::Events(run.id));
     Ok(())
 }
 
 /// Appends events whose sequence numbers are already allocated.
 pub(crate) fn append_at<'a>(
     tx: &mut Tx<'_>,
-    place: journal::EventPlace,
+    place: journal::EventHeader,
     events: impl Iterator<Item = NamedEvent<'a>>,
 ) -> Result<(), EngineError> {
     let mut bodies = Vec::new();
     for named in events {
-        bodies.push((Body::new(named.event.body()?)?, named));
+        bodies.push((StoredText::new(named.event.body()?)?, named));
     }
     let rows: Vec<journal::NewEvent<'_>> = bodies
         .iter()

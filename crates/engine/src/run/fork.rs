@@ -14,7 +14,7 @@ use provost_core::{ContentPart, Env, RunId, TaskId};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::run_step::{self, RunStepRow};
 use provost_store::table::work::session::{self, SessionRow};
-use provost_store::table::work::session_entry::{self, SessionEntryRow};
+use provost_store::table::work::session_entry::{self, SessionMessageRow};
 use provost_store::table::work::task::{self, TaskRow};
 use provost_store::{Locked, Tx};
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ use crate::journal::JournalState;
 use crate::journal::transaction;
 use crate::run::Runs;
 use crate::run::event;
-use crate::run::lifecycle::{policy, word};
-use crate::submit::{self, ClassAssignment, Memory, NewRun};
+use crate::run::lifecycle::{parse_column, policy};
+use crate::submit::{self, ClassAssignment, IdempotencyRecord, NewRun};
 use crate::{child, queue};
 
 /// Steps that are read per query.
@@ -41,15 +41,17 @@ pub enum ForkEdit {
     #[default]
     None,
     /// Appends a user message after the step.
-    Say(Vec<ContentPart>),
+    #[serde(rename = "say")]
+    Append(Vec<ContentPart>),
     /// Replaces the newest user message up to the step. Later steps are not shared.
-    Instead(Vec<ContentPart>),
+    #[serde(rename = "instead")]
+    ReplaceLast(Vec<ContentPart>),
 }
 
 /// Options of a fork.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ForkEdits {
+pub struct ForkOptions {
     /// Change of the conversation.
     pub edit: ForkEdit,
     /// A repeated request with the same key returns the first fork.
@@ -58,7 +60,7 @@ pub struct ForkEdits {
     pub by: Option<String>,
 }
 
-impl From<ForkEdit> for ForkEdits {
+impl From<ForkEdit> for ForkOptions {
     fn from(edit: ForkEdit) -> Self {
         Self { edit, ..Self::default() }
     }
@@ -66,7 +68,7 @@ impl From<ForkEdit> for ForkEdits {
 
 /// A created fork.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forked {
+pub struct ForkReceipt {
     /// The new task.
     pub task: TaskId,
     /// Its run.
@@ -79,22 +81,22 @@ pub struct Forked {
 }
 
 /// A request for a fork.
-struct Fork<'a> {
+struct ForkRequest<'a> {
     run: RunId,
     /// Last shared step. `None`: the newest committed step.
     step: Option<u64>,
-    edits: &'a ForkEdits,
+    edits: &'a ForkOptions,
     env: &'a Env,
 }
 
 /// Point at which a new run leaves its original run.
-struct Point {
+struct ForkPoint {
     /// Run whose steps are shared.
     origin: RunRow,
     /// Number of the last shared journal entry. `None`: no entry is shared.
     fed: Option<u64>,
-    /// Message to the new run.
-    says: Option<Vec<ContentPart>>,
+    /// Message for the new run.
+    message: Option<Vec<ContentPart>>,
 }
 
 impl Runs<'_> {
@@ -105,60 +107,70 @@ impl Runs<'_> {
         namespace: &Namespace,
         run: RunId,
         step: impl Into<Option<u64>>,
-        edits: ForkEdits,
-    ) -> Result<Forked, EngineError> {
+        edits: ForkOptions,
+    ) -> Result<ForkReceipt, EngineError> {
         let (namespace, env, step) =
             (namespace.clone(), self.engine.inner.env.clone(), step.into());
-        let forked =
-            self.engine.inner.store.write(move |tx| {
-                fork(tx, &namespace, &Fork { run, step, edits: &edits, env: &env })
-            });
+        let forked = self.engine.inner.store.write(move |tx| {
+            fork(tx, &namespace, &ForkRequest { run, step, edits: &edits, env: &env })
+        });
         forked.await
     }
 }
 
-fn fork(tx: &mut Tx<'_>, namespace: &Namespace, wanted: &Fork<'_>) -> Result<Forked, EngineError> {
-    let origin = run::find(tx, namespace.as_str(), wanted.run)?
-        .ok_or_else(|| EngineError::not_found("run", wanted.run))?;
-    let hash = body_hash(&(wanted.run, wanted.step, &wanted.edits.edit))?;
-    let key = wanted.edits.idempotency_key.as_ref().map(|key| format!("fork:{key}"));
-    let memory = Memory::of_input(namespace, origin.task_id, key.as_deref(), hash);
-    if let Some(known) = memory.recall_or_reserve::<Forked>(tx)? {
-        return Ok(Forked { deduped: true, ..known? });
+fn fork(
+    tx: &mut Tx<'_>,
+    namespace: &Namespace,
+    request: &ForkRequest<'_>,
+) -> Result<ForkReceipt, EngineError> {
+    let origin = run::find(tx, namespace.as_str(), request.run)?
+        .ok_or_else(|| EngineError::not_found("run", request.run))?;
+    let hash = body_hash(&(request.run, request.step, &request.edits.edit))?;
+    let key = request.edits.idempotency_key.as_ref().map(|key| format!("fork:{key}"));
+    let memory = IdempotencyRecord::of_input(namespace, origin.task_id, key.as_deref(), hash);
+    if let Some(receipt) = memory.lookup_or_reserve::<ForkReceipt>(tx)? {
+        return Ok(ForkReceipt { deduped: true, ..receipt? });
     }
     let origin_task = origin.task_id;
-    let point = find_point(tx, origin, wanted)?;
-    check_point(tx, &point, wanted.env)?;
+    let point = find_point(tx, origin, request)?;
+    check_point(tx, &point, request.env)?;
     let session = copy_session(tx, &point)?;
-    let mut task = new_task(tx, &point, &session, wanted)?.insert_locked(tx)?;
+    let mut task = new_task(tx, &point, &session, request)?.insert_locked(tx)?;
     let forked = start(tx, &mut task, &point)?;
-    memory.keep(tx, origin_task, &forked)?;
+    memory.store_response(tx, origin_task, &forked)?;
     Ok(forked)
 }
 
 /// Resolves the point at which the fork leaves its original run.
-fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Point, EngineError> {
-    let row = match wanted.step {
+fn find_point(
+    tx: &mut Tx<'_>,
+    origin: RunRow,
+    request: &ForkRequest<'_>,
+) -> Result<ForkPoint, EngineError> {
+    let row = match request.step {
         Some(step) => run_step::get(tx, origin.id, step)?,
         None => run_step::last_fed(tx, origin.id)?,
     };
     let fed = row.and_then(|row| row.last_fed()).ok_or_else(|| {
-        let (problem, fix) = match wanted.step {
+        let (problem, fix) = match request.step {
             Some(step) => (
                 format!("step {step} of {} is not committed", origin.id),
                 "name a committed step of this run",
             ),
-            None => (format!("{} has no committed step", origin.id), "wait until it has done one"),
+            None => (
+                format!("{} has no committed step", origin.id),
+                "wait until it has committed a step",
+            ),
         };
         RequestError::invalid("step", problem, fix)
     })?;
-    match &wanted.edits.edit {
-        ForkEdit::None => Ok(Point { origin, fed: Some(fed), says: None }),
-        ForkEdit::Say(parts) => {
+    match &request.edits.edit {
+        ForkEdit::None => Ok(ForkPoint { origin, fed: Some(fed), message: None }),
+        ForkEdit::Append(parts) => {
             check(parts)?;
-            Ok(Point { origin, fed: Some(fed), says: Some(parts.clone()) })
+            Ok(ForkPoint { origin, fed: Some(fed), message: Some(parts.clone()) })
         }
-        ForkEdit::Instead(parts) => {
+        ForkEdit::ReplaceLast(parts) => {
             check(parts)?;
             before_newest_message(tx, origin, fed, parts)
         }
@@ -167,7 +179,7 @@ fn find_point(tx: &mut Tx<'_>, origin: RunRow, wanted: &Fork<'_>) -> Result<Poin
 
 /// Checks that the point can be restored and has no open approval there, because only the original run can receive
 /// its decision.
-fn check_point(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<(), EngineError> {
+fn check_point(tx: &mut Tx<'_>, point: &ForkPoint, env: &Env) -> Result<(), EngineError> {
     if point.fed.is_none() {
         return Ok(());
     }
@@ -175,16 +187,16 @@ fn check_point(tx: &mut Tx<'_>, point: &Point, env: &Env) -> Result<(), EngineEr
     let machine =
         restore::rebuild(tx, &point.origin, point.fed, ReplayFrom::Snapshot, &mut journal)?;
     if machine.is_some_and(|machine| !machine.pending_approvals().is_empty()) {
-        let problem = "a question is open there";
+        let problem = "an approval is pending at this step";
         return Err(RequestError::invalid("step", problem, "name a step before or after it").into());
     }
     Ok(())
 }
 
-/// Validates the message of a fork like the message of a request.
+/// Validates the message of a fork like the message of a task request.
 fn check(parts: &[ContentPart]) -> Result<(), EngineError> {
-    let said = TaskRequest { message: parts.to_vec(), ..TaskRequest::default() };
-    Ok(said.validate()?)
+    let message_request = TaskRequest { message: parts.to_vec(), ..TaskRequest::default() };
+    Ok(message_request.validate()?)
 }
 
 /// Returns the point before the newest user message up to an entry. The point may be in a run from which `origin`
@@ -194,19 +206,19 @@ fn before_newest_message(
     mut origin: RunRow,
     mut until: u64,
     parts: &[ContentPart],
-) -> Result<Point, EngineError> {
+) -> Result<ForkPoint, EngineError> {
     loop {
-        let newest = feeds(tx, origin.id, until)?.into_iter().rev().find(|row| {
+        let newest = entries_up_to(tx, origin.id, until)?.into_iter().rev().find(|row| {
             row.kind == StepKind::DrainInput.as_str() || row.kind == StepKind::Checkpoint.as_str()
         });
-        let says = Some(parts.to_vec());
+        let message = Some(parts.to_vec());
         match newest {
             Some(row) if row.kind == StepKind::Checkpoint.as_str() => {
-                return Ok(Point { origin, fed: None, says });
+                return Ok(ForkPoint { origin, fed: None, message });
             }
             Some(row) => {
                 let fed = row.fed.map(|fed| fed.saturating_sub(1));
-                return Ok(Point { origin, fed, says });
+                return Ok(ForkPoint { origin, fed, message });
             }
             None => {
                 let (Some(above), Some(fed)) = (origin.forked_from, origin.forked_step) else {
@@ -220,7 +232,7 @@ fn before_newest_message(
 }
 
 /// Returns the journal entries that a run itself has, up to an entry.
-fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, EngineError> {
+fn entries_up_to(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, EngineError> {
     let mut rows: Vec<RunStepRow> = Vec::new();
     loop {
         let after = rows.last().and_then(|row| row.fed).unwrap_or(0);
@@ -234,8 +246,8 @@ fn feeds(tx: &mut Tx<'_>, id: RunId, until: u64) -> Result<Vec<RunStepRow>, Engi
 }
 
 /// Creates a session with the messages of the original session at the fork point. Message rows are shared.
-fn copy_session(tx: &mut Tx<'_>, point: &Point) -> Result<SessionRow, EngineError> {
-    let Point { origin, fed, .. } = point;
+fn copy_session(tx: &mut Tx<'_>, point: &ForkPoint) -> Result<SessionRow, EngineError> {
+    let ForkPoint { origin, fed, .. } = point;
     let entries = shared_entries(tx, origin, *fed)?;
     let missing = || EngineError::not_found("session", &origin.session_id);
     let old = session::get(tx, &origin.namespace, &origin.session_id)?.ok_or_else(missing)?;
@@ -253,9 +265,10 @@ fn copy_session(tx: &mut Tx<'_>, point: &Point) -> Result<SessionRow, EngineErro
         ..old
     };
     new.insert(tx)?;
-    for (place, entry) in (1..).zip(entries) {
+    for (position, entry) in (1..).zip(entries) {
         let session_id = new.id.clone();
-        let entry = SessionEntryRow { session_id, entry: place, added: 1, gone: None, ..entry };
+        let entry =
+            SessionMessageRow { session_id, entry: position, added: 1, gone: None, ..entry };
         entry.insert(tx)?;
     }
     Ok(new)
@@ -267,13 +280,13 @@ fn shared_entries(
     tx: &mut Tx<'_>,
     origin: &RunRow,
     fed: Option<u64>,
-) -> Result<Vec<SessionEntryRow>, EngineError> {
+) -> Result<Vec<SessionMessageRow>, EngineError> {
     let session = origin.session();
     let base = origin.base_revision.unwrap_or(0);
     let saved = match fed {
         None => 0,
         Some(fed) => {
-            let rows = feeds(tx, origin.id, fed)?;
+            let rows = entries_up_to(tx, origin.id, fed)?;
             let of_its_own =
                 |row: &RunStepRow| row.body.as_deref() == Some(transaction::SESSION_SAVED);
             let with_it = |row: &RunStepRow| row.saved && row.last_fed() <= Some(fed);
@@ -293,14 +306,14 @@ fn shared_entries(
 
 fn new_task(
     tx: &mut Tx<'_>,
-    point: &Point,
+    point: &ForkPoint,
     session: &SessionRow,
-    wanted: &Fork<'_>,
+    request: &ForkRequest<'_>,
 ) -> Result<TaskRow, EngineError> {
     let missing = || EngineError::not_found("task", point.origin.task_id);
     let old = task::get(tx, point.origin.task_id)?.ok_or_else(missing)?;
     let now = tx.now();
-    let command = match &wanted.edits.by {
+    let command = match &request.edits.by {
         Some(by) => {
             let command: TaskRequest = serde_json::from_str(&old.command)?;
             serde_json::to_string(&TaskRequest { requested_by: Some(by.clone()), ..command })?
@@ -314,9 +327,9 @@ fn new_task(
         session_id: session.id.clone(),
         parent_task_id: None,
         state: TaskState::accepted(/*delayed*/ false).as_str().to_owned(),
-        spawned_by: Some(match wanted.step {
-            Some(step) => format!("fork:{}:{step}", wanted.run),
-            None => format!("fork:{}", wanted.run),
+        spawned_by: Some(match request.step {
+            Some(step) => format!("fork:{}:{step}", request.run),
+            None => format!("fork:{}", request.run),
         }),
         current_run_id: Some(tx.id()),
         run_count: 0,
@@ -338,32 +351,32 @@ fn new_task(
 fn start(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
-    point: &Point,
-) -> Result<Forked, EngineError> {
-    let Point { origin, fed, says } = point;
+    point: &ForkPoint,
+) -> Result<ForkReceipt, EngineError> {
+    let ForkPoint { origin, fed, message } = point;
     let command: TaskRequest = serde_json::from_str(&task.command)?;
     let id = task.current_run_id.unwrap_or_else(|| tx.id());
     let mut inputs = Vec::new();
-    if let Some(parts) = says {
-        let said = TaskRequest {
+    if let Some(parts) = message {
+        let message_request = TaskRequest {
             message: parts.clone(),
             routing: command.routing.clone(),
             requested_by: command.requested_by.clone(),
             user: command.user.clone(),
             ..Default::default()
         };
-        let encoded = EncodedMessage::new(&said, tx.now())?;
-        let message = IncomingMessage::new(&said, &encoded, "fork");
+        let encoded = EncodedMessage::new(&message_request, tx.now())?;
+        let message = IncomingMessage::new(&message_request, &encoded, "fork");
         let (mode, outcome) = (InputMode::Steer, InputOutcome::Steered);
-        let place = input::Place { mode, outcome, run: Some(id) };
-        inputs.push(input::insert(tx, task, &message, place)?);
+        let position = input::InputAssignment { mode, outcome, run: Some(id) };
+        inputs.push(input::insert(tx, task, &message, position)?);
     }
     let new = NewRun {
         id,
         class: &ClassAssignment::of_task(tx, task, command.lane.as_deref(), &policy(origin)?)?,
         not_before: tx.now(),
         parent: None,
-        spawn: child::born_like(origin)?,
+        spawn: child::spawn_options_for_continuation(origin)?,
         timeout: command.timeout(),
         queue_timeout: None,
         rank: None,
@@ -379,6 +392,6 @@ fn start(
     event::append_event(tx, &mut row, DurableEvent::Forked(forked))?;
     row.save(tx)?;
     queue::refresh(tx, &row.namespace, &row.session_id)?;
-    let session: String = word(&row.session_id)?;
-    Ok(Forked { task: task.id, run: row.id, session, deduped: false })
+    let session: String = parse_column(&row.session_id)?;
+    Ok(ForkReceipt { task: task.id, run: row.id, session, deduped: false })
 }

@@ -12,7 +12,7 @@ use provost_store::{Locked, Tx};
 use crate::error::EngineError;
 
 /// Parses an enum value of a column. Fails for a value that a newer program or a manual change has written.
-pub(crate) fn word<T: FromStr>(text: &str) -> Result<T, EngineError>
+pub(crate) fn parse_column<T: FromStr>(text: &str) -> Result<T, EngineError>
 where
     T::Err: std::fmt::Display,
 {
@@ -25,7 +25,10 @@ pub(crate) fn run_state(run: &RunRow) -> Result<RunState, EngineError> {
 }
 
 /// Applies a transition to a run. The caller saves the row.
-pub(crate) fn move_run(run: &mut RunRow, event: RunTransition) -> Result<RunState, EngineError> {
+pub(crate) fn transition_run(
+    run: &mut RunRow,
+    event: RunTransition,
+) -> Result<RunState, EngineError> {
     let next = run_state(run)?.apply(event)?;
     run.status = next.status().as_str().to_owned();
     run.phase = next.phase().as_str().to_owned();
@@ -35,12 +38,12 @@ pub(crate) fn move_run(run: &mut RunRow, event: RunTransition) -> Result<RunStat
 }
 
 /// Applies a transition to a task and saves it. A transition that the state does not permit is ignored.
-pub(crate) fn move_task(
+pub(crate) fn transition_task(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
     event: TaskTransition,
 ) -> Result<(), EngineError> {
-    let state: TaskState = word(&task.state)?;
+    let state: TaskState = parse_column(&task.state)?;
     if let Ok(next) = state.apply(event) {
         set_task_state(tx, task, next)?;
     }

@@ -12,7 +12,7 @@ use crate::approval;
 use crate::error::EngineError;
 use crate::run::Runs;
 use crate::run::event;
-use crate::run::lifecycle::{run_state, word};
+use crate::run::lifecycle::{parse_column, run_state};
 
 impl Runs<'_> {
     /// Resumes a run that is parked for an operator, after its retries were exhausted or after a crash loop. It
@@ -30,7 +30,7 @@ impl Runs<'_> {
     /// Retries an ended run that did not succeed: its task gets a new run with the same message. Returns the new run.
     pub async fn retry(self, namespace: &Namespace, id: RunId) -> Result<RunId, EngineError> {
         let row = query::run::get(self.engine.store(), namespace, id).await?;
-        let status: RunStatus = word(&row.status)?;
+        let status: RunStatus = parse_column(&row.status)?;
         if !status.is_terminal() || status == RunStatus::Ok {
             return Err(refused(&row, "retried"));
         }
@@ -56,11 +56,11 @@ fn resume(tx: &mut Tx<'_>, namespace: &Namespace, id: RunId, by: &str) -> Result
     row.failure_count = 0;
     let resumed = Resumed { by: by.to_owned() };
     event::append_event(tx, &mut row, DurableEvent::Resumed(resumed))?;
-    approval::wake(tx, &mut row)
+    approval::resume_run(tx, &mut row)
 }
 
 fn refused(row: &RunRow, event: &'static str) -> EngineError {
-    let status = word::<RunStatus>(&row.status).ok();
+    let status = parse_column::<RunStatus>(&row.status).ok();
     let from = status.map_or("unknown", RunStatus::as_str);
     let terminal = status.is_some_and(RunStatus::is_terminal);
     EngineError::from(InvalidTransition { machine: "run", from, transition: event, terminal })

@@ -1,4 +1,4 @@
-//! Assigns new runs to an execution class: what they may do, and where they queue.
+//! Assignment of new runs to execution classes.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use provost_core::id::name::Namespace;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_store::Tx;
 use provost_store::table::governance::agent;
-use provost_store::table::scheduling::execution_class::{self, ExecClassRow};
+use provost_store::table::scheduling::execution_class::{self, ExecutionClassRow};
 use provost_store::table::work::task::TaskRow;
 
-use crate::agent::AgentProfile;
+use crate::agent::AgentRevision;
 use crate::attempt::timeouts::AgentTimeouts;
 use crate::error::EngineError;
 use provost_core::scheduling::CLASS_CONCURRENCY_DEFAULT;
 
-/// The execution class of a run, with the policy of the run.
+/// Execution class and policy of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct ClassAssignment {
     /// Key of the class.
     pub(super) class: String,
     /// Worker pool that serves the class.
     pub(super) pool: String,
-    /// The policy of the run, as JSON.
+    /// Policy of the run, as JSON.
     pub(super) policy: String,
-    /// Time a run may wait for a worker if its command sets none.
+    /// Queue timeout of runs whose request sets none.
     pub(super) queue_timeout: Option<Duration>,
 }
 
-/// The parts that identify an execution class.
-pub(crate) struct ClassOf<'a> {
+/// Values that identify an execution class.
+pub(crate) struct ClassParts<'a> {
     pub(crate) namespace: &'a Namespace,
     pub(crate) agent: &'a str,
     pub(crate) lane: Option<&'a str>,
@@ -37,52 +37,52 @@ pub(crate) struct ClassOf<'a> {
 }
 
 impl ClassAssignment {
-    /// Assigns a run of the agent `profile`. Creates the class if it does not exist.
+    /// Assigns a run of an agent. Creates the class if it does not exist.
     pub(crate) fn new(
         tx: &mut Tx<'_>,
         namespace: &Namespace,
-        profile: &AgentProfile,
+        profile: &AgentRevision,
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
         let queue_timeout = queue_timeout(profile)?;
-        let class = ClassOf { namespace, agent: &profile.name, lane, policy };
+        let class = ClassParts { namespace, agent: &profile.name, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
 
-    /// Assigns a further run of a task.
+    /// Assigns a follow-up run of a task.
     pub(crate) fn of_task(
         tx: &mut Tx<'_>,
         task: &TaskRow,
         lane: Option<&str>,
         policy: &ExecutionPolicy,
     ) -> Result<Self, EngineError> {
-        let namespace: Namespace = crate::run::lifecycle::word(&task.namespace)?;
+        let namespace: Namespace = crate::run::lifecycle::parse_column(&task.namespace)?;
         let row = agent::get(tx, &task.namespace, &task.agent, task.agent_revision)?;
-        let profile = row.map(AgentProfile::read).transpose()?;
+        let profile = row.map(AgentRevision::read).transpose()?;
         let queue_timeout = profile.as_ref().map(queue_timeout).transpose()?.flatten();
-        let class = ClassOf { namespace: &namespace, agent: &task.agent, lane, policy };
+        let class = ClassParts { namespace: &namespace, agent: &task.agent, lane, policy };
         Self::in_class(tx, &class, queue_timeout)
     }
 
     fn in_class(
         tx: &mut Tx<'_>,
-        class: &ClassOf<'_>,
+        class: &ClassParts<'_>,
         queue_timeout: Option<Duration>,
     ) -> Result<Self, EngineError> {
-        let ClassOf { namespace, agent, lane, policy } = *class;
-        let class = ExecClassRow {
+        let ClassParts { namespace, agent, lane, policy } = *class;
+        let class = ExecutionClassRow {
             key: ExecutionClassKey::new(namespace, Some(agent), lane, policy).as_str().to_owned(),
             namespace: namespace.to_string(),
             agent: Some(agent.to_owned()),
             lane: lane.map(str::to_owned),
             pool: "default".to_owned(),
-            desired: CLASS_CONCURRENCY_DEFAULT,
+            max_running: CLASS_CONCURRENCY_DEFAULT,
             running: 0,
             health: "healthy".to_owned(),
             failures: "[]".to_owned(),
             probe_at: None,
-            turn: 0,
+            last_served: 0,
             updated: tx.now(),
         };
         let class = execution_class::ensure(tx, &class)?;
@@ -91,6 +91,6 @@ impl ClassAssignment {
     }
 }
 
-fn queue_timeout(profile: &AgentProfile) -> Result<Option<Duration>, EngineError> {
+fn queue_timeout(profile: &AgentRevision) -> Result<Option<Duration>, EngineError> {
     Ok(AgentTimeouts::of(&profile.config)?.queue())
 }

@@ -1,4 +1,4 @@
-//! Making runs.
+//! Creation of runs.
 
 use std::time::Duration;
 
@@ -9,33 +9,33 @@ use provost_store::table::scheduling::timer;
 use provost_store::table::work::input::InputRow;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::table::work::task::TaskRow;
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx, Wakeup};
 
-use super::{ClassAssignment, Parent};
+use super::{ClassAssignment, ParentRun};
 use crate::error::EngineError;
-use crate::queue::{DUE, QUEUE_DEADLINE};
+use crate::queue::{QUEUE_DEADLINE, RUN_DUE};
 use crate::run::event;
 use crate::{input, queue};
 use provost_store::table::work::run_state::DEFERRED;
 
-/// What a new run of a task is made of.
+/// Settings of a new run.
 pub(crate) struct NewRun<'a> {
     pub(crate) id: RunId,
     pub(crate) class: &'a ClassAssignment,
     pub(crate) not_before: Timestamp,
-    pub(crate) parent: Option<&'a Parent>,
-    /// What its parent wants of it, as JSON.
+    pub(crate) parent: Option<&'a ParentRun>,
+    /// Spawn options of a child, as JSON.
     pub(crate) spawn: Option<String>,
-    /// How long it may take once it has started.
+    /// Timeout of the run, counted from its start.
     pub(crate) timeout: Option<Duration>,
-    /// How long it may wait for a worker, if its command says so.
+    /// Queue timeout of the request.
     pub(crate) queue_timeout: Option<Duration>,
-    /// Its place in the queue, if that is not the last.
+    /// Rank in the queue. `None`: after all other runs of the session.
     pub(crate) rank: Option<i64>,
 }
 
-/// Inserts a run that answers these inputs, and saves its task. The caller refreshes the queue of the session and makes the run
-/// the current one of its task.
+/// Inserts a run that answers these inputs, and saves its task. The caller updates the ready run of the session and
+/// makes the run the current one of its task.
 pub(crate) fn create_run(
     tx: &mut Tx<'_>,
     task: &mut Locked<TaskRow>,
@@ -43,7 +43,7 @@ pub(crate) fn create_run(
     inputs: &[InputRow],
 ) -> Result<Locked<RunRow>, EngineError> {
     task.run_count += 1;
-    let mut run = accepted(tx, task, new)?;
+    let mut run = new_run_row(tx, task, new)?;
     enqueue(tx, task, &mut run, new)?;
     for input in inputs.iter().filter(|input| input.run_id != Some(run.id)) {
         input::assign(tx, input.id, run.id)?;
@@ -52,20 +52,20 @@ pub(crate) fn create_run(
     task.version += 1;
     task.save(tx)?;
     let mut run = run.insert_locked(tx)?;
-    let accepted = Accepted {
+    let new_run_row = Accepted {
         inputs: inputs.iter().map(|input| input.id).collect(),
         ordinal: run.ordinal,
         session: run.session_id.clone(),
         task: task.id,
     };
-    event::append_event(tx, &mut run, DurableEvent::Accepted(accepted))?;
+    event::append_event(tx, &mut run, DurableEvent::Accepted(new_run_row))?;
     if run.deadline.is_some() {
-        tx.hint(Hint::Timer);
+        tx.wake(Wakeup::Timer);
     }
     Ok(run)
 }
 
-/// Gives a new run its place in the queue and its clocks there.
+/// Sets the rank of a new run and its queue timers.
 fn enqueue(
     tx: &mut Tx<'_>,
     task: &TaskRow,
@@ -73,34 +73,34 @@ fn enqueue(
     new: &NewRun<'_>,
 ) -> Result<(), EngineError> {
     let now = tx.now();
-    let last = queue::rank(now, task.priority);
+    let default_rank = queue::rank(now, task.priority);
     run.rank = match new.rank {
         Some(rank) => rank,
-        None => free_rank(tx, task, last)?,
+        None => unique_rank(tx, task, default_rank)?,
     };
     run.not_before = new.not_before;
     if new.not_before == DEFERRED {
-        // It waits for others of its call: not for a time, and not for a worker.
+        // A deferred run waits for siblings, not for a time or a worker.
         return Ok(());
     }
     if new.not_before > now {
-        timer::set(tx, DUE, &run.id.to_string(), new.not_before)?;
-        tx.hint(Hint::Timer);
+        timer::set(tx, RUN_DUE, &run.id.to_string(), new.not_before)?;
+        tx.wake(Wakeup::Timer);
     }
     if let Some(timeout) = new.queue_timeout.or(new.class.queue_timeout) {
-        // A run that starts later is not waiting until then.
+        // The queue timeout of a delayed run starts when the run is due.
         let deadline = run.not_before.max(now).after(timeout);
         run.queue_deadline = Some(deadline);
         timer::set(tx, QUEUE_DEADLINE, &run.id.to_string(), deadline)?;
-        tx.hint(Hint::Timer);
+        tx.wake(Wakeup::Timer);
     }
     Ok(())
 }
 
-/// The row of a run that was just taken in, without its place in the queue.
-fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, EngineError> {
+/// Returns the row of a new run, without its rank.
+fn new_run_row(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, EngineError> {
     let now = tx.now();
-    let accepted = RunState::ACCEPTED;
+    let new_run_row = RunState::ACCEPTED;
     let timeout_ms = new.timeout.map(|timeout| timeout.as_millis());
     Ok(RunRow {
         id: new.id,
@@ -113,14 +113,14 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         agent: task.agent.clone(),
         agent_revision: task.agent_revision,
         policy: new.class.policy.clone(),
-        status: accepted.status().as_str().to_owned(),
-        phase: accepted.phase().as_str().to_owned(),
+        status: new_run_row.status().as_str().to_owned(),
+        phase: new_run_row.phase().as_str().to_owned(),
         outcome_code: None,
         detail: None,
         ready: false,
         rank: 0,
         not_before: now,
-        // What the caller set counts from the beginning; the time of the run itself, from its start.
+        // The deadline of the request counts from the submission, the timeout of the run from its start.
         deadline: task.deadline,
         queue_deadline: None,
         timeout_ms: timeout_ms.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
@@ -148,7 +148,7 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
         spawn: new.spawn.clone(),
         forked_from: None,
         forked_step: None,
-        min_build: crate::worker::claim::BUILD,
+        min_build: crate::worker::claim::JOURNAL_FORMAT_VERSION,
         usage: None,
         cost_micros: 0,
         result: None,
@@ -159,9 +159,9 @@ fn accepted(tx: &Tx<'_>, task: &TaskRow, new: &NewRun<'_>) -> Result<RunRow, Eng
     })
 }
 
-/// The first rank from the given one on that no waiting run of the session has: what came later stays behind, also within
-/// one tick of the clock.
-pub(crate) fn free_rank(
+/// Returns the first free rank of the session that is not below `rank`, so that later runs stay behind earlier ones
+/// even within one millisecond.
+pub(crate) fn unique_rank(
     tx: &mut Tx<'_>,
     task: &TaskRow,
     mut rank: i64,

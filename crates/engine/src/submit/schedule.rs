@@ -1,7 +1,7 @@
-//! Schedules: commands that come by themselves at their times.
+//! Schedules: task requests that are submitted at set times.
 //!
-//! A firing is one transaction: the schedule moves on by compare-and-set, and the command is accepted under the key
-//! `schedule:<id>:<time>`. However many schedulers run, each time has at most one task.
+//! One transaction advances the schedule by compare-and-set and submits the request under the key
+//! `schedule:<id>:<time>`. With any number of schedulers, each time has at most one task.
 
 mod cron;
 mod timing;
@@ -18,70 +18,70 @@ use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
 use serde::{Deserialize, Serialize};
 
-use self::timing::Ticks;
-pub use self::timing::Timing;
+pub use self::timing::ScheduleSpec;
+use self::timing::ScheduleTimes;
 use crate::engine::Engine;
 use crate::error::EngineError;
 pub(crate) use crate::maintenance::schedules::run;
 
-/// Characters of a schedule's id.
+/// Maximum number of characters in the id of a schedule.
 const ID_CHARS_MAX: usize = 64;
-/// Times that one schedule may catch up at once.
+/// Maximum number of missed times that one schedule fires at once.
 const CATCH_UP_MAX: u32 = 100;
-/// Times that are told in advance.
+/// Maximum number of upcoming times in one response.
 const NEXT_MAX: usize = 100;
 
-/// What happens to times that nobody could keep because no scheduler ran.
+/// Treatment of times that were missed because no scheduler ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CatchUp {
-    /// Nothing: what is more than a minute late is left out.
+pub enum MissedRunPolicy {
+    /// Skips times that are more than one minute late.
     Skip,
-    /// The newest one fires, for all of them.
+    /// Fires once for all missed times.
     #[default]
     One,
-    /// The newest ones fire, oldest first.
+    /// Fires the latest missed times, oldest first.
     All {
-        /// How many at most.
+        /// Maximum number of times.
         max: u32,
     },
 }
 
-/// What happens if the task of the time before has not ended.
+/// Treatment of a time whose predecessor's task has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// Both go on.
+pub enum OverlapPolicy {
+    /// Both tasks run.
     Allow,
-    /// This time is left out.
+    /// Skips the new time.
     #[default]
     Skip,
-    /// This one waits: it gets a task of its own in the session of the command, or else in one that the schedule has for itself.
+    /// Queues the new task in the session of the request, or in a session of the schedule if the request names none.
     Queue,
-    /// The one before is cancelled.
+    /// Cancels the previous task.
     CancelPrevious,
 }
 
-/// A command that comes by itself at its times.
+/// A task request with its times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// Its name, unique in its namespace.
+    /// Id, unique in the namespace.
     pub id: String,
-    /// When.
-    pub timing: Timing,
-    /// The time zone of a cron expression.
+    /// Times.
+    pub timing: ScheduleSpec,
+    /// Time zone of a cron expression.
     #[serde(default = "utc")]
     pub zone: String,
-    /// What is asked for each time.
+    /// Task request to submit at each time.
     pub command: TaskRequest,
-    /// What happens to times that nobody could keep.
+    /// Treatment of missed times.
     #[serde(default)]
-    pub catch_up: CatchUp,
-    /// What happens if the task of the time before has not ended.
+    pub catch_up: MissedRunPolicy,
+    /// Treatment of a time whose predecessor's task has not ended.
     #[serde(default)]
-    pub overlap: Overlap,
-    /// Milliseconds by which it may come later, so that schedules with equal times do not all start at once. How much of them
-    /// is decided by its name.
+    pub overlap: OverlapPolicy,
+    /// Maximum delay in milliseconds, so that schedules with equal times do not all fire at once. The id of the
+    /// schedule determines the actual delay.
     #[serde(default)]
     pub jitter_ms: u64,
 }
@@ -90,31 +90,31 @@ fn utc() -> String {
     "UTC".to_owned()
 }
 
-/// A schedule as it stands.
+/// A stored schedule with its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleState {
-    /// What was set.
+    /// The schedule.
     pub schedule: Schedule,
-    /// False if it is paused.
+    /// False if the schedule is paused.
     pub active: bool,
-    /// When it comes next.
+    /// Next time. `None` if the schedule is paused or has no further time.
     pub next_at: Option<Timestamp>,
-    /// When it came last.
+    /// Last time at which it fired.
     pub last_at: Option<Timestamp>,
-    /// The task it asked for then.
+    /// Task of the last time.
     pub last_task: Option<TaskId>,
-    /// Why it could not ask last time.
+    /// Error of the last time.
     pub last_error: Option<String>,
 }
 
-/// Schedules that submit tasks. See [`Engine::schedules`](crate::Engine::schedules).
+/// Commands for schedules. See [`Engine::schedules`](crate::Engine::schedules).
 #[derive(Clone, Copy)]
 pub struct Schedules<'a> {
     pub(crate) engine: &'a Engine,
 }
 
 impl Schedules<'_> {
-    /// Makes a schedule, or changes one. What it has not done yet by the same times stays due.
+    /// Creates or replaces a schedule. If its times do not change, times that are due stay due.
     pub async fn put(
         self,
         namespace: &Namespace,
@@ -126,13 +126,13 @@ impl Schedules<'_> {
         put
     }
 
-    /// A schedule.
+    /// Returns a schedule.
     pub async fn get(self, namespace: &Namespace, id: &str) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         self.engine.inner.store.read(move |tx| state(&find(tx, &namespace, &id)?)).await
     }
 
-    /// The schedules of a namespace, by id, after the id `after`.
+    /// Lists the schedules of a namespace by id, after the id `after`.
     pub async fn list(
         self,
         namespace: &Namespace,
@@ -147,7 +147,7 @@ impl Schedules<'_> {
         listed.await
     }
 
-    /// Pauses a schedule, or lets it go on; times that come while it is paused are left out.
+    /// Pauses or resumes a schedule. Times during a pause are skipped.
     pub async fn set_paused(
         self,
         namespace: &Namespace,
@@ -161,7 +161,7 @@ impl Schedules<'_> {
         changed
     }
 
-    /// Removes a schedule. Tasks that it asked for go on.
+    /// Deletes a schedule. Its tasks continue.
     pub async fn delete(self, namespace: &Namespace, id: &str) -> Result<(), EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         let deleted = self.engine.inner.store.write(move |tx| {
@@ -173,7 +173,7 @@ impl Schedules<'_> {
         deleted.await
     }
 
-    /// The next times of a schedule that is not paused.
+    /// Returns the next times of a schedule. Empty if it is paused.
     pub async fn next_times(
         self,
         namespace: &Namespace,
@@ -182,14 +182,14 @@ impl Schedules<'_> {
     ) -> Result<Vec<Timestamp>, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
         let row = self.engine.inner.store.read(move |tx| find(tx, &namespace, &id)).await?;
-        let ticks = ticks_of(&row)?;
-        let mut next = row.next_at.filter(|_| row.active).map(|next| ticks.tick_of(next));
-        let mut times = Vec::new();
-        while let Some(tick) = next.filter(|_| times.len() < count.min(NEXT_MAX)) {
-            times.push(ticks.delayed(tick));
-            next = ticks.next_after(tick);
+        let times = schedule_times(&row)?;
+        let mut next = row.next_at.filter(|_| row.active).map(|next| times.tick_of(next));
+        let mut upcoming = Vec::new();
+        while let Some(tick) = next.filter(|_| upcoming.len() < count.min(NEXT_MAX)) {
+            upcoming.push(times.delayed(tick));
+            next = times.next_after(tick);
         }
-        Ok(times)
+        Ok(upcoming)
     }
 }
 
@@ -225,14 +225,14 @@ fn put(
     let same_times = |known: &ScheduleRow| {
         (&known.timing, &known.zone, known.jitter_ms) == (&row.timing, &row.zone, row.jitter_ms)
     };
-    let keeps = known.as_deref().is_some_and(same_times);
+    let is_unchanged = known.as_deref().is_some_and(same_times);
     if let Some(known) = &known {
         row.active = known.active;
         row.last_at = known.last_at;
         row.last_task_id = known.last_task_id;
-        row.created = if keeps { known.created } else { now };
+        row.created = if is_unchanged { known.created } else { now };
     }
-    row.next_at = match known.as_ref().filter(|_| keeps) {
+    row.next_at = match known.as_ref().filter(|_| is_unchanged) {
         Some(known) => known.next_at,
         None => first_time(&row, now)?,
     };
@@ -246,14 +246,15 @@ fn put(
     state(&row)
 }
 
-/// The first time of a schedule that starts now. One that was to fire once fires, if late.
+/// Returns the first time of a schedule that starts now. A schedule with a single time fires even if that time has
+/// passed.
 fn first_time(row: &ScheduleRow, now: Timestamp) -> Result<Option<Timestamp>, EngineError> {
-    let ticks = ticks_of(row)?;
+    let times = schedule_times(row)?;
     let next = match serde_json::from_str(&row.timing)? {
-        Timing::At(at) => Some(at),
-        Timing::Cron(_) | Timing::EveryMs(_) => ticks.next_after(now),
+        ScheduleSpec::At(at) => Some(at),
+        ScheduleSpec::Cron(_) | ScheduleSpec::EveryMs(_) => times.next_after(now),
     };
-    Ok(next.map(|tick| ticks.delayed(tick)))
+    Ok(next.map(|tick| times.delayed(tick)))
 }
 
 fn pause(
@@ -269,19 +270,19 @@ fn pause(
         row.active = !paused;
         row.updated = now;
         if !paused && row.next_at.is_some_and(|next| next < now) {
-            let ticks = ticks_of(&row)?;
-            row.next_at = ticks.next_after(ticks.tick_of(now)).map(|tick| ticks.delayed(tick));
+            let times = schedule_times(&row)?;
+            row.next_at = times.next_after(times.tick_of(now)).map(|tick| times.delayed(tick));
         }
         row.save(tx)?;
     }
     state(&row)
 }
 
-pub(crate) fn ticks_of(row: &ScheduleRow) -> Result<Ticks, EngineError> {
+pub(crate) fn schedule_times(row: &ScheduleRow) -> Result<ScheduleTimes, EngineError> {
     let timing = serde_json::from_str(&row.timing)?;
     let jitter = Duration::from_millis(row.jitter_ms);
     let name = format!("{}/{}", row.namespace, row.id);
-    Ok(Ticks::new(&timing, &row.zone, row.created, jitter, &name)?)
+    Ok(ScheduleTimes::new(&timing, &row.zone, row.created, jitter, &name)?)
 }
 
 fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
@@ -304,7 +305,7 @@ fn state(row: &ScheduleRow) -> Result<ScheduleState, EngineError> {
     })
 }
 
-pub(crate) fn overlap_of(row: &ScheduleRow) -> Result<Overlap, EngineError> {
+pub(crate) fn overlap_of(row: &ScheduleRow) -> Result<OverlapPolicy, EngineError> {
     Ok(serde_json::from_value(row.overlap.as_str().into())?)
 }
 
@@ -316,15 +317,15 @@ impl Schedule {
             return Err(RequestError::invalid("schedule.id", "not a name", fix).into());
         }
         if self.command.idempotency_key.is_some() {
-            let problem = "each time has a key of its own";
+            let problem = "each time has its own key";
             return Err(RequestError::invalid(
                 "schedule.command.idempotency_key",
                 problem,
-                "leave it out",
+                "omit it",
             )
             .into());
         }
-        if let CatchUp::All { max } = self.catch_up
+        if let MissedRunPolicy::All { max } = self.catch_up
             && !(1..=CATCH_UP_MAX).contains(&max)
         {
             let fix = format!("use 1 to {CATCH_UP_MAX}");
@@ -332,12 +333,12 @@ impl Schedule {
         }
         self.command.validate()?;
         let jitter = Duration::from_millis(self.jitter_ms);
-        Ticks::new(&self.timing, &self.zone, Timestamp::default(), jitter, &self.id)?;
+        ScheduleTimes::new(&self.timing, &self.zone, Timestamp::default(), jitter, &self.id)?;
         Ok(())
     }
 }
 
-impl fmt::Display for CatchUp {
+impl fmt::Display for MissedRunPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skip => f.write_str("skip"),
@@ -347,7 +348,7 @@ impl fmt::Display for CatchUp {
     }
 }
 
-impl FromStr for CatchUp {
+impl FromStr for MissedRunPolicy {
     type Err = RequestError;
 
     fn from_str(text: &str) -> Result<Self, RequestError> {
@@ -364,13 +365,13 @@ impl FromStr for CatchUp {
     }
 }
 
-impl Serialize for CatchUp {
+impl Serialize for MissedRunPolicy {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for CatchUp {
+impl<'de> Deserialize<'de> for MissedRunPolicy {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

@@ -1,4 +1,4 @@
-//! The session a command speaks of.
+//! The session of a task request.
 
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
@@ -9,7 +9,7 @@ use provost_store::table::work::session::{self, SessionRow};
 use super::NewTask;
 use crate::error::EngineError;
 
-/// The session that a command names, by id or by key, if there is one.
+/// Returns the session that a request names by id or by key, if it exists.
 pub(super) fn find(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
@@ -22,13 +22,13 @@ pub(super) fn find(
     let Some(id) = &command.session_id else { return Ok(by_key) };
     if by_key.as_ref().is_some_and(|row| row.id != id.as_str()) {
         let problem = "it belongs to another session";
-        let fix = "leave out session_id to speak to that one, or use another key";
+        let fix = "omit session_id to use that session, or use another key";
         return Err(RequestError::invalid("command.session_key", problem, fix).into());
     }
     Ok(session::get(tx, namespace.as_str(), id.as_str())?)
 }
 
-/// Returns the id of the session of a new task: the one that was found, or a new one.
+/// Returns the id of the session of a new task: the session that was found, or a new one.
 pub(super) fn open(
     tx: &mut Tx<'_>,
     new: &NewTask<'_>,

@@ -19,25 +19,25 @@ use provost_store::{Locked, Tx};
 use crate::error::EngineError;
 use crate::queue::class;
 use crate::run::event;
-use crate::run::lifecycle::{move_run, move_task, word};
+use crate::run::lifecycle::{parse_column, transition_run, transition_task};
 use crate::worker::lease::Lease;
-use crate::worker::session_filter::Focus;
+use crate::worker::served_sessions::ServedSessions;
 use crate::{child, queue};
 
 /// Journal format that this build writes. It reads all older formats. Format 2 stores the usage of several children
 /// in one step.
-pub const BUILD: u64 = 2;
+pub const JOURNAL_FORMAT_VERSION: u64 = 2;
 
 /// Distinct values per millisecond, so that the claims of one transaction keep their order.
 const TURNS_PER_MILLI: u64 = 1024;
 
 /// Worker that claims, and its selection of runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Claimer {
+pub(crate) struct ClaimContext {
     pub(crate) worker: WorkerId,
     pub(crate) pool: String,
     /// Sessions that it serves. `None`: all sessions.
-    pub(crate) focus: Option<Focus>,
+    pub(crate) sessions: Option<ServedSessions>,
     /// Duration of a lease.
     pub(crate) ttl: Duration,
     /// Time of the database's clock before which the worker claims nothing, because of a crash loop.
@@ -47,54 +47,54 @@ pub(crate) struct Claimer {
 /// Claims up to `max` runs, but none of `except`.
 pub(crate) fn claim(
     tx: &mut Tx<'_>,
-    claimer: &Claimer,
+    context: &ClaimContext,
     max: usize,
     except: &[RunId],
 ) -> Result<Vec<Lease>, EngineError> {
     let mut claimed = Vec::new();
     while claimed.len() < max {
-        let Some(id) = next(tx, claimer, except)? else { break };
+        let Some(id) = next(tx, context, except)? else { break };
         let missing = || EngineError::Unreadable(format!("{id} is missing"));
         let row = run::lock(tx, id)?.ok_or_else(missing)?;
-        let holder = run::holder(tx, &row.namespace, &row.session_id)?;
+        let holder = run::session_owner(tx, &row.namespace, &row.session_id)?;
         if holder.is_some_and(|holder| holder.id != id) {
             // Rows were changed by hand. One wrong mark must not block the queue.
-            run::unmark(tx, id)?;
+            run::clear_ready(tx, id)?;
             queue::refresh(tx, &row.namespace, &row.session_id)?;
             continue;
         }
         let turn = turn(tx.now(), claimed.len());
-        if !class::take_slot(tx, &row, turn)? {
+        if !class::acquire_slot(tx, &row, turn)? {
             break;
         }
-        claimed.push(take(tx, claimer, row)?);
+        claimed.push(claim_run(tx, context, row)?);
     }
     failpoint!("claim.before_commit");
     Ok(claimed)
 }
 
 /// Returns true if a run can be claimed.
-pub(crate) fn is_waiting(
+pub(crate) fn has_claimable_run(
     tx: &mut Tx<'_>,
-    claimer: &Claimer,
+    context: &ClaimContext,
     except: &[RunId],
 ) -> Result<bool, EngineError> {
-    Ok(next(tx, claimer, except)?.is_some())
+    Ok(next(tx, context, except)?.is_some())
 }
 
 /// Returns the next run to claim that is none of `except`.
 fn next(
     tx: &mut Tx<'_>,
-    claimer: &Claimer,
+    context: &ClaimContext,
     except: &[RunId],
 ) -> Result<Option<RunId>, EngineError> {
-    if claimer.not_before.is_some_and(|until| tx.now() < until) {
+    if context.not_before.is_some_and(|until| tx.now() < until) {
         return Ok(None);
     }
     // Excluded runs are rarely ready, so the query excludes only those that it has found.
     let mut excluded = Vec::new();
     loop {
-        match claimer.next_ready(tx, &excluded)?.map(|(id, _)| id) {
+        match context.next_ready(tx, &excluded)?.map(|(id, _)| id) {
             Some(id) if except.contains(&id) => excluded.push(id),
             found => return Ok(found),
         }
@@ -108,10 +108,14 @@ pub(crate) fn turn(now: Timestamp, claims_before: usize) -> u64 {
 }
 
 /// Leases a run to a worker under a new epoch, and starts its next attempt.
-fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<Lease, EngineError> {
-    let strategy = strategy(tx, &run)?;
+fn claim_run(
+    tx: &mut Tx<'_>,
+    context: &ClaimContext,
+    mut run: Locked<RunRow>,
+) -> Result<Lease, EngineError> {
+    let reason = reason(tx, &run)?;
     let mut task = task::lock(tx, run.task_id)?;
-    begin(tx, &mut run, task.as_deref())?;
+    prepare_run(tx, &mut run, task.as_deref())?;
     if run.started.is_none() && run.queue_deadline.is_some() {
         timer::clear(tx, queue::QUEUE_DEADLINE, &run.id.to_string())?;
     }
@@ -122,45 +126,46 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<L
         ))
     };
     let revision =
-        session::hold(tx, &run.namespace, &run.session_id, run.id)?.ok_or_else(missing)?;
+        session::acquire(tx, &run.namespace, &run.session_id, run.id)?.ok_or_else(missing)?;
     if run.forked_from.is_none() && run.next_step == 1 {
         run.base_revision = Some(revision);
     }
     let now = tx.now();
-    move_run(&mut run, RunTransition::Claimed)?;
+    transition_run(&mut run, RunTransition::Claimed)?;
     run.ready = false;
     run.epoch += 1;
     run.attempt_no += 1;
     run.claim_count += 1;
     // From now on, only builds with this format or a newer one can read the run.
-    run.min_build = run.min_build.max(BUILD);
-    run.lease_owner = Some(claimer.worker);
-    run.lease_until = Some(now.after(claimer.ttl));
+    run.min_build = run.min_build.max(JOURNAL_FORMAT_VERSION);
+    run.lease_owner = Some(context.worker);
+    run.lease_until = Some(now.after(context.ttl));
     run.started.get_or_insert(now);
-    let above = match run.parent_run_id {
+    let ancestors = match run.parent_run_id {
         Some(_) => event_log::ancestors(tx, run.task_id)?,
         None => Vec::new(),
     };
     let lease = Lease {
         run: run.id,
         task: run.task_id,
-        kind: word(&run.kind)?,
+        kind: parse_column(&run.kind)?,
         namespace: run.namespace.clone(),
         session: run.session_id.clone(),
         epoch: run.epoch,
         attempt: run.attempt_no,
-        worker: claimer.worker,
+        worker: context.worker,
         execution: tx.id(),
         budgets: provost_store::table::governance::budget::scopes_of_run(tx, &run)?,
-        above,
+        ancestors,
         base_revision: run.base_revision,
     };
-    insert_attempt(tx, &lease, strategy)?;
-    let started = AttemptStarted { attempt: run.attempt_no, strategy, worker: claimer.worker };
+    insert_attempt(tx, &lease, reason)?;
+    let started =
+        AttemptStarted { attempt: run.attempt_no, strategy: reason, worker: context.worker };
     event::append_event(tx, &mut run, DurableEvent::AttemptStarted(started))?;
     run.save(tx)?;
     if let Some(task) = &mut task {
-        move_task(tx, task, TaskTransition::Dispatched)?;
+        transition_task(tx, task, TaskTransition::Dispatched)?;
     }
     Ok(lease)
 }
@@ -168,12 +173,12 @@ fn take(tx: &mut Tx<'_>, claimer: &Claimer, mut run: Locked<RunRow>) -> Result<L
 fn insert_attempt(
     tx: &mut Tx<'_>,
     lease: &Lease,
-    strategy: AttemptReason,
+    reason: AttemptReason,
 ) -> Result<(), EngineError> {
     let attempt = attempt::AttemptRow {
         run_id: lease.run,
         attempt_no: lease.attempt,
-        strategy: strategy.as_str().to_owned(),
+        strategy: reason.as_str().to_owned(),
         status: AttemptStatus::Running.as_str().to_owned(),
         epoch: lease.epoch,
         provider: None,
@@ -191,16 +196,20 @@ fn insert_attempt(
 /// Prepares a run for its attempt. The first attempt begins with the first inputs. Every attempt clears the
 /// interruption of the attempt before. The deadline of the run counts from its first start, and again from its start
 /// after an interruption.
-fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<(), EngineError> {
+fn prepare_run(
+    tx: &mut Tx<'_>,
+    run: &mut RunRow,
+    task: Option<&TaskRow>,
+) -> Result<(), EngineError> {
     // A worker that was lost after the interruption has not cancelled the children of its call.
     if run.interrupt_requested.take().is_some() {
         child::cancel_children_of_calls(tx, run)?;
     }
     // A fork has begun already: its inputs follow the shared steps.
     if run.attempt_no == 0 && run.forked_from.is_none() {
-        input::begin_with(tx, run.id)?;
+        input::claim_first(tx, run.id)?;
     }
-    if let (RunStatus::Accepted, Some(timeout_ms)) = (word(&run.status)?, run.timeout_ms) {
+    if let (RunStatus::Accepted, Some(timeout_ms)) = (parse_column(&run.status)?, run.timeout_ms) {
         let task_deadline = task.and_then(|task| task.deadline);
         let own = tx.now().after(Duration::from_millis(timeout_ms));
         run.deadline = Some(task_deadline.map_or(own, |deadline| deadline.min(own)));
@@ -209,14 +218,14 @@ fn begin(tx: &mut Tx<'_>, run: &mut RunRow, task: Option<&TaskRow>) -> Result<()
 }
 
 /// Returns the reason for another attempt, from the outcome of the attempt before.
-fn strategy(tx: &mut Tx<'_>, run: &RunRow) -> Result<AttemptReason, EngineError> {
+fn reason(tx: &mut Tx<'_>, run: &RunRow) -> Result<AttemptReason, EngineError> {
     if run.attempt_no == 0 {
         return Ok(AttemptReason::Primary);
     }
     let Some(before) = attempt::get(tx, run.id, run.attempt_no)? else {
         return Ok(AttemptReason::Primary);
     };
-    let code = before.outcome_code.as_deref().map(word::<OutcomeCode>).transpose()?;
+    let code = before.outcome_code.as_deref().map(parse_column::<OutcomeCode>).transpose()?;
     Ok(match code {
         None | Some(OutcomeCode::CancelledByInterrupt) => AttemptReason::Resume,
         Some(code) if code.retry_class() == RetryClass::Resume => AttemptReason::Resume,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use provost_bus::{Topic, Wakeup};
 use provost_core::{RunId, Timestamp, WorkerId};
 use provost_failpoint::failpoint;
-use provost_store::NodeLock;
+use provost_store::WorkerLock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{self, RunningAttempt};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::worker::claim::{self, Claimer};
+use crate::worker::claim::{self, ClaimContext};
 use crate::worker::lease::Lease;
 
 /// Upper bound for the capacity of a worker, regardless of its options.
@@ -20,7 +20,7 @@ const CAPACITY_MAX: usize = 1 << 20;
 
 /// Claims runs while the worker has free permits.
 pub(super) struct ClaimLoop {
-    claimer: Claimer,
+    context: ClaimContext,
     /// One permit for each attempt that may run at once. Only this loop acquires them.
     permits: Arc<Semaphore>,
     host: Arc<AttemptHost>,
@@ -29,7 +29,7 @@ pub(super) struct ClaimLoop {
 /// State shared by the attempts of a worker.
 struct AttemptHost {
     shared: Arc<EngineInner>,
-    _lock: Arc<NodeLock>,
+    _lock: Arc<WorkerLock>,
     /// Notified when an attempt has ended and its permit is free.
     permit_freed: Notify,
 }
@@ -38,20 +38,20 @@ impl ClaimLoop {
     pub(super) fn new(
         shared: &Arc<EngineInner>,
         worker: WorkerId,
-        lock: &Arc<NodeLock>,
+        lock: &Arc<WorkerLock>,
         not_before: Option<Timestamp>,
     ) -> Self {
-        let claimer = Claimer {
+        let context = ClaimContext {
             worker,
             pool: shared.options.pool.clone(),
-            focus: shared.options.served_sessions.clone(),
+            sessions: shared.options.served_sessions.clone(),
             ttl: shared.options.lease,
             not_before,
         };
         let permits = Arc::new(Semaphore::new(shared.options.capacity.min(CAPACITY_MAX)));
         let (shared, lock) = (Arc::clone(shared), Arc::clone(lock));
         let host = AttemptHost { shared, _lock: lock, permit_freed: Notify::new() };
-        Self { claimer, permits, host: Arc::new(host) }
+        Self { context, permits, host: Arc::new(host) }
     }
 
     /// Claims runs until `stopping` is cancelled.
@@ -61,7 +61,7 @@ impl ClaimLoop {
         while !stopping.is_cancelled() {
             // The read needs no write transaction, and usually no run is ready.
             if self.permits.available_permits() > 0
-                && self.is_waiting().await
+                && self.has_claimable_run().await
                 && let Err(error) = self.claim().await
             {
                 tracing::warn!(%error, "nothing could be claimed");
@@ -77,10 +77,10 @@ impl ClaimLoop {
         }
     }
 
-    async fn is_waiting(&self) -> bool {
-        let (claimer, except) = (self.claimer.clone(), live_runs(&self.host.shared));
+    async fn has_claimable_run(&self) -> bool {
+        let (context, except) = (self.context.clone(), live_runs(&self.host.shared));
         let waiting =
-            self.host.shared.store.read(move |tx| claim::is_waiting(tx, &claimer, &except));
+            self.host.shared.store.read(move |tx| claim::has_claimable_run(tx, &context, &except));
         // If the read fails, the claim reports the error.
         waiting.await.unwrap_or(true)
     }
@@ -93,9 +93,9 @@ impl ClaimLoop {
             return Ok(());
         };
         // A run is not claimed again while its last attempt still unwinds in this process.
-        let (claimer, except) = (self.claimer.clone(), live_runs(&self.host.shared));
+        let (context, except) = (self.context.clone(), live_runs(&self.host.shared));
         let store = &self.host.shared.store;
-        let claimed = store.write(move |tx| claim::claim(tx, &claimer, free, &except)).await;
+        let claimed = store.write(move |tx| claim::claim(tx, &context, free, &except)).await;
         failpoint!("claim.committed");
         for lease in claimed? {
             if let Some(permit) = permits.split(1) {

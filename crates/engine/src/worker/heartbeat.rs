@@ -10,15 +10,23 @@ use provost_store::table::scheduling::worker;
 use provost_store::table::work::run;
 use tokio::time::Instant;
 
-use super::lives_of;
+use super::attempts_of;
 use crate::attempt::{AttemptSignal, RunningAttempt};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
 use crate::maintenance;
-use crate::worker::session_filter::Focus;
+use crate::worker::served_sessions::ServedSessions;
 
-/// A leased run: its id, its epoch, and whether a stop is requested.
-type Held = (RunId, u64, bool);
+/// A leased run of the worker.
+struct OwnedRun {
+    run: RunId,
+    epoch: u64,
+    must_stop: bool,
+}
+
+fn owned_runs(rows: Vec<(RunId, u64, bool)>) -> Vec<OwnedRun> {
+    rows.into_iter().map(|(run, epoch, must_stop)| OwnedRun { run, epoch, must_stop }).collect()
+}
 
 /// Renews all leases in one high-priority write, and signals attempts that lost their lease or must stop.
 pub(super) async fn renew_leases(shared: Arc<EngineInner>, id: WorkerId) {
@@ -29,20 +37,22 @@ pub(super) async fn renew_leases(shared: Arc<EngineInner>, id: WorkerId) {
         tokio::time::sleep(heartbeat).await;
         failpoint!("heartbeat.before");
         // Before the rows are read: a run that is claimed meanwhile is not in the list.
-        let lives = lives_of(&shared, id);
+        let attempts = attempts_of(&shared, id);
         let started = Instant::now();
-        let held = shared.store.write_urgent(move |tx| maintenance::renew(tx, id, ttl)).await;
-        match held {
-            Ok(held) => {
+        let renewal =
+            shared.store.write_high_priority(move |tx| maintenance::renew(tx, id, ttl)).await;
+        match renewal {
+            Ok(rows) => {
                 renewed = started;
-                heed(&lives, &held);
-                orphans = give_up_orphans(&shared, id, &held, &orphans).await;
+                let owned = owned_runs(rows);
+                signal_attempts(&attempts, &owned);
+                orphans = reclaim_orphans(&shared, id, &owned, &orphans).await;
             }
             Err(error) => {
                 tracing::warn!(%error, "leases could not be renewed");
                 // The leases have expired: other workers may have claimed the runs, and this worker could not see it.
                 if renewed.elapsed() >= ttl {
-                    lives.iter().for_each(|live| live.signal(AttemptSignal::Abandon));
+                    attempts.iter().for_each(|live| live.signal(AttemptSignal::Abandon));
                 }
             }
         }
@@ -51,51 +61,58 @@ pub(super) async fn renew_leases(shared: Arc<EngineInner>, id: WorkerId) {
 
 /// Polls the rows of leased runs more often than leases are renewed: wakeups can be lost, and other processes send
 /// none.
-pub(super) async fn heed_rows(shared: Arc<EngineInner>, id: WorkerId) {
+pub(super) async fn poll_rows(shared: Arc<EngineInner>, id: WorkerId) {
     loop {
         tokio::time::sleep(shared.options.poll).await;
-        let lives = lives_of(&shared, id);
-        if lives.is_empty() {
+        let attempts = attempts_of(&shared, id);
+        if attempts.is_empty() {
             continue;
         }
-        let read = shared.store.read(move |tx| Ok::<_, EngineError>(run::held(tx, id)?));
+        let read = shared.store.read(move |tx| Ok::<_, EngineError>(run::still_leased(tx, id)?));
         match read.await {
-            Ok(held) => heed(&lives, &held),
+            Ok(rows) => signal_attempts(&attempts, &owned_runs(rows)),
             Err(error) => tracing::debug!(%error, "the rows of runs could not be read"),
         }
     }
 }
 
-/// Stores the session filter when sessions were added, so that other processes know which sessions the worker does
-/// not serve.
-pub(super) async fn tell_focus(shared: Arc<EngineInner>, id: WorkerId, focus: Focus) {
-    let mut told = focus.sessions();
+/// Stores the served sessions when sessions were added, so that other processes know which sessions the worker does not
+/// serve.
+pub(super) async fn publish_served_sessions(
+    shared: Arc<EngineInner>,
+    id: WorkerId,
+    sessions: ServedSessions,
+) {
+    let mut published = sessions.sessions();
     loop {
         tokio::time::sleep(shared.options.poll).await;
-        let now = focus.sessions();
-        if now == told {
+        let now = sessions.sessions();
+        if now == published {
             continue;
         }
         let written = async {
             let text = serde_json::to_string(&now)?;
-            let write =
-                shared.store.write(move |tx| Ok::<_, EngineError>(worker::focus(tx, id, &text)?));
+            let write = shared
+                .store
+                .write(move |tx| Ok::<_, EngineError>(worker::set_session_filter(tx, id, &text)?));
             write.await
         };
         match written.await {
-            Ok(()) => told = now,
-            Err(error) => tracing::debug!(%error, "what a worker serves could not be stored"),
+            Ok(()) => published = now,
+            Err(error) => {
+                tracing::debug!(%error, "the served sessions of a worker could not be stored")
+            }
         }
     }
 }
 
 /// Signals attempts according to their rows.
-fn heed(lives: &[Arc<RunningAttempt>], held: &[Held]) {
-    for live in lives {
-        let row = held.iter().find(|row| row.0 == live.lease.run);
+fn signal_attempts(attempts: &[Arc<RunningAttempt>], owned: &[OwnedRun]) {
+    for live in attempts {
+        let row = owned.iter().find(|owned| owned.run == live.lease.run);
         match row {
-            Some((_, epoch, stop)) if *epoch == live.lease.epoch => {
-                if *stop {
+            Some(row) if row.epoch == live.lease.epoch => {
+                if row.must_stop {
                     live.signal(AttemptSignal::Stop);
                 }
                 live.check_inputs_soon();
@@ -108,16 +125,16 @@ fn heed(lives: &[Arc<RunningAttempt>], held: &[Held]) {
 
 /// Requeues runs that this worker leases without an attempt, because the settlement failed. An orphan must be seen
 /// twice.
-async fn give_up_orphans(
+async fn reclaim_orphans(
     shared: &Arc<EngineInner>,
     id: WorkerId,
-    held: &[Held],
+    owned: &[OwnedRun],
     before: &BTreeMap<RunId, u64>,
 ) -> BTreeMap<RunId, u64> {
     let mut orphans = BTreeMap::new();
-    let lives = lives_of(shared, id);
-    for (run, epoch, _) in held {
-        if lives.iter().any(|live| live.lease.run == *run) {
+    let attempts = attempts_of(shared, id);
+    for OwnedRun { run, epoch, .. } in owned {
+        if attempts.iter().any(|live| live.lease.run == *run) {
             continue;
         }
         orphans.insert(*run, *epoch);
@@ -125,15 +142,15 @@ async fn give_up_orphans(
             // The run may have been claimed after the attempts were listed.
             continue;
         }
-        if let Err(error) = maintenance::lose_run(shared, *run, *epoch).await {
-            tracing::warn!(%run, %error, "a run that nobody works on could not be given away");
+        if let Err(error) = maintenance::handle_lost_run(shared, *run, *epoch).await {
+            tracing::warn!(%run, %error, "a run without an attempt could not be requeued");
         }
     }
     orphans
 }
 
 /// Forwards wakeups to the attempts of the worker.
-pub(super) async fn heed_hints(shared: Arc<EngineInner>, id: WorkerId) {
+pub(super) async fn forward_wakeups(shared: Arc<EngineInner>, id: WorkerId) {
     let mut wakeups = shared.store.bus().subscribe(Topic::Tasks);
     let live =
         |run: RunId| shared.attempts().get(&run).filter(|live| live.lease.worker == id).cloned();

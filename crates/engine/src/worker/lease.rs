@@ -29,7 +29,7 @@ pub struct Lease {
     /// Budgets that are charged for model calls.
     pub budgets: Vec<String>,
     /// Ancestor tasks with their sessions, nearest first.
-    pub above: Vec<(TaskId, String)>,
+    pub ancestors: Vec<(TaskId, String)>,
     /// Session revision from which the run starts; `None` if its row does not know it yet.
     pub(crate) base_revision: Option<u64>,
 }

@@ -4,12 +4,12 @@ use std::sync::mpsc;
 
 use provost_core::command::TaskRequest;
 use provost_core::scheduling::InputMode;
-use provost_engine::{AgentConfig, RUNNER};
+use provost_engine::{AgentConfig, DEFAULT_RUNNER};
 use provost_store::StoreError;
 use serde_json::{Map, Value, json};
 
-use crate::stage::command;
-use crate::talk::{Talk, text};
+use crate::conversations::{Conversation, text};
+use crate::harness::command;
 
 fn change(value: Value) -> Map<String, Value> {
     serde_json::from_value(value).unwrap()
@@ -17,10 +17,10 @@ fn change(value: Value) -> Map<String, Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_made_read_changed_and_deleted() {
-    let talk = Talk::new().await;
-    let (engine, namespace) = (&talk.engine, &talk.namespace);
+    let conversation = Conversation::new().await;
+    let (engine, namespace) = (&conversation.engine, &conversation.namespace);
     let config = AgentConfig::default_for("lead");
-    assert_eq!(config.runner.as_deref(), Some(RUNNER));
+    assert_eq!(config.runner.as_deref(), Some(DEFAULT_RUNNER));
     let made = engine.create_agent(namespace, "lead", Some("The lead"), config).await.unwrap();
     assert_eq!((made.revision, made.title.as_deref()), (1, Some("The lead")));
     let twice = engine.create_agent(namespace, "lead", None, AgentConfig::default()).await;
@@ -53,8 +53,8 @@ async fn an_agent_is_made_read_changed_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit() {
-    let talk = Talk::new().await;
-    let (engine, namespace) = (&talk.engine, &talk.namespace);
+    let conversation = Conversation::new().await;
+    let (engine, namespace) = (&conversation.engine, &conversation.namespace);
     let config = AgentConfig::default_for("lead");
     engine.create_agent(namespace, "lead", None, config).await.unwrap();
     let ask = || {
@@ -81,52 +81,63 @@ async fn a_command_sees_what_happened_to_its_agent_before_it_in_the_same_commit(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_are_listed_by_name() {
-    let talk = Talk::new().await;
+    let conversation = Conversation::new().await;
     for name in ["b", "c", "a"] {
         let config = AgentConfig::default_for(name);
-        talk.engine.create_agent(&talk.namespace, name, None, config).await.unwrap();
+        conversation
+            .engine
+            .create_agent(&conversation.namespace, name, None, config)
+            .await
+            .unwrap();
     }
-    talk.engine.delete_agent(&talk.namespace, "c").await.unwrap();
-    let page = talk.engine.agents(&talk.namespace, None, 2).await.unwrap();
+    conversation.engine.delete_agent(&conversation.namespace, "c").await.unwrap();
+    let page = conversation.engine.agents(&conversation.namespace, None, 2).await.unwrap();
     let names: Vec<_> = page.items.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    let rest = talk.engine.agents(&talk.namespace, page.next.as_deref(), 2).await.unwrap();
+    let rest =
+        conversation.engine.agents(&conversation.namespace, page.next.as_deref(), 2).await.unwrap();
     let names: Vec<_> = rest.items.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!((names, rest.next), (vec!["default"], None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_never_reaches_a_run_that_was_accepted_before() {
-    let talk = Talk::new().await;
-    let _worker = talk.worker().await;
-    let first = talk.accept("chat", "hold on").await;
-    talk.mind.hold.entered().await;
-    let queued = talk.say(first.task, "queued", InputMode::Followup).await;
-    let before = talk.engine.agent(&talk.namespace, "default").await.unwrap().revision;
+    let conversation = Conversation::new().await;
+    let _worker = conversation.worker().await;
+    let first = conversation.accept("chat", "hold on").await;
+    conversation.mind.hold.entered().await;
+    let queued = conversation.say(first.task, "queued", InputMode::Followup).await;
+    let before =
+        conversation.engine.agent(&conversation.namespace, "default").await.unwrap().revision;
     let prompt = change(json!({"system_prompt": "other"}));
-    let after = talk.engine.update_agent(&talk.namespace, "default", prompt).await.unwrap();
-    let later = talk.say(first.task, "later", InputMode::Followup).await;
-    talk.mind.hold.open();
-    talk.wait(later.run).await;
-    let revision = async |run| talk.run(run).await.agent_revision;
+    let after =
+        conversation.engine.update_agent(&conversation.namespace, "default", prompt).await.unwrap();
+    let later = conversation.say(first.task, "later", InputMode::Followup).await;
+    conversation.mind.hold.open();
+    conversation.wait(later.run).await;
+    let revision = async |run| conversation.run(run).await.agent_revision;
     assert_eq!((revision(first.run).await, revision(queued.run).await), (before, before));
     assert_eq!(revision(later.run).await, after.revision, "a new run begins with the new one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_agent_leaves_its_tasks() {
-    let talk = Talk::new().await;
+    let conversation = Conversation::new().await;
     let config = AgentConfig::default_for("lead");
-    talk.engine.create_agent(&talk.namespace, "lead", None, config).await.unwrap();
+    conversation.engine.create_agent(&conversation.namespace, "lead", None, config).await.unwrap();
     let to_lead =
         |text: &str| TaskRequest { agent: Some("lead".to_owned()), ..command("chat", text) };
-    let first = talk.engine.submit(&talk.namespace, to_lead("hello")).await.unwrap();
-    talk.engine.delete_agent(&talk.namespace, "lead").await.unwrap();
-    let _worker = talk.worker().await;
-    assert_eq!(text(&talk.wait(first.run).await), "re: hello");
-    let more = talk.say(first.task, "more", InputMode::Followup).await;
-    assert_eq!(text(&talk.wait(more.run).await), "re: more");
-    assert_eq!(talk.task(first.task).await.agent, "lead");
+    let first =
+        conversation.engine.submit(&conversation.namespace, to_lead("hello")).await.unwrap();
+    conversation.engine.delete_agent(&conversation.namespace, "lead").await.unwrap();
+    let _worker = conversation.worker().await;
+    assert_eq!(text(&conversation.wait(first.run).await), "re: hello");
+    let more = conversation.say(first.task, "more", InputMode::Followup).await;
+    assert_eq!(text(&conversation.wait(more.run).await), "re: more");
+    assert_eq!(conversation.task(first.task).await.agent, "lead");
     let new = TaskRequest { new_task: true, ..to_lead("new") };
-    assert_eq!(talk.engine.submit(&talk.namespace, new).await.unwrap_err().code(), "not_found");
+    assert_eq!(
+        conversation.engine.submit(&conversation.namespace, new).await.unwrap_err().code(),
+        "not_found"
+    );
 }

@@ -8,16 +8,16 @@ use provost_agent::Agent;
 use provost_core::command::TaskRequest;
 use provost_core::{Currency, Env, Money, Pricing, RunId, Usage};
 use provost_engine::{
-    AgentConfig, Budget, BudgetPeriod, BudgetScope, BudgetState, EngineOptions, child_tools,
+    AgentConfig, Budget, BudgetPeriod, BudgetScope, BudgetUsage, EngineOptions, child_tools,
 };
-use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
+use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, ScriptedTurn};
 use provost_store::params;
 use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use serde_json::json;
 
 use crate::children::{first_words, replay_all, results, until_phase};
-use crate::stage::{Stage, command, options, patch, text};
+use crate::harness::{Harness, command, options, patch, text};
 
 /// What one call of the priced model costs at most: 1000 tokens of answer for a millionth each, and those of the question and
 /// of what the tools are.
@@ -36,12 +36,12 @@ fn money(micros: i64) -> Money {
 pub(crate) async fn priced(
     options: EngineOptions,
     env: Env,
-    answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
-) -> Stage {
+    answer: impl Fn(&ChatRequest) -> ScriptedTurn + Send + Sync + 'static,
+) -> Harness {
     let answer = Arc::new(answer);
-    let agents = move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+    let agents = move |_: &provost_engine::AgentRevision, _: &provost_engine::Lease| {
         let answer = Arc::clone(&answer);
-        let model = ScriptedModel::answering(move |request, _| answer(request)).with_info(|info| {
+        let model = ScriptedModel::from_fn(move |request, _| answer(request)).with_info(|info| {
             let price = 1.into();
             info.pricing = Some(Pricing {
                 input: price,
@@ -55,40 +55,40 @@ pub(crate) async fn priced(
         });
         Ok(Agent::builder("default", model).tools(child_tools()?).build().unwrap())
     };
-    let stage = Stage::of(options, env, agents).await;
+    let harness = Harness::of(options, env, agents).await;
     // Nobody is there who could give more.
     let config = AgentConfig { policy: patch(json!({"interactive": false})), ..Default::default() };
-    stage.engine.put_agent(&stage.namespace, "default", None, config).await.unwrap();
-    stage
+    harness.engine.put_agent(&harness.namespace, "default", None, config).await.unwrap();
+    harness
 }
 
-fn answers(text: &str, output: u64) -> Turn {
+fn answers(text: &str, output: u64) -> ScriptedTurn {
     scripted::text(text).usage(Usage { input: 10, output, ..Usage::default() })
 }
 
-async fn budget(stage: &Stage, scope: BudgetScope) -> BudgetState {
-    stage.engine.budgets().get(&stage.namespace, scope).await.unwrap().unwrap()
+async fn budget(harness: &Harness, scope: BudgetScope) -> BudgetUsage {
+    harness.engine.budgets().get(&harness.namespace, scope).await.unwrap().unwrap()
 }
 
-async fn cap(stage: &Stage, scope: BudgetScope, micros: i64, period: Option<BudgetPeriod>) {
+async fn cap(harness: &Harness, scope: BudgetScope, micros: i64, period: Option<BudgetPeriod>) {
     let budget = Budget { cap: money(micros), period };
-    stage.engine.budgets().set(&stage.namespace, scope, Some(budget)).await.unwrap();
+    harness.engine.budgets().set(&harness.namespace, scope, Some(budget)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_money_stops_the_next_model_call_before_it_is_sent() {
     let calls = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&calls);
-    let stage = priced(options(), Env::system(), move |_| {
-        counted.fetch_add(1, Ordering::SeqCst);
+    let is_recorded = Arc::clone(&calls);
+    let harness = priced(options(), Env::system(), move |_| {
+        is_recorded.fetch_add(1, Ordering::SeqCst);
         answers("hello", 900)
     })
     .await;
-    let _worker = stage.worker().await;
-    cap(&stage, BudgetScope::Namespace, CALL_MAX + 910, None).await;
+    let _worker = harness.worker().await;
+    cap(&harness, BudgetScope::Namespace, CALL_MAX + 910, None).await;
     for turn in 1..=3 {
-        let accepted = stage.say("chat", "hi").await;
-        let run = stage.wait(accepted.run).await;
+        let accepted = harness.say("chat", "hi").await;
+        let run = harness.wait(accepted.run).await;
         let expected = if turn < 3 { ("ok", None) } else { ("error", Some("budget")) };
         assert_eq!(
             (run.status.as_str(), run.outcome_code.as_deref()),
@@ -98,51 +98,54 @@ async fn g41_money_stops_the_next_model_call_before_it_is_sent() {
         );
     }
     assert_eq!(calls.load(Ordering::SeqCst), 2, "the third was not sent");
-    let spent = budget(&stage, BudgetScope::Namespace).await;
+    let spent = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!((spent.spent_micros, spent.reserved_micros), (2 * 910, 0));
     // More money, and it goes on.
-    cap(&stage, BudgetScope::Namespace, 5 * CALL_MAX, None).await;
-    let accepted = stage.say("chat", "hi").await;
-    assert_eq!(stage.wait(accepted.run).await.status, "ok");
-    replay_all(&stage).await;
+    cap(&harness, BudgetScope::Namespace, 5 * CALL_MAX, None).await;
+    let accepted = harness.say("chat", "hi").await;
+    assert_eq!(harness.wait(accepted.run).await.status, "ok");
+    replay_all(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_sixty_four_runs_at_once_never_exceed_a_cap() {
     let spent = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&spent);
-    let stage = priced(options(), Env::system(), move |_| {
+    let is_recorded = Arc::clone(&spent);
+    let harness = priced(options(), Env::system(), move |_| {
         // All of what was set aside for the answer is used.
-        counted.fetch_add(1010, Ordering::SeqCst);
+        is_recorded.fetch_add(1010, Ordering::SeqCst);
         answers("hello", 1000).delay(Duration::from_millis(1))
     })
     .await;
     let cap_micros = CALLS * CALL_MAX;
-    cap(&stage, BudgetScope::Namespace, cap_micros, None).await;
-    cap(&stage, BudgetScope::Agent("default".to_owned()), 2 * cap_micros, None).await;
-    stage
+    cap(&harness, BudgetScope::Namespace, cap_micros, None).await;
+    cap(&harness, BudgetScope::Agent("default".to_owned()), 2 * cap_micros, None).await;
+    harness
         .engine
         .store()
         .write(|tx| tx.execute_fenced("UPDATE exec_class SET desired = 64", params![]))
         .await
         .unwrap();
-    let _worker = stage.worker().await;
+    let _worker = harness.worker().await;
     let mut runs = Vec::new();
     for n in 0..64 {
-        runs.push(stage.say(&format!("chat-{n}"), "hi").await.run);
+        runs.push(harness.say(&format!("chat-{n}"), "hi").await.run);
     }
     let mut refused = 0;
     for run in runs {
-        let run = stage.wait(run).await;
+        let run = harness.wait(run).await;
         refused += usize::from(run.outcome_code.as_deref() == Some("budget"));
     }
-    let state = budget(&stage, BudgetScope::Namespace).await;
+    let state = budget(&harness, BudgetScope::Namespace).await;
     let really = i64::try_from(spent.load(Ordering::SeqCst)).unwrap();
     assert_eq!(state.spent_micros, really, "what was spent is what the calls cost");
     assert!(really <= cap_micros, "{really} of {cap_micros}");
     assert!(really >= LEAST, "nobody is refused before the cap is set aside: {really}");
     assert_eq!((state.reserved_micros, refused > 0), (0, true));
-    assert_eq!(budget(&stage, BudgetScope::Agent("default".to_owned())).await.spent_micros, really);
+    assert_eq!(
+        budget(&harness, BudgetScope::Agent("default".to_owned())).await.spent_micros,
+        really
+    );
 }
 
 /// Trials of 64 runs at once; `scripts/stress budgets` makes a thousand.
@@ -154,37 +157,42 @@ fn trials() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
     let spent = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&spent);
-    let stage = priced(options(), Env::system(), move |_| {
-        counted.fetch_add(1010, Ordering::SeqCst);
+    let is_recorded = Arc::clone(&spent);
+    let harness = priced(options(), Env::system(), move |_| {
+        is_recorded.fetch_add(1010, Ordering::SeqCst);
         answers("hello", 1000)
     })
     .await;
     let cap_micros = CALLS * CALL_MAX;
     // So that there is a class that can be widened.
-    let first = stage.say("first", "hi").await.run;
-    stage
+    let first = harness.say("first", "hi").await.run;
+    harness
         .engine
         .store()
         .write(|tx| tx.execute_fenced("UPDATE exec_class SET desired = 64", params![]))
         .await
         .unwrap();
-    let _worker = stage.worker().await;
-    stage.wait(first).await;
+    let _worker = harness.worker().await;
+    harness.wait(first).await;
     for trial in 0..trials() {
-        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
-        cap(&stage, BudgetScope::Namespace, cap_micros, None).await;
+        harness
+            .engine
+            .budgets()
+            .set(&harness.namespace, BudgetScope::Namespace, None)
+            .await
+            .unwrap();
+        cap(&harness, BudgetScope::Namespace, cap_micros, None).await;
         spent.store(0, Ordering::SeqCst);
         let mut runs = Vec::new();
         for n in 0..64 {
-            runs.push(stage.say(&format!("chat-{trial}-{n}"), "hi").await.run);
+            runs.push(harness.say(&format!("chat-{trial}-{n}"), "hi").await.run);
         }
         let mut refused = 0;
         for run in runs {
-            let run = stage.wait(run).await;
+            let run = harness.wait(run).await;
             refused += usize::from(run.outcome_code.as_deref() == Some("budget"));
         }
-        let state = budget(&stage, BudgetScope::Namespace).await;
+        let state = budget(&harness, BudgetScope::Namespace).await;
         let really = i64::try_from(spent.load(Ordering::SeqCst)).unwrap();
         assert_eq!((state.spent_micros, state.reserved_micros), (really, 0), "trial {trial}");
         assert!(really <= cap_micros, "trial {trial}: {really} of {cap_micros}");
@@ -194,35 +202,35 @@ async fn g41_sixty_four_runs_at_once_never_exceed_a_cap_in_any_trial() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_model_without_a_price_is_refused_under_a_cap() {
-    let stage = Stage::new(|_, _| scripted::text("hello")).await;
+    let harness = Harness::new(|_, _| scripted::text("hello")).await;
     let config = AgentConfig { policy: patch(json!({"interactive": false})), ..Default::default() };
-    stage.engine.put_agent(&stage.namespace, "default", None, config).await.unwrap();
-    let _worker = stage.worker().await;
+    harness.engine.put_agent(&harness.namespace, "default", None, config).await.unwrap();
+    let _worker = harness.worker().await;
     let capped = TaskRequest { budget: Some(money(1_000_000)), ..command("chat", "hi") };
-    let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
-    let run = stage.wait(accepted.run).await;
+    let accepted = harness.engine.submit(&harness.namespace, capped).await.unwrap();
+    let run = harness.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), run.outcome_code.as_deref()), ("error", Some("budget")));
     assert!(run.detail.unwrap().contains("price"), "it says why");
-    assert_eq!(stage.effects.model_calls(), 0);
-    let free = stage.say("other", "hi").await;
-    assert_eq!(stage.wait(free.run).await.status, "ok");
+    assert_eq!(harness.effects.model_calls(), 0);
+    let free = harness.say("other", "hi").await;
+    assert_eq!(harness.wait(free.run).await.status, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_budget_starts_anew_with_its_period() {
     let env = Env::simulated(9);
-    let stage = priced(options(), env.clone(), |_| answers("hello", 900)).await;
-    let _worker = stage.worker().await;
+    let harness = priced(options(), env.clone(), |_| answers("hello", 900)).await;
+    let _worker = harness.worker().await;
     let session = BudgetScope::Session("chat".to_owned());
-    cap(&stage, session.clone(), CALL_MAX, Some(BudgetPeriod::Day)).await;
+    cap(&harness, session.clone(), CALL_MAX, Some(BudgetPeriod::Day)).await;
     for (day, expected) in [("ok", "error"), ("ok", "error")].into_iter().enumerate() {
         for wanted in [expected.0, expected.1] {
-            let accepted = stage.say("chat", "hi").await;
-            assert_eq!(stage.wait(accepted.run).await.status, wanted, "day {day}");
+            let accepted = harness.say("chat", "hi").await;
+            assert_eq!(harness.wait(accepted.run).await.status, wanted, "day {day}");
         }
-        assert_eq!(budget(&stage, session.clone()).await.spent_micros, 910);
+        assert_eq!(budget(&harness, session.clone()).await.spent_micros, 910);
         env.advance(Duration::from_secs(24 * 3600));
-        assert_eq!(budget(&stage, session.clone()).await.spent_micros, 0, "nothing is spent yet");
+        assert_eq!(budget(&harness, session.clone()).await.spent_micros, 0, "nothing is spent yet");
     }
 }
 
@@ -230,36 +238,37 @@ async fn g41_a_budget_starts_anew_with_its_period() {
 async fn g41_the_try_of_a_lost_worker_is_booked_as_estimated() {
     let began = Arc::new(tokio::sync::Semaphore::new(0));
     let calls = Arc::new(AtomicUsize::new(0));
-    let (inside, counted) = (Arc::clone(&began), Arc::clone(&calls));
-    let stage = priced(options(), Env::system(), move |_| {
+    let (inside, is_recorded) = (Arc::clone(&began), Arc::clone(&calls));
+    let harness = priced(options(), Env::system(), move |_| {
         inside.add_permits(1);
-        match counted.fetch_add(1, Ordering::SeqCst) {
+        match is_recorded.fetch_add(1, Ordering::SeqCst) {
             0 => answers("never", 1).delay(Duration::from_secs(3600)),
             _ => answers("hello", 100),
         }
     })
     .await;
-    cap(&stage, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
-    let worker = stage.worker().await;
-    let accepted = stage.say("chat", "hi").await;
+    cap(&harness, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
+    let worker = harness.worker().await;
+    let accepted = harness.say("chat", "hi").await;
     began.acquire().await.unwrap().forget();
-    let held = budget(&stage, BudgetScope::Namespace).await;
+    let held = budget(&harness, BudgetScope::Namespace).await;
     assert!((1000..=CALL_MAX).contains(&held.reserved_micros), "{held:?}");
     drop(worker);
-    let _second = stage.worker().await;
-    let run = stage.wait(accepted.run).await;
+    let _second = harness.worker().await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(run.status, "ok");
-    let state = budget(&stage, BudgetScope::Namespace).await;
+    let state = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!(state.spent_micros, held.reserved_micros + 110, "both tries");
     assert_eq!((state.reserved_micros, run.cost_micros), (0, state.spent_micros));
-    replay_all(&stage).await;
+    replay_all(&harness).await;
 }
 
 /// Waits until a run has failed so often.
-async fn until_attempts(stage: &Stage, run: RunId, failures: u64) -> RunRow {
+async fn until_attempts(harness: &Harness, run: RunId, failures: u64) -> RunRow {
     let looking = async {
         loop {
-            let row = query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap();
+            let row =
+                query::run::get(harness.engine.store(), &harness.namespace, run).await.unwrap();
             if row.failure_count >= failures {
                 return row;
             }
@@ -272,22 +281,22 @@ async fn until_attempts(stage: &Stage, run: RunId, failures: u64) -> RunRow {
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_call_that_the_provider_refused_costs_nothing() {
     let calls = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&calls);
-    let stage = priced(options(), Env::simulated(4), move |_| {
-        match counted.fetch_add(1, Ordering::SeqCst) {
+    let is_recorded = Arc::clone(&calls);
+    let harness = priced(options(), Env::simulated(4), move |_| {
+        match is_recorded.fetch_add(1, Ordering::SeqCst) {
             0 => scripted::fail(ModelErrorClass::RateLimited, "slow down"),
             _ => answers("hello", 100),
         }
     })
     .await;
-    cap(&stage, BudgetScope::Namespace, CALL_MAX, None).await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "hi").await;
+    cap(&harness, BudgetScope::Namespace, CALL_MAX, None).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "hi").await;
     // It may have been tried already when the wait was short.
-    let waiting = until_attempts(&stage, accepted.run, 1).await;
-    stage.env.advance(waiting.not_before.since(stage.env.now()));
-    assert_eq!(stage.wait(accepted.run).await.status, "ok");
-    let state = budget(&stage, BudgetScope::Namespace).await;
+    let waiting = until_attempts(&harness, accepted.run, 1).await;
+    harness.env.advance(waiting.not_before.since(harness.env.now()));
+    assert_eq!(harness.wait(accepted.run).await.status, "ok");
+    let state = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!((state.spent_micros, state.reserved_micros), (110, 0));
 }
 
@@ -295,18 +304,18 @@ async fn g41_a_call_that_the_provider_refused_costs_nothing() {
 async fn g41_a_cancelled_call_gives_back_what_it_did_not_use() {
     let began = Arc::new(tokio::sync::Semaphore::new(0));
     let inside = Arc::clone(&began);
-    let stage = priced(options(), Env::system(), move |_| {
+    let harness = priced(options(), Env::system(), move |_| {
         inside.add_permits(1);
         answers("never", 1).delay(Duration::from_secs(3600))
     })
     .await;
-    cap(&stage, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "hi").await;
+    cap(&harness, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "hi").await;
     began.acquire().await.unwrap().forget();
-    stage.engine.runs().cancel(&stage.namespace, accepted.run).await.unwrap();
-    let run = stage.wait(accepted.run).await;
-    let state = budget(&stage, BudgetScope::Namespace).await;
+    harness.engine.runs().cancel(&harness.namespace, accepted.run).await.unwrap();
+    let run = harness.wait(accepted.run).await;
+    let state = budget(&harness, BudgetScope::Namespace).await;
     assert_eq!(state.reserved_micros, 0, "nothing stays set aside");
     assert_eq!(state.spent_micros, run.cost_micros, "what it cost is not known and so estimated");
     assert!(state.spent_micros >= 1000);
@@ -314,7 +323,7 @@ async fn g41_a_cancelled_call_gives_back_what_it_did_not_use() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_child_spends_the_money_of_its_parent() {
-    let stage = priced(options(), Env::system(), |request| {
+    let harness = priced(options(), Env::system(), |request| {
         let results = results(request);
         let (name, arguments) = match (first_words(request).as_str(), results.len()) {
             ("lead", 0) => ("spawn_task", json!({"message": "work"})),
@@ -325,41 +334,49 @@ async fn g41_a_child_spends_the_money_of_its_parent() {
         scripted::call(name, arguments).usage(Usage { input: 10, output: 100, ..Usage::default() })
     })
     .await;
-    let _worker = stage.worker().await;
+    let _worker = harness.worker().await;
     let capped = TaskRequest { budget: Some(money(100 * CALL_MAX)), ..command("chat", "lead") };
-    let accepted = stage.engine.submit(&stage.namespace, capped).await.unwrap();
-    until_phase(&stage, accepted.run, "done").await;
-    let run = stage.wait(accepted.run).await;
+    let accepted = harness.engine.submit(&harness.namespace, capped).await.unwrap();
+    until_phase(&harness, accepted.run, "done").await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(text(&run), "done");
-    let state = budget(&stage, BudgetScope::Task(accepted.task)).await;
+    let state = budget(&harness, BudgetScope::Task(accepted.task)).await;
     assert_eq!(state.spent_micros, 4 * 110, "three calls of the parent and one of the child");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn budgets_are_set_changed_and_removed() {
-    let stage = priced(options(), Env::system(), |_| answers("hello", 100)).await;
-    let _worker = stage.worker().await;
-    cap(&stage, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
-    let accepted = stage.say("chat", "hi").await;
-    stage.wait(accepted.run).await;
+    let harness = priced(options(), Env::system(), |_| answers("hello", 100)).await;
+    let _worker = harness.worker().await;
+    cap(&harness, BudgetScope::Namespace, 10 * CALL_MAX, None).await;
+    let accepted = harness.say("chat", "hi").await;
+    harness.wait(accepted.run).await;
     let euro = Budget { cap: Money { currency: Currency::EUR, ..money(5) }, period: None };
     let refused =
-        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(euro)).await;
+        harness.engine.budgets().set(&harness.namespace, BudgetScope::Namespace, Some(euro)).await;
     assert_eq!(refused.unwrap_err().code(), "invalid", "dollars were spent");
     let negative = Budget { cap: money(-1), period: None };
-    let refused =
-        stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(negative)).await;
+    let refused = harness
+        .engine
+        .budgets()
+        .set(&harness.namespace, BudgetScope::Namespace, Some(negative))
+        .await;
     assert_eq!(refused.unwrap_err().code(), "invalid");
-    assert_eq!(stage.engine.budgets().list(&stage.namespace).await.unwrap().len(), 1);
-    stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, None).await.unwrap();
+    assert_eq!(harness.engine.budgets().list(&harness.namespace).await.unwrap().len(), 1);
+    harness.engine.budgets().set(&harness.namespace, BudgetScope::Namespace, None).await.unwrap();
     assert_eq!(
-        stage.engine.budgets().get(&stage.namespace, BudgetScope::Namespace).await.unwrap(),
+        harness.engine.budgets().get(&harness.namespace, BudgetScope::Namespace).await.unwrap(),
         None
     );
     // A budget in another currency than the model's price cannot be kept.
-    stage.engine.budgets().set(&stage.namespace, BudgetScope::Namespace, Some(euro)).await.unwrap();
-    let accepted = stage.say("chat", "hi").await;
-    let run = stage.wait(accepted.run).await;
+    harness
+        .engine
+        .budgets()
+        .set(&harness.namespace, BudgetScope::Namespace, Some(euro))
+        .await
+        .unwrap();
+    let accepted = harness.say("chat", "hi").await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(run.outcome_code.as_deref(), Some("budget"));
     assert!(run.detail.unwrap().contains("EUR"), "it says in what");
 }

@@ -10,16 +10,16 @@ use provost_core::command::TaskRequest;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, Role, RunId};
 use provost_engine::{ChildLimits, EngineOptions, TransactionalEffects, child_tools};
-use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
+use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_store::params;
 use provost_store::query;
 use provost_store::table::work::run::RunRow;
 use provost_store::table::work::run_join;
-use provost_tool::{Tool, ToolCx, ToolError, tool_fn};
+use provost_tool::{Tool, ToolContext, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::stage::{Stage, command, options, text};
+use crate::harness::{Harness, command, options, text};
 
 /// What the user's side said first in the request.
 pub(crate) fn first_words(request: &ChatRequest) -> String {
@@ -41,8 +41,8 @@ pub(crate) fn results(request: &ChatRequest) -> Vec<Value> {
 pub(crate) async fn crew(
     options: EngineOptions,
     env: Env,
-    answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
-) -> Stage {
+    answer: impl Fn(&ChatRequest) -> ScriptedTurn + Send + Sync + 'static,
+) -> Harness {
     crew_with(options, env, Arc::new(Semaphore::new(1)), answer).await
 }
 
@@ -51,24 +51,24 @@ pub(crate) async fn crew_with(
     options: EngineOptions,
     env: Env,
     gate: Arc<Semaphore>,
-    answer: impl Fn(&ChatRequest) -> Turn + Send + Sync + 'static,
-) -> Stage {
+    answer: impl Fn(&ChatRequest) -> ScriptedTurn + Send + Sync + 'static,
+) -> Harness {
     let answer = Arc::new(answer);
-    let agents = move |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
+    let agents = move |_: &provost_engine::AgentRevision, _: &provost_engine::Lease| {
         let answer = Arc::clone(&answer);
-        let model = ScriptedModel::answering(move |request, _| answer(request));
+        let model = ScriptedModel::from_fn(move |request, _| answer(request));
         let tools = child_tools()?.into_iter().chain([note_tool(), hold_tool(&gate)]);
         Ok(Agent::builder("default", model).tools(tools).build().unwrap())
     };
-    let stage = Stage::of(options, env, agents).await;
-    create_notes(&stage).await;
-    stage
+    let harness = Harness::of(options, env, agents).await;
+    create_notes(&harness).await;
+    harness
 }
 
 /// A tool that waits until it may go on.
 pub(crate) fn hold_tool(gate: &Arc<Semaphore>) -> Arc<dyn Tool> {
     let gate = Arc::clone(gate);
-    let hold = move |_cx: ToolCx, (): ()| {
+    let hold = move |_cx: ToolContext, (): ()| {
         let gate = Arc::clone(&gate);
         async move {
             drop(gate.acquire().await?);
@@ -79,8 +79,8 @@ pub(crate) fn hold_tool(gate: &Arc<Semaphore>) -> Arc<dyn Tool> {
     Arc::new(tool.with_spec(|spec| spec.effect(EffectClass::Pure)))
 }
 
-async fn create_notes(stage: &Stage) {
-    let created = stage.engine.store().write(|tx| {
+async fn create_notes(harness: &Harness) {
+    let created = harness.engine.store().write(|tx| {
         tx.execute("CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL UNIQUE)", params![])
     });
     created.await.unwrap();
@@ -94,12 +94,12 @@ pub(crate) fn note_tool() -> Arc<dyn Tool> {
         #[serde(default)]
         fails: bool,
     }
-    let note = |cx: ToolCx, note: Note| async move {
+    let note = |cx: ToolContext, note: Note| async move {
         let transactional = cx.dep::<TransactionalEffects>()?;
         let text = note.text.clone();
         let kept = transactional.commit(cx.effect_key(), move |tx| {
             tx.execute("INSERT INTO note (text) VALUES (?1)", params![text])?;
-            Ok(tx.one::<u64>("SELECT count(*) FROM note", params![])?)
+            Ok(tx.fetch_one::<u64>("SELECT count(*) FROM note", params![])?)
         });
         let count = kept.await?;
         match note.fails {
@@ -111,24 +111,27 @@ pub(crate) fn note_tool() -> Arc<dyn Tool> {
     Arc::new(tool.with_spec(|spec| spec.effect(EffectClass::Transactional)))
 }
 
-pub(crate) async fn count(stage: &Stage, table: &'static str) -> u64 {
+pub(crate) async fn count(harness: &Harness, table: &'static str) -> u64 {
     let sql = format!("SELECT count(*) FROM {table}");
-    let read = stage.engine.store().read(move |tx| tx.one::<u64>(&sql, params![]));
+    let read = harness.engine.store().read(move |tx| tx.fetch_one::<u64>(&sql, params![]));
     read.await.unwrap()
 }
 
-async fn children_of(stage: &Stage, parent: RunId) -> Vec<RunRow> {
-    let read =
-        stage.engine.store().read(move |tx| provost_store::table::work::run::children(tx, parent));
+async fn children_of(harness: &Harness, parent: RunId) -> Vec<RunRow> {
+    let read = harness
+        .engine
+        .store()
+        .read(move |tx| provost_store::table::work::run::children(tx, parent));
     read.await.unwrap()
 }
 
 /// Waits until a run is in a phase, driven by what is told of it.
-pub(crate) async fn until_phase(stage: &Stage, run: RunId, phase: &str) -> RunRow {
+pub(crate) async fn until_phase(harness: &Harness, run: RunId, phase: &str) -> RunRow {
     let looking = async {
-        let mut hints = stage.engine.store().bus().subscribe(Topic::Wakeups);
+        let mut hints = harness.engine.store().bus().subscribe(Topic::Wakeups);
         loop {
-            let row = query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap();
+            let row =
+                query::run::get(harness.engine.store(), &harness.namespace, run).await.unwrap();
             if row.phase == phase {
                 return row;
             }
@@ -139,19 +142,19 @@ pub(crate) async fn until_phase(stage: &Stage, run: RunId, phase: &str) -> RunRo
 }
 
 /// Every run of the stage folds to what its row and events say.
-pub(crate) async fn replay_all(stage: &Stage) {
-    let ids = stage
+pub(crate) async fn replay_all(harness: &Harness) {
+    let ids = harness
         .engine
         .store()
-        .read(|tx| tx.all::<RunId>("SELECT id FROM run ORDER BY id", params![]));
+        .read(|tx| tx.fetch_all::<RunId>("SELECT id FROM run ORDER BY id", params![]));
     for id in ids.await.unwrap() {
-        let report = stage.engine.runs().replay(&stage.namespace, id).await.unwrap();
+        let report = harness.engine.runs().replay(&harness.namespace, id).await.unwrap();
         assert!(report.is_consistent(), "{id}: {:#?}", report.differences);
     }
 }
 
 /// Starts children with these messages, waits for all of them, and says what they said.
-fn lead(request: &ChatRequest, messages: &[&str]) -> Turn {
+fn lead(request: &ChatRequest, messages: &[&str]) -> ScriptedTurn {
     let results = results(request);
     match results.len() {
         0 => scripted::calls(
@@ -173,7 +176,7 @@ fn lead(request: &ChatRequest, messages: &[&str]) -> Turn {
 async fn g51_a_parent_waits_without_a_worker_and_gets_each_result_once() {
     let gate = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&gate);
-    let stage =
+    let harness =
         crew(options(), Env::system(), move |request| match first_words(request).as_str() {
             "lead" => lead(request, &["red", "blue"]),
             // A model that answers only when it may.
@@ -181,30 +184,30 @@ async fn g51_a_parent_waits_without_a_worker_and_gets_each_result_once() {
             _ => scripted::fail(provost_model::ModelErrorClass::RateLimited, "later"),
         })
         .await;
-    let worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    let parked = until_phase(&stage, accepted.run, "parked").await;
+    let worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    let parked = until_phase(&harness, accepted.run, "parked").await;
     assert_eq!(parked.parked_for.as_deref(), Some("child"));
     assert!(parked.lease_owner.is_none() && parked.holds_session, "no worker, and its session");
-    let children = children_of(&stage, accepted.run).await;
+    let children = children_of(&harness, accepted.run).await;
     assert_eq!(children.len(), 2);
     assert!(children.iter().all(|child| child.depth == 1 && child.policy == parked.policy));
     // The parent is dead while they end: nothing but the database knows it.
     drop(worker);
     gate.add_permits(1);
-    let _second = stage.worker().await;
-    let run = stage.wait(accepted.run).await;
+    let _second = harness.worker().await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "red done, blue done"));
-    let told = stage.engine.store().read(|tx| {
-        tx.one::<u64>("SELECT count(*) FROM input WHERE kind = 'child_result'", params![])
+    let told = harness.engine.store().read(|tx| {
+        tx.fetch_one::<u64>("SELECT count(*) FROM input WHERE kind = 'child_result'", params![])
     });
     assert_eq!(told.await.unwrap(), 0, "what was waited for is not told again");
-    replay_all(&stage).await;
+    replay_all(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g51_a_child_that_nobody_waits_for_is_told_in_a_message_once() {
-    let stage = crew(options(), Env::system(), |request| {
+    let harness = crew(options(), Env::system(), |request| {
         let told = request.messages.iter().filter(|m| m.text().contains("has ended: ok")).count();
         match (first_words(request).as_str(), results(request).len(), told) {
             ("work", ..) => scripted::text("forty-two"),
@@ -214,27 +217,27 @@ async fn g51_a_child_that_nobody_waits_for_is_told_in_a_message_once() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    let first = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    let first = harness.wait(accepted.run).await;
     // The child may end before the parent or after it: then the parent's task has one more turn.
-    let child = children_of(&stage, accepted.run).await.remove(0);
-    stage.wait(child.id).await;
+    let child = children_of(&harness, accepted.run).await.remove(0);
+    harness.wait(child.id).await;
     let mut answers = vec![text(&first)];
-    let runs = stage
+    let runs = harness
         .engine
         .store()
         .read(move |tx| provost_store::table::work::run::of_task(tx, accepted.task));
     for run in runs.await.unwrap().into_iter().skip(1) {
-        answers.push(text(&stage.wait(run.id).await));
+        answers.push(text(&harness.wait(run.id).await));
     }
     assert_eq!(answers.last().map(String::as_str), Some("told 1 times"), "{answers:?}");
-    replay_all(&stage).await;
+    replay_all(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g51_a_child_that_ends_before_anybody_waits_is_heard_once() {
-    let stage = crew(options(), Env::system(), |request| {
+    let harness = crew(options(), Env::system(), |request| {
         let heard =
             request.messages.iter().map(|m| said(m).matches("forty-two").count()).sum::<usize>();
         let results = results(request);
@@ -248,12 +251,12 @@ async fn g51_a_child_that_ends_before_anybody_waits_is_heard_once() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    let run = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(text(&run), "heard 1 times");
-    assert_eq!(count(&stage, "run").await, 2, "there is no turn for a message as well");
-    replay_all(&stage).await;
+    assert_eq!(count(&harness, "run").await, 2, "there is no turn for a message as well");
+    replay_all(&harness).await;
 }
 
 /// Everything in a message.
@@ -264,28 +267,28 @@ fn said(message: &provost_core::Message) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g38_a_stopped_parent_takes_its_children_with_it() {
-    let stage = crew(options(), Env::system(), |request| match first_words(request).as_str() {
+    let harness = crew(options(), Env::system(), |request| match first_words(request).as_str() {
         "lead" => lead(request, &["slow"]),
         _ => scripted::text("never").delay(Duration::from_secs(3600)),
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    until_phase(&stage, accepted.run, "parked").await;
-    let child = children_of(&stage, accepted.run).await.remove(0);
-    until_phase(&stage, child.id, "leased").await;
-    stage.engine.runs().cancel(&stage.namespace, accepted.run).await.unwrap();
-    let child = stage.wait(child.id).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    until_phase(&harness, accepted.run, "parked").await;
+    let child = children_of(&harness, accepted.run).await.remove(0);
+    until_phase(&harness, child.id, "leased").await;
+    harness.engine.runs().cancel(&harness.namespace, accepted.run).await.unwrap();
+    let child = harness.wait(child.id).await;
     assert_eq!(child.outcome_code.as_deref(), Some("cancelled_by_parent"));
-    assert_eq!(stage.wait(accepted.run).await.status, "cancelled");
-    assert_eq!(count(&stage, "run").await, 2, "the end of the child starts nothing");
+    assert_eq!(harness.wait(accepted.run).await.status, "cancelled");
+    assert_eq!(count(&harness, "run").await, 2, "the end of the child starts nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn children_are_bounded_in_depth_and_number() {
     let limits = EngineOptions { children: ChildLimits { depth: 1, active: 2 }, ..options() };
     let gate = Arc::new(Semaphore::new(0));
-    let stage = crew_with(limits, Env::system(), Arc::clone(&gate), |request| {
+    let harness = crew_with(limits, Env::system(), Arc::clone(&gate), |request| {
         let results = results(request);
         let spawn = |text: &str| ("spawn_task", json!({"message": text}));
         match (first_words(request).as_str(), results.len()) {
@@ -299,22 +302,22 @@ async fn children_are_bounded_in_depth_and_number() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    let run = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    let run = harness.wait(accepted.run).await;
     let said = text(&run);
     assert_eq!(said.matches("\"status\":\"accepted\"").count(), 2, "{said}");
     assert!(said.contains("is full, 2 are allowed"), "{said}");
     gate.add_permits(1);
-    let children = children_of(&stage, accepted.run).await;
-    let below = stage.wait(children[0].id).await;
+    let children = children_of(&harness, accepted.run).await;
+    let below = harness.wait(children[0].id).await;
     assert!(text(&below).contains("1 levels below"), "{}", text(&below));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_ends_when_its_time_is_over() {
     let env = Env::simulated(7);
-    let stage = crew(options(), env.clone(), |request| {
+    let harness = crew(options(), env.clone(), |request| {
         let results = results(request);
         match (first_words(request).as_str(), results.len()) {
             ("lead", 0) => scripted::call("spawn_task", json!({"message": "slow"})),
@@ -326,19 +329,19 @@ async fn a_wait_ends_when_its_time_is_over() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "lead").await;
-    until_phase(&stage, accepted.run, "parked").await;
-    let child = children_of(&stage, accepted.run).await.remove(0);
-    until_phase(&stage, child.id, "leased").await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "lead").await;
+    until_phase(&harness, accepted.run, "parked").await;
+    let child = children_of(&harness, accepted.run).await.remove(0);
+    until_phase(&harness, child.id, "leased").await;
     env.advance(Duration::from_secs(61));
-    let run = stage.wait(accepted.run).await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(text(&run), "running");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transactional_effect_commits_with_its_step_or_not_at_all() {
-    let stage = crew(options(), Env::system(), |request| {
+    let harness = crew(options(), Env::system(), |request| {
         let results = results(request);
         match results.len() {
             0 => scripted::calls([
@@ -350,24 +353,24 @@ async fn a_transactional_effect_commits_with_its_step_or_not_at_all() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.engine.submit(&stage.namespace, command("chat", "go")).await.unwrap();
-    let run = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.engine.submit(&harness.namespace, command("chat", "go")).await.unwrap();
+    let run = harness.wait(accepted.run).await;
     let said = text(&run);
     assert!(said.contains("it failed after all"), "{said}");
     assert!(
         said.to_lowercase().contains("unique"),
         "what cannot be done is the tool's error: {said}"
     );
-    assert_eq!(count(&stage, "note").await, 1, "the first one, once");
-    replay_all(&stage).await;
+    assert_eq!(count(&harness, "note").await, 1, "the first one, once");
+    replay_all(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_may_do_less_than_its_parent_and_never_more() {
     let seen = Arc::new(AtomicUsize::new(0));
     let inside = Arc::clone(&seen);
-    let stage =
+    let harness =
         crew(options(), Env::system(), move |request| match first_words(request).as_str() {
             "lead" => lead(request, &["red"]),
             _ => {
@@ -376,15 +379,15 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
             }
         })
         .await;
-    let _worker = stage.worker().await;
+    let _worker = harness.worker().await;
     let tight = TaskRequest {
-        policy: Some(crate::stage::patch(json!({"interactive": false}))),
+        policy: Some(crate::harness::patch(json!({"interactive": false}))),
         ..command("chat", "lead")
     };
-    let accepted = stage.engine.submit(&stage.namespace, tight).await.unwrap();
-    let run = stage.wait(accepted.run).await;
+    let accepted = harness.engine.submit(&harness.namespace, tight).await.unwrap();
+    let run = harness.wait(accepted.run).await;
     assert_eq!(run.status, "ok");
-    let child = children_of(&stage, accepted.run).await.remove(0);
+    let child = children_of(&harness, accepted.run).await.remove(0);
     let policy: Value = serde_json::from_str(child.policy.as_str()).unwrap();
     assert_eq!(policy["interactive"], false, "the agent would allow more");
     assert_eq!(seen.load(Ordering::SeqCst), 1);
@@ -393,17 +396,17 @@ async fn a_child_may_do_less_than_its_parent_and_never_more() {
 /// Whoever reads a log by positions goes on where a number was: within a run both rise together.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_call_tells_in_its_transaction_comes_behind_its_result_in_the_log() {
-    let stage = crew(options(), Env::system(), |request| {
+    let harness = crew(options(), Env::system(), |request| {
         match (first_words(request).as_str(), results(request).len()) {
             ("go", 0) => scripted::call("spawn_task", json!({"message": "work"})),
             _ => scripted::text("done"),
         }
     })
     .await;
-    let _worker = stage.worker().await;
-    let run = stage.say("s", "go").await.run;
-    stage.wait(run).await;
-    let events = stage.events(run).await;
+    let _worker = harness.worker().await;
+    let run = harness.say("s", "go").await.run;
+    harness.wait(run).await;
+    let events = harness.events(run).await;
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     assert!(kinds.contains(&"child_started"), "{kinds:?}");
     let positions: Vec<u64> = events.iter().map(|event| event.pos.get()).collect();
@@ -411,10 +414,10 @@ async fn what_a_call_tells_in_its_transaction_comes_behind_its_result_in_the_log
 }
 
 /// The timeouts in milliseconds with which a parked run waits for other runs.
-pub(crate) async fn timeouts(stage: &Stage, run: RunId) -> Vec<u128> {
-    let parked = stage.events(run).await.into_iter().rfind(|event| event.kind == "parked");
+pub(crate) async fn timeouts(harness: &Harness, run: RunId) -> Vec<u128> {
+    let parked = harness.events(run).await.into_iter().rfind(|event| event.kind == "parked");
     let parked = parked.map(|event| event.at).unwrap_or_default();
-    let joins = stage.engine.store().read(move |tx| run_join::of_run(tx, run)).await.unwrap();
+    let joins = harness.engine.store().read(move |tx| run_join::of_run(tx, run)).await.unwrap();
     let untils = joins.iter().filter_map(|join| join.until);
     untils.map(|until| until.since(parked).as_millis()).collect()
 }

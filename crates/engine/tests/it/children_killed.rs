@@ -14,12 +14,12 @@ use provost_engine::{Engine, EngineDeps, Lease, TransactionalEffects, Worker, ch
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreError, StoreOptions, params};
-use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use crate::children::{count, first_words, note_tool, replay_all, results};
-use crate::deaths;
-use crate::stage::{Stage, command, options, text};
+use crate::harness::{Harness, command, options, text};
+use crate::worker_crash;
 
 /// An engine on a directory: its agent keeps a note, starts a child, waits for it and says what it said.
 async fn open(dir: &Path) -> (Engine, Worker) {
@@ -29,8 +29,8 @@ async fn open(dir: &Path) -> (Engine, Worker) {
         tx.execute("CREATE TABLE IF NOT EXISTS note (text TEXT NOT NULL)", params![])
     });
     table.await.unwrap();
-    let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
-        let model = ScriptedModel::answering(|request, _| {
+    let agents = |_: &provost_engine::AgentRevision, _: &Lease| {
+        let model = ScriptedModel::from_fn(|request, _| {
             let results = results(request);
             match (first_words(request).as_str(), results.len()) {
                 ("lead", 0) => scripted::call("note", json!({"text": "begun"})),
@@ -54,7 +54,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_spawns() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let (engine, _worker) = open(&dir).await;
     let accepted = engine.submit(&Default::default(), command("chat", "lead")).await.unwrap();
     engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
@@ -76,10 +76,10 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
         (9..=13).flat_map(|hit| [format!("step.before@{hit}"), format!("step.after@{hit}")]);
     for place in calls.into_iter().map(str::to_owned).chain(steps) {
         let dir = tempfile::tempdir().unwrap();
-        deaths::killed_at("node_that_spawns", dir.path(), &place).await;
+        worker_crash::killed_at("node_that_spawns", dir.path(), &place).await;
         let (engine, _worker) = open(dir.path()).await;
         let read = engine.store().read(|tx| {
-            let id = tx.one("SELECT id FROM run WHERE parent_run_id IS NULL", params![])?;
+            let id = tx.fetch_one("SELECT id FROM run WHERE parent_run_id IS NULL", params![])?;
             run::get(tx, id)
         });
         let parent = read.await.unwrap().unwrap();
@@ -93,8 +93,8 @@ async fn g52_a_spawn_that_is_killed_leaves_one_child_and_no_twin() {
         // The child may end before anybody waits for it: then its parent has read it in a message, and the call says so.
         let by_call = u64::from(text(&parent) == "worked");
         let read = engine.store().read(move |tx| {
-            let notes = tx.one::<u64>("SELECT count(*) FROM note", params![])?;
-            let told = tx.one::<u64>(
+            let notes = tx.fetch_one::<u64>("SELECT count(*) FROM note", params![])?;
+            let told = tx.fetch_one::<u64>(
                 "SELECT count(*) FROM input WHERE kind = 'child_result' AND state <> 'superseded'",
                 params![],
             )?;
@@ -118,7 +118,7 @@ fn fickle_tool() -> FnTool {
     let tries = Arc::new(AtomicUsize::new(0));
     let refuses = Arc::new(AtomicBool::new(false));
     let spec = ToolSpec::new("fickle", "Keeps a note", json!({"type": "object"})).unwrap();
-    FnTool::new(spec.effect(EffectClass::Transactional), move |_, cx: ToolCx| {
+    FnTool::new(spec.effect(EffectClass::Transactional), move |_, cx: ToolContext| {
         let (tries, refuses) = (Arc::clone(&tries), Arc::clone(&refuses));
         async move {
             let transactional = cx.dep::<TransactionalEffects>()?;
@@ -145,8 +145,8 @@ fn fickle_tool() -> FnTool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_transaction_fails_is_made_again_and_leaves_nothing_twice() {
     let tool = fickle_tool();
-    let stage = Stage::of(options(), Env::system(), move |_: &_, _: &Lease| {
-        let model = ScriptedModel::answering(|request, _| match results(request).len() {
+    let harness = Harness::of(options(), Env::system(), move |_: &_, _: &Lease| {
+        let model = ScriptedModel::from_fn(|request, _| match results(request).len() {
             0 => scripted::call("fickle", json!({})),
             n => scripted::text(format!("{n} result")),
         });
@@ -154,16 +154,16 @@ async fn a_call_whose_transaction_fails_is_made_again_and_leaves_nothing_twice()
     })
     .await;
     let table =
-        stage.engine.store().write(|tx| tx.execute("CREATE TABLE note (text TEXT)", params![]));
+        harness.engine.store().write(|tx| tx.execute("CREATE TABLE note (text TEXT)", params![]));
     table.await.unwrap();
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
-    let run = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "1 result"), "{:?}", run.detail);
-    assert_eq!((run.attempt_no, count(&stage, "note").await), (2, 1));
-    replay_all(&stage).await;
+    assert_eq!((run.attempt_no, count(&harness, "note").await), (2, 1));
+    replay_all(&harness).await;
     // The conversation has the result that counts, once: the question, the call, its result, the answer.
-    assert_eq!(count(&stage, "session_entry").await, 4);
-    let next = stage.say("chat", "again").await;
-    assert_eq!(text(&stage.wait(next.run).await), "1 result");
+    assert_eq!(count(&harness, "session_entry").await, 4);
+    let next = harness.say("chat", "again").await;
+    assert_eq!(text(&harness.wait(next.run).await), "1 result");
 }

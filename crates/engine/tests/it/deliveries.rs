@@ -15,20 +15,21 @@ use provost_core::command::{RoutingContext, TaskRequest};
 use provost_core::lifecycle::{ChannelCapabilities, DeliveryState, RequestError};
 use provost_core::{DeliveryId, Env, Message, RunId};
 use provost_engine::{
-    DeliveryAdapter, Engine, EngineDeps, EngineError, EngineOptions, Receipt, SendError, Target,
+    DeliveryAdapter, DeliveryTarget, Engine, EngineDeps, EngineError, EngineOptions, SendError,
+    SendReceipt,
 };
 use provost_model::{self as scripted, ScriptedModel};
 use provost_store::query;
 use provost_store::table::outbound::delivery::DeliveryRow;
 use provost_store::{Store, StoreOptions, params};
 
-use crate::deaths;
-use crate::stage::{Stage, command, options, with_channel};
+use crate::harness::{Harness, command, options, with_channel};
+use crate::worker_crash;
 
 /// A channel that writes what it is sent to a file, one line each: what has happened stays when the sender dies.
 struct FileChannel {
     path: PathBuf,
-    abilities: ChannelCapabilities,
+    capabilities: ChannelCapabilities,
 }
 
 impl FileChannel {
@@ -39,24 +40,24 @@ impl FileChannel {
 }
 
 impl DeliveryAdapter for FileChannel {
-    fn abilities(&self) -> ChannelCapabilities {
-        self.abilities
+    fn capabilities(&self) -> ChannelCapabilities {
+        self.capabilities
     }
 
     fn send<'a>(
         &'a self,
         key: &'a str,
-        target: &'a Target,
+        target: &'a DeliveryTarget,
         message: &'a Message,
-    ) -> BoxFuture<'a, Result<Receipt, SendError>> {
+    ) -> BoxFuture<'a, Result<SendReceipt, SendError>> {
         async move {
             let mut lines = Self::arrived(&self.path);
             let line = format!("{key} {} {}", target.to.as_deref().unwrap_or("-"), message.text());
-            if !(self.abilities.accepts_key && lines.contains(&line)) {
+            if !(self.capabilities.accepts_key && lines.contains(&line)) {
                 lines.push(line);
             }
             std::fs::write(&self.path, lines.join("\n")).unwrap();
-            Ok(Receipt(format!("message {}", lines.len())))
+            Ok(SendReceipt(format!("message {}", lines.len())))
         }
         .boxed()
     }
@@ -64,31 +65,31 @@ impl DeliveryAdapter for FileChannel {
     fn lookup<'a>(
         &'a self,
         key: &'a str,
-        _target: &'a Target,
-    ) -> BoxFuture<'a, Result<Option<Receipt>, SendError>> {
+        _target: &'a DeliveryTarget,
+    ) -> BoxFuture<'a, Result<Option<SendReceipt>, SendError>> {
         let found = Self::arrived(&self.path).into_iter().position(|line| line.starts_with(key));
-        std::future::ready(Ok(found.map(|place| Receipt(format!("found {place}"))))).boxed()
+        std::future::ready(Ok(found.map(|place| SendReceipt(format!("found {place}"))))).boxed()
     }
 }
 
 /// A channel that answers as it is told.
 #[derive(Clone, Default)]
 struct Fickle {
-    answers: Arc<Mutex<Vec<Result<Receipt, SendError>>>>,
+    answers: Arc<Mutex<Vec<Result<SendReceipt, SendError>>>>,
     keys: Arc<Mutex<Vec<String>>>,
 }
 
 impl DeliveryAdapter for Fickle {
-    fn abilities(&self) -> ChannelCapabilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         ChannelCapabilities::default()
     }
 
     fn send<'a>(
         &'a self,
         key: &'a str,
-        _target: &'a Target,
+        _target: &'a DeliveryTarget,
         _message: &'a Message,
-    ) -> BoxFuture<'a, Result<Receipt, SendError>> {
+    ) -> BoxFuture<'a, Result<SendReceipt, SendError>> {
         self.keys.lock().unwrap().push(key.to_owned());
         let answer = self.answers.lock().unwrap().pop();
         std::future::ready(answer.unwrap_or_else(|| Err(not_now()))).boxed()
@@ -96,7 +97,7 @@ impl DeliveryAdapter for Fickle {
 }
 
 fn not_now() -> SendError {
-    SendError::NotNow { problem: "the channel is down".to_owned(), retry_after: None }
+    SendError::Transient { problem: "the channel is down".to_owned(), retry_after: None }
 }
 
 fn deliver(text: &str) -> TaskRequest {
@@ -108,27 +109,27 @@ fn deliver(text: &str) -> TaskRequest {
     TaskRequest { deliver: true, routing, ..command("chat", text) }
 }
 
-async fn accept(stage: &Stage, text: &str) -> RunId {
-    stage.engine.submit(&stage.namespace, deliver(text)).await.unwrap().run
+async fn accept(harness: &Harness, text: &str) -> RunId {
+    harness.engine.submit(&harness.namespace, deliver(text)).await.unwrap().run
 }
 
-async fn the_delivery(stage: &Stage, run: RunId) -> DeliveryRow {
+async fn the_delivery(harness: &Harness, run: RunId) -> DeliveryRow {
     let mut rows =
-        query::delivery::of_run(stage.engine.store(), &stage.namespace, run).await.unwrap();
+        query::delivery::of_run(harness.engine.store(), &harness.namespace, run).await.unwrap();
     assert_eq!(rows.len(), 1);
     rows.remove(0)
 }
 
 /// Waits until the delivery of a run is in a state; the clock of the stage goes on to when it is tried next.
-async fn until_state(stage: &Stage, run: RunId, state: DeliveryState) -> DeliveryRow {
+async fn until_state(harness: &Harness, run: RunId, state: DeliveryState) -> DeliveryRow {
     let looking = async {
         loop {
-            let row = the_delivery(stage, run).await;
+            let row = the_delivery(harness, run).await;
             if row.state == state.as_str() {
                 return row;
             }
             if row.state == "pending" {
-                stage.env.advance(row.next_at.since(stage.env.now()));
+                harness.env.advance(row.next_at.since(harness.env.now()));
             }
             tokio::task::yield_now().await;
         }
@@ -136,35 +137,36 @@ async fn until_state(stage: &Stage, run: RunId, state: DeliveryState) -> Deliver
     tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it comes to the state")
 }
 
-fn echo() -> impl Fn(&provost_model::ChatRequest, usize) -> provost_model::Turn + Send + Sync {
+fn echo() -> impl Fn(&provost_model::ChatRequest, usize) -> provost_model::ScriptedTurn + Send + Sync
+{
     |request, _| scripted::text(request.messages.last().unwrap().text())
 }
 
-async fn simulated(seed: u64, complete: impl FnOnce(EngineDeps) -> EngineDeps) -> Stage {
-    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
+async fn simulated(seed: u64, complete: impl FnOnce(EngineDeps) -> EngineDeps) -> Harness {
+    let agents = |_: &provost_engine::AgentRevision, _: &provost_engine::Lease| {
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::from_fn(echo()))
             .build()
             .unwrap())
     };
-    Stage::of_deps(options(), Env::simulated(seed), agents, complete).await
+    Harness::of_deps(options(), Env::simulated(seed), agents, complete).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_sent_where_it_came_from() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sent");
-    let channel = FileChannel { path: path.clone(), abilities: ChannelCapabilities::default() };
-    let stage = Stage::with_deps(options(), echo(), with_channel("mail", channel)).await;
-    let _worker = stage.worker().await;
-    let run = accept(&stage, "hello").await;
-    stage.wait(run).await;
-    let sent = until_state(&stage, run, DeliveryState::Delivered).await;
+    let channel = FileChannel { path: path.clone(), capabilities: ChannelCapabilities::default() };
+    let harness = Harness::with_deps(options(), echo(), with_channel("mail", channel)).await;
+    let _worker = harness.worker().await;
+    let run = accept(&harness, "hello").await;
+    harness.wait(run).await;
+    let sent = until_state(&harness, run, DeliveryState::Delivered).await;
     assert_eq!(sent.receipt.as_deref(), Some("message 1"));
     assert_eq!(FileChannel::arrived(&path), [format!("{} ann hello", sent.send_key)]);
-    let quiet = accept(&stage, " NO_REPLY\n").await;
-    stage.wait(quiet).await;
+    let quiet = accept(&harness, " NO_REPLY\n").await;
+    harness.wait(quiet).await;
     assert!(
-        query::delivery::of_run(stage.engine.store(), &stage.namespace, quiet)
+        query::delivery::of_run(harness.engine.store(), &harness.namespace, quiet)
             .await
             .unwrap()
             .is_empty()
@@ -173,16 +175,16 @@ async fn an_answer_is_sent_where_it_came_from() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
-    let stage = Stage::new(echo()).await;
-    let _worker = stage.worker().await;
+    let harness = Harness::new(echo()).await;
+    let _worker = harness.worker().await;
     let lost = TaskRequest { routing: RoutingContext::default(), ..deliver("hello") };
-    let refused = stage.engine.submit(&stage.namespace, lost.clone()).await.unwrap_err();
+    let refused = harness.engine.submit(&harness.namespace, lost.clone()).await.unwrap_err();
     assert!(matches!(refused, EngineError::Request(RequestError::Invalid { .. })), "{refused}");
     let tried = TaskRequest { best_effort_deliver: true, ..lost };
-    let accepted = stage.engine.submit(&stage.namespace, tried).await.unwrap();
-    assert_eq!(stage.wait(accepted.run).await.status, "ok");
+    let accepted = harness.engine.submit(&harness.namespace, tried).await.unwrap();
+    assert_eq!(harness.wait(accepted.run).await.status, "ok");
     assert!(
-        query::delivery::of_run(stage.engine.store(), &stage.namespace, accepted.run)
+        query::delivery::of_run(harness.engine.store(), &harness.namespace, accepted.run)
             .await
             .unwrap()
             .is_empty()
@@ -192,12 +194,12 @@ async fn an_answer_that_can_go_nowhere_is_refused_before_it_is_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
     let channel = Fickle::default();
-    let stage = simulated(1, with_channel("mail", channel.clone())).await;
-    let _worker = stage.worker().await;
-    let run = accept(&stage, "hello").await;
-    stage.wait(run).await;
-    let began = stage.env.now();
-    let blocked = until_state(&stage, run, DeliveryState::Blocked).await;
+    let harness = simulated(1, with_channel("mail", channel.clone())).await;
+    let _worker = harness.worker().await;
+    let run = accept(&harness, "hello").await;
+    harness.wait(run).await;
+    let began = harness.env.now();
+    let blocked = until_state(&harness, run, DeliveryState::Blocked).await;
     let tried_for = blocked.updated.since(began);
     assert!(tried_for <= Duration::from_secs(30 * 60), "{tried_for:?}");
     // The waits grow from 15 s to 5 min, so in half an hour there are a handful of tries, all with one key.
@@ -205,57 +207,66 @@ async fn g50_a_run_stays_ok_whatever_becomes_of_its_delivery() {
     let keys: HashSet<_> = channel.keys.lock().unwrap().iter().cloned().collect();
     assert_eq!(keys.len(), 1);
     assert_eq!(
-        query::run::get(stage.engine.store(), &stage.namespace, run).await.unwrap().status,
+        query::run::get(harness.engine.store(), &harness.namespace, run).await.unwrap().status,
         "ok"
     );
     // An operator lets it be sent anew: the result was kept, and the key is another one.
-    channel.answers.lock().unwrap().push(Ok(Receipt("at last".to_owned())));
-    stage.engine.deliveries().retry(&stage.namespace, blocked.id).await.unwrap();
-    let sent = until_state(&stage, run, DeliveryState::Delivered).await;
+    channel.answers.lock().unwrap().push(Ok(SendReceipt("at last".to_owned())));
+    harness.engine.deliveries().retry(&harness.namespace, blocked.id).await.unwrap();
+    let sent = until_state(&harness, run, DeliveryState::Delivered).await;
     assert_eq!((sent.generation, sent.receipt.as_deref()), (2, Some("at last")));
     assert_ne!(sent.send_key, blocked.send_key);
-    let again = stage.engine.deliveries().dismiss(&stage.namespace, blocked.id).await.unwrap_err();
+    let again =
+        harness.engine.deliveries().dismiss(&harness.namespace, blocked.id).await.unwrap_err();
     assert_eq!(again.code(), "already_terminal", "what has arrived cannot be put away");
-    let unknown: DeliveryId = stage.env.id();
-    let missing = stage.engine.deliveries().retry(&stage.namespace, unknown).await.unwrap_err();
+    let unknown: DeliveryId = harness.env.id();
+    let missing = harness.engine.deliveries().retry(&harness.namespace, unknown).await.unwrap_err();
     assert_eq!(missing.code(), "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g50_a_channel_that_refuses_is_not_asked_again() {
     let channel = Fickle::default();
-    let stage = simulated(2, with_channel("mail", channel.clone())).await;
-    channel.answers.lock().unwrap().push(Err(SendError::Refused("no such address".to_owned())));
-    let _worker = stage.worker().await;
-    let run = accept(&stage, "hello").await;
-    stage.wait(run).await;
-    let failed = until_state(&stage, run, DeliveryState::Failed).await;
+    let harness = simulated(2, with_channel("mail", channel.clone())).await;
+    channel.answers.lock().unwrap().push(Err(SendError::Permanent("no such address".to_owned())));
+    let _worker = harness.worker().await;
+    let run = accept(&harness, "hello").await;
+    harness.wait(run).await;
+    let failed = until_state(&harness, run, DeliveryState::Failed).await;
     assert_eq!((failed.tries, failed.last_error.as_deref()), (1, Some("no such address")));
-    let listed =
-        query::delivery::in_state(stage.engine.store(), &stage.namespace, DeliveryState::Failed, 9)
-            .await
-            .unwrap();
+    let listed = query::delivery::in_state(
+        harness.engine.store(),
+        &harness.namespace,
+        DeliveryState::Failed,
+        9,
+    )
+    .await
+    .unwrap();
     assert_eq!(listed.len(), 1);
-    let gone = stage.engine.deliveries().dismiss(&stage.namespace, failed.id).await.unwrap();
+    let gone = harness.engine.deliveries().dismiss(&harness.namespace, failed.id).await.unwrap();
     assert_eq!(gone.state, "dismissed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g49_an_answer_nobody_knows_about_is_not_sent_again_by_itself() {
     let channel = Fickle::default();
-    let stage = simulated(3, with_channel("mail", channel.clone())).await;
-    channel.answers.lock().unwrap().push(Err(SendError::Unsure("the connection ended".to_owned())));
-    let _worker = stage.worker().await;
-    let run = accept(&stage, "hello").await;
-    stage.wait(run).await;
-    let unknown = until_state(&stage, run, DeliveryState::Unknown).await;
-    stage.env.advance(Duration::from_secs(3600));
+    let harness = simulated(3, with_channel("mail", channel.clone())).await;
+    channel
+        .answers
+        .lock()
+        .unwrap()
+        .push(Err(SendError::Uncertain("the connection ended".to_owned())));
+    let _worker = harness.worker().await;
+    let run = accept(&harness, "hello").await;
+    harness.wait(run).await;
+    let unknown = until_state(&harness, run, DeliveryState::Unknown).await;
+    harness.env.advance(Duration::from_secs(3600));
     // The sender has looked again by the time it sends another one.
-    channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
-    let other = accept(&stage, "again").await;
-    stage.wait(other).await;
-    until_state(&stage, other, DeliveryState::Delivered).await;
-    assert_eq!(the_delivery(&stage, run).await, unknown);
+    channel.answers.lock().unwrap().push(Ok(SendReceipt("1".to_owned())));
+    let other = accept(&harness, "again").await;
+    harness.wait(other).await;
+    until_state(&harness, other, DeliveryState::Delivered).await;
+    assert_eq!(the_delivery(&harness, run).await, unknown);
     assert_eq!(channel.keys.lock().unwrap().len(), 2);
 }
 
@@ -263,7 +274,7 @@ async fn g49_an_answer_nobody_knows_about_is_not_sent_again_by_itself() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_delivers() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let (engine, _worker) = open(&dir, Duration::from_secs(30)).await;
     let namespace = Default::default();
     let accepted = engine.submit(&namespace, deliver("hello")).await.unwrap();
@@ -275,28 +286,28 @@ async fn node_that_delivers() {
 /// An engine on a directory with a channel whose abilities are in a file there.
 async fn open(dir: &Path, lease: Duration) -> (Engine, provost_engine::Worker) {
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-        Ok(provost_agent::Agent::builder("default", ScriptedModel::answering(echo()))
+    let agents = |_: &provost_engine::AgentRevision, _: &provost_engine::Lease| {
+        Ok(provost_agent::Agent::builder("default", ScriptedModel::from_fn(echo()))
             .build()
             .unwrap())
     };
     let options = EngineOptions { lease, ..options() };
     let word = std::fs::read_to_string(dir.join("abilities")).unwrap();
-    let abilities = ChannelCapabilities {
+    let capabilities = ChannelCapabilities {
         accepts_key: word == "accepts_key",
         can_lookup: word == "can_lookup",
     };
-    let mail = with_channel("mail", FileChannel { path: dir.join("sent"), abilities });
+    let mail = with_channel("mail", FileChannel { path: dir.join("sent"), capabilities });
     let engine = Engine::new(mail(EngineDeps::new(store, agents, Env::system())), options);
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
     (engine, worker)
 }
 
-async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>) {
+async fn sender_dies(capabilities: &str, place: &str) -> (DeliveryRow, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("abilities"), abilities).unwrap();
-    deaths::killed_at("node_that_delivers", dir.path(), place).await;
+    std::fs::write(dir.path().join("abilities"), capabilities).unwrap();
+    worker_crash::killed_at("node_that_delivers", dir.path(), place).await;
     // The claim of the dead sender ends with the lease it had.
     let ended = {
         let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
@@ -312,7 +323,7 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
         loop {
             let read = engine
                 .store()
-                .read(|tx| tx.all::<DeliveryId>("SELECT id FROM delivery", params![]));
+                .read(|tx| tx.fetch_all::<DeliveryId>("SELECT id FROM delivery", params![]));
             let id = read.await.unwrap()[0];
             let row = engine
                 .store()
@@ -331,21 +342,25 @@ async fn sender_dies(abilities: &str, place: &str) -> (DeliveryRow, Vec<String>)
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g49_a_sender_that_dies_after_the_channel_accepted_does_not_send_twice() {
-    for (abilities, state) in
+    for (capabilities, state) in
         [("accepts_key", "delivered"), ("can_lookup", "delivered"), ("nothing", "unknown")]
     {
-        let (row, arrived) = sender_dies(abilities, "delivery.sent").await;
-        assert_eq!((row.state.as_str(), arrived.len()), (state, 1), "{abilities}: {arrived:?}");
+        let (row, arrived) = sender_dies(capabilities, "delivery.sent").await;
+        assert_eq!((row.state.as_str(), arrived.len()), (state, 1), "{capabilities}: {arrived:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g49_a_sender_that_dies_before_the_channel_heard_sends_once_or_says_so() {
-    for (abilities, state, sent) in
+    for (capabilities, state, sent) in
         [("accepts_key", "delivered", 1), ("can_lookup", "delivered", 1), ("nothing", "unknown", 0)]
     {
-        let (row, arrived) = sender_dies(abilities, "delivery.claimed").await;
-        assert_eq!((row.state.as_str(), arrived.len()), (state, sent), "{abilities}: {arrived:?}");
+        let (row, arrived) = sender_dies(capabilities, "delivery.claimed").await;
+        assert_eq!(
+            (row.state.as_str(), arrived.len()),
+            (state, sent),
+            "{capabilities}: {arrived:?}"
+        );
     }
 }
 
@@ -386,21 +401,21 @@ impl Bus for OutsideBus {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_ended_is_published_at_least_once_with_a_key() {
     let (outside, channel) = (OutsideBus::default(), Fickle::default());
-    channel.answers.lock().unwrap().push(Ok(Receipt("1".to_owned())));
+    channel.answers.lock().unwrap().push(Ok(SendReceipt("1".to_owned())));
     let bus = Arc::new(outside.clone());
-    let stage = simulated(4, |deps| {
+    let harness = simulated(4, |deps| {
         let options = StoreOptions::new(deps.store.path());
         let options = StoreOptions { env: deps.env.clone(), bus, ..options };
         let store = Store::open(options).unwrap();
         EngineDeps { store, ..with_channel("mail", channel)(deps) }
     })
     .await;
-    let _worker = stage.worker().await;
-    let run = accept(&stage, "hello").await;
-    stage.wait(run).await;
+    let _worker = harness.worker().await;
+    let run = accept(&harness, "hello").await;
+    harness.wait(run).await;
     let looking = async {
         while outside.accepted.lock().unwrap().len() < 2 {
-            stage.env.advance(Duration::from_secs(1));
+            harness.env.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
         }
     };
@@ -417,8 +432,8 @@ async fn what_has_ended_is_published_at_least_once_with_a_key() {
     // What was told is forgotten after a while, and nothing else is; that it was told may be written only now.
     let mut forgotten = 0;
     while forgotten < 2 {
-        stage.env.advance(Duration::from_secs(25 * 3600));
-        forgotten += stage.engine.maintenance().tidy().await.unwrap();
+        harness.env.advance(Duration::from_secs(25 * 3600));
+        forgotten += harness.engine.maintenance().collect_garbage().await.unwrap();
         tokio::task::yield_now().await;
     }
 }

@@ -19,11 +19,11 @@ use provost_explain::{Cause, Explanation};
 use provost_store::query::QueryError;
 use provost_store::query::explain_facts::{self, Subject};
 
-use crate::house::House;
+use crate::cluster::Cluster;
 
 /// The tests, to see which causes they inject.
 const TESTS: [&str; 9] = [
-    include_str!("delegates_more.rs"),
+    include_str!("subagents_more.rs"),
     include_str!("explain/answers.rs"),
     include_str!("explain/ended.rs"),
     include_str!("explain/ended_otherwise.rs"),
@@ -36,16 +36,16 @@ const TESTS: [&str; 9] = [
 
 /// The commands that an explanation may end with.
 const COMMANDS: [&str; 13] = [
-    "provost approve appr_",
-    "provost deny appr_",
-    "provost runs cancel run_",
-    "provost runs input run_",
-    "provost runs resume run_",
-    "provost runs steps run_",
-    "provost runs list --status running",
+    "provost approval approve appr_",
+    "provost approval deny appr_",
+    "provost run cancel run_",
+    "provost run send run_",
+    "provost run resume run_",
+    "provost run steps run_",
+    "provost run list --status running",
     "provost task retry task_",
     "provost class set execclass_",
-    "provost session show ",
+    "provost session messages ",
     "provost delivery retry dlv_",
     "provost explain ",
     "provost serve",
@@ -96,12 +96,12 @@ pub(crate) async fn named_by(
 
 /// The same, of the engine of a house.
 pub(crate) async fn named(
-    house: &House,
+    cluster: &Cluster,
     subject: impl Display,
     code: &str,
     names: &[&dyn Display],
 ) -> Explanation {
-    named_by(&house.engine, subject, code, names).await
+    named_by(&cluster.engine, subject, code, names).await
 }
 
 /// Waits until an explanation has a code.
@@ -140,12 +140,12 @@ fn every_cause_is_injected_by_a_test() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_or_belongs_to_others_is_not_found() {
-    let house = House::new(vec![]).await;
-    let accepted = house.say("chat", "go").await;
+    let cluster = Cluster::new(vec![]).await;
+    let accepted = cluster.say("chat", "go").await;
     let stranger: Namespace = "stranger".parse().unwrap();
     let (run, task) = (Subject::Run(accepted.run), Subject::Task(accepted.task));
     for subject in [run, task, Subject::Session("chat".to_owned())] {
-        let refused = explain(&house.engine, &stranger, subject).await.unwrap_err();
+        let refused = explain(&cluster.engine, &stranger, subject).await.unwrap_err();
         assert_eq!(refused.code(), "not_found");
     }
     for missing in [
@@ -156,7 +156,7 @@ async fn what_is_not_there_or_belongs_to_others_is_not_found() {
         "nowhere",
     ] {
         let subject: Subject = missing.parse().unwrap();
-        let refused = explain(&house.engine, &house.namespace, subject).await.unwrap_err();
+        let refused = explain(&cluster.engine, &cluster.namespace, subject).await.unwrap_err();
         assert_eq!(refused.code(), "not_found", "{missing}");
     }
 }

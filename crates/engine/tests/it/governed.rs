@@ -11,14 +11,14 @@ use provost_core::command::TaskRequest;
 use provost_core::policy::{CompiledPolicy, PolicySources, PolicySubject};
 use provost_core::resource::{AgentPolicy, ToolPermission};
 use provost_core::{ApprovalId, RunId};
-use provost_engine::{Accepted, Answered, EngineError};
+use provost_engine::{ApprovalReceipt, EngineError, SubmitReceipt};
 use provost_model as scripted;
 use provost_store::table::governance::approval::ApprovalRow;
-use provost_tool::{Governor, GovernorError, Origin};
+use provost_tool::{CallOrigin, PolicyProvider, PolicyProviderError};
 use serde_json::{Value, json};
 
-use crate::house::{House, last_result};
-use crate::stage::command;
+use crate::cluster::{Cluster, last_result};
+use crate::harness::command;
 
 /// What governs at the moment.
 #[derive(Clone)]
@@ -54,11 +54,11 @@ impl Law {
     }
 }
 
-impl Governor for Law {
-    fn governance<'a>(
+impl PolicyProvider for Law {
+    fn policy<'a>(
         &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>> {
+        origin: &'a CallOrigin,
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>> {
         let policy = self.0.lock().unwrap().clone();
         let allowed_tools = vec!["helper".to_owned()];
         let subject =
@@ -76,42 +76,48 @@ impl Governor for Law {
             ..AgentPolicy::global(&origin.namespace, "p")
         }];
         let governance = CompiledPolicy::compile(parts).map(Arc::new);
-        Box::pin(std::future::ready(governance.map_err(|error| GovernorError(error.to_string()))))
+        Box::pin(std::future::ready(
+            governance.map_err(|error| PolicyProviderError(error.to_string())),
+        ))
     }
 }
 
 /// A house under a law, whose agent calls `opaque` once and says what it was told.
-async fn governed(policy: Policy) -> (House, Law) {
-    let house = House::answering(|request, _| match last_result(request).as_str() {
+async fn governed(policy: Policy) -> (Cluster, Law) {
+    let cluster = Cluster::answering(|request, _| match last_result(request).as_str() {
         "" => scripted::call("opaque", json!({})),
         result => scripted::text(format!("told: {result}")),
     })
     .await;
     let law = Law(Arc::new(Mutex::new(policy)));
-    assert!(house.rooms.governor.set(Arc::new(law.clone())).is_ok());
-    (house, law)
+    assert!(cluster.rooms.governor.set(Arc::new(law.clone())).is_ok());
+    (cluster, law)
 }
 
 /// Somebody hands in a task.
-async fn asks(house: &House, by: Option<&str>) -> Accepted {
+async fn asks(cluster: &Cluster, by: Option<&str>) -> SubmitReceipt {
     let requested_by = by.map(str::to_owned);
     let timeout_ms = Some(0);
-    house.accept(TaskRequest { requested_by, timeout_ms, ..command("chat", "go") }).await
+    cluster.accept(TaskRequest { requested_by, timeout_ms, ..command("chat", "go") }).await
 }
 
 /// The one open question of a parked run.
-async fn asked(house: &House, run: RunId) -> ApprovalRow {
-    house.parked(run).await;
-    let mut questions = house.questions().await;
+async fn asked(cluster: &Cluster, run: RunId) -> ApprovalRow {
+    cluster.parked(run).await;
+    let mut questions = cluster.questions().await;
     assert_eq!(questions.len(), 1, "{questions:?}");
     questions.remove(0)
 }
 
-async fn approve(house: &House, id: ApprovalId, by: &str) -> Result<Answered, EngineError> {
-    house.engine.approvals().approve(&house.namespace, id, Default::default(), by).await
+async fn approve(
+    cluster: &Cluster,
+    id: ApprovalId,
+    by: &str,
+) -> Result<ApprovalReceipt, EngineError> {
+    cluster.engine.approvals().approve(&cluster.namespace, id, Default::default(), by).await
 }
 
-async fn deny(house: &House, id: ApprovalId, by: &str) -> Result<Answered, EngineError> {
+async fn deny(cluster: &Cluster, id: ApprovalId, by: &str) -> Result<ApprovalReceipt, EngineError> {
     let decision = provost_core::ApprovalDecision::Deny { reason: "too dear".to_owned() };
-    house.engine.approvals().answer(&house.namespace, id, decision, by).await
+    cluster.engine.approvals().answer(&cluster.namespace, id, decision, by).await
 }

@@ -13,10 +13,10 @@ use provost_store::table::work::session;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::stage::{Stage, text};
+use crate::harness::{Harness, text};
 
 /// How often a text occurs in anything that is stored as text.
-async fn occurrences(stage: &Stage, marker: &str) -> u64 {
+async fn occurrences(harness: &Harness, marker: &str) -> u64 {
     let pattern = format!("%{marker}%");
     let columns = [
         ("message", "body"),
@@ -32,10 +32,10 @@ async fn occurrences(stage: &Stage, marker: &str) -> u64 {
     for (table, column) in columns {
         let sql = format!("SELECT count(*) FROM {table} WHERE {column} LIKE ?1");
         let pattern = pattern.clone();
-        let count: u64 = stage
+        let count: u64 = harness
             .engine
             .store()
-            .read(move |tx| Ok::<_, EngineError>(tx.one::<u64>(&sql, params![pattern])?))
+            .read(move |tx| Ok::<_, EngineError>(tx.fetch_one::<u64>(&sql, params![pattern])?))
             .await
             .unwrap();
         sum += count;
@@ -45,7 +45,7 @@ async fn occurrences(stage: &Stage, marker: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_stores_each_message_once() {
-    let stage = Stage::new(|request, _| {
+    let harness = Harness::new(|request, _| {
         let said = request.messages.iter().rposition(|m| m.role == Role::User).unwrap();
         let turn = request.messages.iter().filter(|m| m.role == Role::User).count();
         match request.messages[said..].iter().any(|m| m.role == Role::Tool) {
@@ -54,20 +54,20 @@ async fn a_conversation_stores_each_message_once() {
         }
     })
     .await;
-    let _worker = stage.worker().await;
+    let _worker = harness.worker().await;
     let turns = 40;
     for turn in 1..=turns {
-        let accepted = stage.say("chat", &format!("question-{turn}-")).await;
-        let run = stage.wait(accepted.run).await;
+        let accepted = harness.say("chat", &format!("question-{turn}-")).await;
+        let run = harness.wait(accepted.run).await;
         assert_eq!(text(&run), format!("answer-{turn}-"));
     }
     for turn in 1..=turns {
-        assert_eq!(occurrences(&stage, &format!("question-{turn}-")).await, 1);
+        assert_eq!(occurrences(&harness, &format!("question-{turn}-")).await, 1);
         // In the message and in the result of the run, which is kept longer than its steps.
-        let answers = occurrences(&stage, &format!("answer-{turn}-")).await;
+        let answers = occurrences(&harness, &format!("answer-{turn}-")).await;
         assert!((1..=3).contains(&answers), "{answers}");
         // The model's call, and the tool's own words about it.
-        assert!(occurrences(&stage, &format!("argument-{turn}-")).await <= 2);
+        assert!(occurrences(&harness, &format!("argument-{turn}-")).await <= 2);
     }
 }
 
@@ -75,7 +75,7 @@ async fn a_conversation_stores_each_message_once() {
 async fn g19_a_run_goes_on_where_another_worker_left_it() {
     let gate = Arc::new((Notify::new(), Notify::new(), AtomicBool::new(false)));
     let inside = Arc::clone(&gate);
-    let stage = Stage::new(move |request, _| {
+    let harness = Harness::new(move |request, _| {
         let results = request.messages.iter().flat_map(|m| m.tool_results()).count();
         match results {
             0 => scripted::call("opaque", json!({"n": 1})),
@@ -88,16 +88,20 @@ async fn g19_a_run_goes_on_where_another_worker_left_it() {
         }
     })
     .await;
-    let worker = stage.worker().await;
-    let accepted = stage.say("chat", "do it").await;
+    let worker = harness.worker().await;
+    let accepted = harness.say("chat", "do it").await;
     gate.0.notified().await;
     drop(worker);
-    let _second = stage.worker().await;
-    let run = stage.wait(accepted.run).await;
+    let _second = harness.worker().await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "done"));
-    assert_eq!((stage.effects.of("opaque"), stage.effects.of("keyed")), (1, 1));
-    assert_eq!(stage.effects.model_calls(), 4, "only the answer that had not come is asked again");
-    let kinds = stage.kinds(accepted.run).await;
+    assert_eq!((harness.effects.of("opaque"), harness.effects.of("keyed")), (1, 1));
+    assert_eq!(
+        harness.effects.model_calls(),
+        4,
+        "only the answer that had not come is asked again"
+    );
+    let kinds = harness.kinds(accepted.run).await;
     assert_eq!(kinds.iter().filter(|kind| *kind == "draft_discarded").count(), 1, "{kinds:?}");
     assert_eq!(kinds.iter().filter(|kind| *kind == "attempt_started").count(), 2);
     assert_eq!(kinds.last().map(String::as_str), Some("finished"));
@@ -105,17 +109,17 @@ async fn g19_a_run_goes_on_where_another_worker_left_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_turn_is_told_once_to_the_session_with_its_last_step_or_behind_it() {
-    let stage = Stage::new(|request, turn| match turn {
+    let harness = Harness::new(|request, turn| match turn {
         0..3 if request.messages.len() < 20 => scripted::call("pure", json!({ "turn": turn })),
         _ => scripted::text("done"),
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
-    let run = stage.wait(accepted.run).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(text(&run), "done");
     let session = run.session_id.clone();
-    let read = stage.engine.store().read(move |tx| {
+    let read = harness.engine.store().read(move |tx| {
         let steps = run_step::after(tx, run.id, 0, 1000)?;
         let session = session::get(tx, &run.namespace, &session)?;
         Ok::<_, EngineError>((steps, session.unwrap().revision))
@@ -129,7 +133,7 @@ async fn each_turn_is_told_once_to_the_session_with_its_last_step_or_behind_it()
     fed.extend(steps.iter().filter(|row| row.saved).filter_map(RunStepRow::last_fed));
     fed.sort_unstable();
     assert_eq!(fed, (1..=fed.len() as u64).collect::<Vec<_>>(), "no feed is missing or twice");
-    let replayed = stage.engine.runs().replay(&stage.namespace, run.id).await.unwrap();
+    let replayed = harness.engine.runs().replay(&harness.namespace, run.id).await.unwrap();
     assert!(replayed.is_consistent(), "{:?}", replayed.differences);
-    assert_eq!(replayed.feeds, fed.len() as u64);
+    assert_eq!(replayed.entries, fed.len() as u64);
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use provost_core::{Currency, Env, Money, Pricing, Usage};
-use provost_engine::{Budget, BudgetPeriod, BudgetScope, DurableLedger};
+use provost_engine::{Budget, BudgetPeriod, BudgetScope, DurableBudgetLedger};
 use provost_model::{
-    self as scripted, BudgetLedger, BudgetRefusal, BudgetWish, ChatRequest, Endpoint,
-    ModelErrorClass, RoutedModel, ScriptedModel, complete,
+    self as scripted, BudgetError, BudgetLedger, ChatRequest, Endpoint, ModelErrorClass,
+    ReservationRequest, RoutedModel, ScriptedModel, complete,
 };
 
 use crate::budgets::priced;
-use crate::stage::{Stage, options};
+use crate::harness::{Harness, options};
 
 /// Trials of as many calls at once, under one cap.
 const TRIALS: usize = 50;
@@ -20,74 +20,78 @@ const CALLS: usize = 64;
 const CALL_MAX: i64 = 100;
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
-fn wish(micros: i64) -> BudgetWish {
+fn wish(micros: i64) -> ReservationRequest {
     let cost_max = Some(Money::from_micros(micros));
-    BudgetWish { provider: "p".to_owned(), model: "m".to_owned(), cost_max }
+    ReservationRequest { provider: "p".to_owned(), model: "m".to_owned(), cost_max }
 }
 
-async fn capped(stage: &Stage, micros: i64, period: Option<BudgetPeriod>) -> DurableLedger {
+async fn capped(
+    harness: &Harness,
+    micros: i64,
+    period: Option<BudgetPeriod>,
+) -> DurableBudgetLedger {
     let scope = || BudgetScope::Agent("embedder".to_owned());
     let budget = Budget { cap: Money::from_micros(micros), period };
-    stage.engine.budgets().set(&stage.namespace, scope(), None).await.unwrap();
-    stage.engine.budgets().set(&stage.namespace, scope(), Some(budget)).await.unwrap();
-    stage.engine.budgets().ledger(&stage.namespace, [scope(), BudgetScope::Namespace])
+    harness.engine.budgets().set(&harness.namespace, scope(), None).await.unwrap();
+    harness.engine.budgets().set(&harness.namespace, scope(), Some(budget)).await.unwrap();
+    harness.engine.budgets().ledger(&harness.namespace, [scope(), BudgetScope::Namespace])
 }
 
-async fn spent(stage: &Stage) -> (i64, i64) {
+async fn spent(harness: &Harness) -> (i64, i64) {
     let scope = BudgetScope::Agent("embedder".to_owned());
-    let state = stage.engine.budgets().get(&stage.namespace, scope).await.unwrap().unwrap();
+    let state = harness.engine.budgets().get(&harness.namespace, scope).await.unwrap().unwrap();
     (state.spent_micros, state.reserved_micros)
 }
 
 #[tokio::test]
 async fn what_is_set_aside_counts_until_it_is_known_what_was_spent() {
-    let stage = Stage::new(|_, _| scripted::text("unused")).await;
-    let ledger = capped(&stage, 100, None).await;
+    let harness = Harness::new(|_, _| scripted::text("unused")).await;
+    let ledger = capped(&harness, 100, None).await;
     let hold = ledger.reserve(&wish(60)).await.unwrap();
-    assert_eq!(spent(&stage).await, (60, 0), "a crash now would leave it counted");
+    assert_eq!(spent(&harness).await, (60, 0), "a crash now would leave it counted");
     let Err(refusal) = ledger.reserve(&wish(50)).await else { panic!("too much") };
     let scope = "agent:embedder".to_owned();
-    assert_eq!(refusal, BudgetRefusal::UsedUp { scope, needed: 50, left: 40 });
+    assert_eq!(refusal, BudgetError::Exhausted { scope, needed: 50, left: 40 });
     hold.settle(10);
-    assert_eq!(spent(&stage).await, (10, 0));
+    assert_eq!(spent(&harness).await, (10, 0));
     drop(ledger.reserve(&wish(30)).await.unwrap());
-    assert_eq!(spent(&stage).await, (40, 0), "nobody said what it cost");
+    assert_eq!(spent(&harness).await, (40, 0), "nobody said what it cost");
     ledger.reserve(&wish(30)).await.unwrap().settle(75);
-    assert_eq!(spent(&stage).await, (115, 0), "it was more than thought, and that is told");
-    let unpriced = BudgetWish { cost_max: None, ..wish(0) };
+    assert_eq!(spent(&harness).await, (115, 0), "it was more than thought, and that is told");
+    let unpriced = ReservationRequest { cost_max: None, ..wish(0) };
     let euros = Money { currency: Currency::EUR, ..Money::from_micros(1) };
-    for wish in [unpriced, BudgetWish { cost_max: Some(euros), ..wish(0) }] {
+    for wish in [unpriced, ReservationRequest { cost_max: Some(euros), ..wish(0) }] {
         let Err(refusal) = ledger.reserve(&wish).await else { panic!("no price") };
-        assert!(matches!(refusal, BudgetRefusal::Unpriced { .. }), "{refusal}");
+        assert!(matches!(refusal, BudgetError::UnknownCost { .. }), "{refusal}");
     }
 }
 
 #[tokio::test]
 async fn what_was_counted_in_another_period_is_not_given_back_to_this_one() {
     let env = Env::simulated(1);
-    let stage = priced(options(), env.clone(), |_| scripted::text("unused")).await;
-    let ledger = capped(&stage, 100, Some(BudgetPeriod::Day)).await;
+    let harness = priced(options(), env.clone(), |_| scripted::text("unused")).await;
+    let ledger = capped(&harness, 100, Some(BudgetPeriod::Day)).await;
     let hold = ledger.reserve(&wish(60)).await.unwrap();
     env.advance(std::time::Duration::from_millis(DAY_MS));
     ledger.reserve(&wish(80)).await.unwrap().settle(80);
     hold.settle(0);
-    assert_eq!(spent(&stage).await, (80, 0));
+    assert_eq!(spent(&harness).await, (80, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_four_calls_at_once_never_exceed_a_durable_cap_in_fifty_trials() {
-    let stage = Stage::new(|_, _| scripted::text("unused")).await;
+    let harness = Harness::new(|_, _| scripted::text("unused")).await;
     for trial in 0..TRIALS {
         let cap_micros = 20 * CALL_MAX + 30;
-        let ledger = capped(&stage, cap_micros, None).await;
+        let ledger = capped(&harness, cap_micros, None).await;
         let really = Arc::new(AtomicI64::new(0));
-        let counted = Arc::clone(&really);
-        let model = ScriptedModel::answering(move |_, n| {
+        let is_recorded = Arc::clone(&really);
+        let model = ScriptedModel::from_fn(move |_, n| {
             let output = if n % 3 == 0 { 100 } else { 40 };
-            counted.fetch_add(output, Ordering::SeqCst);
+            is_recorded.fetch_add(output, Ordering::SeqCst);
             scripted::text("yes").usage(Usage::new(0, u64::try_from(output).unwrap()))
         });
-        let model = model.forgetful().with_info(|info| {
+        let model = model.without_recording().with_info(|info| {
             info.pricing = Some(Pricing {
                 input: 1.into(),
                 output: 1.into(),
@@ -112,7 +116,7 @@ async fn sixty_four_calls_at_once_never_exceed_a_durable_cap_in_fifty_trials() {
             }
         }
         let really = really.load(Ordering::SeqCst);
-        assert_eq!(spent(&stage).await, (really, 0), "trial {trial}");
+        assert_eq!(spent(&harness).await, (really, 0), "trial {trial}");
         assert!(really <= cap_micros && refused > 0, "trial {trial}: {really}, {refused} refused");
     }
 }

@@ -13,12 +13,12 @@ use provost_store::table::work::session::SessionFilter;
 use provost_store::table::work::task::TaskFilter;
 use serde_json::json;
 
-use crate::house::{House, last_result};
-use crate::stage::command;
-use crate::talk::Talk;
+use crate::cluster::{Cluster, last_result};
+use crate::conversations::Conversation;
+use crate::harness::command;
 
-async fn house() -> House {
-    House::answering(|request, _| match last_result(request).as_str() {
+async fn cluster() -> Cluster {
+    Cluster::answering(|request, _| match last_result(request).as_str() {
         "" => scripted::call("risky", json!({})),
         result => scripted::text(format!("told: {result}")),
     })
@@ -27,19 +27,19 @@ async fn house() -> House {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_tells_its_steps_its_attempts_and_the_changes_of_its_life() {
-    let house = house().await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say("chat", "go").await;
-    house.parked(accepted.run).await;
-    let id = house.questions().await.remove(0).id;
-    house
+    let cluster = cluster().await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say("chat", "go").await;
+    cluster.parked(accepted.run).await;
+    let id = cluster.questions().await.remove(0).id;
+    cluster
         .engine
         .approvals()
-        .answer(&house.namespace, id, ApprovalDecision::Approve, "me")
+        .answer(&cluster.namespace, id, ApprovalDecision::Approve, "me")
         .await
         .unwrap();
-    house.ended(accepted.run).await;
-    let (engine, ns, run) = (&house.engine, &house.namespace, accepted.run);
+    cluster.ended(accepted.run).await;
+    let (engine, ns, run) = (&cluster.engine, &cluster.namespace, accepted.run);
     let mut steps = Vec::new();
     let mut after = Some(0);
     while let Some(from) = after {
@@ -68,27 +68,27 @@ async fn a_run_tells_its_steps_its_attempts_and_the_changes_of_its_life() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_a_task_says_who_said_what() {
-    let house = house().await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say("chat", "go").await;
-    house.parked(accepted.run).await;
-    let id = house.questions().await.remove(0).id;
+    let cluster = cluster().await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say("chat", "go").await;
+    cluster.parked(accepted.run).await;
+    let id = cluster.questions().await.remove(0).id;
     let no = ApprovalDecision::Deny { reason: "too risky".to_owned() };
-    house.engine.approvals().answer(&house.namespace, id, no, "me").await.unwrap();
-    house.ended(accepted.run).await;
+    cluster.engine.approvals().answer(&cluster.namespace, id, no, "me").await.unwrap();
+    cluster.ended(accepted.run).await;
     let mut lines = Vec::new();
     let (mut next, mut more) = (0, true);
     while more {
         let page = query::task_log::of_task(
-            house.engine.store(),
-            &house.namespace,
+            cluster.engine.store(),
+            &cluster.namespace,
             accepted.task,
             next,
             3,
         )
         .await
         .unwrap();
-        (next, more) = (page.next, page.more);
+        (next, more) = (page.next, page.has_more);
         lines.extend(page.entries);
     }
     let of = |stream: LogStream| -> Vec<&str> {
@@ -104,11 +104,11 @@ async fn the_log_of_a_task_says_who_said_what() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
-    let talk = Talk::new().await;
+    let conversation = Conversation::new().await;
     let labelled = TaskRequest { label: Some("nightly".to_owned()), ..command("s1", "one") };
-    let first = talk.engine.submit(&talk.namespace, labelled).await.unwrap();
-    let second = talk.accept("s2", "two").await;
-    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let first = conversation.engine.submit(&conversation.namespace, labelled).await.unwrap();
+    let second = conversation.accept("s2", "two").await;
+    let (engine, ns) = (&conversation.engine, &conversation.namespace);
     let named = TaskFilter { label: Some("nightly".to_owned()), ..TaskFilter::default() };
     let found = query::task::list(engine.store(), ns, named, 9).await.unwrap().items;
     assert_eq!(found.iter().map(|row| row.id).collect::<Vec<_>>(), [first.task]);
@@ -140,12 +140,12 @@ async fn lists_are_filtered_by_label_parent_phase_agent_and_name() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_are_listed_in_any_state() {
-    let house = house().await;
-    let _worker = house.engine.start().await.unwrap();
-    let (one, two) = (house.say("s1", "go").await, house.say("s2", "go").await);
-    house.parked(one.run).await;
-    house.parked(two.run).await;
-    let (engine, ns) = (&house.engine, &house.namespace);
+    let cluster = cluster().await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let (one, two) = (cluster.say("s1", "go").await, cluster.say("s2", "go").await);
+    cluster.parked(one.run).await;
+    cluster.parked(two.run).await;
+    let (engine, ns) = (&cluster.engine, &cluster.namespace);
     let all = query::approval::list(engine.store(), ns, ApprovalFilter::default(), 9)
         .await
         .unwrap()
@@ -155,7 +155,7 @@ async fn questions_are_listed_in_any_state() {
     let id =
         query::approval::list(engine.store(), ns, of_one.clone(), 9).await.unwrap().items[0].id;
     engine.approvals().answer(ns, id, ApprovalDecision::Approve, "me").await.unwrap();
-    house.ended(one.run).await;
+    cluster.ended(one.run).await;
     let count = async |filter: ApprovalFilter| {
         query::approval::list(engine.store(), ns, filter, 9).await.unwrap().items.len()
     };

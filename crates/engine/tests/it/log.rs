@@ -5,25 +5,25 @@ use provost_core::id::name::Namespace;
 use provost_core::{Env, Message, RunId, ToolResult};
 use provost_engine::{AgentConfig, Engine};
 use provost_model::{self as scripted};
-use provost_store::Body;
+use provost_store::StoredText;
 use provost_store::query;
 use provost_store::query::event_log::{LogEntry, LogPage};
-use provost_store::table::work::journal::{self, EventPlace, NewEvent};
+use provost_store::table::work::journal::{self, EventHeader, NewEvent};
 use provost_store::table::work::run;
 use serde_json::json;
 
-use crate::stage::{Stage, command};
+use crate::harness::{Harness, command};
 
 /// Runs of three tasks in two sessions, with events that come one by one from all of them.
-async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
+async fn mixed(harness: &Harness, count: usize, body: &str) -> Vec<RunId> {
     let fresh = |session: &str| TaskRequest { new_task: true, ..command(session, "hello") };
     let mut runs = Vec::new();
     for session in ["a", "a", "b"] {
-        runs.push(stage.engine.submit(&stage.namespace, fresh(session)).await.unwrap().run);
+        runs.push(harness.engine.submit(&harness.namespace, fresh(session)).await.unwrap().run);
     }
     for _ in 0..2 {
         // More runs of the first task: one waits behind the other.
-        let more = stage.engine.submit(&stage.namespace, command("a", "and?")).await.unwrap();
+        let more = harness.engine.submit(&harness.namespace, command("a", "and?")).await.unwrap();
         runs.push(more.run);
     }
     runs.dedup();
@@ -31,7 +31,7 @@ async fn mixed(stage: &Stage, count: usize, body: &str) -> Vec<RunId> {
     let random = |_| usize::try_from(env.random() % 1_000_003).unwrap();
     let chosen: Vec<RunId> = (0..count).map(|at| runs[random(at) % runs.len()]).collect();
     let body = body.to_owned();
-    let written = stage.engine.store().write(move |tx| {
+    let written = harness.engine.store().write(move |tx| {
         for run in &chosen {
             append(tx, *run, &body)?;
         }
@@ -49,15 +49,15 @@ fn append(
     // No worker has had any of them.
     let epoch = 0;
     let seq = run::take_event_numbers(tx, id, 1)?.unwrap();
-    let event = NewEvent { kind: "noted", body: &Body::new(body)?, message_id: None };
-    journal::append_events(tx, EventPlace { run: id, epoch, attempt: 0, seq }, &[event])
+    let event = NewEvent { kind: "noted", body: &StoredText::new(body)?, message_id: None };
+    journal::append_events(tx, EventHeader { run: id, epoch, attempt: 0, seq }, &[event])
 }
 
 /// Everything, read once.
 async fn whole(engine: &Engine) -> Vec<LogEntry> {
     let mut all = Vec::new();
-    let mut page = LogPage { more: true, ..LogPage::default() };
-    while page.more {
+    let mut page = LogPage { has_more: true, ..LogPage::default() };
+    while page.has_more {
         page = query::event_log::tail(engine.store(), page.next, 5000).await.unwrap();
         all.append(&mut page.entries);
     }
@@ -70,17 +70,17 @@ fn positions(entries: &[LogEntry]) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others() {
-    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let harness = Harness::new(|_, _| scripted::text("hi")).await;
     let foreign: Namespace = "other".parse().unwrap();
-    stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
-    let runs = mixed(&stage, 300, "{}").await;
-    stage.engine.submit(&foreign, command("a", "theirs")).await.unwrap();
-    mixed(&stage, 200, "{}").await;
-    let (engine, ns) = (&stage.engine, &stage.namespace);
+    harness.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let runs = mixed(&harness, 300, "{}").await;
+    harness.engine.submit(&foreign, command("a", "theirs")).await.unwrap();
+    mixed(&harness, 200, "{}").await;
+    let (engine, ns) = (&harness.engine, &harness.namespace);
     let all = whole(engine).await;
     assert!(all.is_sorted_by(|one, next| one.pos < next.pos));
     let mut places =
-        query::event_log::places_of(engine.store(), all.iter().map(|entry| entry.run).collect())
+        query::event_log::run_scopes(engine.store(), all.iter().map(|entry| entry.run).collect())
             .await
             .unwrap();
     let task = places[&runs[0]].task;
@@ -107,7 +107,7 @@ async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others()
                 ];
                 for (place, page) in pages.iter().enumerate() {
                     assert!(page.entries.len() as u64 <= limit);
-                    (next[place], more[place]) = (page.next, page.more);
+                    (next[place], more[place]) = (page.next, page.has_more);
                 }
                 let [a, b, c] = pages;
                 of_ns.extend(positions(&a.entries));
@@ -122,30 +122,30 @@ async fn pages_of_tasks_sessions_and_namespaces_are_the_log_without_the_others()
     let of_run: Vec<_> = all.iter().filter(|one| one.run == runs[0] && one.seq > 5).collect();
     let page = query::event_log::of_run(engine.store(), ns, runs[0], 5, 5000).await.unwrap();
     assert_eq!(page.entries.iter().collect::<Vec<_>>(), of_run);
-    assert_eq!((page.next, page.more), (of_run.last().unwrap().seq, false));
+    assert_eq!((page.next, page.has_more), (of_run.last().unwrap().seq, false));
     assert_eq!(
-        query::event_log::place_of(engine.store(), runs[0]).await.unwrap(),
+        query::event_log::run_scope(engine.store(), runs[0]).await.unwrap(),
         places.remove(&runs[0])
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
-    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let harness = Harness::new(|_, _| scripted::text("hi")).await;
     let inline = format!("{{\"note\":\"{}\"}}", "x".repeat(8000));
-    let runs = mixed(&stage, 3000, &inline).await;
+    let runs = mixed(&harness, 3000, &inline).await;
     // Beyond what a row holds, so they are stored beside.
     let large = format!("{{\"note\":\"{}\"}}", "y".repeat(3 << 20));
     let (id, body) = (runs[0], large.clone());
     let written =
-        stage.engine.store().write(move |tx| (0..5).try_for_each(|_| append(tx, id, &body)));
+        harness.engine.store().write(move |tx| (0..5).try_for_each(|_| append(tx, id, &body)));
     written.await.unwrap();
-    let place = query::event_log::place_of(stage.engine.store(), id).await.unwrap().unwrap();
-    let (engine, ns) = (&stage.engine, &stage.namespace);
+    let place = query::event_log::run_scope(harness.engine.store(), id).await.unwrap().unwrap();
+    let (engine, ns) = (&harness.engine, &harness.namespace);
     let mut entries = Vec::new();
-    let mut page = LogPage { more: true, ..LogPage::default() };
+    let mut page = LogPage { has_more: true, ..LogPage::default() };
     let mut pages = 0;
-    while page.more {
+    while page.has_more {
         page = query::event_log::of_session(engine.store(), ns, &place.session, page.next, 5000)
             .await
             .unwrap();
@@ -158,7 +158,7 @@ async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
     assert_eq!(entries.iter().filter(|one| one.body.as_ref() == Some(&large)).count(), 5);
     let mut wanted = whole(engine).await;
     let places =
-        query::event_log::places_of(engine.store(), wanted.iter().map(|one| one.run).collect())
+        query::event_log::run_scopes(engine.store(), wanted.iter().map(|one| one.run).collect())
             .await
             .unwrap();
     wanted.retain(|entry| places[&entry.run].session == place.session);
@@ -167,18 +167,18 @@ async fn a_page_is_bounded_in_bytes_and_nothing_is_left_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_others_drown_is_read_in_bounded_pages() {
-    let stage = Stage::new(|_, _| scripted::text("hi")).await;
+    let harness = Harness::new(|_, _| scripted::text("hi")).await;
     let foreign: Namespace = "other".parse().unwrap();
-    stage.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
-    let first = stage.engine.submit(&foreign, command("a", "one")).await.unwrap();
-    mixed(&stage, 25_000, "{}").await;
-    let second = stage.engine.submit(&foreign, command("b", "two")).await.unwrap();
+    harness.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let first = harness.engine.submit(&foreign, command("a", "one")).await.unwrap();
+    mixed(&harness, 25_000, "{}").await;
+    let second = harness.engine.submit(&foreign, command("b", "two")).await.unwrap();
     let mut found = Vec::new();
-    let mut page = LogPage { more: true, ..LogPage::default() };
+    let mut page = LogPage { has_more: true, ..LogPage::default() };
     let mut pages = 0;
-    while page.more {
+    while page.has_more {
         let before = page.next;
-        page = query::event_log::of_namespace(stage.engine.store(), &foreign, before, 100)
+        page = query::event_log::of_namespace(harness.engine.store(), &foreign, before, 100)
             .await
             .unwrap();
         assert!(page.next > before && page.next - before <= 20_000);
@@ -190,15 +190,15 @@ async fn a_namespace_that_others_drown_is_read_in_bounded_pages() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_and_results_are_put_in_as_they_are_stored() {
-    let stage = Stage::new(|request, _| match request.messages.last().map(|last| last.role) {
+    let harness = Harness::new(|request, _| match request.messages.last().map(|last| last.role) {
         Some(provost_core::Role::User) => scripted::call("pure", json!({"n": 1})),
         _ => scripted::text("all done"),
     })
     .await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "hello there").await;
-    let run = stage.wait(accepted.run).await;
-    let page = query::event_log::of_run(stage.engine.store(), &stage.namespace, run.id, 0, 500)
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "hello there").await;
+    let run = harness.wait(accepted.run).await;
+    let page = query::event_log::of_run(harness.engine.store(), &harness.namespace, run.id, 0, 500)
         .await
         .unwrap();
     let entries = page.entries;
@@ -215,27 +215,29 @@ async fn messages_and_results_are_put_in_as_they_are_stored() {
     assert_eq!((result.name.as_str(), result.to_text().as_str()), ("pure", "did {\"n\":1}"));
     let told = of("finished")[0].body.as_deref().unwrap();
     assert!(told.contains("all done"), "{told}");
-    let bounds = query::event_log::bounds(stage.engine.store()).await.unwrap();
+    let bounds = query::event_log::bounds(harness.engine.store()).await.unwrap();
     assert_eq!((bounds.generation, bounds.floor), (0, 0));
     assert_eq!(bounds.last, entries.last().unwrap().pos);
-    assert_eq!(query::event_log::generation(stage.engine.store()).await.unwrap(), 0);
+    assert_eq!(query::event_log::generation(harness.engine.store()).await.unwrap(), 0);
     assert_eq!(
-        query::event_log::first_kept(stage.engine.store(), &stage.namespace, run.id).await.unwrap(),
+        query::event_log::first_retained(harness.engine.store(), &harness.namespace, run.id)
+            .await
+            .unwrap(),
         Some(1)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g60_the_log_of_another_namespace_is_not_there() {
-    let stage = Stage::new(|_, _| scripted::text("hi")).await;
-    let accepted = stage.say("chat", "hello").await;
-    let (engine, foreign): (_, Namespace) = (&stage.engine, "other".parse().unwrap());
+    let harness = Harness::new(|_, _| scripted::text("hi")).await;
+    let accepted = harness.say("chat", "hello").await;
+    let (engine, foreign): (_, Namespace) = (&harness.engine, "other".parse().unwrap());
     let (run, task) = (accepted.run, accepted.task);
     let refused = [
         query::event_log::of_run(engine.store(), &foreign, run, 0, 9).await.unwrap_err(),
         query::event_log::of_task(engine.store(), &foreign, task, 0, 9).await.unwrap_err(),
         query::event_log::of_session(engine.store(), &foreign, "chat", 0, 9).await.unwrap_err(),
-        query::event_log::first_kept(engine.store(), &foreign, run).await.unwrap_err(),
+        query::event_log::first_retained(engine.store(), &foreign, run).await.unwrap_err(),
         query::task_log::of_task(engine.store(), &foreign, task, 0, 9).await.unwrap_err(),
         query::step::list(engine.store(), &foreign, run, 0, 9).await.unwrap_err(),
         query::run::attempts(engine.store(), &foreign, run).await.unwrap_err(),

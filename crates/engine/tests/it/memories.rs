@@ -10,42 +10,44 @@ use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{Engine, EngineDeps, EngineError, Lease, Worker};
 use provost_memory::{
-    KeeperOptions, Memories, MemoryHook, MemoryKeeper, Owner, Page, SqliteMemoryStore,
+    ExtractorOptions, ListRequest, MemoryExtractor, MemoryHook, MemoryService, Owner,
+    SqliteMemoryStore,
 };
 use provost_model::{HashEmbedder, ScriptedModel, text as says};
 use provost_store::{Store, StoreOptions};
 use serde_json::json;
 
-use crate::deaths;
-use crate::stage::{command, options, text};
+use crate::harness::{command, options, text};
+use crate::worker_crash;
 
 /// Everything of one process.
 struct Node {
     engine: Engine,
-    keeper: MemoryKeeper,
-    memories: Memories,
+    extractor: MemoryExtractor,
+    memories: MemoryService,
     _worker: Worker,
 }
 
 /// An engine on a directory whose agent remembers what it is told, and says what it was shown.
 async fn open(dir: &Path) -> Node {
     let store = Arc::new(SqliteMemoryStore::open(dir.join("memory.db")).unwrap());
-    let memories = Memories::new(store, Arc::new(HashEmbedder::new(256)));
+    let memories = MemoryService::new(store, Arc::new(HashEmbedder::new(256)));
     let facts = json!({ "facts": [
         { "text": "Anna is allergic to nuts", "category": "health", "messages": [1] },
     ] });
-    let reader = ScriptedModel::answering(move |request, _| {
+    let reader = ScriptedModel::from_fn(move |request, _| {
         let said: String = request.messages.iter().map(|message| message.text()).collect();
         match said.contains("I am allergic") {
             true => says(facts.to_string()),
             false => says(r#"{"facts":[]}"#),
         }
     });
-    let keeper = MemoryKeeper::start(memories.clone(), Arc::new(reader), KeeperOptions::default());
-    let hook = MemoryHook::new(memories.clone()).keeper(keeper.clone());
+    let extractor =
+        MemoryExtractor::start(memories.clone(), Arc::new(reader), ExtractorOptions::default());
+    let hook = MemoryHook::new(memories.clone()).extractor(extractor.clone());
     let hook = hook.owner(Owner::new("anna").unwrap());
-    let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
-        let model = ScriptedModel::answering(|request, _| {
+    let agents = move |_: &provost_engine::AgentRevision, _: &Lease| {
+        let model = ScriptedModel::from_fn(|request, _| {
             let shown: Vec<String> =
                 request.messages.iter().map(|message| message.text()).collect();
             says(shown.join("\n"))
@@ -56,7 +58,7 @@ async fn open(dir: &Path) -> Node {
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Namespace::default(), "default", None, Default::default()).await.unwrap();
     let worker = engine.start().await.unwrap();
-    Node { engine, keeper, memories, _worker: worker }
+    Node { engine, extractor, memories, _worker: worker }
 }
 
 const TOLD: &str = "I am Anna and I am allergic to nuts.";
@@ -64,18 +66,18 @@ const TOLD: &str = "I am Anna and I am allergic to nuts.";
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_remembers() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let node = open(&dir).await;
     let accepted = node.engine.submit(&Namespace::default(), command("monday", TOLD)).await;
     node.engine.runs().wait(&Namespace::default(), accepted.unwrap().run).await.unwrap();
-    node.keeper.idle().await.unwrap();
+    node.extractor.idle().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_told_before_a_kill_is_remembered_once() {
     for place in ["model.answered", "attempt.before_settle", "run.ended"] {
         let dir = tempfile::tempdir().unwrap();
-        deaths::killed_at("node_that_remembers", dir.path(), place).await;
+        worker_crash::killed_at("node_that_remembers", dir.path(), place).await;
         let node = open(dir.path()).await;
         let namespace = Namespace::default();
         let again = node.engine.submit(&namespace, command("tuesday", "How are you?")).await;
@@ -87,15 +89,15 @@ async fn what_was_told_before_a_kill_is_remembered_once() {
         // Whatever was under way when the process died comes to its end, too.
         let monday = node.engine.submit(&namespace, command("monday", "And now?")).await.unwrap();
         node.engine.runs().wait(&namespace, monday.run).await.unwrap();
-        node.keeper.idle().await.unwrap();
+        node.extractor.idle().await.unwrap();
         let anna = Owner::new("anna").unwrap();
-        let known = node.memories.list(&anna, &Page::default()).await.unwrap().memories;
+        let known = node.memories.list(&anna, &ListRequest::default()).await.unwrap().memories;
         let texts: Vec<&str> = known.iter().map(|memory| memory.text.as_str()).collect();
         assert_eq!(texts, ["Anna is allergic to nuts"], "{place}");
         let friday = command("friday", "Which cake for somebody allergic to nuts?");
         let friday = node.engine.submit(&namespace, friday).await.unwrap();
         let answer = text(&node.engine.runs().wait(&namespace, friday.run).await.unwrap());
         assert!(answer.contains("Anna is allergic to nuts"), "{place}: {answer}");
-        node.keeper.close().await;
+        node.extractor.close().await;
     }
 }

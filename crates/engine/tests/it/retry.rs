@@ -5,16 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use provost_core::command::TaskRequest;
-use provost_model::{self as scripted, ModelError, ModelErrorClass, Turn};
+use provost_model::{self as scripted, ModelError, ModelErrorClass, ScriptedTurn};
 use serde_json::{Value, json};
 
-use crate::house::{House, quick};
-use crate::stage::{command, text};
+use crate::cluster::{Cluster, quick};
+use crate::harness::{command, text};
 
 /// A model that fails so many times, then answers.
-async fn failing(times: usize, failure: impl Fn() -> Turn + Send + Sync + 'static) -> House {
+async fn failing(
+    times: usize,
+    failure: impl Fn() -> ScriptedTurn + Send + Sync + 'static,
+) -> Cluster {
     let failed = Arc::new(AtomicUsize::new(0));
-    House::answering(move |_, _| {
+    Cluster::answering(move |_, _| {
         if failed.fetch_add(1, Ordering::SeqCst) < times {
             failure()
         } else {
@@ -24,7 +27,7 @@ async fn failing(times: usize, failure: impl Fn() -> Turn + Send + Sync + 'stati
     .await
 }
 
-fn overloaded() -> Turn {
+fn overloaded() -> ScriptedTurn {
     scripted::fail(ModelErrorClass::Overloaded, "too many people want this")
 }
 
@@ -36,36 +39,36 @@ fn steady(max_attempts: u32) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a16_13_tries_are_counted_and_wait_longer_each_time() {
-    let house = failing(9, overloaded).await;
-    house.agent("default", json!({"policy": steady(4)})).await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say("chat", "go").await;
+    let cluster = failing(9, overloaded).await;
+    cluster.agent("default", json!({"policy": steady(4)})).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say("chat", "go").await;
     for (failures, wait_s) in [(1, 1), (2, 3), (3, 9)] {
-        let run = house.until(accepted.run, |row| row.failure_count == failures).await;
-        let wait = run.not_before.since(house.clock.now());
+        let run = cluster.until(accepted.run, |row| row.failure_count == failures).await;
+        let wait = run.not_before.since(cluster.clock.now());
         assert_eq!((run.phase.as_str(), wait), ("queued", Duration::from_secs(wait_s)));
-        assert_eq!(house.class().await.running, 0, "nothing is held while it waits");
-        house.clock.advance(wait);
+        assert_eq!(cluster.class().await.running, 0, "nothing is held while it waits");
+        cluster.clock.advance(wait);
     }
-    let run = house.ended(accepted.run).await;
+    let run = cluster.ended(accepted.run).await;
     assert_eq!(run.status, "error");
     assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
-    assert_eq!((run.claim_count, house.rooms.model_calls()), (4, 4));
-    let attempts = house.attempts(accepted.run).await;
+    assert_eq!((run.claim_count, cluster.rooms.model_calls()), (4, 4));
+    let attempts = cluster.attempts(accepted.run).await;
     let strategies: Vec<_> = attempts.iter().map(|row| row.strategy.as_str()).collect();
     assert_eq!(strategies, ["primary", "retry", "retry", "retry"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_wait_is_spread_and_never_longer_than_its_bound() {
-    let house = failing(40, overloaded).await;
-    let _worker = house.engine.start().await.unwrap();
+    let cluster = failing(40, overloaded).await;
+    let _worker = cluster.engine.start().await.unwrap();
     let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 60_000, "factor": 1}});
     let mut waits = Vec::new();
     for run in 0..8 {
-        let accepted = house.say_with(&format!("s{run}"), policy.clone()).await;
-        let run = house.until(accepted.run, |row| row.failure_count == 1).await;
-        waits.push(run.not_before.since(house.clock.now()));
+        let accepted = cluster.say_with(&format!("s{run}"), policy.clone()).await;
+        let run = cluster.until(accepted.run, |row| row.failure_count == 1).await;
+        waits.push(run.not_before.since(cluster.clock.now()));
     }
     assert!(waits.iter().all(|wait| *wait <= Duration::from_secs(60)), "{waits:?}");
     waits.sort();
@@ -76,34 +79,34 @@ async fn g41_a_wait_is_spread_and_never_longer_than_its_bound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_a_final_code_is_never_tried_again() {
     let refused = || scripted::fail(ModelErrorClass::InvalidRequest, "no such thing");
-    let house = failing(9, refused).await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say_with("chat", json!({"retry": {"pause_at_end": true}})).await;
-    let run = house.ended(accepted.run).await;
+    let cluster = failing(9, refused).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say_with("chat", json!({"retry": {"pause_at_end": true}})).await;
+    let run = cluster.ended(accepted.run).await;
     assert_eq!(run.outcome_code.as_deref(), Some("provider_bad_request"));
-    assert_eq!((run.claim_count, house.rooms.model_calls()), (1, 1));
+    assert_eq!((run.claim_count, cluster.rooms.model_calls()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g41_only_the_listed_codes_are_tried_again() {
-    let house = failing(9, overloaded).await;
-    let _worker = house.engine.start().await.unwrap();
+    let cluster = failing(9, overloaded).await;
+    let _worker = cluster.engine.start().await.unwrap();
     let policy = json!({"retry": {"retry_on": ["provider_rate_limited"]}});
-    let accepted = house.say_with("chat", policy).await;
-    let run = house.ended(accepted.run).await;
+    let accepted = cluster.say_with("chat", policy).await;
+    let run = cluster.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), run.claim_count), ("error", 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_that_works_ends_the_trying() {
-    let house = failing(1, overloaded).await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say_with("chat", steady(3)).await;
-    house.until(accepted.run, |row| row.failure_count == 1).await;
-    house.clock.advance(Duration::from_secs(1));
-    let run = house.ended(accepted.run).await;
+    let cluster = failing(1, overloaded).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say_with("chat", steady(3)).await;
+    cluster.until(accepted.run, |row| row.failure_count == 1).await;
+    cluster.clock.advance(Duration::from_secs(1));
+    let run = cluster.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), text(&run).as_str()), ("ok", "hello"));
-    let kinds = house.kinds(accepted.run).await;
+    let kinds = cluster.kinds(accepted.run).await;
     assert_eq!(kinds.iter().filter(|kind| *kind == "retry_scheduled").count(), 1);
 }
 
@@ -112,57 +115,57 @@ async fn g42_a_provider_that_wants_to_be_left_alone_is() {
     let limited = || {
         let mut error = ModelError::new(ModelErrorClass::RateLimited, "come back later");
         error.retry_after = Some(Duration::from_secs(900));
-        Turn::default().then_fail(error)
+        ScriptedTurn::default().then_fail(error)
     };
-    let house = failing(1, limited).await;
-    let worker = house.engine.start().await.unwrap();
+    let cluster = failing(1, limited).await;
+    let worker = cluster.engine.start().await.unwrap();
     let patient = TaskRequest { timeout_ms: Some(0), ..command("chat", "go") };
-    let accepted = house.accept(patient).await;
-    let run = house.until(accepted.run, |row| row.failure_count == 1).await;
-    let wait = run.not_before.since(house.clock.now());
+    let accepted = cluster.accept(patient).await;
+    let run = cluster.until(accepted.run, |row| row.failure_count == 1).await;
+    let wait = run.not_before.since(cluster.clock.now());
     assert!(wait >= Duration::from_secs(900) && wait < Duration::from_secs(1000), "{wait:?}");
     assert_eq!((run.phase.as_str(), run.lease_owner), ("queued", None));
-    assert_eq!(house.class().await.running, 0, "its place is free");
+    assert_eq!(cluster.class().await.running, 0, "its place is free");
     // Nobody has to remember it.
     worker.stop(Duration::ZERO).await;
-    let house = house.restart().await;
-    let _worker = house.engine.start().await.unwrap();
-    assert_eq!(house.run(accepted.run).await.claim_count, 1);
-    house.clock.advance(wait);
-    assert_eq!(house.ended(accepted.run).await.status, "ok");
+    let cluster = cluster.restart().await;
+    let _worker = cluster.engine.start().await.unwrap();
+    assert_eq!(cluster.run(accepted.run).await.claim_count, 1);
+    cluster.clock.advance(wait);
+    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_tries_are_used_up_waits_for_an_operator_who_wants_that() {
-    let house = failing(2, overloaded).await;
-    let _worker = house.engine.start().await.unwrap();
+    let cluster = failing(2, overloaded).await;
+    let _worker = cluster.engine.start().await.unwrap();
     let policy = json!({"retry": {"max_attempts": 2, "delay_ms": 0, "pause_at_end": true}});
-    let accepted = house.say_with("chat", policy).await;
-    let run = house.parked(accepted.run).await;
+    let accepted = cluster.say_with("chat", policy).await;
+    let run = cluster.parked(accepted.run).await;
     assert_eq!(run.parked_for.as_deref(), Some("operator"));
     assert_eq!(run.outcome_code.as_deref(), Some("provider_overloaded"));
     assert!(!run.holds_session, "the conversation goes on without it");
-    house.engine.runs().resume(&house.namespace, accepted.run, "operator").await.unwrap();
-    let run = house.ended(accepted.run).await;
+    cluster.engine.runs().resume(&cluster.namespace, accepted.run, "operator").await.unwrap();
+    let run = cluster.ended(accepted.run).await;
     assert_eq!((run.status.as_str(), run.failure_count), ("ok", 0));
-    assert!(house.kinds(accepted.run).await.contains(&"resumed".to_owned()));
+    assert!(cluster.kinds(accepted.run).await.contains(&"resumed".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_failed_is_tried_again_as_a_new_run_of_its_task() {
-    let house = failing(1, overloaded).await;
-    let _worker = house.engine.start().await.unwrap();
-    let accepted = house.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
-    let failed = house.ended(accepted.run).await;
+    let cluster = failing(1, overloaded).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let accepted = cluster.say_with("chat", json!({"retry": {"max_attempts": 1}})).await;
+    let failed = cluster.ended(accepted.run).await;
     assert_eq!(failed.status, "error");
-    let again = house.engine.runs().retry(&house.namespace, accepted.run).await.unwrap();
-    let run = house.ended(again).await;
+    let again = cluster.engine.runs().retry(&cluster.namespace, accepted.run).await.unwrap();
+    let run = cluster.ended(again).await;
     assert_eq!((run.status.as_str(), run.task_id), ("ok", accepted.task));
-    assert_eq!(house.run(accepted.run).await, failed, "g47: the end of the first one stays");
-    let refused = house.engine.runs().retry(&house.namespace, again).await.unwrap_err();
+    assert_eq!(cluster.run(accepted.run).await, failed, "g47: the end of the first one stays");
+    let refused = cluster.engine.runs().retry(&cluster.namespace, again).await.unwrap_err();
     assert_eq!(refused.code(), "already_terminal");
     let refused =
-        house.engine.runs().resume(&house.namespace, again, "operator").await.unwrap_err();
+        cluster.engine.runs().resume(&cluster.namespace, again, "operator").await.unwrap_err();
     assert_eq!(refused.code(), "already_terminal");
 }
 
@@ -170,10 +173,10 @@ async fn a_run_that_failed_is_tried_again_as_a_new_run_of_its_task() {
 async fn a16_05_words_in_a_message_do_not_decide_anything() {
     for words in ["timeout", "it was cancelled by the user", "rate limited, fenced, budget"] {
         let failure = move || scripted::fail(ModelErrorClass::InvalidRequest, words);
-        let house = failing(1, failure).await;
-        let _worker = house.engine.start().await.unwrap();
-        let accepted = house.say("chat", words).await;
-        let run = house.ended(accepted.run).await;
+        let cluster = failing(1, failure).await;
+        let _worker = cluster.engine.start().await.unwrap();
+        let accepted = cluster.say("chat", words).await;
+        let run = cluster.ended(accepted.run).await;
         assert_eq!(run.status, "error", "{words}");
         assert_eq!(run.outcome_code.as_deref(), Some("provider_bad_request"), "{words}");
     }
@@ -181,14 +184,14 @@ async fn a16_05_words_in_a_message_do_not_decide_anything() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_built_is_tried_again_and_a_panic_is_a_failure() {
-    let house = failing(0, overloaded).await;
-    house.rooms.broken.store(true, Ordering::SeqCst);
-    let _worker = house.node(quick()).start().await.unwrap();
-    let accepted = house.say_with("chat", steady(2)).await;
-    let run = house.until(accepted.run, |row| row.failure_count == 1).await;
-    let attempts = house.attempts(accepted.run).await;
+    let cluster = failing(0, overloaded).await;
+    cluster.rooms.broken.store(true, Ordering::SeqCst);
+    let _worker = cluster.node(quick()).start().await.unwrap();
+    let accepted = cluster.say_with("chat", steady(2)).await;
+    let run = cluster.until(accepted.run, |row| row.failure_count == 1).await;
+    let attempts = cluster.attempts(accepted.run).await;
     assert_eq!(attempts[0].outcome_code.as_deref(), Some("sandbox_start"));
-    house.rooms.broken.store(false, Ordering::SeqCst);
-    house.clock.advance(run.not_before.since(house.clock.now()));
-    assert_eq!(house.ended(accepted.run).await.status, "ok");
+    cluster.rooms.broken.store(false, Ordering::SeqCst);
+    cluster.clock.advance(run.not_before.since(cluster.clock.now()));
+    assert_eq!(cluster.ended(accepted.run).await.status, "ok");
 }

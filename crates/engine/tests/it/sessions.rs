@@ -1,22 +1,23 @@
 //! Sessions by name, and workers that serve some sessions only.
 
-use provost_engine::{EngineOptions, Focus, NewSession};
+use provost_engine::{EngineOptions, NewSession, ServedSessions};
 use provost_model as scripted;
 use provost_store::query;
 
-use crate::stage::{Stage, options, text};
+use crate::harness::{Harness, options, text};
 
-fn echo(request: &provost_model::ChatRequest, _call: usize) -> provost_model::Turn {
+fn echo(request: &provost_model::ChatRequest, _call: usize) -> provost_model::ScriptedTurn {
     let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
     scripted::text(format!("echo {last}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_leads_to_one_session_until_it_is_given_to_a_new_one() {
-    let stage = Stage::new(echo).await;
+    let harness = Harness::new(echo).await;
     let named = NewSession { key: Some("my talk".to_owned()), fresh: false };
     let create = async |new: &NewSession| {
-        let created = stage.engine.sessions().create(&stage.namespace, new.clone()).await.unwrap();
+        let created =
+            harness.engine.sessions().create(&harness.namespace, new.clone()).await.unwrap();
         (created.row.id, created.is_new)
     };
     let (first, is_new) = create(&named).await;
@@ -32,17 +33,17 @@ async fn a_name_leads_to_one_session_until_it_is_given_to_a_new_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_with_a_focus_leaves_other_sessions_alone() {
-    let focus = Focus::default();
+    let focus = ServedSessions::default();
     let options = EngineOptions { served_sessions: Some(focus.clone()), ..options() };
-    let stage = Stage::with(options, echo).await;
-    focus.add(&stage.namespace, "mine");
-    let theirs = stage.say("theirs", "one").await;
-    let _worker = stage.worker().await;
-    let mine = stage.say("mine", "two").await;
-    assert_eq!(text(&stage.wait(mine.run).await), "echo two");
+    let harness = Harness::with(options, echo).await;
+    focus.add(&harness.namespace, "mine");
+    let theirs = harness.say("theirs", "one").await;
+    let _worker = harness.worker().await;
+    let mine = harness.say("mine", "two").await;
+    assert_eq!(text(&harness.wait(mine.run).await), "echo two");
     let untouched =
-        query::run::get(stage.engine.store(), &stage.namespace, theirs.run).await.unwrap();
+        query::run::get(harness.engine.store(), &harness.namespace, theirs.run).await.unwrap();
     assert_eq!((untouched.phase.as_str(), untouched.claim_count), ("queued", 0));
-    focus.add(&stage.namespace, "theirs");
-    assert_eq!(text(&stage.wait(theirs.run).await), "echo one");
+    focus.add(&harness.namespace, "theirs");
+    assert_eq!(text(&harness.wait(theirs.run).await), "echo one");
 }

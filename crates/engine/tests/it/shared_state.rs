@@ -8,8 +8,8 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, StateScope};
-use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, Worker};
-use provost_model::{ScriptedModel, Turn, call, text as says};
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease, Worker};
+use provost_model::{ScriptedModel, ScriptedTurn, call, text as says};
 use provost_store::query;
 use provost_store::{Store, StoreOptions};
 use provost_tool::{FnTool, ToolError, tool_fn};
@@ -17,8 +17,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::deaths;
-use crate::stage::{Stage, command, options, text};
+use crate::harness::{Harness, command, options, text};
+use crate::worker_crash;
 
 #[derive(Deserialize, JsonSchema)]
 struct Name {
@@ -42,7 +42,7 @@ fn count() -> FnTool {
 }
 
 /// Counts what the message names, one after the other, and answers with the instructions that it was given.
-fn answer(request: &provost_model::ChatRequest) -> Turn {
+fn answer(request: &provost_model::ChatRequest) -> ScriptedTurn {
     let last_said = request.messages.iter().rposition(|message| {
         message.tool_results().next().is_none() && message.tool_calls().next().is_none()
     });
@@ -62,61 +62,63 @@ fn answer(request: &provost_model::ChatRequest) -> Turn {
 
 const SHOWN: &str = "{{ session.visits | default(0) }} {{ user.visits | default(0) }} {{ app.visits | default(0) }}";
 
-fn agents(_: &AgentProfile, _: &Lease) -> Result<Agent, EngineError> {
-    let model = || ScriptedModel::answering(|request, _| answer(request));
+fn agents(_: &AgentRevision, _: &Lease) -> Result<Agent, EngineError> {
+    let model = || ScriptedModel::from_fn(|request, _| answer(request));
     let child = Agent::builder("child", model()).tool(count()).build().unwrap();
     let agent = Agent::builder("default", model()).instructions(SHOWN).tool(count());
-    Ok(agent.subagent(&child, Subagent::new("Counts")).build().unwrap())
+    Ok(agent.subagent(Subagent::new(&child, "Counts")).build().unwrap())
 }
 
 fn said(session: &str, user: &str, text: &str) -> TaskRequest {
     TaskRequest { user: Some(user.to_owned()), ..command(session, text) }
 }
 
-async fn ask(stage: &Stage, command: TaskRequest) -> String {
-    let run = stage.engine.submit(&stage.namespace, command).await.unwrap().run;
-    text(&stage.wait(run).await)
+async fn ask(harness: &Harness, command: TaskRequest) -> String {
+    let run = harness.engine.submit(&harness.namespace, command).await.unwrap().run;
+    text(&harness.wait(run).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_run_sets_another_one_sees_as_far_as_the_name_says() {
-    let stage = Stage::of(options(), Env::system(), agents).await;
-    let _worker = stage.worker().await;
+    let harness = Harness::of(options(), Env::system(), agents).await;
+    let _worker = harness.worker().await;
     let all = "session:visits user:visits user:visits app:visits own";
-    assert_eq!(ask(&stage, said("a", "ada", all)).await, "0 0 0", "as it was when it began");
-    assert_eq!(ask(&stage, said("a", "ada", "show")).await, "1 2 1");
-    assert_eq!(ask(&stage, said("a", "bob", "show")).await, "1 0 1");
-    assert_eq!(ask(&stage, said("b", "ada", "show")).await, "0 2 1");
+    assert_eq!(ask(&harness, said("a", "ada", all)).await, "0 0 0", "as it was when it began");
+    assert_eq!(ask(&harness, said("a", "ada", "show")).await, "1 2 1");
+    assert_eq!(ask(&harness, said("a", "bob", "show")).await, "1 0 1");
+    assert_eq!(ask(&harness, said("b", "ada", "show")).await, "0 2 1");
     // Who hands it in is for whom it is, if nobody else is named.
     let own = TaskRequest { requested_by: Some("ada".to_owned()), ..command("c", "show") };
-    assert_eq!(ask(&stage, own).await, "0 2 1");
+    assert_eq!(ask(&harness, own).await, "0 2 1");
     // A run below is for the same user.
-    ask(&stage, said("d", "ada", "child")).await;
-    assert_eq!(ask(&stage, said("d", "ada", "-user:visits")).await, "0 3 1");
-    assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 1");
+    ask(&harness, said("d", "ada", "child")).await;
+    assert_eq!(ask(&harness, said("d", "ada", "-user:visits")).await, "0 3 1");
+    assert_eq!(ask(&harness, said("d", "ada", "show")).await, "0 0 1");
     let other = "other".parse::<Namespace>().unwrap();
     let app = StateScope::App;
     assert_eq!(
-        query::shared_state::list(stage.engine.store(), &other, app, "", None, 10).await.unwrap(),
+        query::shared_state::list(harness.engine.store(), &other, app, "", None, 10).await.unwrap(),
         []
     );
-    let rows = query::shared_state::list(stage.engine.store(), &stage.namespace, app, "", None, 10)
-        .await
-        .unwrap();
+    let rows =
+        query::shared_state::list(harness.engine.store(), &harness.namespace, app, "", None, 10)
+            .await
+            .unwrap();
     let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.value.as_str())).collect();
     assert_eq!(rows, [("visits", "1")]);
-    let gone = stage.engine.sessions().delete_state(&stage.namespace, StateScope::App, "").await;
+    let gone =
+        harness.engine.sessions().delete_state(&harness.namespace, StateScope::App, "").await;
     assert_eq!(gone.unwrap(), 1);
-    assert_eq!(ask(&stage, said("d", "ada", "show")).await, "0 0 0");
+    assert_eq!(ask(&harness, said("d", "ada", "show")).await, "0 0 0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_tells_what_changed_and_what_has_no_owner_is_refused() {
-    let stage = Stage::of(options(), Env::system(), agents).await;
-    let _worker = stage.worker().await;
-    let run = stage.say("a", "session:visits user:visits own").await.run;
-    stage.wait(run).await;
-    let events = stage.events(run).await;
+    let harness = Harness::of(options(), Env::system(), agents).await;
+    let _worker = harness.worker().await;
+    let run = harness.say("a", "session:visits user:visits own").await.run;
+    harness.wait(run).await;
+    let events = harness.events(run).await;
     let changed: Vec<Value> = events
         .iter()
         .filter(|event| event.kind == "state_changed")
@@ -135,7 +137,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
     (engine, worker)
 }
 
-fn counted() -> TaskRequest {
+fn is_recorded() -> TaskRequest {
     let key = Some("counted".to_owned());
     TaskRequest { idempotency_key: key, ..said("a", "ada", "user:visits user:visits") }
 }
@@ -143,9 +145,9 @@ fn counted() -> TaskRequest {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_counts() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let (engine, _worker) = open(&dir).await;
-    let accepted = engine.submit(&Namespace::default(), counted()).await.unwrap();
+    let accepted = engine.submit(&Namespace::default(), is_recorded()).await.unwrap();
     engine.runs().wait(&Namespace::default(), accepted.run).await.unwrap();
 }
 
@@ -165,9 +167,9 @@ async fn a_kill_neither_loses_nor_repeats_a_change() {
     let namespace = Namespace::default();
     for place in places {
         let dir = tempfile::tempdir().unwrap();
-        deaths::killed_at("node_that_counts", dir.path(), place).await;
+        worker_crash::killed_at("node_that_counts", dir.path(), place).await;
         let (engine, _worker) = open(dir.path()).await;
-        let run = engine.submit(&namespace, counted()).await.unwrap().run;
+        let run = engine.submit(&namespace, is_recorded()).await.unwrap().run;
         engine.runs().wait(&namespace, run).await.unwrap();
         let user = StateScope::User;
         let rows = query::shared_state::list(engine.store(), &namespace, user, "ada", None, 10)

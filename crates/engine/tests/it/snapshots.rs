@@ -8,20 +8,20 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_agent::Agent;
-use provost_agent::context::Summarize;
+use provost_agent::context::{ContextConfig, Summarize};
 use provost_core::command::TaskRequest;
 use provost_core::recovery::EffectClass;
 use provost_core::{Env, Image, Limits, MediaSource, Role, RunId};
-use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease, WorkspaceProbe};
-use provost_model::{self as scripted, ChatRequest, ScriptedModel, Turn};
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease, WorkspaceProbe};
+use provost_model::{self as scripted, ChatRequest, ScriptedModel, ScriptedTurn};
 use provost_store::query;
-use provost_store::{FaultPoint, Faults, Store, StoreError, StoreOptions, params};
-use provost_tool::{FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
+use provost_store::{FaultInjector, FaultPoint, Store, StoreError, StoreOptions, params};
+use provost_tool::{FnTool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
 use crate::children::{count, replay_all};
-use crate::deaths;
-use crate::stage::{Stage, command, options, text};
+use crate::harness::{Harness, command, options, text};
+use crate::worker_crash;
 
 /// A tool that gives so many bytes.
 fn sized() -> FnTool {
@@ -52,7 +52,7 @@ fn results(request: &ChatRequest) -> usize {
 }
 
 /// Calls a tool so many times, then says so.
-fn working(turns: usize) -> impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + Clone {
+fn working(turns: usize) -> impl Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync + Clone {
     move |request, _| match results(request) {
         n if n < turns => scripted::call("pure", json!({ "n": n })),
         n => scripted::text(format!("{n} calls")),
@@ -60,10 +60,10 @@ fn working(turns: usize) -> impl Fn(&ChatRequest, usize) -> Turn + Send + Sync +
 }
 
 async fn long_stage(
-    answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + Clone + 'static,
-) -> Stage {
-    Stage::of(options(), Env::system(), move |_: &_, _: &Lease| {
-        let model = ScriptedModel::answering(answer.clone());
+    answer: impl Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync + Clone + 'static,
+) -> Harness {
+    Harness::of(options(), Env::system(), move |_: &_, _: &Lease| {
+        let model = ScriptedModel::from_fn(answer.clone());
         let tool = |name: &str| {
             let spec = ToolSpec::new(name, "Does nothing", json!({"type": "object"})).unwrap();
             FnTool::new(spec.effect(EffectClass::Pure), |_, _| {
@@ -76,16 +76,16 @@ async fn long_stage(
     .await
 }
 
-async fn snapshots(stage: &Stage, run: RunId) -> Vec<u64> {
+async fn snapshots(harness: &Harness, run: RunId) -> Vec<u64> {
     let sql = "SELECT fed FROM run_snapshot WHERE run_id = ?1 ORDER BY fed";
-    stage.engine.store().read(move |tx| tx.all::<u64>(sql, params![run])).await.unwrap()
+    harness.engine.store().read(move |tx| tx.fetch_all::<u64>(sql, params![run])).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
     let stopped = Arc::new((AtomicBool::new(false), tokio::sync::Semaphore::new(0)));
     let inside = Arc::clone(&stopped);
-    let stage = long_stage(move |request, _| match results(request) {
+    let harness = long_stage(move |request, _| match results(request) {
         // Once, near the end, an answer never comes.
         180 if !inside.0.swap(true, Ordering::SeqCst) => {
             inside.1.add_permits(1);
@@ -95,60 +95,63 @@ async fn a_long_run_goes_on_from_its_newest_snapshot_to_the_same_end() {
         n => scripted::text(format!("{n} calls")),
     })
     .await;
-    let worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
+    let worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
     stopped.1.acquire().await.unwrap().forget();
-    let kept = snapshots(&stage, accepted.run).await;
+    let kept = snapshots(&harness, accepted.run).await;
     assert_eq!(kept.len(), 1, "older ones are removed: {kept:?}");
     // Three feeds a turn: the first is due after 257, the next after twice as many and one.
     assert!((515..530).contains(&kept[0]), "{kept:?}");
     drop(worker);
-    let _second = stage.worker().await;
-    let run = stage.wait(accepted.run).await;
+    let _second = harness.worker().await;
+    let run = harness.wait(accepted.run).await;
     assert_eq!(text(&run), "190 calls");
     // A replay folds the run from its beginning and from its snapshot, and compares both.
-    replay_all(&stage).await;
+    replay_all(&harness).await;
     // Without the shortcut it is the same run.
     let gone =
-        stage.engine.store().write(|tx| tx.execute("DELETE FROM run_snapshot", params![])).await;
+        harness.engine.store().write(|tx| tx.execute("DELETE FROM run_snapshot", params![])).await;
     assert_eq!(gone.unwrap(), 1);
-    replay_all(&stage).await;
-    let blobs = count(&stage, "blob").await;
-    let aged = stage
+    replay_all(&harness).await;
+    let blobs = count(&harness, "blob").await;
+    let aged = harness
         .engine
         .store()
         .write(|tx| tx.execute_fenced("UPDATE blob SET created = 0", params![]));
     aged.await.unwrap();
-    assert!(stage.engine.maintenance().tidy().await.unwrap() >= 1, "nothing refers to it any more");
-    assert!(count(&stage, "blob").await < blobs);
-    replay_all(&stage).await;
+    assert!(
+        harness.engine.maintenance().collect_garbage().await.unwrap() >= 1,
+        "nothing refers to it any more"
+    );
+    assert!(count(&harness, "blob").await < blobs);
+    replay_all(&harness).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_does_not_fit_is_found() {
-    let stage = long_stage(working(120)).await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
-    let run = stage.wait(accepted.run).await;
-    assert_eq!(snapshots(&stage, run.id).await.len(), 1);
-    replay_all(&stage).await;
+    let harness = long_stage(working(120)).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
+    let run = harness.wait(accepted.run).await;
+    assert_eq!(snapshots(&harness, run.id).await.len(), 1);
+    replay_all(&harness).await;
     // The machine of an earlier moment under a later number.
-    let moved = stage
+    let moved = harness
         .engine
         .store()
         .write(|tx| tx.execute_fenced("UPDATE run_snapshot SET fed = fed + 2", params![]));
     moved.await.unwrap();
-    let report = stage.engine.runs().replay(&stage.namespace, run.id).await;
+    let report = harness.engine.runs().replay(&harness.namespace, run.id).await;
     assert!(report.is_err() || !report.unwrap().is_consistent());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn short_runs_have_no_snapshots() {
-    let stage = long_stage(working(20)).await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
-    stage.wait(accepted.run).await;
-    assert_eq!(count(&stage, "run_snapshot").await, 0);
+    let harness = long_stage(working(20)).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
+    harness.wait(accepted.run).await;
+    assert_eq!(count(&harness, "run_snapshot").await, 0);
 }
 
 /// An engine on a directory. What is said to it there decides: `large` makes one picture of 5 MB, anything else so much text
@@ -156,8 +159,8 @@ async fn short_runs_have_no_snapshots() {
 async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
     let large = std::fs::read_to_string(dir.join("say")).unwrap() == "large";
-    let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
-        let model = ScriptedModel::answering(move |request, _| {
+    let agents = move |_: &provost_engine::AgentRevision, _: &Lease| {
+        let model = ScriptedModel::from_fn(move |request, _| {
             let summed = request.messages.iter().any(|m| m.role == Role::Summary);
             match (large, results(request)) {
                 (true, 0) => scripted::call("sized", json!({"bytes": 5_000_000})),
@@ -169,9 +172,13 @@ async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
         if large {
             return Ok(agent.build().unwrap());
         }
-        let summarizer = ScriptedModel::answering(|_, _| scripted::text("it went on"));
-        let agent = agent.context(Summarize::new(Arc::new(summarizer)).keep_recent(1));
-        Ok(agent.context_tokens(3_000).context_reserve(0).build().unwrap())
+        let summarizer = ScriptedModel::from_fn(|_, _| scripted::text("it went on"));
+        let agent = agent.context(
+            ContextConfig::new(Summarize::new(Arc::new(summarizer)).keep_recent(1))
+                .max_tokens(3_000)
+                .reserve(0),
+        );
+        Ok(agent.build().unwrap())
     };
     let engine = Engine::new(EngineDeps::new(store, agents, Env::system()), options());
     engine.put_agent(&Default::default(), "default", None, Default::default()).await.unwrap();
@@ -182,7 +189,7 @@ async fn open(dir: &Path) -> (Engine, provost_engine::Worker) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_with_large_outputs() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let (engine, _worker) = open(&dir).await;
     let said = std::fs::read_to_string(dir.join("say")).unwrap();
     let accepted = engine.submit(&Default::default(), command("chat", &said)).await.unwrap();
@@ -196,16 +203,19 @@ async fn dies_and_goes_on(
 ) -> (Engine, provost_engine::Worker, RunId, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("say"), said).unwrap();
-    deaths::killed_at("node_with_large_outputs", dir.path(), place).await;
+    worker_crash::killed_at("node_with_large_outputs", dir.path(), place).await;
     {
         let store = Store::open(StoreOptions::for_test(dir.path())).unwrap();
         let sound = store.check().await.unwrap();
-        assert!(sound.problems.is_empty(), "{place}: {:?}", sound.problems);
+        assert!(sound.failures.is_empty(), "{place}: {:?}", sound.failures);
         store.close().await;
     }
     let (engine, worker) = open(dir.path()).await;
-    let run =
-        engine.store().read(|tx| tx.one::<RunId>("SELECT id FROM run", params![])).await.unwrap();
+    let run = engine
+        .store()
+        .read(|tx| tx.fetch_one::<RunId>("SELECT id FROM run", params![]))
+        .await
+        .unwrap();
     let namespace = Default::default();
     let ended = tokio::time::timeout(Duration::from_secs(30), engine.runs().wait(&namespace, run));
     let row = ended.await.expect("it ends").unwrap();
@@ -225,8 +235,8 @@ async fn g21_a_step_with_a_large_output_is_there_whole_or_not_at_all() {
             let sql = "SELECT b.size FROM run_step s JOIN blob b ON b.hash = s.blob \
                        WHERE s.run_id = ?1 AND s.kind = 'tool_call'";
             Ok::<_, StoreError>((
-                tx.all::<u64>(sql, params![run])?,
-                tx.one::<u64>("SELECT count(*) FROM blob WHERE size > 4000000", params![])?,
+                tx.fetch_all::<u64>(sql, params![run])?,
+                tx.fetch_one::<u64>("SELECT count(*) FROM blob WHERE size > 4000000", params![])?,
             ))
         });
         let (sizes, large) = read.await.unwrap();
@@ -276,18 +286,18 @@ async fn g22_a_run_whose_workspace_is_gone_says_so_when_it_goes_on() {
         }
         true => scripted::text("done"),
     };
-    let stage = Stage::with_deps(options(), answer, |deps| EngineDeps {
+    let harness = Harness::with_deps(options(), answer, |deps| EngineDeps {
         workspaces: Some(Arc::new(Nothing)),
         ..deps
     });
-    let stage = stage.await;
-    let worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
+    let harness = harness.await;
+    let worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
     began.1.acquire().await.unwrap().forget();
     drop(worker);
-    let _second = stage.worker().await;
-    stage.wait(accepted.run).await;
-    let kinds = stage.kinds(accepted.run).await;
+    let _second = harness.worker().await;
+    harness.wait(accepted.run).await;
+    let kinds = harness.kinds(accepted.run).await;
     let reset = kinds.iter().position(|kind| kind == "workspace_reset").expect("it says so");
     let again = kinds.iter().rposition(|kind| kind == "attempt_started").unwrap();
     assert!(reset > again, "{kinds:?}");
@@ -296,27 +306,28 @@ async fn g22_a_run_whose_workspace_is_gone_says_so_when_it_goes_on() {
         1,
         "not at its first start"
     );
-    let fresh = stage.say("other", "go").await;
-    stage.wait(fresh.run).await;
-    assert!(!stage.kinds(fresh.run).await.contains(&"workspace_reset".to_owned()));
-    replay_all(&stage).await;
+    let fresh = harness.say("other", "go").await;
+    harness.wait(fresh.run).await;
+    assert!(!harness.kinds(fresh.run).await.contains(&"workspace_reset".to_owned()));
+    replay_all(&harness).await;
 }
 
 /// A run of several steps on a database that loses its `lost`-th commit.
 async fn run_with_a_lost_commit(lost: usize) -> (Engine, RunId) {
     let dir = tempfile::tempdir().unwrap();
     let (env, commits) = (Env::simulated(lost as u64), AtomicUsize::new(0));
-    let faults = Faults::new(move |point| {
-        let counted = point == FaultPoint::Commit && commits.fetch_add(1, Ordering::SeqCst) == lost;
-        counted.then(|| StoreError::Io { detail: "the disk was away".to_owned() })
+    let faults = FaultInjector::new(move |point| {
+        let is_recorded =
+            point == FaultPoint::Commit && commits.fetch_add(1, Ordering::SeqCst) == lost;
+        is_recorded.then(|| StoreError::Io { detail: "the disk was away".to_owned() })
     });
     let store = StoreOptions {
         env: env.clone(),
         faults: Some(faults),
         ..StoreOptions::for_test(dir.path())
     };
-    let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
-        let model = ScriptedModel::answering(|request, _| match results(request) {
+    let agents = |_: &provost_engine::AgentRevision, _: &Lease| {
+        let model = ScriptedModel::from_fn(|request, _| match results(request) {
             n if n < 6 => scripted::calls([("sized", json!({})), ("sized", json!({"bytes": 20}))]),
             n => scripted::text(format!("{n} calls")),
         });
@@ -372,10 +383,10 @@ async fn a_write_that_is_lost_takes_what_follows_with_it() {
 
 /// Agents whose only tool finds that files are lost each time it is called.
 fn agents_that_lose()
--> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
+-> impl Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static {
     |_, _| {
         let spec = ToolSpec::new("look", "Looks at files", json!({"type": "object"})).unwrap();
-        let look = FnTool::new(spec.effect(EffectClass::Pure), |_permit, cx: ToolCx| {
+        let look = FnTool::new(spec.effect(EffectClass::Pure), |_permit, cx: ToolContext| {
             async move {
                 let conversation = cx.conversation().unwrap();
                 conversation.workspace_reset("b is lost").await.map_err(ToolError::Failed)?;
@@ -383,7 +394,7 @@ fn agents_that_lose()
             }
             .boxed()
         });
-        let model = ScriptedModel::answering(|request, _| match request.messages.last() {
+        let model = ScriptedModel::from_fn(|request, _| match request.messages.last() {
             Some(last) if last.role == Role::Tool => scripted::text("done"),
             _ => scripted::call("look", json!({})),
         });
@@ -394,17 +405,17 @@ fn agents_that_lose()
 /// A loss that only a call finds is in the log before the call ends, also in a run that has just begun.
 #[tokio::test(flavor = "multi_thread")]
 async fn g22_what_a_call_finds_lost_is_in_the_log() {
-    let stage = Stage::of(options(), Env::system(), agents_that_lose()).await;
-    let _worker = stage.worker().await;
-    let accepted = stage.say("chat", "go").await;
-    let row = stage.wait(accepted.run).await;
+    let harness = Harness::of(options(), Env::system(), agents_that_lose()).await;
+    let _worker = harness.worker().await;
+    let accepted = harness.say("chat", "go").await;
+    let row = harness.wait(accepted.run).await;
     assert_eq!(text(&row), "done");
-    let events = stage.events(accepted.run).await;
+    let events = harness.events(accepted.run).await;
     let at = |kind: &str| events.iter().position(|event| event.kind == kind);
     let (reset, finished) = (at("workspace_reset").unwrap(), at("tool_finished").unwrap());
     assert!(at("tool_started").unwrap() < reset && reset < finished, "{events:?}");
     let body = events[reset].body.as_ref().unwrap();
     let body: serde_json::Value = serde_json::from_str(body.as_str()).unwrap();
     assert_eq!(body["reason"], "b is lost");
-    replay_all(&stage).await;
+    replay_all(&harness).await;
 }

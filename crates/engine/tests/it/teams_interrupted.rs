@@ -9,23 +9,23 @@ use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_core::scheduling::InputMode;
 use provost_engine::{Engine, EngineDeps, EngineError, InputRequest, Lease};
-use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
+use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text as says};
 use provost_store::query;
 use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions};
-use provost_tool::{Approval, FnTool, ToolCx, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, RequiresApproval, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::json;
 
-use crate::stage::{command, options, text};
+use crate::harness::{command, options, text};
 
 fn risky() -> FnTool {
     let spec = ToolSpec::new("risky", "Needs a yes", json!({"type": "object"})).unwrap();
-    FnTool::new(spec.approval(Approval::Always), |_permit, _cx: ToolCx| {
+    FnTool::new(spec.approval(RequiresApproval::Always), |_permit, _cx: ToolContext| {
         Box::pin(async { Ok::<_, ToolError>(ToolOutput::text("did it")) })
     })
 }
 
-fn lead(request: &ChatRequest) -> Turn {
+fn lead(request: &ChatRequest) -> ScriptedTurn {
     let said = |words: &str| request.messages.iter().any(|message| message.text() == words);
     let calls = request.messages.iter().map(|message| message.tool_calls().count()).sum();
     match calls {
@@ -38,11 +38,11 @@ fn lead(request: &ChatRequest) -> Turn {
 }
 
 async fn open(dir: &std::path::Path) -> Engine {
-    let agents = |_: &provost_engine::AgentProfile, _: &Lease| {
-        let worker = ScriptedModel::answering(|_, _| call("risky", json!({})));
+    let agents = |_: &provost_engine::AgentRevision, _: &Lease| {
+        let worker = ScriptedModel::from_fn(|_, _| call("risky", json!({})));
         let worker = Agent::builder("worker", worker).tool(risky()).build().unwrap();
         let team = Team::new("crew").template(&worker, "Does a part");
-        let model = ScriptedModel::answering(|request, _| lead(request));
+        let model = ScriptedModel::from_fn(|request, _| lead(request));
         let agent = Agent::builder("default", model).tool(risky()).team(team).build();
         Ok::<_, EngineError>(agent.unwrap())
     };

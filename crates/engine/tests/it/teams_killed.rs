@@ -14,9 +14,9 @@ use provost_store::table::work::run::{self, RunRow};
 use provost_store::{Store, StoreOptions, params};
 use serde_json::{Value, json};
 
-use crate::deaths;
-use crate::delegates::last_words;
-use crate::stage::{command, options, text};
+use crate::harness::{command, options, text};
+use crate::subagents::last_words;
+use crate::worker_crash;
 
 /// Members of the team.
 const MEMBERS: usize = 5;
@@ -35,8 +35,8 @@ fn reported(request: &ChatRequest) -> Vec<String> {
 /// An engine on a directory whose agent leads a team of five.
 async fn open(dir: &Path) -> (Engine, Worker) {
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let agents = move |_: &provost_engine::AgentProfile, _: &Lease| {
-        let lead = ScriptedModel::answering(move |request, _| {
+    let agents = move |_: &provost_engine::AgentRevision, _: &Lease| {
+        let lead = ScriptedModel::from_fn(move |request, _| {
             let spawned = request.messages.iter().any(|message| message.tool_calls().count() > 0);
             if !spawned {
                 let spawn = |number: usize| {
@@ -53,7 +53,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
             says(names.join(","))
         });
         let worker =
-            ScriptedModel::answering(|request, _| says(format!("done: {}", last_words(request))));
+            ScriptedModel::from_fn(|request, _| says(format!("done: {}", last_words(request))));
         let worker = Agent::builder("worker", worker).build().unwrap();
         let team = Team::new("crew").template(&worker, "Does a part").max_size(MEMBERS);
         Ok(Agent::builder("default", lead).team(team).build().unwrap())
@@ -67,7 +67,7 @@ async fn open(dir: &Path) -> (Engine, Worker) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_leads() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let (engine, _worker) = open(&dir).await;
     let accepted = engine.submit(&Default::default(), command("chat", "go")).await.unwrap();
     engine.runs().wait(&Default::default(), accepted.run).await.unwrap();
@@ -77,10 +77,10 @@ async fn node_that_leads() {
 async fn a_team_of_five_that_is_killed_goes_on_with_one_result_of_each_member() {
     for place in ["child.started", "child.started@3", "run.ended", "run.ended@3", "run.ended@5"] {
         let dir = tempfile::tempdir().unwrap();
-        deaths::killed_at("node_that_leads", dir.path(), place).await;
+        worker_crash::killed_at("node_that_leads", dir.path(), place).await;
         let (engine, _worker) = open(dir.path()).await;
         let read = engine.store().read(|tx| {
-            let id = tx.one("SELECT id FROM run WHERE parent_run_id IS NULL", params![])?;
+            let id = tx.fetch_one("SELECT id FROM run WHERE parent_run_id IS NULL", params![])?;
             run::get(tx, id)
         });
         let lead = read.await.unwrap().unwrap().id;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use provost_core::TokenId;
 use provost_engine::NewToken;
 
-use crate::talk::Talk;
+use crate::conversations::Conversation;
 
 fn new(name: &str) -> NewToken {
     NewToken {
@@ -19,11 +19,11 @@ fn new(name: &str) -> NewToken {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_made_found_used_and_taken_back_once() {
-    let talk = Talk::simulated().await;
-    let engine = &talk.engine;
-    let expires = Some(talk.env.now().after(Duration::from_secs(60)));
+    let conversation = Conversation::simulated().await;
+    let engine = &conversation.engine;
+    let expires = Some(conversation.env.now().after(Duration::from_secs(60)));
     let made = engine.tokens().create(NewToken { expires, ..new("first") }).await.unwrap();
-    talk.env.advance(Duration::from_millis(5));
+    conversation.env.advance(Duration::from_millis(5));
     let second = engine.tokens().create(new("second")).await.unwrap();
     assert_eq!(engine.tokens().get(made.id).await.unwrap(), made);
     assert_eq!((made.expires, made.revoked, made.last_used), (expires, None, None));
@@ -31,15 +31,15 @@ async fn a_token_is_made_found_used_and_taken_back_once() {
     let page = engine.tokens().list(None, 1).await.unwrap();
     assert_eq!((&page.items[0], page.next), (&made, Some(made.id)));
     assert_eq!(engine.tokens().list(page.next, 9).await.unwrap().items, [second]);
-    let used = talk.env.now();
+    let used = conversation.env.now();
     engine.tokens().touch(made.id, used).await.unwrap();
     engine.tokens().touch(made.id, used.before(Duration::from_secs(9))).await.unwrap();
     assert_eq!(engine.tokens().get(made.id).await.unwrap().last_used, Some(used));
     let revoked = engine.tokens().revoke(made.id).await.unwrap().revoked;
-    assert_eq!(revoked, Some(talk.env.now()));
-    talk.env.advance(Duration::from_secs(1));
+    assert_eq!(revoked, Some(conversation.env.now()));
+    conversation.env.advance(Duration::from_secs(1));
     assert_eq!(engine.tokens().revoke(made.id).await.unwrap().revoked, revoked);
-    let unknown: TokenId = talk.env.id();
+    let unknown: TokenId = conversation.env.id();
     assert_eq!(engine.tokens().get(unknown).await.unwrap_err().code(), "not_found");
     assert_eq!(engine.tokens().revoke(unknown).await.unwrap_err().code(), "not_found");
 }

@@ -7,95 +7,115 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::id::name::Namespace;
 use provost_engine::{
-    AgentConfig, Claim, ClaimedPost, Engine, EngineDeps, EngineOptions, NewWebhook, PostOutcome,
-    Webhook,
+    AgentConfig, ClaimedWebhookDelivery, Engine, EngineDeps, EngineOptions, NewWebhook, Webhook,
+    WebhookClaimLimits, WebhookDeliveryResult,
 };
 use provost_model::ScriptedModel;
 use provost_model::{self as scripted};
-use provost_store::query::event_log::{LogEntry, RunPlace};
-use provost_store::table::outbound::webhook_delivery::{PostFilter, WebhookPostRow};
+use provost_store::query::event_log::{LogEntry, RunScope};
+use provost_store::table::outbound::webhook_delivery::{WebhookDeliveryFilter, WebhookDeliveryRow};
 use provost_store::{Store, StoreOptions, params};
 
-use crate::deaths;
-use crate::stage::command;
-use crate::talk::Talk;
+use crate::conversations::Conversation;
+use crate::harness::command;
+use crate::worker_crash;
 
-const CLAIM: Claim = Claim { limit: 100, per_webhook: 100, hold: Duration::from_secs(30) };
+const CLAIM: WebhookClaimLimits =
+    WebhookClaimLimits { limit: 100, per_webhook: 100, duration: Duration::from_secs(30) };
 
 fn hook(url: &str, kinds: &[&str]) -> NewWebhook {
     let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
     NewWebhook { url: url.to_owned(), kinds }
 }
 
-fn body(entry: &LogEntry, place: &RunPlace) -> String {
+fn body(entry: &LogEntry, place: &RunScope) -> String {
     format!("{} {} {}", place.session, entry.kind, entry.seq)
 }
 
-async fn fill(engine: &Engine) -> u64 {
-    let mut posts = 0;
+async fn fan_out(engine: &Engine) -> u64 {
+    let mut deliveries = 0;
     loop {
-        let filled = engine.webhooks().fill(100, body).await.unwrap();
-        posts += filled.posts;
+        let filled = engine.webhooks().fan_out(100, body).await.unwrap();
+        deliveries += filled.deliveries;
         if !filled.more {
-            return posts;
+            return deliveries;
         }
     }
 }
 
-fn failed(status: u16) -> PostOutcome {
-    PostOutcome::Failed { status: Some(status), error: "no".to_owned(), retry_after: None }
+fn failed(status: u16) -> WebhookDeliveryResult {
+    WebhookDeliveryResult::Failed {
+        status: Some(status),
+        error: "no".to_owned(),
+        retry_after: None,
+    }
 }
 
-async fn posts(talk: &Talk, webhook: &Webhook) -> Vec<WebhookPostRow> {
-    let page =
-        talk.engine.webhooks().posts(&talk.namespace, webhook.id, PostFilter::default(), 500).await;
+async fn deliveries(conversation: &Conversation, webhook: &Webhook) -> Vec<WebhookDeliveryRow> {
+    let page = conversation
+        .engine
+        .webhooks()
+        .deliveries(&conversation.namespace, webhook.id, WebhookDeliveryFilter::default(), 500)
+        .await;
     page.unwrap().items
 }
 
 /// A post of a webhook that is told of everything, claimed.
-async fn one_post(talk: &Talk) -> (Webhook, ClaimedPost) {
-    let webhook =
-        talk.engine.webhooks().create(&talk.namespace, hook("http://one", &[])).await.unwrap();
-    talk.accept("chat", "hello").await;
-    assert_eq!(fill(&talk.engine).await, 1);
-    let claimed = talk.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
+async fn one_post(conversation: &Conversation) -> (Webhook, ClaimedWebhookDelivery) {
+    let webhook = conversation
+        .engine
+        .webhooks()
+        .create(&conversation.namespace, hook("http://one", &[]))
+        .await
+        .unwrap();
+    conversation.accept("chat", "hello").await;
+    assert_eq!(fan_out(&conversation.engine).await, 1);
+    let claimed = conversation.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     (webhook, claimed)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning() {
-    let talk = Talk::new().await;
+    let conversation = Conversation::new().await;
     let foreign: Namespace = "other".parse().unwrap();
-    talk.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
-    let early = talk.accept("early", "before").await;
-    let (engine, ns) = (&talk.engine, &talk.namespace);
+    conversation.engine.put_agent(&foreign, "default", None, AgentConfig::default()).await.unwrap();
+    let early = conversation.accept("early", "before").await;
+    let (engine, ns) = (&conversation.engine, &conversation.namespace);
     let all = engine.webhooks().create(ns, hook("http://all", &[])).await.unwrap();
     let ends = engine.webhooks().create(ns, hook("http://ends", &["finished"])).await.unwrap();
     let theirs = engine.webhooks().create(&foreign, hook("http://theirs", &[])).await.unwrap();
-    let _worker = talk.worker().await;
-    let accepted = talk.accept("chat", "hello").await;
-    let run = talk.wait(accepted.run).await;
-    talk.wait(early.run).await;
+    let _worker = conversation.worker().await;
+    let accepted = conversation.accept("chat", "hello").await;
+    let run = conversation.wait(accepted.run).await;
+    conversation.wait(early.run).await;
     let other = engine.submit(&foreign, command("chat", "theirs")).await.unwrap();
     engine.runs().wait(&foreign, other.run).await.unwrap();
-    fill(engine).await;
-    assert_eq!(fill(engine).await, 0, "nothing is told twice");
-    let told = posts(&talk, &all).await;
+    fan_out(engine).await;
+    assert_eq!(fan_out(engine).await, 0, "nothing is told twice");
+    let told = deliveries(&conversation, &all).await;
     let of_run = told.iter().filter(|post| post.event_key.starts_with(&run.id.to_string()));
     assert_eq!(of_run.count() as u64, run.next_seq - 1);
-    let bodies: Vec<_> = posts(&talk, &ends).await.into_iter().map(|post| post.body).collect();
+    let bodies: Vec<_> =
+        deliveries(&conversation, &ends).await.into_iter().map(|post| post.body).collect();
     assert_eq!(bodies.iter().filter(|body| body.starts_with("chat finished")).count(), 1);
     assert!(bodies.iter().all(|body| body.contains("finished")), "{bodies:?}");
     assert!(!told.iter().any(|post| post.body == "early accepted 1"), "it was before");
-    let of_others = engine.webhooks().posts(&foreign, theirs.id, PostFilter::default(), 9).await;
+    let of_others = engine
+        .webhooks()
+        .deliveries(&foreign, theirs.id, WebhookDeliveryFilter::default(), 9)
+        .await;
     assert!(of_others.unwrap().items.iter().any(|post| post.body == "chat accepted 1"));
     for refused in [
         engine.webhooks().get(ns, theirs.id).await.err(),
         engine.webhooks().delete(ns, theirs.id).await.err(),
-        engine.webhooks().posts(ns, theirs.id, PostFilter::default(), 9).await.err(),
+        engine
+            .webhooks()
+            .deliveries(ns, theirs.id, WebhookDeliveryFilter::default(), 9)
+            .await
+            .err(),
         engine.webhooks().set_disabled(ns, theirs.id, true).await.err(),
-        engine.webhooks().resend(ns, theirs.id, told[0].id).await.err(),
-        engine.webhooks().resend(ns, ends.id, told[0].id).await.err(),
+        engine.webhooks().redeliver(ns, theirs.id, told[0].id).await.err(),
+        engine.webhooks().redeliver(ns, ends.id, told[0].id).await.err(),
     ] {
         assert_eq!(refused.unwrap().code(), "not_found");
     }
@@ -107,95 +127,104 @@ async fn each_webhook_is_told_of_its_namespace_and_its_kinds_from_its_beginning(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_post_is_tried_for_a_day_with_one_id_and_can_be_sent_again() {
-    let talk = Talk::simulated().await;
-    let (webhook, mut claimed) = one_post(&talk).await;
-    let (engine, ns, id) = (&talk.engine, &talk.namespace, claimed.post.id);
+    let conversation = Conversation::simulated().await;
+    let (webhook, mut claimed) = one_post(&conversation).await;
+    let (engine, ns, id) = (&conversation.engine, &conversation.namespace, claimed.post.id);
     assert_eq!(claimed.url, "http://one");
-    let began = talk.env.now();
+    let began = conversation.env.now();
     let mut tries = 1;
     let last = loop {
         assert_eq!((claimed.post.id, claimed.post.tries), (id, tries));
         assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "somebody has it");
-        let settled = engine.webhooks().settle(&claimed.post, failed(503)).await.unwrap().unwrap();
+        let settled =
+            engine.webhooks().record_result(&claimed.post, failed(503)).await.unwrap().unwrap();
         if settled.state != "pending" {
             break settled;
         }
         assert_eq!(engine.webhooks().claim(CLAIM).await.unwrap(), [], "it is not due");
         assert_eq!(engine.webhooks().due_at().await.unwrap(), Some(settled.next_at));
-        talk.env.advance(settled.next_at.since(talk.env.now()));
+        conversation.env.advance(settled.next_at.since(conversation.env.now()));
         claimed = engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
         tries += 1;
     };
-    let tried = talk.env.now().since(began);
+    let tried = conversation.env.now().since(began);
     assert!((22 * 3600..24 * 3600).contains(&tried.as_secs()), "{tried:?}");
     assert_eq!((last.state.as_str(), last.last_status), ("failed", Some(503)));
     assert_eq!(engine.webhooks().due_at().await.unwrap(), None);
-    engine.webhooks().resend(ns, webhook.id, id).await.unwrap();
+    engine.webhooks().redeliver(ns, webhook.id, id).await.unwrap();
     let again = engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     assert_eq!((again.post.id, again.post.tries, &again.post.body), (id, 1, &last.body));
-    let busy = engine.webhooks().resend(ns, webhook.id, id).await.unwrap_err();
+    let busy = engine.webhooks().redeliver(ns, webhook.id, id).await.unwrap_err();
     assert_eq!(busy.code(), "illegal_transition", "it is being sent");
-    let late = engine.webhooks().settle(&claimed.post, failed(500)).await.unwrap();
+    let late = engine.webhooks().record_result(&claimed.post, failed(500)).await.unwrap();
     assert_eq!(late, None, "what an earlier sender says does not count any more");
-    let sent = PostOutcome::Delivered { status: 204 };
-    let sent = engine.webhooks().settle(&again.post, sent).await.unwrap().unwrap();
+    let sent = WebhookDeliveryResult::Delivered { status: 204 };
+    let sent = engine.webhooks().record_result(&again.post, sent).await.unwrap().unwrap();
     assert_eq!(
         (sent.state.as_str(), sent.last_status, sent.last_error),
         ("delivered", Some(204), None)
     );
-    let settled = PostFilter { state: Some("failed".to_owned()), ..PostFilter::default() };
-    assert_eq!(engine.webhooks().posts(ns, webhook.id, settled, 9).await.unwrap().items, []);
-    talk.env.advance(Duration::from_secs(8 * 24 * 3600));
-    engine.maintenance().tidy().await.unwrap();
-    assert_eq!(posts(&talk, &webhook).await, []);
+    let settled = WebhookDeliveryFilter {
+        state: Some("failed".to_owned()),
+        ..WebhookDeliveryFilter::default()
+    };
+    assert_eq!(engine.webhooks().deliveries(ns, webhook.id, settled, 9).await.unwrap().items, []);
+    conversation.env.advance(Duration::from_secs(8 * 24 * 3600));
+    engine.maintenance().collect_garbage().await.unwrap();
+    assert_eq!(deliveries(&conversation, &webhook).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_sender_is_replaced_when_its_claim_ends() {
-    let talk = Talk::simulated().await;
-    let (_, lost) = one_post(&talk).await;
-    talk.env.advance(CLAIM.hold);
-    let taken = talk.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
+    let conversation = Conversation::simulated().await;
+    let (_, lost) = one_post(&conversation).await;
+    conversation.env.advance(CLAIM.duration);
+    let taken = conversation.engine.webhooks().claim(CLAIM).await.unwrap().remove(0);
     assert_eq!((taken.post.id, taken.post.tries), (lost.post.id, 2));
-    let sent = PostOutcome::Delivered { status: 200 };
-    assert_eq!(talk.engine.webhooks().settle(&lost.post, sent.clone()).await.unwrap(), None);
-    assert!(talk.engine.webhooks().settle(&taken.post, sent).await.unwrap().is_some());
+    let sent = WebhookDeliveryResult::Delivered { status: 200 };
+    assert_eq!(
+        conversation.engine.webhooks().record_result(&lost.post, sent.clone()).await.unwrap(),
+        None
+    );
+    assert!(
+        conversation.engine.webhooks().record_result(&taken.post, sent).await.unwrap().is_some()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_wants_no_more_is_told_nothing_until_it_is_enabled() {
-    let talk = Talk::simulated().await;
-    let (webhook, claimed) = one_post(&talk).await;
-    let (engine, ns) = (&talk.engine, &talk.namespace);
-    let gone = PostOutcome::Gone { status: 410 };
-    let post = engine.webhooks().settle(&claimed.post, gone).await.unwrap().unwrap();
+    let conversation = Conversation::simulated().await;
+    let (webhook, claimed) = one_post(&conversation).await;
+    let (engine, ns) = (&conversation.engine, &conversation.namespace);
+    let gone = WebhookDeliveryResult::Gone { status: 410 };
+    let post = engine.webhooks().record_result(&claimed.post, gone).await.unwrap().unwrap();
     assert_eq!((post.state.as_str(), post.last_status), ("failed", Some(410)));
     assert!(engine.webhooks().get(ns, webhook.id).await.unwrap().disabled.is_some());
-    talk.accept("chat", "missed").await;
-    assert_eq!(fill(engine).await, 0);
+    conversation.accept("chat", "missed").await;
+    assert_eq!(fan_out(engine).await, 0);
     let enabled = engine.webhooks().set_disabled(ns, webhook.id, false).await.unwrap();
     assert_eq!(enabled.disabled, None);
-    assert_eq!(fill(engine).await, 0, "it begins anew");
-    talk.accept("other", "told").await;
-    assert_eq!(fill(engine).await, 1);
+    assert_eq!(fan_out(engine).await, 0, "it begins anew");
+    conversation.accept("other", "told").await;
+    assert_eq!(fan_out(engine).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_address_does_not_take_the_place_of_others() {
-    let talk = Talk::simulated().await;
-    let (engine, ns) = (&talk.engine, &talk.namespace);
+    let conversation = Conversation::simulated().await;
+    let (engine, ns) = (&conversation.engine, &conversation.namespace);
     let slow = engine.webhooks().create(ns, hook("http://slow", &[])).await.unwrap();
     for number in 0..9 {
-        talk.accept(&format!("s{number}"), "hello").await;
+        conversation.accept(&format!("s{number}"), "hello").await;
     }
-    fill(engine).await;
-    let few = Claim { limit: 4, per_webhook: 2, hold: Duration::from_secs(60) };
+    fan_out(engine).await;
+    let few = WebhookClaimLimits { limit: 4, per_webhook: 2, duration: Duration::from_secs(60) };
     let first = engine.webhooks().claim(few).await.unwrap();
     assert!(first.len() == 2 && first.iter().all(|one| one.post.webhook_id == slow.id));
     assert_eq!(engine.webhooks().claim(few).await.unwrap(), []);
     let quick = engine.webhooks().create(ns, hook("http://quick", &[])).await.unwrap();
-    talk.accept("more", "hello").await;
-    fill(engine).await;
+    conversation.accept("more", "hello").await;
+    fan_out(engine).await;
     let second = engine.webhooks().claim(few).await.unwrap();
     assert_eq!(second.iter().map(|one| one.post.webhook_id).collect::<Vec<_>>(), [quick.id]);
 }
@@ -203,8 +232,8 @@ async fn a_slow_address_does_not_take_the_place_of_others() {
 /// An engine on a directory, without a worker.
 async fn open(dir: &Path) -> Engine {
     let store = Store::open(StoreOptions::for_test(dir)).unwrap();
-    let agents = |_: &provost_engine::AgentProfile, _: &provost_engine::Lease| {
-        let model = ScriptedModel::answering(|_, _| scripted::text("hi"));
+    let agents = |_: &provost_engine::AgentRevision, _: &provost_engine::Lease| {
+        let model = ScriptedModel::from_fn(|_, _| scripted::text("hi"));
         Ok(provost_agent::Agent::builder("default", model).build().unwrap())
     };
     let engine =
@@ -215,13 +244,13 @@ async fn open(dir: &Path) -> Engine {
 
 /// Sends what is due: each post is a line in a file.
 async fn send_all(engine: &Engine, dir: &Path) {
-    fill(engine).await;
-    for ClaimedPost { post, .. } in engine.webhooks().claim(CLAIM).await.unwrap() {
+    fan_out(engine).await;
+    for ClaimedWebhookDelivery { post, .. } in engine.webhooks().claim(CLAIM).await.unwrap() {
         let mut sent = std::fs::read_to_string(dir.join("sent")).unwrap_or_default();
         sent += &format!("{} {}\n", post.id, post.event_key);
         std::fs::write(dir.join("sent"), sent).unwrap();
-        let outcome = PostOutcome::Delivered { status: 200 };
-        engine.webhooks().settle(&post, outcome).await.unwrap();
+        let outcome = WebhookDeliveryResult::Delivered { status: 200 };
+        engine.webhooks().record_result(&post, outcome).await.unwrap();
     }
 }
 
@@ -229,7 +258,7 @@ async fn send_all(engine: &Engine, dir: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn node_that_posts() {
-    let Some(dir) = deaths::dir() else { return };
+    let Some(dir) = worker_crash::dir() else { return };
     let engine = open(&dir).await;
     let ns = Namespace::default();
     engine.webhooks().create(&ns, hook("http://one", &[])).await.unwrap();
@@ -248,7 +277,7 @@ async fn killed_anywhere_every_event_is_told_and_repeats_have_the_same_id() {
         ("webhook.sent@2", 2, 1),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        deaths::killed_at("node_that_posts", dir.path(), place).await;
+        worker_crash::killed_at("node_that_posts", dir.path(), place).await;
         let engine = open(dir.path()).await;
         // The claim of the dead sender ends at once.
         let ended = engine.store().write(|tx| {

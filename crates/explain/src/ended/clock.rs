@@ -12,6 +12,12 @@ use provost_store::query::explain_facts::RunFacts;
 /// Subjects that an attempt waits for, as they begin the engine's detail of an attempt timeout.
 const WAIT_SUBJECTS: [&str; 3] = ["a tool ", "the model ", "the agent "];
 
+/// Prefixes of the engine's detail of an idle timeout. The second one is the text of earlier versions.
+const IDLE_DETAILS: [&str; 2] = ["produced no event for", "said nothing for"];
+/// Prefixes of the engine's detail of an attempt timeout. The second one is the text of earlier versions.
+const ATTEMPT_DETAILS: [&str; 2] =
+    ["did not finish within the attempt's", "was not done within the attempt's"];
+
 /// Returns the timeout that ended a run, or `None` if no timeout did.
 pub(super) fn cause(facts: &RunFacts, code: OutcomeCode) -> Option<ExplanationBuilder> {
     match code {
@@ -30,9 +36,9 @@ fn attempt(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run_detail = run.detail.as_deref()?;
     let rest = WAIT_SUBJECTS.iter().find_map(|who| run_detail.strip_prefix(who))?;
     let who = run_detail.strip_suffix(rest)?.trim_end();
-    let (cause, sentence) = if rest.starts_with("said nothing for") {
+    let (cause, sentence) = if IDLE_DETAILS.iter().any(|prefix| rest.starts_with(prefix)) {
         (Cause::EndedIdleTimeout, format!("{} was given up because {who} {rest}.", run.id))
-    } else if rest.starts_with("was not done within the attempt's") {
+    } else if ATTEMPT_DETAILS.iter().any(|prefix| rest.starts_with(prefix)) {
         (Cause::EndedAttemptTimeout, format!("{} was given up because {who} {rest}.", run.id))
     } else {
         return None;

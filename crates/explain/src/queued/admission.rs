@@ -7,22 +7,22 @@ use provost_core::Timestamp;
 
 use super::super::builder::{ExplanationBuilder, count, distance, timestamp};
 use super::super::{Cause, next};
-use provost_store::query::explain_facts::{Here, Node, RunFacts};
+use provost_store::query::explain_facts::{RunFacts, SystemFacts, WorkerFacts};
 
 /// Returns the obstacle to the start of a run, or `None` if there is none.
-pub(super) fn cause(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
+pub(super) fn cause(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     paused(facts)
-        .or_else(|| no_worker(here, facts))
+        .or_else(|| no_worker(system, facts))
         .or_else(|| not_marked_ready(facts))
-        .or_else(|| breaker(here, facts))
+        .or_else(|| breaker(system, facts))
         .or_else(|| class_full(facts))
         .or_else(|| limits_reached(facts))
-        .or_else(|| workers_unavailable(here, facts))
+        .or_else(|| workers_unavailable(system, facts))
 }
 
 fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
-    if class.desired > 0 {
+    if class.max_running > 0 {
         return None;
     }
     let sentence = format!(
@@ -31,7 +31,7 @@ fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
     );
     Some(
         ExplanationBuilder::new(Cause::ClassPaused, sentence)
-            .with_evidence("concurrency limit", class.desired)
+            .with_evidence("concurrency limit", class.max_running)
             .with_evidence("running in the class", class.running)
             .with_related(&class.key)
             .with_next_step(next::class(
@@ -42,18 +42,21 @@ fn paused(facts: &RunFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains that no live worker could run it.
-fn no_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, alive) = (&facts.run, here.alive());
+fn no_worker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, alive) = (&facts.run, system.live_workers());
     if alive.is_empty() {
-        let last = here.nodes.iter().map(|node| node.row.seen).max();
+        let last = system.workers.iter().map(|worker| worker.row.last_heartbeat).max();
         let sentence = format!("{} waits for a worker, but no worker is alive.", run.id);
         return Some(
             ExplanationBuilder::new(Cause::NoWorker, sentence)
-                .with_evidence_opt("a worker was last seen", last.map(|at| timestamp(here.now, at)))
+                .with_evidence_opt(
+                    "a worker was last seen",
+                    last.map(|at| timestamp(system.now, at)),
+                )
                 .with_next_step(next::serve()),
         );
     }
-    let newest = alive.iter().map(|node| node.row.build).max().unwrap_or_default();
+    let newest = alive.iter().map(|worker| worker.row.build).max().unwrap_or_default();
     if newest < run.min_build {
         let sentence = format!(
             "{} needs a worker of build {} or newer, but the newest live worker has build {newest}.",
@@ -66,14 +69,14 @@ fn no_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
                 .with_next_step(next::serve()),
         );
     }
-    no_matching_worker(here, facts).or_else(|| boot_guard(here, facts))
+    no_matching_worker(system, facts).or_else(|| boot_guard(system, facts))
 }
 
 /// Explains that the live workers serve other pools or sessions.
-fn no_matching_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, alive) = (&facts.run, here.alive());
+fn no_matching_worker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, alive) = (&facts.run, system.live_workers());
     let workers = count(alive.len() as u64, "worker", "workers");
-    let pools: BTreeSet<&str> = alive.iter().map(|node| node.row.pool.as_str()).collect();
+    let pools: BTreeSet<&str> = alive.iter().map(|worker| worker.row.pool.as_str()).collect();
     if !pools.contains(run.pool.as_str()) {
         let pools = Vec::from_iter(pools).join("`, `");
         let sentence = format!(
@@ -87,10 +90,10 @@ fn no_matching_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilde
                 .with_next_step(next::serve()),
         );
     }
-    if !here.takers(run).is_empty() {
+    if !system.eligible_workers(run).is_empty() {
         return None;
     }
-    let served = alive.iter().flat_map(|node| node.focus.iter().flatten());
+    let served = alive.iter().flat_map(|worker| worker.session_filter.iter().flatten());
     let served: Vec<&str> = served.map(|(_, session)| session.as_str()).collect();
     let sentence = format!(
         "{} waits for a worker that serves its session `{}`: {workers} alive, for other sessions only.",
@@ -105,18 +108,20 @@ fn no_matching_worker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilde
 }
 
 /// Explains that every eligible worker has stopped starting runs after repeated crashes.
-fn boot_guard(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
-    let (run, takers) = (&facts.run, here.takers(&facts.run));
-    let idle = takers.iter().map(|node| node.row.idle_until.filter(|until| *until > here.now));
+fn boot_guard(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
+    let (run, eligible) = (&facts.run, system.eligible_workers(&facts.run));
+    let idle = eligible
+        .iter()
+        .map(|worker| worker.row.claims_paused_until.filter(|until| *until > system.now));
     let until: Timestamp = idle.collect::<Option<Vec<_>>>()?.into_iter().min()?;
     let sentence = format!(
         "The service crashed repeatedly, so it starts no runs for a while: {} can start {}.",
         run.id,
-        distance(here.now, until),
+        distance(system.now, until),
     );
     Some(
         ExplanationBuilder::new(Cause::BootGuard, sentence)
-            .with_evidence("starts nothing until", timestamp(here.now, until)),
+            .with_evidence("starts nothing until", timestamp(system.now, until)),
     )
 }
 
@@ -136,22 +141,22 @@ fn not_marked_ready(facts: &RunFacts) -> Option<ExplanationBuilder> {
     )
 }
 
-fn breaker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
+fn breaker(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let class = &facts.class;
-    let until = class.probe_at.filter(|until| *until > here.now)?;
+    let until = class.probe_at.filter(|until| *until > system.now)?;
     let failures = serde_json::from_str::<Vec<Timestamp>>(&class.failures).unwrap_or_default();
     let sentence = format!(
         "The last {} of the class {} failed to start, so {} waits: the next try is {}.",
         count(failures.len() as u64, "run", "runs"),
         class.key,
         facts.run.id,
-        distance(here.now, until),
+        distance(system.now, until),
     );
-    let last = failures.last().map(|at| timestamp(here.now, *at));
+    let last = failures.last().map(|at| timestamp(system.now, *at));
     Some(
         ExplanationBuilder::new(Cause::ClassBreaker, sentence)
             .with_evidence("health of the class", &class.health)
-            .with_evidence("next try", timestamp(here.now, until))
+            .with_evidence("next try", timestamp(system.now, until))
             .with_evidence_opt("last failure", last)
             .with_related(&class.key),
     )
@@ -159,25 +164,25 @@ fn breaker(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
 
 fn class_full(facts: &RunFacts) -> Option<ExplanationBuilder> {
     let (run, class) = (&facts.run, &facts.class);
-    if class.running < class.desired {
+    if class.running < class.max_running {
         return None;
     }
     let sentence = format!(
         "{} of {} slots of the class {} are in use; {} comes after {}.",
         class.running,
-        class.desired,
+        class.max_running,
         class.key,
         run.id,
         count(facts.ahead_in_class, "other run", "other runs"),
     );
     Some(
         ExplanationBuilder::new(Cause::ClassFull, sentence)
-            .with_evidence("concurrency limit", class.desired)
+            .with_evidence("concurrency limit", class.max_running)
             .with_evidence("running in the class", class.running)
             .with_evidence("ahead in its class", facts.ahead_in_class)
             .with_related(&class.key)
             .with_next_step(next::runs())
-            .with_next_step(next::class(&class.key, class.desired * 2)),
+            .with_next_step(next::class(&class.key, class.max_running * 2)),
     )
 }
 
@@ -188,16 +193,18 @@ fn limits_reached(facts: &RunFacts) -> Option<ExplanationBuilder> {
         (&facts.pool_ceiling, Cause::PoolCeiling, "pool", &run.pool),
     ];
     for (ceiling, cause, what, name) in scopes {
-        let Some(row) = ceiling.as_ref().filter(|row| row.running >= row.desired) else { continue };
+        let Some(row) = ceiling.as_ref().filter(|row| row.running >= row.max_running) else {
+            continue;
+        };
         let sentence = format!(
             "The {what} `{name}` is limited to {} at a time and has {}, so {} waits.",
-            count(row.desired, "run", "runs"),
+            count(row.max_running, "run", "runs"),
             row.running,
             run.id,
         );
         return Some(
             ExplanationBuilder::new(cause, sentence)
-                .with_evidence("concurrency limit", row.desired)
+                .with_evidence("concurrency limit", row.max_running)
                 .with_evidence("running", row.running)
                 .with_next_step(next::runs()),
         );
@@ -206,26 +213,26 @@ fn limits_reached(facts: &RunFacts) -> Option<ExplanationBuilder> {
 }
 
 /// Explains that every eligible worker is draining or at its capacity.
-fn workers_unavailable(here: &Here, facts: &RunFacts) -> Option<ExplanationBuilder> {
+fn workers_unavailable(system: &SystemFacts, facts: &RunFacts) -> Option<ExplanationBuilder> {
     let run = &facts.run;
-    let able = here.takers(run);
+    let able = system.eligible_workers(run);
     let workers = count(able.len() as u64, "worker", "workers");
-    if able.iter().all(|node| node.row.draining.is_some()) {
+    if able.iter().all(|worker| worker.row.draining.is_some()) {
         let sentence =
             format!("{} waits for another worker: {workers} alive, but draining.", run.id);
         let explanation =
             ExplanationBuilder::new(Cause::WorkersDraining, sentence).with_next_step(next::serve());
         return Some(
             able.iter()
-                .fold(explanation, |explanation, node| explanation.with_related(node.row.id)),
+                .fold(explanation, |explanation, worker| explanation.with_related(worker.row.id)),
         );
     }
-    let works = |node: &&&Node| node.row.draining.is_none();
-    if able.iter().filter(works).any(|node| node.carries < node.row.capacity) {
+    let works = |worker: &&&WorkerFacts| worker.row.draining.is_none();
+    if able.iter().filter(works).any(|worker| worker.leased_runs < worker.row.capacity) {
         return None;
     }
-    let carried: u64 = able.iter().map(|node| node.carries).sum();
-    let capacity: u64 = able.iter().map(|node| node.row.capacity).sum();
+    let carried: u64 = able.iter().map(|worker| worker.leased_runs).sum();
+    let capacity: u64 = able.iter().map(|worker| worker.row.capacity).sum();
     let sentence = format!(
         "{} waits for a free worker: {workers} alive, executing {carried} of at most {capacity} runs.",
         run.id,

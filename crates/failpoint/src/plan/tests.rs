@@ -1,8 +1,8 @@
-//! Rules as text.
+//! Tests of rules as text.
 
 use super::*;
 
-fn one(text: &str) -> (String, Action, When) {
+fn one(text: &str) -> (String, Action, HitCondition) {
     let mut rules = parse(text).unwrap();
     assert_eq!(rules.len(), 1, "{rules:?}");
     let rule = rules.remove(0);
@@ -13,15 +13,15 @@ fn one(text: &str) -> (String, Action, When) {
 fn every_action_can_be_written() {
     let pause = |path: &str| Action::Pause(path.into());
     for (text, action, when) in [
-        ("a.b=kill", Action::Kill, When::At(1)),
-        ("a.b=freeze@1", Action::Freeze, When::At(1)),
-        ("a.b=exit@12", Action::Exit, When::At(12)),
-        ("a.b=panic@3+", Action::Panic, When::From(3)),
-        ("a.b=error", Action::Error, When::At(1)),
-        ("a.b=pause:/tmp/go", pause("/tmp/go"), When::At(1)),
-        ("a.b=pause:/tmp/go@2", pause("/tmp/go"), When::At(2)),
-        ("a.b=pause:/tmp/me@home/go", pause("/tmp/me@home/go"), When::At(1)),
-        (" a.b=pause:/tmp/x=y ", pause("/tmp/x=y"), When::At(1)),
+        ("a.b=kill", Action::Kill, HitCondition::At(1)),
+        ("a.b=freeze@1", Action::Freeze, HitCondition::At(1)),
+        ("a.b=exit@12", Action::Exit, HitCondition::At(12)),
+        ("a.b=panic@3+", Action::Panic, HitCondition::From(3)),
+        ("a.b=error", Action::Error, HitCondition::At(1)),
+        ("a.b=pause:/tmp/go", pause("/tmp/go"), HitCondition::At(1)),
+        ("a.b=pause:/tmp/go@2", pause("/tmp/go"), HitCondition::At(2)),
+        ("a.b=pause:/tmp/me@home/go", pause("/tmp/me@home/go"), HitCondition::At(1)),
+        (" a.b=pause:/tmp/x=y ", pause("/tmp/x=y"), HitCondition::At(1)),
     ] {
         assert_eq!(one(text), ("a.b".to_owned(), action, when), "{text}");
     }

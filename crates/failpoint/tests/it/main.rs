@@ -1,4 +1,4 @@
-//! Tests of the places: inside one process, and of processes that die.
+//! Tests of failpoints: inside one process, and in processes that they kill.
 
 #[cfg(test)]
 mod process;

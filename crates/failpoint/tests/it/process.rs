@@ -1,4 +1,4 @@
-//! Places in processes that die of them: this test binary is started again, as a child that runs one test only.
+//! Failpoints that end processes: this test binary starts itself again as a child that runs one test.
 
 use std::fs;
 use std::io::Write;
@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 const MARKS: &str = "FAILPOINT_TEST_MARKS";
 
-/// What the child does: it passes two places three times and leaves a mark before and after each.
+/// Child process: passes two failpoints three times and appends a mark before and after each.
 ///
-/// The harness runs it on a thread of its own, which is the hard case for signals.
+/// The test harness runs it on a separate thread, which is the hard case for signals.
 #[test]
 fn child() {
     let Some(marks) = std::env::var_os(MARKS) else { return };
@@ -60,7 +60,7 @@ impl Case {
         command.spawn().unwrap()
     }
 
-    /// Runs the child to its end: its exit code, its signal, what it said.
+    /// Runs the child to its end. Returns its exit code, its signal and its output.
     fn run(&self, rules: &str) -> (Option<i32>, Option<i32>, String) {
         let output = self.start(rules).wait_with_output().unwrap();
         let said = [output.stdout, output.stderr].concat();
@@ -168,7 +168,7 @@ fn rules_that_cannot_be_followed_end_the_process() {
         ("child.place", "PROVOST_FAILPOINTS: rule \"child.place\": it has no `=`"),
         ("child.place=die", "the actions are kill, freeze, exit, pause:<path>, panic and error"),
         ("child.place=kill@0", "hits are counted from 1"),
-        ("child.place=error", "child.place=error: this place cannot fail"),
+        ("child.place=error", "child.place=error: this failpoint cannot fail"),
     ] {
         let case = Case::new();
         let (code, _, said) = case.run(rules);

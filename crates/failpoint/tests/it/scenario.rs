@@ -1,10 +1,10 @@
-//! Places inside one process.
+//! Failpoints inside one process.
 
 use std::panic::catch_unwind;
 use std::sync::mpsc;
 use std::thread;
 
-use provost_failpoint::{Action, Scenario, When, current, failpoint, reached};
+use provost_failpoint::{Action, HitCondition, Scenario, current, failpoint, reached};
 
 fn place() -> Result<u32, String> {
     failpoint!("scenario.place", Err("failed".to_owned()));
@@ -33,10 +33,10 @@ fn hits_are_counted_from_the_moment_a_rule_is_set() {
     let scenario = Scenario::new();
     let _entered = scenario.enter();
     assert_eq!(place(), Ok(1));
-    scenario.set_when("scenario.place", Action::Error, When::At(2));
+    scenario.set_when("scenario.place", Action::Error, HitCondition::At(2));
     let failed: Vec<_> = (0..3).map(|_| place().is_err()).collect();
     assert_eq!(failed, [false, true, false]);
-    scenario.set_when("scenario.place", Action::Error, When::From(2));
+    scenario.set_when("scenario.place", Action::Error, HitCondition::From(2));
     let failed: Vec<_> = (0..3).map(|_| place().is_err()).collect();
     assert_eq!(failed, [false, true, true]);
     scenario.clear("scenario.place");
@@ -63,7 +63,7 @@ fn the_value_is_computed_only_when_it_is_needed() {
 #[test]
 fn other_threads_are_not_disturbed() {
     let scenario = Scenario::new();
-    scenario.set_when("scenario.place", Action::Error, When::From(1));
+    scenario.set_when("scenario.place", Action::Error, HitCondition::From(1));
     assert_eq!(place(), Ok(1), "not entered yet");
     let entered = scenario.enter();
     assert_eq!(thread::spawn(place).join().unwrap(), Ok(1));
@@ -96,7 +96,7 @@ fn scenarios_nest() {
 
 #[test]
 fn a_function_can_decide() {
-    let scenario = Scenario::deciding(|name, hit| {
+    let scenario = Scenario::with_decider(|name, hit| {
         (name == "scenario.place" && hit == 2).then_some(Action::Error)
     });
     let _entered = scenario.enter();
@@ -123,7 +123,7 @@ fn a_place_without_a_value_cannot_fail() {
     scenario.set("scenario.plain", Action::Error);
     let panic = catch_unwind(plain).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.contains("scenario.plain=error: this place cannot fail"), "{message}");
+    assert!(message.contains("scenario.plain=error: this failpoint cannot fail"), "{message}");
 }
 
 #[test]

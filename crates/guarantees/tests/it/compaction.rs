@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use provost_testkit::{FakeProvider, Reply};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, in_session};
+use crate::harness::{Harness, in_session};
 
 /// Tool calls before the answer.
 const CALLS: usize = 6;
@@ -20,7 +20,7 @@ async fn provider(silent: bool) -> FakeProvider {
         let body = request.json();
         if is_summary(&body) {
             let silent = silent.swap(false, Ordering::SeqCst);
-            return if silent { Reply::silence() } else { Reply::text(NOTES) };
+            return if silent { Reply::never_respond() } else { Reply::text(NOTES) };
         }
         match ids(&body, "assistant").last().map_or(0, |last| last + 1) {
             next if next < CALLS => {
@@ -53,25 +53,26 @@ fn ids(body: &Value, role: &str) -> Vec<usize> {
 }
 
 async fn killed(place: &str) {
-    let stage =
-        Stage::with(provider(place == "the request").await, json!({"context_tokens": 6000})).await;
-    let run = stage.accept(in_session("s", "go")).await.run;
+    let harness =
+        Harness::with(provider(place == "the request").await, json!({"context_tokens": 6000}))
+            .await;
+    let run = harness.accept(in_session("s", "go")).await.run;
     if place == "the request" {
-        let worker = stage.worker().await;
+        let worker = harness.worker().await;
         let mut requests = 1;
-        while !stage.provider.bodies().iter().any(is_summary) {
-            stage.provider.wait_for_requests(requests).await;
+        while !harness.provider.bodies().iter().any(is_summary) {
+            harness.provider.wait_for_requests(requests).await;
             requests += 1;
         }
         worker.kill().await.unwrap();
     } else {
-        stage.worker_dies_at(place).await;
+        harness.worker_dies_at(place).await;
     }
-    let _worker = stage.worker().await;
-    assert_eq!(stage.answer(run).await, "done", "{place}");
-    let again = stage.accept(in_session("s", "and again")).await.run;
-    assert_eq!(stage.answer(again).await, "done", "{place}");
-    let bodies = stage.provider.bodies();
+    let _worker = harness.worker().await;
+    assert_eq!(harness.answer(run).await, "done", "{place}");
+    let again = harness.accept(in_session("s", "and again")).await.run;
+    assert_eq!(harness.answer(again).await, "done", "{place}");
+    let bodies = harness.provider.bodies();
     let mut fitted = 0;
     for body in bodies.iter().filter(|body| !is_summary(body)) {
         let (calls, results) = (ids(body, "assistant"), ids(body, "tool"));
@@ -87,8 +88,8 @@ async fn killed(place: &str) {
         }
     }
     assert!(fitted >= 2, "{place}: it was never made to fit");
-    for key in stage.ledger.keys() {
-        assert_eq!(stage.ledger.effects(&key), 1, "{place}");
+    for key in harness.effect_server.keys() {
+        assert_eq!(harness.effect_server.effects(&key), 1, "{place}");
     }
 }
 

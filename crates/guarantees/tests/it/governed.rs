@@ -1,9 +1,9 @@
 //! Declared tools, killed at every stage of a guarded call: the table of effect classes holds behind rules, credentials and
 //! records as it does without them.
 
-use provost_testkit::EffectPath;
+use provost_testkit::EffectKind;
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
 /// The worker uses the declared tools.
 const GOVERNED: [&str; 1] = ["--governed"];
@@ -45,10 +45,10 @@ impl Dies {
 
 /// Calls and effects that the ledger may have seen: a repeat of what is harmless, and never a second effect. A declared tool
 /// has nothing that can prove what it did, so a provable one is treated as an opaque one.
-fn allowed(class: &str, stage: Dies) -> (&'static [usize], u64) {
-    let before = matches!(stage, Dies::At("tool.before_begin"));
-    let unknown = matches!(stage, Dies::At("tool.begun"));
-    let after = matches!(stage, Dies::With(RECORDED));
+fn allowed(class: &str, harness: Dies) -> (&'static [usize], u64) {
+    let before = matches!(harness, Dies::At("tool.before_begin"));
+    let unknown = matches!(harness, Dies::At("tool.begun"));
+    let after = matches!(harness, Dies::With(RECORDED));
     let effects = u64::from(class != "pure");
     match class {
         // What was written down as begun is not made if nobody can tell whether it was.
@@ -60,8 +60,8 @@ fn allowed(class: &str, stage: Dies) -> (&'static [usize], u64) {
 }
 
 /// How far the journal has come with the call when the worker is dead: nothing, begun, or done with its result.
-fn recorded(stage: Dies) -> Option<&'static str> {
-    match stage {
+fn recorded(harness: Dies) -> Option<&'static str> {
+    match harness {
         Dies::At("tool.before_begin") => None,
         Dies::With(RECORDED) => Some("committed"),
         _ => Some("started"),
@@ -73,35 +73,35 @@ async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
     let mut table = String::from("class       stage                calls effects\n");
     for class in ["pure", "idempotent", "keyed", "provable", "opaque"] {
         for dies in STAGES {
-            let stage = Stage::new().await;
-            let run = stage.say(&format!("do {class}:a; say done")).await;
+            let harness = Harness::new().await;
+            let run = harness.say(&format!("do {class}:a; say done")).await;
             match dies {
                 Dies::At(place) => {
-                    stage.worker_dies_with(&GOVERNED, &format!("{place}=kill")).await;
+                    harness.worker_dies_with(&GOVERNED, &format!("{place}=kill")).await;
                 }
-                Dies::With(rule) => stage.worker_dies_with(&GOVERNED, rule).await,
+                Dies::With(rule) => harness.worker_dies_with(&GOVERNED, rule).await,
                 Dies::InTheCall => {
-                    stage.ledger.hold(path(class));
-                    let worker = stage.worker_with(&GOVERNED, "").await;
-                    stage.ledger.wait_for_calls(1).await;
+                    harness.effect_server.pause_responses(path(class));
+                    let worker = harness.worker_with(&GOVERNED, "").await;
+                    harness.effect_server.wait_for_calls(1).await;
                     worker.kill().await.unwrap();
-                    stage.ledger.release();
+                    harness.effect_server.resume_responses();
                 }
             }
-            let steps = stage.steps(run).await;
+            let steps = harness.steps(run).await;
             let step = steps.iter().find(|step| step.kind == "tool_call");
             let state = step.map(|step| step.state.as_str());
             assert_eq!(state, recorded(dies), "{class} {}", dies.name());
-            let _worker = stage.worker_with(&GOVERNED, "").await;
-            assert_eq!(stage.answer(run).await, "done", "{class} {}", dies.name());
-            let seen = (stage.ledger.calls("a"), stage.ledger.effects("a"));
+            let _worker = harness.worker_with(&GOVERNED, "").await;
+            assert_eq!(harness.answer(run).await, "done", "{class} {}", dies.name());
+            let seen = (harness.effect_server.calls("a"), harness.effect_server.effects("a"));
             table.push_str(&format!("{class:11} {:20} {:5} {:7}\n", dies.name(), seen.0, seen.1));
             let (calls, effects) = allowed(class, dies);
             assert!(calls.contains(&seen.0) && seen.1 == effects, "{table}");
             let keys: Vec<_> =
-                stage.ledger.log().into_iter().map(|call| call.idempotency_key).collect();
+                harness.effect_server.log().into_iter().map(|call| call.idempotency_key).collect();
             assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "one effect key: {keys:?}");
-            let permitted = stage.rows("audit WHERE outcome = 'allowed'").await;
+            let permitted = harness.rows("audit WHERE outcome = 'allowed'").await;
             assert!(permitted as usize >= seen.0, "no call without a record of its permit");
         }
     }
@@ -110,20 +110,20 @@ async fn g15_declared_tools_killed_at_every_stage_have_one_effect() {
 
 #[tokio::test]
 async fn g16_a_finished_call_of_a_declared_tool_is_not_made_again() {
-    let stage = Stage::new().await;
-    let run = stage.say("do opaque:a; say done").await;
-    stage.worker_dies_with(&GOVERNED, "model.begun=kill@2").await;
-    let _worker = stage.worker_with(&GOVERNED, "").await;
-    assert_eq!(stage.answer(run).await, "done");
-    assert_eq!((stage.ledger.calls("a"), stage.ledger.effects("a")), (1, 1));
+    let harness = Harness::new().await;
+    let run = harness.say("do opaque:a; say done").await;
+    harness.worker_dies_with(&GOVERNED, "model.begun=kill@2").await;
+    let _worker = harness.worker_with(&GOVERNED, "").await;
+    assert_eq!(harness.answer(run).await, "done");
+    assert_eq!((harness.effect_server.calls("a"), harness.effect_server.effects("a")), (1, 1));
 }
 
-fn path(class: &str) -> EffectPath {
+fn path(class: &str) -> EffectKind {
     match class {
-        "pure" => EffectPath::Pure,
-        "idempotent" => EffectPath::Idempotent,
-        "keyed" => EffectPath::Keyed,
-        "provable" => EffectPath::Provable,
-        _ => EffectPath::Opaque,
+        "pure" => EffectKind::Pure,
+        "idempotent" => EffectKind::Idempotent,
+        "keyed" => EffectKind::Keyed,
+        "provable" => EffectKind::Provable,
+        _ => EffectKind::Opaque,
     }
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use provost_core::command::TaskRequest;
 use provost_core::{Env, RunId};
 use provost_store::table::work::run_step::RunStepRow;
-use provost_testkit::{EffectPath, Process, history};
+use provost_testkit::{EffectKind, Process, history};
 
-use crate::stage::{Stage, in_session};
+use crate::harness::{Harness, in_session};
 
 /// Runs at work at once.
 const IN_FLIGHT: usize = 32;
@@ -60,16 +60,16 @@ struct Sure {
 
 impl Work {
     /// Hands in work until enough is under way.
-    async fn fill(&mut self, stage: &Stage, chance: &Chance) {
+    async fn fill(&mut self, harness: &Harness, chance: &Chance) {
         let mut open = Vec::new();
         for run in self.open.drain(..) {
-            if stage.row(run).await.ended.is_none() {
+            if harness.row(run).await.ended.is_none() {
                 open.push(run);
             }
         }
         self.open = open;
         while self.open.len() < IN_FLIGHT {
-            let run = self.hand_in(stage, chance).await;
+            let run = self.hand_in(harness, chance).await;
             self.runs.push(run);
             self.open.push(run);
         }
@@ -77,7 +77,7 @@ impl Work {
 
     /// One to three turns of one to three calls; a call that is never repeated can only be in the last, because whatever
     /// follows it may only look.
-    async fn hand_in(&mut self, stage: &Stage, chance: &Chance) -> RunId {
+    async fn hand_in(&mut self, harness: &Harness, chance: &Chance) -> RunId {
         let number = self.runs.len();
         let mut turns = Vec::new();
         let last = chance.below(3);
@@ -114,7 +114,7 @@ impl Work {
             _ => TaskRequest::text(plan),
         };
         let lane = format!("lane-{}", chance.below(LANES));
-        stage.accept(TaskRequest { lane: Some(lane), ..command }).await.run
+        harness.accept(TaskRequest { lane: Some(lane), ..command }).await.run
     }
 }
 
@@ -128,23 +128,23 @@ enum Moment {
 impl Moment {
     /// A moment that the seed chooses. Five deaths of its workers without a step forward would end a run, so most moments
     /// leave room for a step of each, and one that does not is never followed by another.
-    fn choose(stage: &Stage, chance: &Chance, before: Option<&Self>) -> Self {
+    fn choose(harness: &Harness, chance: &Chance, before: Option<&Self>) -> Self {
         let some = 32 + chance.below(64) as usize;
         match chance.below(5) {
             0 if !matches!(before, Some(Self::Time(_))) => {
                 Self::Time(Duration::from_millis(10 + chance.below(400)))
             }
-            1 | 2 => Self::Requests(stage.provider.request_count() + some),
-            _ => Self::Calls(stage.ledger.call_count() + some),
+            1 | 2 => Self::Requests(harness.provider.request_count() + some),
+            _ => Self::Calls(harness.effect_server.call_count() + some),
         }
     }
 
     /// Waits for it, and keeps enough work under way meanwhile.
-    async fn wait(&self, stage: &Stage, chance: &Chance, work: &mut Work) {
+    async fn wait(&self, harness: &Harness, chance: &Chance, work: &mut Work) {
         let come = async {
             match self {
-                Self::Requests(count) => stage.provider.wait_for_requests(*count).await,
-                Self::Calls(count) => stage.ledger.wait_for_calls(*count).await,
+                Self::Requests(count) => harness.provider.wait_for_requests(*count).await,
+                Self::Calls(count) => harness.effect_server.wait_for_calls(*count).await,
                 Self::Time(time) => tokio::time::sleep(*time).await,
             }
         };
@@ -153,7 +153,7 @@ impl Moment {
         loop {
             tokio::select! {
                 () = &mut come => return,
-                _ = refill.tick() => work.fill(stage, chance).await,
+                _ = refill.tick() => work.fill(harness, chance).await,
             }
         }
     }
@@ -219,36 +219,44 @@ impl fmt::Display for Summary {
 }
 
 /// What the journal of a run tells of a call.
-async fn told(stage: &Stage, run: RunId, call: &str) -> Vec<RunStepRow> {
-    let mut steps = stage.steps(run).await;
+async fn told(harness: &Harness, run: RunId, call: &str) -> Vec<RunStepRow> {
+    let mut steps = harness.steps(run).await;
     steps.retain(|step| step.call_id.as_deref() == Some(call));
     steps
 }
 
-async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Instant) -> Summary {
+async fn judge(
+    harness: &Harness,
+    work: &Work,
+    seed: u64,
+    kills: usize,
+    started: Instant,
+) -> Summary {
     let mut failed = Vec::new();
     for run in &work.runs {
-        let row = stage.wait(*run).await;
+        let row = harness.wait(*run).await;
         if row.status != "ok" {
             failed.push(format!("{run}: {} {:?} {:?}", row.status, row.outcome_code, row.detail));
         }
     }
-    let records = stage.records(&work.runs).await;
+    let records = harness.records(&work.runs).await;
     let accepted: Vec<String> = work.runs.iter().map(ToString::to_string).collect();
     let lost = history::lost(&records, accepted.iter().map(String::as_str));
-    let gaps = history::check(&records, crate::stage::is_terminal);
+    let gaps = history::check(&records, crate::harness::is_terminal);
     let (mut missing, mut refused) = (Vec::new(), 0);
     for Sure { key, run, call, beside_opaque } in &work.sure {
-        if stage.ledger.effects(key) > 0 {
+        if harness.effect_server.effects(key) > 0 {
             continue;
         }
-        match *beside_opaque && stage.was_refused(work.runs[*run], call).await {
+        match *beside_opaque && harness.was_refused(work.runs[*run], call).await {
             true => refused += 1,
-            false => missing.push(format!("{key}: {:?}", told(stage, work.runs[*run], call).await)),
+            false => {
+                missing.push(format!("{key}: {:?}", told(harness, work.runs[*run], call).await))
+            }
         }
     }
     let all = work.sure.iter().map(|sure| &sure.key).chain(&work.opaque);
-    let effects = |key: &&String| stage.ledger.effects(key);
+    let effects = |key: &&String| harness.effect_server.effects(key);
     let known: BTreeSet<&str> = all.clone().map(String::as_str).collect();
     assert_eq!(known.len(), work.sure.len() + work.opaque.len(), "keys are used once");
     Summary {
@@ -256,8 +264,8 @@ async fn judge(stage: &Stage, work: &Work, seed: u64, kills: usize, started: Ins
         kills,
         runs: work.runs.len(),
         turns: work.turns,
-        requests: stage.provider.request_count(),
-        effects: all.clone().map(|key| stage.ledger.effects(key)).sum(),
+        requests: harness.provider.request_count(),
+        effects: all.clone().map(|key| harness.effect_server.effects(key)).sum(),
         lost: lost.iter().map(ToString::to_string).collect(),
         doubled: all.filter(|key| effects(key) > 1).cloned().collect(),
         missing,
@@ -274,33 +282,38 @@ async fn g43_killed_at_random_moments_under_load_nothing_is_lost_or_doubled() {
     let seed = setting("PROVOST_SOAK_SEED").unwrap_or_else(|| Env::system().random() % 1_000_000);
     let chance = Chance(Env::simulated(seed));
     let started = Instant::now();
-    let stage = Stage::new().await;
-    stage.provider.forget_requests();
+    let harness = Harness::new().await;
+    harness.provider.forget_requests();
     let mut work = Work::default();
-    work.fill(&stage, &chance).await;
-    let mut workers: Vec<Process> = vec![stage.worker().await];
+    work.fill(&harness, &chance).await;
+    let mut workers: Vec<Process> = vec![harness.worker().await];
     let mut moment = None;
     for kill in 0..kills {
         if kill > 0 && kill % 50 == 0 {
             eprintln!("{kill} kills, {} runs", work.runs.len());
         }
-        let next = Moment::choose(&stage, &chance, moment.as_ref());
-        next.wait(&stage, &chance, &mut work).await;
+        let next = Moment::choose(&harness, &chance, moment.as_ref());
+        next.wait(&harness, &chance, &mut work).await;
         moment = Some(next);
         let victim = workers.swap_remove(chance.below(workers.len() as u64) as usize);
         victim.kill().await.unwrap();
         // Now and then two share the work, and one of them sees the other die.
         while workers.is_empty() || (workers.len() < 2 && chance.below(4) == 0) {
-            workers.push(stage.worker().await);
+            workers.push(harness.worker().await);
         }
     }
-    let summary = judge(&stage, &work, seed, kills, started).await;
+    let summary = judge(&harness, &work, seed, kills, started).await;
     eprintln!("{summary}");
     assert!(
         summary.is_clean(),
         "again: scripts/stress kill --kills {kills} --seed {seed}\n{summary}"
     );
-    let probes = stage.ledger.log().iter().filter(|call| call.path == EffectPath::Probe).count();
+    let probes =
+        harness.effect_server.log().iter().filter(|call| call.path == EffectKind::Probe).count();
     eprintln!("questions about effects that a kill cut off: {probes}");
-    assert_eq!(stage.one("SELECT SUM(running) FROM exec_class").await, 0, "no slot is left taken");
+    assert_eq!(
+        harness.one("SELECT SUM(running) FROM exec_class").await,
+        0,
+        "no slot is left taken"
+    );
 }

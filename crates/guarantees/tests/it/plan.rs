@@ -55,10 +55,14 @@ fn reply(plan: &str, turn: usize, first: bool, children: &[String]) -> Reply {
     };
     if let Some(rest) = words.strip_prefix("stall ") {
         let reply = act(rest, turn, children);
-        return if first { Reply::new().deltas(["half", " an", " answer"]).stall() } else { reply };
+        return if first {
+            Reply::new().deltas(["half", " an", " answer"]).hang_midway()
+        } else {
+            reply
+        };
     }
     if let Some(rest) = words.strip_prefix("silent ") {
-        return if first { Reply::silence() } else { act(rest, turn, children) };
+        return if first { Reply::never_respond() } else { act(rest, turn, children) };
     }
     act(words, turn, children)
 }

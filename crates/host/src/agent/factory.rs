@@ -1,27 +1,27 @@
-//! Turns stored agents into runnable ones.
+//! Builds agents from their stored profiles.
 
 use std::sync::Arc;
 
 use provost_agent::Agent;
-use provost_engine::{AgentProfile, AgentProvider, EngineError, Lease};
+use provost_engine::{AgentProvider, AgentRevision, EngineError, Lease};
 
-use super::{AGENT, AgentSpec, DECLARED, HostDefaults, MORE};
+use super::{AGENT, AgentSpec, HostDefaults, LOCAL_SPEC_KEY, MANAGED_BY_MANIFEST};
 use crate::error::HostError;
 use crate::model::Models;
 use crate::tool::{AgentRef, ToolProvider};
 
-/// Builds agents from their stored profiles.
+/// Factory of agents.
 ///
-/// Invariant: every agent that it builds has the oversight of the [`ToolProvider`].
+/// Invariant: every agent has the oversight of the [`ToolProvider`].
 pub struct AgentFactory {
     models: Arc<Models>,
-    /// For agents that others have described; without it only the agents of this program are built.
+    /// Defaults of agents that API clients created. `None` if only local agents can be built.
     defaults: Option<HostDefaults>,
     tools: Arc<ToolProvider>,
 }
 
 impl AgentFactory {
-    /// A factory of agents with these models and tools.
+    /// Creates a factory of agents with these models and tools.
     pub fn new(
         models: Arc<Models>,
         defaults: Option<HostDefaults>,
@@ -30,8 +30,9 @@ impl AgentFactory {
         Self { models, defaults, tools }
     }
 
-    /// Prepares what the agent needs, and fails if this process cannot build it: it may lack the key.
-    pub async fn prepare(&self, profile: &AgentProfile) -> Result<(), HostError> {
+    /// Prepares the model and the sandbox of an agent. Returns an error if this process cannot build the agent, for
+    /// example because the key is missing.
+    pub async fn prepare(&self, profile: &AgentRevision) -> Result<(), HostError> {
         let spec = self.resolve(profile).map_err(HostError::invalid)?;
         if spec.shell().is_some() {
             self.tools.prepare_shell().await?;
@@ -39,33 +40,34 @@ impl AgentFactory {
         self.models.get(spec.model_request()).map(drop)
     }
 
-    fn resolve(&self, profile: &AgentProfile) -> Result<AgentSpec, String> {
+    fn resolve(&self, profile: &AgentRevision) -> Result<AgentSpec, String> {
         match &self.defaults {
             Some(defaults) => defaults.resolve(profile),
-            None => AgentSpec::read(profile),
+            None => AgentSpec::from_profile(profile),
         }
     }
 
-    fn build_in(&self, profile: &AgentProfile, namespace: &str) -> Result<Agent, String> {
+    fn build_in(&self, profile: &AgentRevision, namespace: &str) -> Result<Agent, String> {
         let spec = self.resolve(profile)?;
         let model = self.models.get(spec.model_request()).map_err(|problem| problem.message)?;
         spec.require_same_manifests(&self.tools)?;
-        let is_declared = profile.config.more.contains_key(DECLARED);
+        let is_declared = profile.config.more.contains_key(MANAGED_BY_MANIFEST);
         if is_declared && !self.tools.declares(namespace, &profile.name) {
             return Err(
-                "it was declared in files that are not used here: start with --resources PATH"
+                "it is declared in manifests that this process does not use: start with --manifests PATH"
                     .to_owned(),
             );
         }
-        // The name of an agent that a terminal stored only tells it apart from others.
-        let name = if profile.config.more.contains_key(MORE) { AGENT } else { &profile.name };
+        // The stored name of a local agent is a hash, which is not shown to users.
+        let name =
+            if profile.config.more.contains_key(LOCAL_SPEC_KEY) { AGENT } else { &profile.name };
         let agent = AgentRef { namespace, name };
         spec.build(model, agent, &self.tools).map_err(|problem| problem.message)
     }
 }
 
 impl AgentProvider for AgentFactory {
-    fn build(&self, profile: &AgentProfile, lease: &Lease) -> Result<Agent, EngineError> {
+    fn build(&self, profile: &AgentRevision, lease: &Lease) -> Result<Agent, EngineError> {
         self.build_in(profile, &lease.namespace)
             .map_err(|problem| EngineError::Agent { agent: profile.name.clone(), problem })
     }

@@ -1,63 +1,65 @@
-//! Agents that others have described: what of a description counts on this host.
+//! Resolves the profiles of agents that API clients created.
 
 use std::path::PathBuf;
 
-use provost_engine::AgentProfile;
+use provost_engine::AgentRevision;
 use serde::Deserialize;
 
-use super::{AgentSpec, INSTRUCTIONS, MORE};
+use super::{AgentSpec, INSTRUCTIONS, LOCAL_SPEC_KEY};
 use crate::model::ModelRequest;
 use crate::tool::{Files, Shell};
 
-/// How agents are made that others have described, over the API maybe.
+/// Defaults of the host for agents that API clients created.
 ///
-/// Whoever may describe an agent must not choose where a key is sent or where files are written: the host decides both.
+/// A client must not choose the server that receives a key, or the directory of files. The host determines both.
 pub struct HostDefaults {
-    /// The model of those that name none.
-    pub wanted: ModelRequest,
-    /// Where notes are written.
+    /// Model of agents that have no model.
+    pub model: ModelRequest,
+    /// Directory of notes.
     pub notes_dir: PathBuf,
-    /// The files of the host.
+    /// Files that agents can use. `None` without a workspace.
     pub files: Option<Files>,
-    /// The command lines that run on the host.
+    /// Shell that agents can use. `None` if agents have no shell.
     pub shell: Option<Shell>,
 }
 
-/// What somebody may say about an agent beside its model and its instructions.
+/// Options in the stored profile of an agent besides its model and system prompt.
 #[derive(Deserialize)]
 #[serde(default)]
-struct Described {
+struct ProfileOptions {
     tools: bool,
-    /// Where nothing is said, it may ask if there is somebody to ask.
+    /// `None` to allow questions exactly if the agent is interactive.
     ask_user: Option<bool>,
     children: bool,
-    /// What it may do with the files of the host: nothing unless it says so.
-    files: FilesUse,
-    /// True if it may run the command lines that the host allows.
+    /// Access to the files of the host.
+    files: FileAccess,
+    /// True if the agent uses the shell of the host.
     shell: bool,
-    /// The declared tools that it uses: none unless it says so.
+    /// Names of the declared tools that the agent uses.
     declared_tools: Vec<String>,
     max_turns: Option<u32>,
     timeout_ms: Option<u64>,
 }
 
-/// What an agent may do with the files of the host; never more than the host allows.
+/// Access of an agent to the files of the host, limited by the access of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum FilesUse {
+enum FileAccess {
     #[default]
     None,
-    Ro,
-    Rw,
+    #[serde(rename = "ro")]
+    ReadOnly,
+    #[serde(rename = "rw")]
+    ReadWrite,
 }
 
-impl Default for Described {
+impl Default for ProfileOptions {
     fn default() -> Self {
         Self {
             tools: true,
             ask_user: None,
             children: false,
-            files: FilesUse::None,
+            files: FileAccess::None,
             shell: false,
             declared_tools: Vec::new(),
             max_turns: None,
@@ -67,53 +69,53 @@ impl Default for Described {
 }
 
 impl HostDefaults {
-    pub(super) fn resolve(&self, profile: &AgentProfile) -> Result<AgentSpec, String> {
+    pub(super) fn resolve(&self, profile: &AgentRevision) -> Result<AgentSpec, String> {
         let config = &profile.config;
-        if config.more.contains_key(MORE) {
-            let spec = AgentSpec::read(profile)?;
-            let has_own = spec.base_url.is_some() || spec.api_key_env.is_some();
-            let is_ours = spec.base_url == self.wanted.base_url
-                && spec.api_key_env == self.wanted.api_key_env;
-            if has_own && !is_ours {
-                return Err("its model has an address or a key of its own, which only the terminal may use that made \
-                     it: `provost run --resume` goes on there"
+        if config.more.contains_key(LOCAL_SPEC_KEY) {
+            let spec = AgentSpec::from_profile(profile)?;
+            let has_own_endpoint = spec.base_url.is_some() || spec.api_key_env.is_some();
+            let is_host_endpoint =
+                spec.base_url == self.model.base_url && spec.api_key_env == self.model.api_key_env;
+            if has_own_endpoint && !is_host_endpoint {
+                return Err("its model has a custom address or key, which only the terminal that created the agent can \
+                     use: continue there with `provost exec --resume`"
                     .to_owned());
             }
-            // A terminal's directory is not the host's, and neither are its tools.
-            let own =
+            // The directories and tools of a terminal are not those of the host.
+            let resolved =
                 AgentSpec { notes_dir: self.notes_dir.clone(), files: None, shell: None, ..spec };
-            return Ok(AgentSpec { declared: Some(Vec::new()), ..own });
+            return Ok(AgentSpec { declared: Some(Vec::new()), ..resolved });
         }
         let more = serde_json::Value::Object(config.more.clone());
-        let described = Described::deserialize(more).map_err(|error| error.to_string())?;
-        let wanted = match (&config.provider, &config.model) {
-            (_, None) => self.wanted.clone(),
+        let options = ProfileOptions::deserialize(more).map_err(|error| error.to_string())?;
+        let request = match (&config.provider, &config.model) {
+            (_, None) => self.model.clone(),
             (Some(provider), Some(model)) if !model.contains('/') => {
-                self.wanted.with_model(&format!("{provider}/{model}"))
+                self.model.with_model(&format!("{provider}/{model}"))
             }
-            (_, Some(model)) => self.wanted.with_model(model),
+            (_, Some(model)) => self.model.with_model(model),
         };
         Ok(AgentSpec {
-            model: wanted.model.unwrap_or_default(),
-            system: config.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
+            model: request.model.unwrap_or_default(),
+            system_prompt: config.system_prompt.clone().unwrap_or_else(|| INSTRUCTIONS.to_owned()),
             is_interactive: true,
-            base_url: wanted.base_url,
-            api_key_env: wanted.api_key_env,
-            tools: described.tools,
-            ask_user: described.ask_user.or(config.policy.interactive).unwrap_or(false),
-            children: described.children,
+            base_url: request.base_url,
+            api_key_env: request.api_key_env,
+            tools: options.tools,
+            ask_user: options.ask_user.or(config.policy.interactive).unwrap_or(false),
+            children: options.children,
             notes_dir: self.notes_dir.clone(),
-            files: self.files_for(described.files),
-            shell: self.shell.clone().filter(|_| described.shell),
-            resources: None,
-            declared: Some(described.declared_tools),
-            max_turns: described.max_turns,
-            timeout_ms: described.timeout_ms,
+            files: self.files_for(options.files),
+            shell: self.shell.clone().filter(|_| options.shell),
+            manifests: None,
+            declared: Some(options.declared_tools),
+            max_turns: options.max_turns,
+            timeout_ms: options.timeout_ms,
         })
     }
 
-    fn files_for(&self, wanted: FilesUse) -> Option<Files> {
-        let files = self.files.clone().filter(|_| wanted != FilesUse::None)?;
-        Some(Files { write: files.write && wanted == FilesUse::Rw, ..files })
+    fn files_for(&self, access: FileAccess) -> Option<Files> {
+        let files = self.files.clone().filter(|_| access != FileAccess::None)?;
+        Some(Files { write: files.write && access == FileAccess::ReadWrite, ..files })
     }
 }

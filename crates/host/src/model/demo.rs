@@ -1,7 +1,7 @@
-//! The built-in demo model: no key, no server, the same answer every time.
+//! The built-in demo model, which needs no key and no server.
 //!
-//! It plays whole turns, tool calls included, so that everything around a model can be seen to work before there is one.
-//! Invariant: what it says depends on the request only.
+//! It writes complete turns with tool calls, so that users can try every feature without a real model.
+//! Invariant: the response depends only on the request.
 
 mod script;
 
@@ -11,28 +11,28 @@ use futures::stream;
 use provost_core::{StopReason, Usage};
 use provost_model::{ChatModel, ChatRequest, ModelEvent, ModelInfo, ModelStream};
 
-use self::script::{Answer, plan};
+use self::script::{ScriptedResponse, plan};
 
-/// The provider and the model name under which it is known.
+/// Name of the provider and of the model.
 pub(crate) const NAME: &str = "demo";
 
-/// Tokens it claims to remember.
+/// Context window that the model reports, in tokens.
 const CONTEXT_WINDOW: u64 = 32_000;
 
-/// The demo model.
+/// Demo model.
 #[derive(Debug)]
 pub(crate) struct DemoModel {
     info: ModelInfo,
-    pace: Duration,
+    token_delay: Duration,
 }
 
 impl DemoModel {
-    /// A demo model that waits this long before each word; zero is for pipes and tests.
-    pub(crate) fn new(pace: Duration) -> Self {
+    /// Creates a demo model that waits before each word. Zero disables the delay.
+    pub(crate) fn new(token_delay: Duration) -> Self {
         let mut info = ModelInfo::unknown(NAME, NAME);
         info.context_window = Some(CONTEXT_WINDOW);
         info.images = false;
-        Self { info, pace }
+        Self { info, token_delay }
     }
 }
 
@@ -42,21 +42,21 @@ impl ChatModel for DemoModel {
     }
 
     fn stream(&self, request: ChatRequest) -> ModelStream {
-        let events = play(&request);
-        let pace = self.pace;
-        Box::pin(stream::unfold(events.into_iter(), move |mut left| async move {
-            let event = left.next()?;
-            if !pace.is_zero() && matches!(event, ModelEvent::Text(_)) {
-                tokio::time::sleep(pace).await;
+        let events = respond(&request);
+        let token_delay = self.token_delay;
+        Box::pin(stream::unfold(events.into_iter(), move |mut events| async move {
+            let event = events.next()?;
+            if !token_delay.is_zero() && matches!(event, ModelEvent::Text(_)) {
+                tokio::time::sleep(token_delay).await;
             }
-            Some((Ok(event), left))
+            Some((Ok(event), events))
         }))
     }
 }
 
-/// The whole answer to a request as the events of a stream.
-fn play(request: &ChatRequest) -> Vec<ModelEvent> {
-    let Answer { text, calls } = plan(request);
+/// Returns the response to a request as the events of a stream.
+fn respond(request: &ChatRequest) -> Vec<ModelEvent> {
+    let ScriptedResponse { text, calls } = plan(request);
     let turn = request.messages.len();
     let mut events = vec![ModelEvent::Started {
         response_id: Some(format!("demo-{turn}")),
@@ -68,33 +68,33 @@ fn play(request: &ChatRequest) -> Vec<ModelEvent> {
     for (index, (name, arguments)) in (0..).zip(calls) {
         let json = arguments.to_string();
         output += count(&json) + 1;
-        // Unique within a run: the length of the conversation differs from turn to turn.
+        // The id is unique within a run, because the number of messages differs in each turn.
         let id = format!("demo_{turn}_{index}");
         let name = name.to_owned();
         events.push(ModelEvent::ToolCallStart { index, id, name });
         events.push(ModelEvent::ToolCallArguments { index, json });
     }
-    let said = request.messages.iter().map(|message| count(&message.text()));
+    let messages = request.messages.iter().map(|message| count(&message.text()));
     let system = request.system.as_deref().map_or(0, count);
-    let input = said.sum::<u64>() + system;
+    let input = messages.sum::<u64>() + system;
     events.push(ModelEvent::Usage(Usage::new(input, output)));
     events.push(ModelEvent::Stop(stop));
     events
 }
 
-/// Words, each with the space after it, so that joining them gives the text again.
+/// Splits a text into words. Each word includes the following space, so that the words joined are the text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let word = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let space = rest[word..].find(|c: char| !c.is_whitespace());
-        let (piece, left) = rest.split_at(space.map_or(rest.len(), |space| word + space));
-        rest = left;
+        let (piece, remaining) = rest.split_at(space.map_or(rest.len(), |space| word + space));
+        rest = remaining;
         (!piece.is_empty()).then_some(piece)
     })
 }
 
-/// A rough count of tokens.
+/// Estimates the number of tokens.
 fn count(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

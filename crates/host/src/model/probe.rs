@@ -1,6 +1,6 @@
-//! Looking for servers: short, bounded, over plain sockets, so that it costs nothing when nothing is there.
+//! Detects local servers with short timeouts over plain sockets.
 //!
-//! Invariant: no secret is ever sent from here.
+//! Invariant: this module never sends a secret.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -10,26 +10,27 @@ use serde::Deserialize;
 
 use crate::error::HostError;
 
-/// Where Ollama listens unless somebody says otherwise.
+/// Default port of Ollama.
 const OLLAMA_PORT: u16 = 11434;
-/// How long a server that took the connection may think: it is most likely the right one, on a busy machine.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a list of models that are read.
-const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// Timeout of the response after a server accepted the connection. It is longer than the timeout of the connection,
+/// because the machine may be busy.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum size of a response in bytes.
+const RESPONSE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A server's address, taken from a URL.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// True for `https`.
     pub tls: bool,
-    /// Name or number, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
-    /// The port.
+    /// Port.
     pub port: u16,
 }
 
 impl Address {
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -38,43 +39,43 @@ impl Address {
         }
     }
 
-    /// `scheme://host:port`.
+    /// Returns `scheme://host:port`.
     pub fn origin(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
     }
 }
 
-/// The address in a URL; the error says what a URL must look like.
+/// Parses the address of a URL. The error describes a valid URL.
 pub fn parse_url(url: &str) -> Result<Address, HostError> {
-    let bad = |why: &str| {
-        HostError::invalid(format!("`{}` is not a base URL: {why}", shown(url)))
-            .hint("write it like https://host/v1 or http://127.0.0.1:8080/v1")
+    let invalid = |reason: &str| {
+        HostError::invalid(format!("`{}` is not a base URL: {reason}", redact_url(url)))
+            .hint("use a URL such as https://host/v1 or http://127.0.0.1:8080/v1")
     };
     let (tls, rest) = match url.split_once("://") {
         Some(("https", rest)) => (true, rest),
         Some(("http", rest)) => (false, rest),
-        Some((_, _)) => return Err(bad("only http and https are known")),
-        None => return Err(bad("it must begin with http:// or https://")),
+        Some((_, _)) => return Err(invalid("only http and https are supported")),
+        None => return Err(invalid("it must start with http:// or https://")),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err(bad("a user or password does not belong into it"));
+        return Err(invalid("it must not contain a user or password"));
     }
     let default_port = if tls { 443 } else { 80 };
     let (host, port) =
-        split_port(authority, default_port).ok_or_else(|| bad("its port is wrong"))?;
-    let legal = |c: char| c.is_alphanumeric() || "-._:".contains(c);
-    if host.is_empty() || !host.chars().all(legal) {
-        return Err(bad("its host is missing or wrong"));
+        split_port(authority, default_port).ok_or_else(|| invalid("its port is invalid"))?;
+    let is_legal = |c: char| c.is_alphanumeric() || "-._:".contains(c);
+    if host.is_empty() || !host.chars().all(is_legal) {
+        return Err(invalid("its host is missing or invalid"));
     }
     Ok(Address { tls, host, port })
 }
 
-/// A URL, or what was meant to be one, without what may be secret in it: user, password and query.
+/// Removes the parts of a URL that can be secret: user, password and query.
 ///
-/// It may be malformed, so everything before the last `@` goes, wherever that is.
-fn shown(url: &str) -> String {
+/// The URL can be malformed, so everything before the last `@` is removed.
+fn redact_url(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) if scheme.chars().all(|c| c.is_ascii_alphabetic()) => {
             (format!("{scheme}://"), rest)
@@ -86,7 +87,7 @@ fn shown(url: &str) -> String {
     format!("{scheme}{rest}")
 }
 
-/// The path in a URL; empty if it has none.
+/// Returns the path of a URL. Empty if the URL has no path.
 pub(crate) fn url_path(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let end = rest.find(['?', '#']).unwrap_or(rest.len());
@@ -110,7 +111,7 @@ fn split_port(authority: &str, default_port: u16) -> Option<(String, u16)> {
     }
 }
 
-/// Where Ollama is, from the value of `OLLAMA_HOST` in any of its forms.
+/// Parses the address of Ollama from the value of `OLLAMA_HOST`. `None` is the default address.
 pub fn ollama_address(host: Option<&str>) -> Result<Address, HostError> {
     let host = host.unwrap_or("127.0.0.1");
     let mut address =
@@ -124,27 +125,27 @@ pub fn ollama_address(host: Option<&str>) -> Result<Address, HostError> {
     if !names_port && !address.tls {
         address.port = OLLAMA_PORT;
     }
-    // What a server binds to is not what a client connects to.
+    // A server can bind to every address, but a client cannot connect to it.
     if address.host == "0.0.0.0" || address.host == "::" {
         address.host = "127.0.0.1".to_owned();
     }
     Ok(address)
 }
 
-/// Opens a connection, or says why not.
+/// Opens a connection. Returns the reason if that fails.
 pub fn connect(address: &Address, timeout: Duration) -> Result<TcpStream, String> {
     let found: Vec<SocketAddr> = (address.host.as_str(), address.port)
         .to_socket_addrs()
-        .map_err(|error| format!("the name is not known: {error}"))?
+        .map_err(|error| format!("cannot resolve the name: {error}"))?
         .collect();
-    let mut why = "the name has no address".to_owned();
+    let mut reason = "the name has no address".to_owned();
     for socket in found {
         match TcpStream::connect_timeout(&socket, timeout) {
             Ok(stream) => return Ok(stream),
-            Err(error) => why = error.to_string(),
+            Err(error) => reason = error.to_string(),
         }
     }
-    Err(why)
+    Err(reason)
 }
 
 #[derive(Deserialize)]
@@ -157,22 +158,22 @@ struct Tag {
     name: String,
 }
 
-/// The models of the Ollama at an address; `None` if none answers in time or it is not an Ollama.
+/// Returns the models of the Ollama at an address. `None` if no Ollama responds in time.
 pub fn ollama_models(address: &Address, timeout: Duration) -> Option<Vec<String>> {
     if address.tls {
         return None;
     }
     let mut stream = connect(address, timeout).ok()?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
-    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).ok()?;
-    // HTTP/1.0, so that the answer comes whole and the connection ends with it.
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(RESPONSE_TIMEOUT)).ok()?;
+    // An HTTP/1.0 response is not chunked and ends with the connection.
     let request = format!(
         "GET /api/tags HTTP/1.0\r\nHost: {}\r\nAccept: application/json\r\n\r\n",
         address.authority()
     );
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).ok()?;
+    stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut answer).ok()?;
     parse_tags(&answer)
 }
 
@@ -272,12 +273,12 @@ mod tests {
         let address = parse_url(&format!("http://127.0.0.1:{port}")).unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = [0; 512];
-            let length = stream.read(&mut asked).unwrap();
+            let mut request = [0; 512];
+            let length = stream.read(&mut request).unwrap();
             let body = "{\"models\":[{\"name\":\"tiny\"}]}";
             let answer = format!("HTTP/1.0 200 OK\r\n\r\n{body}");
             stream.write_all(answer.as_bytes()).unwrap();
-            String::from_utf8_lossy(&asked[..length]).into_owned()
+            String::from_utf8_lossy(&request[..length]).into_owned()
         });
         let models = ollama_models(&address, Duration::from_secs(5)).unwrap();
         assert_eq!(models, ["tiny"]);

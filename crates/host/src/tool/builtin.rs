@@ -1,21 +1,21 @@
-//! The tools of the terminal's agent: small, useful without any set-up, and one that needs a person's consent.
+//! Built-in tools of local agents.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use provost_builtin::{calculator, clock_of, workspace_tools};
+use provost_builtin::{calculator, clock_with_env, workspace_tools};
 use provost_core::{Env, ErrorKind};
-use provost_tool::{SpecError, Tool};
-use provost_workspace::{Access, Workspace};
+use provost_tool::{Tool, ToolSpecError};
+use provost_workspace::{Access, WorkspaceRoot};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
 
-/// All tools of the agent; notes are written below `notes_dir`.
+/// Returns the clock, the calculator and the note tool. Notes are written to `notes_dir`.
 pub fn builtin_tools(env: &Env, notes_dir: PathBuf) -> Result<Vec<Arc<dyn Tool>>, HostError> {
-    let build = || -> Result<Vec<Arc<dyn Tool>>, SpecError> {
+    let build = || -> Result<Vec<Arc<dyn Tool>>, ToolSpecError> {
         Ok(vec![
-            Arc::new(clock_of(env.clone())?),
+            Arc::new(clock_with_env(env.clone())?),
             Arc::new(calculator()?),
             Arc::new(super::note::tool(notes_dir)?),
         ])
@@ -23,39 +23,40 @@ pub fn builtin_tools(env: &Env, notes_dir: PathBuf) -> Result<Vec<Arc<dyn Tool>>
     build().map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))
 }
 
-/// A directory that an agent may use.
+/// Directory that an agent can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
-    /// The directory.
+    /// Path of the directory.
     pub dir: PathBuf,
-    /// True if it may be changed; a person is asked each time.
+    /// True if the agent can change files. Each change requires approval.
     #[serde(default)]
     pub write: bool,
 }
 
 impl Files {
-    /// What the command line says; another process that goes on with a run may be somewhere else.
+    /// Creates the access to a directory. `None` without a directory. The path becomes absolute, because another
+    /// process that resumes a run can have another working directory.
     pub fn new(dir: Option<&PathBuf>, write: bool) -> Result<Option<Self>, HostError> {
         let Some(dir) = dir else { return Ok(None) };
         let dir =
             std::path::absolute(dir).map_err(|error| HostError::io("the workspace", &error))?;
         let files = Self { dir, write };
-        // What is wrong with it is said now and not by the first call.
+        // An unusable directory must be reported here and not by the first call.
         files.open()?;
         Ok(Some(files))
     }
 
-    /// Its tools.
+    /// Returns the file tools of the directory.
     pub fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, HostError> {
         workspace_tools(&self.open()?)
             .map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))
     }
 
-    fn open(&self) -> Result<Workspace, HostError> {
+    fn open(&self) -> Result<WorkspaceRoot, HostError> {
         let access = if self.write { Access::ReadWrite } else { Access::ReadOnly };
-        Workspace::open(&self.dir, access).map_err(|error| {
-            HostError::new(error.kind(), format!("the workspace cannot be used: {error}"))
-                .hint("name a directory with --workspace")
+        WorkspaceRoot::open(&self.dir, access).map_err(|error| {
+            HostError::new(error.kind(), format!("cannot open the workspace: {error}"))
+                .hint("select a directory with --workspace")
         })
     }
 }

@@ -1,65 +1,65 @@
-//! What was declared in files, as it is at the moment: it can be read anew while the program runs.
+//! The declared tools of a process, which can be reloaded while it runs.
 //!
-//! Invariant: whoever has begun with a tool keeps it as it was; what is refused changes nothing.
+//! Invariant: a call that has started uses the tool that it started with. A failed reload changes nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use provost_core::{Env, ErrorKind};
 use provost_redact::Redactor;
-use provost_resource::{Change, DeclareError, Declared, DeclaredGovernor};
+use provost_resource::{Change, ManifestError, ManifestPolicy, ResourceSet};
 use provost_sandbox::{ContainerOptions, Launcher};
-use provost_secret::Secrets;
+use provost_secret::SecretService;
 use provost_tool::AuditSink;
-use provost_tool_runtime::{CallbackDesk, CommandAllowList};
-use provost_workspace::conversation::Workspaces;
+use provost_tool_runtime::{CallbackRegistry, CommandAllowList};
+use provost_workspace::conversation::ConversationWorkspaces;
 
 use super::{ToolConfig, ToolDeps, ToolNetwork, secrets};
 use crate::error::HostError;
-use crate::module::ModulePlaces;
 use crate::records::Records;
-use crate::workshop::{Workshop, WorkshopOptions};
+use crate::registry::{ToolRegistry, ToolRegistryOptions};
+use crate::wasm::ModuleDirs;
 
-/// What was declared.
+/// Declared tools with their policy.
 pub struct DeclaredTools {
-    /// From where.
+    /// Path of the manifests.
     pub path: PathBuf,
-    /// Who decides about calls.
-    pub governor: Arc<DeclaredGovernor>,
-    /// Where answers that come later are handed in.
-    pub desk: Option<CallbackDesk>,
-    workshop: RwLock<Arc<Workshop>>,
-    registry: ToolRegistryConfig,
+    /// Policy of the calls.
+    pub governor: Arc<ManifestPolicy>,
+    /// Registry of calls whose results are delivered later. `None` without a callback URL.
+    pub callbacks: Option<CallbackRegistry>,
+    current: RwLock<Arc<ToolRegistry>>,
+    config: ToolRegistryConfig,
 }
 
-/// What workshops are made with.
+/// Configuration from which registries are built.
 pub struct ToolRegistryConfig {
-    modules: ModulePlaces,
+    modules: ModuleDirs,
     network: ToolNetwork,
     commands: Vec<String>,
-    secrets: Secrets,
+    secrets: SecretService,
     redactor: Redactor,
     audit: Arc<dyn AuditSink>,
     container: Option<ContainerOptions>,
-    workspaces: Option<Workspaces>,
+    workspaces: Option<ConversationWorkspaces>,
 }
 
-/// Where modules are kept below a data directory: compiled, fetched, or put there by hand.
+/// Returns the directory of WASM modules in a data directory.
 pub fn modules_dir(data: &Path) -> PathBuf {
     data.join("wasm")
 }
 
 impl ToolRegistryConfig {
-    /// What the arguments say. Modules are files beside what was declared.
+    /// Creates the configuration. Module files are in the directory of the manifests.
     pub async fn new(
         files: &Path,
         config: &ToolConfig,
         deps: &ToolDeps<'_>,
-        workspaces: Option<Workspaces>,
+        workspaces: Option<ConversationWorkspaces>,
     ) -> Result<Self, HostError> {
         let files = if files.is_dir() { Some(files) } else { files.parent() };
         let modules =
-            ModulePlaces { files: files.map(Path::to_owned), kept: Some(modules_dir(deps.dir)) };
+            ModuleDirs { files: files.map(Path::to_owned), data: Some(modules_dir(deps.dir)) };
         Ok(Self {
             modules,
             network: config.network,
@@ -72,13 +72,13 @@ impl ToolRegistryConfig {
         })
     }
 
-    /// Makes tools of what was declared.
-    pub async fn workshop(
+    /// Builds the registry of a set of manifests.
+    pub async fn build(
         &self,
-        declared: Arc<Declared>,
-        desk: Option<CallbackDesk>,
-    ) -> Result<Workshop, HostError> {
-        let options = WorkshopOptions {
+        declared: Arc<ResourceSet>,
+        callbacks: Option<CallbackRegistry>,
+    ) -> Result<ToolRegistry, HostError> {
+        let options = ToolRegistryOptions {
             network: self.network.policy(),
             allow_private_tools: self.network != ToolNetwork::Public,
             commands: CommandAllowList::of(self.commands.iter().cloned()),
@@ -87,84 +87,84 @@ impl ToolRegistryConfig {
             container: self.container.clone(),
             workspaces: self.workspaces.clone(),
             audit: Some(Arc::clone(&self.audit)),
-            desk,
+            callbacks,
             secrets: self.secrets.clone(),
             redactor: self.redactor.clone(),
             env: Env::system(),
         };
-        Workshop::open(declared, options).await.map_err(|error| refused(&error))
+        ToolRegistry::open(declared, options).await.map_err(|error| manifest_error(&error))
     }
 }
 
 impl DeclaredTools {
-    /// Reads what was declared and sets it up.
+    /// Loads the manifests and builds their tools.
     pub(super) async fn open(
         path: &Path,
         config: &ToolConfig,
-        registry: ToolRegistryConfig,
+        registry_config: ToolRegistryConfig,
     ) -> Result<Self, HostError> {
         let path =
-            std::path::absolute(path).map_err(|error| HostError::io("the resources", &error))?;
-        let declared = read(path.clone()).await?;
-        let desk = match &config.callbacks {
+            std::path::absolute(path).map_err(|error| HostError::io("the manifests", &error))?;
+        let declared = load(path.clone()).await?;
+        let callbacks = match &config.callbacks {
             None => None,
             Some(base) => Some(
-                CallbackDesk::with_random_key(base.clone())
+                CallbackRegistry::with_random_key(base.clone())
                     .map_err(|fault| HostError::new(ErrorKind::Unavailable, fault.message))?,
             ),
         };
-        let workshop = registry.workshop(Arc::clone(&declared), desk.clone()).await?;
-        let governor = Arc::new(DeclaredGovernor::new(declared).roles(config.roles.clone()));
-        let workshop = RwLock::new(Arc::new(workshop));
-        Ok(Self { path, governor, desk, workshop, registry })
+        let registry = registry_config.build(Arc::clone(&declared), callbacks.clone()).await?;
+        let governor = Arc::new(ManifestPolicy::new(declared).roles(config.roles.clone()));
+        let current = RwLock::new(Arc::new(registry));
+        Ok(Self { path, governor, callbacks, current, config: registry_config })
     }
 
-    /// The tools as they are declared now.
-    pub fn workshop(&self) -> Arc<Workshop> {
-        Arc::clone(&self.workshop.read().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the current registry.
+    pub fn current(&self) -> Arc<ToolRegistry> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts other tools and rules in place; gives those that were there.
-    fn put(&self, workshop: Arc<Workshop>) -> Arc<Workshop> {
-        self.governor.replace(Arc::clone(workshop.declared()));
-        let mut place = self.workshop.write().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *place, workshop)
+    /// Replaces the tools and the policy. Returns the previous registry.
+    fn replace(&self, registry: Arc<ToolRegistry>) -> Arc<ToolRegistry> {
+        self.governor.replace(Arc::clone(registry.declared()));
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *current, registry)
     }
 
-    /// Reads the declarations again and applies them from the next call on. If they are wrong, or if `apply` fails with them,
-    /// those of before stay.
+    /// Reloads the manifests. The next call uses them. If they are invalid, or if `apply` returns an error, the
+    /// previous manifests stay active.
     pub async fn reload<E: From<HostError>>(
         &self,
-        apply: impl AsyncFnOnce(&Declared) -> Result<(), E>,
+        apply: impl AsyncFnOnce(&ResourceSet) -> Result<(), E>,
     ) -> Result<Vec<Change>, E> {
-        let declared = read(self.path.clone()).await?;
-        let changes = self.workshop().declared().changes_to(&declared);
+        let declared = load(self.path.clone()).await?;
+        let changes = self.current().declared().diff(&declared);
         if changes.is_empty() {
             return Ok(changes);
         }
-        let fresh = Arc::new(self.registry.workshop(declared, self.desk.clone()).await?);
-        let before = self.put(Arc::clone(&fresh));
-        if let Err(problem) = apply(fresh.declared()).await {
-            self.put(before);
-            fresh.close().await;
+        let new = Arc::new(self.config.build(declared, self.callbacks.clone()).await?);
+        let previous = self.replace(Arc::clone(&new));
+        if let Err(problem) = apply(new.declared()).await {
+            self.replace(previous);
+            new.close().await;
             return Err(problem);
         }
         Ok(changes)
     }
 }
 
-/// Files are read where waiting for a disk holds nobody up.
-async fn read(path: PathBuf) -> Result<Arc<Declared>, HostError> {
-    let reading = tokio::task::spawn_blocking(move || Declared::read(&path)).await;
-    let read = reading.map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))?;
-    let declared = read.map_err(|error| refused(&error))?;
-    for rule in declared.loose_rules() {
+/// Loads manifests on a thread that can block.
+async fn load(path: PathBuf) -> Result<Arc<ResourceSet>, HostError> {
+    let task = tokio::task::spawn_blocking(move || ResourceSet::read(&path)).await;
+    let loaded = task.map_err(|error| HostError::new(ErrorKind::Bug, error.to_string()))?;
+    let declared = loaded.map_err(|error| manifest_error(&error))?;
+    for rule in declared.unmatched_permissions() {
         tracing::warn!("{rule}");
     }
     Ok(Arc::new(declared))
 }
 
-fn refused(error: &DeclareError) -> HostError {
+fn manifest_error(error: &ManifestError) -> HostError {
     HostError::invalid(error.to_string())
-        .hint("`provost tool test --resources PATH` checks what is declared")
+        .hint("`provost tool test --manifests PATH` checks the manifests")
 }

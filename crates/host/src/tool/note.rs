@@ -1,29 +1,29 @@
-//! `save_note`: writes a text file, after a person agreed.
+//! `save_note`: writes a text file after an approval.
 //!
-//! Invariant: a note is a new file directly inside the notes directory; a name can neither leave it nor overwrite anything.
-//! Saving the same note again finds it there, so a call that a crash cut off can be repeated.
+//! Invariant: a note is a new file in the notes directory. A name can neither leave the directory nor overwrite a file.
+//! Saving the same note again succeeds, so a call that a crash interrupted can be repeated.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use provost_tool::{Approval, EffectClass, FnTool, SpecError, ToolError, tool_fn};
+use provost_tool::{EffectClass, FnTool, RequiresApproval, ToolError, ToolSpecError, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Characters of a note's name.
+/// Maximum number of characters in the name of a note.
 const NAME_CHARS_MAX: usize = 64;
 
 #[derive(Deserialize, JsonSchema)]
 struct Arguments {
-    /// A short name of letters, digits, `-` and `_`, without an ending.
+    /// Short name of letters, digits, `-` and `_`, without an extension.
     name: String,
-    /// What the note says.
+    /// Text of the note.
     text: String,
 }
 
-/// The tool; notes go into `dir`, which is made when the first one is saved.
-pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, SpecError> {
-    let describe = "Saves a note as a text file. A person is asked first.";
+/// Creates the tool. The directory is created with the first note.
+pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, ToolSpecError> {
+    let describe = "Saves a note as a text file. Every call requires approval.";
     let tool = tool_fn("save_note", describe, move |_cx, arguments: Arguments| {
         let dir = dir.clone();
         async move {
@@ -31,18 +31,19 @@ pub(crate) fn tool(dir: PathBuf) -> Result<FnTool, SpecError> {
             tokio::task::spawn_blocking(work).await?
         }
     })?;
-    Ok(tool.with_spec(|spec| spec.approval(Approval::Always).effect(EffectClass::Idempotent)))
+    Ok(tool
+        .with_spec(|spec| spec.approval(RequiresApproval::Always).effect(EffectClass::Idempotent)))
 }
 
 fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
-    let legal = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(legal) {
+    let is_legal = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_legal) {
         return Err(ToolError::Retry(format!(
-            "`{name}` cannot name a note: use 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`"
+            "`{name}` is not a valid name: use 1 to {NAME_CHARS_MAX} letters, digits, `-` or `_`"
         )));
     }
     let failed = |path: &Path, error: &io::Error| {
-        ToolError::failed(format!("{} cannot be written: {error}", shown(path)))
+        ToolError::failed(format!("cannot write {}: {error}", display(path)))
     };
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let path = dir.join(format!("{name}.txt"));
@@ -50,23 +51,23 @@ fn save(dir: &Path, name: &str, text: &str) -> Result<String, ToolError> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
-                return Ok(format!("saved {}", shown(&path)));
+                return Ok(format!("saved {}", display(&path)));
             }
             return Err(ToolError::Retry(format!(
-                "there is already a note `{name}`: choose another name"
+                "a note `{name}` already exists: use another name"
             )));
         }
         Err(error) => return Err(failed(&path, &error)),
     };
     file.write_all(text.as_bytes()).map_err(|error| failed(&path, &error))?;
-    Ok(format!("saved {}", shown(&path)))
+    Ok(format!("saved {}", display(&path)))
 }
 
-/// A path as a person would write it here: without the directory that they are in.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().ok();
-    let short = here.and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
-    short.as_deref().unwrap_or(path).display().to_string()
+/// Formats a path relative to the working directory.
+fn display(path: &Path) -> String {
+    let working_dir = std::env::current_dir().ok();
+    let relative = working_dir.and_then(|dir| path.strip_prefix(dir).ok().map(Path::to_owned));
+    relative.as_deref().unwrap_or(path).display().to_string()
 }
 
 #[cfg(test)]
@@ -79,10 +80,10 @@ mod tests {
         let notes = dir.path().join("notes");
         assert!(save(&notes, "milk", "buy milk").unwrap().ends_with("milk.txt"));
         let again = save(&notes, "milk", "other").unwrap_err();
-        assert!(again.to_string().contains("already a note"), "{again}");
+        assert!(again.to_string().contains("already exists"), "{again}");
         let text = std::fs::read_to_string(notes.join("milk.txt")).unwrap();
         assert_eq!(text, "buy milk");
-        // The same note once more is the same note.
+        // Saving the same note again succeeds.
         assert!(save(&notes, "milk", "buy milk").unwrap().ends_with("milk.txt"));
     }
 
@@ -112,6 +113,6 @@ mod tests {
     fn it_asks_always() {
         let tool = tool(PathBuf::from("notes")).unwrap();
         let spec = provost_tool::Tool::spec(&tool);
-        assert!(matches!(spec.approval, Approval::Always));
+        assert!(matches!(spec.approval, RequiresApproval::Always));
     }
 }

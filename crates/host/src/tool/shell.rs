@@ -1,136 +1,146 @@
-//! The shell of an agent: command lines in a sandbox, as far as the command line of this program lets them run.
+//! The shell of an agent, which runs command lines in a sandbox.
 
 use std::sync::Arc;
 
-use provost_builtin::shell::{Ask, Rule, Security};
+use provost_builtin::shell::{AskPolicy, CommandRule, ExecMode};
 use provost_builtin::{ExecPolicy, ShellOptions, shell_tools};
 use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
-use provost_sandbox::{Backends, Launcher, Profile, Workspace};
-use provost_tool::{Spill, Tool};
-use provost_workspace::conversation::Workspaces;
+use provost_sandbox::{IsolationProfile, Launcher, SandboxRegistry, WorkspaceMount};
+use provost_tool::{ArtifactStore, Tool};
+use provost_workspace::conversation::ConversationWorkspaces;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::builtin::Files;
 use crate::error::HostError;
 
-/// ShellAccess command lines run.
+/// Command lines that a shell can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShellAccess {
-    /// Those whose every command is named
+    /// Only command lines whose commands are in the allow list.
     Allowlist,
-    /// Whatever the sandbox holds
+    /// Every command line.
     Full,
 }
 
-/// ShellApproval a person is asked.
+/// Command lines that require approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShellApproval {
-    /// Never: what is not allowed does not run
-    Off,
-    /// About what is not named
+    /// None. Command lines that are not allowed fail.
+    #[serde(rename = "off")]
+    Never,
+    /// Command lines with a command that is not in the allow list.
     #[default]
-    OnMiss,
-    /// About every line
+    #[serde(rename = "on-miss")]
+    Unlisted,
+    /// Every command line.
     Always,
 }
 
-/// ShellAccess files command lines work on.
+/// Files that command lines work on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShellWorkspace {
-    /// Those of --workspace
+    /// Files of the agent's workspace.
     #[default]
-    Workspace,
-    /// Those of the conversation, which stay from call to call and are nobody else's
-    Conversation,
+    #[serde(rename = "workspace")]
+    Shared,
+    /// Private files of the session, which are kept between calls.
+    #[serde(rename = "conversation")]
+    Session,
 }
 
-/// What the shells of this process share.
+/// Dependencies of the shells of a process.
 pub struct ShellHost {
-    /// Where command lines run.
-    pub sandbox: Backends,
-    /// Where long outputs are stored.
-    pub spill: Option<Arc<dyn Spill>>,
-    /// Where the files of conversations are.
-    pub workspaces: Option<Workspaces>,
+    /// Sandbox backends.
+    pub sandbox: SandboxRegistry,
+    /// Storage of long outputs. `None` if outputs are truncated.
+    pub spill: Option<Arc<dyn ArtifactStore>>,
+    /// Workspaces of sessions.
+    pub workspaces: Option<ConversationWorkspaces>,
 }
 
-/// The sandbox of this machine, probed when the first shell needs it.
+/// Sandbox backends of this machine. They are probed when the first shell needs them.
 #[derive(Default)]
-pub(crate) struct Sandbox(OnceCell<Backends>);
+pub(crate) struct Sandbox(OnceCell<SandboxRegistry>);
 
 impl Sandbox {
-    /// Probes this machine, unless that was done before. Fails if nothing here isolates a process.
+    /// Probes this machine once. Returns an error if no backend can isolate a process.
     pub(crate) async fn probe(&self) -> Result<(), HostError> {
-        let found = self.0.get_or_init(|| Backends::find(Launcher::own().ok())).await;
-        found.select(&Profile::new(IsolationMode::Process)).map(drop).map_err(|error| {
+        let found = self.0.get_or_init(|| SandboxRegistry::detect(Launcher::own().ok())).await;
+        found.select(&IsolationProfile::new(IsolationMode::Process)).map(drop).map_err(|error| {
             HostError::new(ErrorKind::Unavailable, error.to_string())
-                .hint("`provost doctor --sandbox` tells what works here; nothing runs without one")
+                .hint("`provost doctor --sandbox` shows the available sandboxes")
         })
     }
 
-    /// What the probe found.
-    pub(crate) fn found(&self) -> Result<Backends, HostError> {
+    /// Returns the backends that the probe found.
+    pub(crate) fn found(&self) -> Result<SandboxRegistry, HostError> {
         self.0.get().cloned().ok_or_else(|| {
-            let what = "its command lines need a sandbox, and none was prepared here";
-            HostError::new(ErrorKind::Unavailable, what).hint("start with --shell, as it was made")
+            let message = "the shell of the agent needs a sandbox, and this process has none";
+            HostError::new(ErrorKind::Unavailable, message).hint("start with --shell")
         })
     }
 }
 
-/// The shell of an agent, as it is stored.
+/// Shell of an agent as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shell {
-    which: ShellAccess,
-    ask: ShellApproval,
+    #[serde(rename = "which")]
+    access: ShellAccess,
+    #[serde(rename = "ask")]
+    approval: ShellApproval,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     allow: Vec<String>,
-    #[serde(default)]
-    files: ShellWorkspace,
+    #[serde(rename = "files", default)]
+    workspace: ShellWorkspace,
 }
 
 impl Shell {
-    /// A shell that runs these command lines. A rule that cannot be read is refused now and not by the first call.
+    /// Creates a shell. Returns an error if a rule of the allow list is invalid.
     pub fn new(
-        which: ShellAccess,
-        ask: ShellApproval,
+        access: ShellAccess,
+        approval: ShellApproval,
         allow: Vec<String>,
-        files: ShellWorkspace,
+        workspace: ShellWorkspace,
     ) -> Result<Self, HostError> {
-        let shell = Self { which, ask, allow, files };
+        let shell = Self { access, approval, allow, workspace };
         shell.policy()?;
         Ok(shell)
     }
 
-    /// True if it works on the files of conversations.
-    pub fn keeps_files(&self) -> bool {
-        self.files == ShellWorkspace::Conversation
+    /// Returns true if command lines work on the private files of the session.
+    pub fn uses_session_files(&self) -> bool {
+        self.workspace == ShellWorkspace::Session
     }
 
-    /// Its tools, in the files that the agent has or that its conversation keeps.
+    /// Returns the tools of the shell, which work on the files of the agent or of its session.
     pub fn tools(
         &self,
         files: Option<&Files>,
         host: ShellHost,
     ) -> Result<Vec<Arc<dyn Tool>>, HostError> {
-        let workspaces = host.workspaces.filter(|_| self.keeps_files());
-        if self.keeps_files() && workspaces.is_none() {
-            let what = "its shell works on the files of its conversation, which are not kept here";
-            return Err(HostError::invalid(what)
-                .hint("start with --shell and --shell-files conversation, as it was made"));
+        let workspaces = host.workspaces.filter(|_| self.uses_session_files());
+        if self.uses_session_files() && workspaces.is_none() {
+            let message =
+                "the shell of the agent uses a session workspace, and this process has none";
+            return Err(HostError::invalid(message)
+                .hint("start with --shell and --shell-workspace session"));
         }
         let workspace = match files {
-            None => Workspace::None,
-            Some(Files { dir, write: true }) => Workspace::ReadWrite(dir.clone()),
-            Some(Files { dir, write: false }) => Workspace::ReadOnly(dir.clone()),
+            None => WorkspaceMount::None,
+            Some(Files { dir, write: true }) => WorkspaceMount::ReadWrite(dir.clone()),
+            Some(Files { dir, write: false }) => WorkspaceMount::ReadOnly(dir.clone()),
         };
         let options = ShellOptions {
             backends: host.sandbox,
-            profile: Profile { workspace, ..Profile::new(IsolationMode::Process) },
+            profile: IsolationProfile {
+                workspace,
+                ..IsolationProfile::new(IsolationMode::Process)
+            },
             workspaces,
             policy: self.policy()?,
             spill: host.spill,
@@ -139,20 +149,20 @@ impl Shell {
     }
 
     fn policy(&self) -> Result<ExecPolicy, HostError> {
-        let rules = self.allow.iter().map(|rule| Rule::read(rule));
-        let rules = rules.collect::<Result<_, _>>().map_err(|why| {
-            HostError::invalid(format!("--shell-allow: {why}"))
-                .hint("write it as `git status`, or as `=make check` for exactly that")
+        let rules = self.allow.iter().map(|rule| CommandRule::parse(rule));
+        let rules = rules.collect::<Result<_, _>>().map_err(|reason| {
+            HostError::invalid(format!("--shell-allow: {reason}"))
+                .hint("use `git status`, or `=make check` without further arguments")
         })?;
-        let security = match self.which {
-            ShellAccess::Allowlist => Security::Allowlist,
-            ShellAccess::Full => Security::Full,
+        let mode = match self.access {
+            ShellAccess::Allowlist => ExecMode::Allowlist,
+            ShellAccess::Full => ExecMode::Full,
         };
-        let ask = match self.ask {
-            ShellApproval::Off => Ask::Off,
-            ShellApproval::OnMiss => Ask::OnMiss,
-            ShellApproval::Always => Ask::Always,
+        let ask = match self.approval {
+            ShellApproval::Never => AskPolicy::Off,
+            ShellApproval::Unlisted => AskPolicy::OnMiss,
+            ShellApproval::Always => AskPolicy::Always,
         };
-        Ok(ExecPolicy { security, ask, rules })
+        Ok(ExecPolicy { mode, ask, rules })
     }
 }

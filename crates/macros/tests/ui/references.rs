@@ -22,6 +22,6 @@ async fn number(days: &u32) -> u32 {
 
 /// Looks up the weather.
 #[tool]
-async fn changed(cx: &mut ToolCx) {}
+async fn changed(cx: &mut ToolContext) {}
 
 fn main() {}

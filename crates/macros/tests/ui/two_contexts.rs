@@ -4,12 +4,12 @@ use provost_macros::tool;
 
 /// Looks up the weather.
 #[tool]
-async fn get_weather(cx: &ToolCx, city: String, again: ToolCx) -> String {
+async fn get_weather(cx: &ToolContext, city: String, again: ToolContext) -> String {
     city
 }
 
 /// Looks up the weather.
 #[tool]
-async fn defaulted(#[tool(default)] cx: &ToolCx) {}
+async fn defaulted(#[tool(default)] cx: &ToolContext) {}
 
 fn main() {}

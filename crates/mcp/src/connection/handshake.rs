@@ -1,4 +1,4 @@
-//! The beginning of a connection: who we are, what we can do, and which generation of the protocol is spoken.
+//! The handshake of a connection: client information, capabilities and protocol generation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,75 +18,84 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Error;
-use crate::connection::monitor::{Watched, Wire};
-use crate::connection::redaction::Scrub;
-use crate::server::{Elicitation, Era, McpServer, Reach};
+use crate::connection::monitor::{ConnectionMonitor, MonitoredTransport};
+use crate::connection::redaction::ServerRedaction;
+use crate::server::{ElicitationMode, Handshake, McpServer, TransportConfig};
 use crate::transport::http;
-use crate::transport::launcher::StartError;
-use crate::transport::stdio::{self, Process};
+use crate::transport::launcher::LaunchError;
+use crate::transport::stdio::{self, ServerProcess};
 
-/// A connection on which both sides have greeted each other.
-pub(crate) struct Greeted {
-    pub(crate) service: RunningService<RoleClient, Client>,
-    pub(crate) wire: Arc<Wire>,
-    pub(crate) process: Option<Arc<Process>>,
-    /// What worked, so that it is tried first the next time.
-    pub(crate) era: Era,
+/// A connection whose handshake has succeeded.
+pub(crate) struct Initialized {
+    pub(crate) service: RunningService<RoleClient, ServerRequestHandler>,
+    pub(crate) monitor: Arc<ConnectionMonitor>,
+    pub(crate) process: Option<Arc<ServerProcess>>,
+    /// Handshake that succeeded. It is tried first the next time.
+    pub(crate) handshake: Handshake,
 }
 
-/// Connects within the server's time.
-pub(crate) async fn greet(server: &McpServer, era: Era, scrub: &Scrub) -> Result<Greeted, Error> {
+/// Connects to a server and performs the handshake within the connect timeout.
+pub(crate) async fn initialize(
+    server: &McpServer,
+    handshake: Handshake,
+    redaction: &ServerRedaction,
+) -> Result<Initialized, Error> {
     let deadline = Instant::now() + server.connect_timeout;
-    match attempt(server, era, deadline, scrub).await {
-        // Some older servers end, or answer anything, when they are asked something before the greeting.
-        Err(Failed { error, confused: true }) if era == Era::Auto => {
-            tracing::debug!(%error, server = server.name, "greeting the MCP server the old way");
-            attempt(server, Era::Initialize, deadline, scrub).await.map_err(|failed| failed.error)
+    match attempt(server, handshake, deadline, redaction).await {
+        // Some older servers exit or send an invalid response to a request before `initialize`.
+        Err(HandshakeError { error, is_unrecognized: true }) if handshake == Handshake::Auto => {
+            tracing::debug!(%error, server = server.name, "retrying with `initialize`");
+            attempt(server, Handshake::Initialize, deadline, redaction)
+                .await
+                .map_err(|failed| failed.error)
         }
         outcome => outcome.map_err(|failed| failed.error),
     }
 }
 
-struct Failed {
+struct HandshakeError {
     error: Error,
-    /// True if the server was there and did not understand.
-    confused: bool,
+    /// True if the server responded but did not understand the request.
+    is_unrecognized: bool,
 }
 
 async fn attempt(
     server: &McpServer,
-    era: Era,
+    handshake: Handshake,
     deadline: Instant,
-    scrub: &Scrub,
-) -> Result<Greeted, Failed> {
-    let refused = |reason: String| Failed {
-        error: Error::Connect { server: server.name.clone(), reason: scrub.brief(reason) },
-        confused: false,
+    redaction: &ServerRedaction,
+) -> Result<Initialized, HandshakeError> {
+    let refused = |reason: String| HandshakeError {
+        error: Error::Connect { server: server.name.clone(), reason: redaction.excerpt(reason) },
+        is_unrecognized: false,
     };
-    let wire = Arc::new(Wire::default());
-    let client = Client { elicitation: server.elicitation };
-    let mode = mode(era);
-    let (served, process) = match &server.reach {
-        Reach::Stdio(definition) => {
-            let started = stdio::start(definition, Arc::clone(&wire), scrub.stream()).await;
+    let monitor = Arc::new(ConnectionMonitor::default());
+    let client = ServerRequestHandler { elicitation: server.elicitation };
+    let mode = mode(handshake);
+    let (served, process) = match &server.transport {
+        TransportConfig::Stdio(definition) => {
+            let started = stdio::start(definition, Arc::clone(&monitor), redaction.stream()).await;
             let (process, inner) = started.map_err(|error| {
                 let reason = format!("`{}`: {error}", definition.command);
                 match error {
-                    StartError::Failed(_) => refused(reason),
-                    StartError::Isolation(_) => {
-                        let (server, reason) = (server.name.clone(), scrub.brief(reason));
-                        Failed { error: Error::Isolation { server, reason }, confused: false }
+                    LaunchError::Failed(_) => refused(reason),
+                    LaunchError::Isolation(_) => {
+                        let (server, reason) = (server.name.clone(), redaction.excerpt(reason));
+                        HandshakeError {
+                            error: Error::Isolation { server, reason },
+                            is_unrecognized: false,
+                        }
                     }
                 }
             })?;
-            let transport = Watched { inner, wire: Arc::clone(&wire) };
+            let transport = MonitoredTransport { inner, monitor: Arc::clone(&monitor) };
             let served = serve_client_with_lifecycle(client, transport, mode);
             (timeout_at(deadline, Box::pin(served)).await, Some(process))
         }
-        Reach::Http(definition) => {
+        TransportConfig::Http(definition) => {
             let inner =
-                http::transport(definition, server.connect_timeout, scrub).map_err(refused)?;
-            let transport = Watched { inner, wire: Arc::clone(&wire) };
+                http::transport(definition, server.connect_timeout, redaction).map_err(refused)?;
+            let transport = MonitoredTransport { inner, monitor: Arc::clone(&monitor) };
             let served = serve_client_with_lifecycle(client, transport, mode);
             (timeout_at(deadline, Box::pin(served)).await, None)
         }
@@ -94,55 +103,62 @@ async fn attempt(
     let service = match served {
         Ok(Ok(service)) => service,
         Ok(Err(error)) => {
-            if let Some(error) = denied(server, scrub, &error) {
-                return Err(Failed { error, confused: false });
+            if let Some(error) = denied(server, redaction, &error) {
+                return Err(HandshakeError { error, is_unrecognized: false });
             }
             let reason = match &error {
-                ClientInitializeError::ConnectionClosed(_) if wire.dead.is_cancelled() => {
-                    wire.reason()
+                ClientInitializeError::ConnectionClosed(_) if monitor.dead.is_cancelled() => {
+                    monitor.reason()
                 }
                 error => error_text(error),
             };
-            let confused = is_confused(&error);
-            let reason = scrub.brief(reason) + &last_words(process.as_deref()).await;
+            let is_unrecognized = is_unrecognized_reply(&error);
+            let reason = redaction.excerpt(reason) + &exit_description(process.as_deref()).await;
             let error = Error::Connect { server: server.name.clone(), reason };
-            return Err(Failed { error, confused });
+            return Err(HandshakeError { error, is_unrecognized });
         }
         Err(_) => return Err(too_slow(server, process.as_deref()).await),
     };
     let modern = service.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-    let era = if modern { Era::Discover } else { Era::Initialize };
-    Ok(Greeted { service, wire, process, era })
+    let handshake = if modern { Handshake::Discover } else { Handshake::Initialize };
+    Ok(Initialized { service, monitor, process, handshake })
 }
 
-async fn too_slow(server: &McpServer, process: Option<&Process>) -> Failed {
-    let words = last_words(process).await;
-    let what = format!("greet us{words}");
+async fn too_slow(server: &McpServer, process: Option<&ServerProcess>) -> HandshakeError {
+    let words = exit_description(process).await;
+    let what = format!("complete the handshake{words}");
     let after: Duration = server.connect_timeout;
-    Failed { error: Error::Timeout { server: server.name.clone(), what, after }, confused: false }
+    HandshakeError {
+        error: Error::Timeout { server: server.name.clone(), what, after },
+        is_unrecognized: false,
+    }
 }
 
-async fn last_words(process: Option<&Process>) -> String {
+async fn exit_description(process: Option<&ServerProcess>) -> String {
     match process {
-        Some(process) => process.last_words().await,
+        Some(process) => process.exit_description().await,
         None => String::new(),
     }
 }
 
-/// The error of a server that refused us at once, if that is why there is no greeting.
-fn denied(server: &McpServer, scrub: &Scrub, error: &ClientInitializeError) -> Option<Error> {
+/// Returns the error of a server that denied access during the handshake.
+fn denied(
+    server: &McpServer,
+    redaction: &ServerRedaction,
+    error: &ClientInitializeError,
+) -> Option<Error> {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-            denied(server, scrub, fallback)
+            denied(server, redaction, fallback)
         }
         ClientInitializeError::TransportError { error, .. } => {
-            http::denied(&server.name, scrub, error.error.as_ref())
+            http::denied(&server.name, redaction, error.error.as_ref())
         }
         _ => None,
     }
 }
 
-fn is_confused(error: &ClientInitializeError) -> bool {
+fn is_unrecognized_reply(error: &ClientInitializeError) -> bool {
     matches!(
         error,
         ClientInitializeError::ConnectionClosed(_)
@@ -153,35 +169,35 @@ fn is_confused(error: &ClientInitializeError) -> bool {
     )
 }
 
-/// The text of an error with its causes. Those of `rmcp` may hold whole messages.
+/// Returns the text of an error with its causes. Errors of `rmcp` may contain complete messages.
 fn error_text(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
         return error_text(fallback);
     }
     match error.auth_challenge() {
-        Some(challenge) => format!("it wants authorization: {challenge}"),
+        Some(challenge) => format!("authorization required: {challenge}"),
         None => error.to_string(),
     }
 }
 
-fn mode(era: Era) -> ClientLifecycleMode {
+fn mode(handshake: Handshake) -> ClientLifecycleMode {
     let preferred_versions = vec![ProtocolVersion::LATEST];
-    match era {
-        Era::Auto => ClientLifecycleMode::Auto {
+    match handshake {
+        Handshake::Auto => ClientLifecycleMode::Auto {
             preferred_versions,
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         },
-        Era::Initialize => ClientLifecycleMode::Initialize,
-        Era::Discover => ClientLifecycleMode::Discover { preferred_versions },
+        Handshake::Initialize => ClientLifecycleMode::Initialize,
+        Handshake::Discover => ClientLifecycleMode::Discover { preferred_versions },
     }
 }
 
-/// Our side of a connection: what a server may ask of us.
-pub(crate) struct Client {
-    elicitation: Elicitation,
+/// Handler of requests from the server.
+pub(crate) struct ServerRequestHandler {
+    elicitation: ElicitationMode,
 }
 
-impl ClientHandler for Client {
+impl ClientHandler for ServerRequestHandler {
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
@@ -192,7 +208,7 @@ impl ClientHandler for Client {
 
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        if self.elicitation == Elicitation::Defaults {
+        if self.elicitation == ElicitationMode::Defaults {
             let mut elicitation = ElicitationCapability::default();
             elicitation.form = Some(FormElicitationCapability::default());
             capabilities.elicitation = Some(elicitation);
@@ -203,11 +219,11 @@ impl ClientHandler for Client {
     }
 }
 
-/// Answers a question to the user.
-fn elicit(policy: Elicitation, request: &ElicitRequestParams) -> ElicitResult {
+/// Responds to a request for user input.
+fn elicit(policy: ElicitationMode, request: &ElicitRequestParams) -> ElicitResult {
     let defaults = match (policy, request) {
         (
-            Elicitation::Defaults,
+            ElicitationMode::Defaults,
             ElicitRequestParams::FormElicitationParams { requested_schema, .. },
         ) => serde_json::to_value(requested_schema).ok().and_then(|schema| defaults(&schema)),
         _ => None,
@@ -218,7 +234,7 @@ fn elicit(policy: Elicitation, request: &ElicitRequestParams) -> ElicitResult {
     }
 }
 
-/// The defaults of a form, if they fill in all that is required.
+/// Returns the defaults of a form. `None` if a required field has no default.
 fn defaults(schema: &Value) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
     let default = |(name, property): (&String, &Value)| {
@@ -230,12 +246,12 @@ fn defaults(schema: &Value) -> Option<Value> {
     required.all(|name| content.contains_key(name)).then_some(Value::Object(content))
 }
 
-/// What a call is sent again with, as the protocol wants it, when its server needs input first.
+/// Builds the input that the server requested, in the form in which the call is sent again.
 pub(crate) fn input_for(
-    policy: Elicitation,
-    wanted: &InputRequiredResult,
+    policy: ElicitationMode,
+    required: &InputRequiredResult,
 ) -> Result<Option<BTreeMap<String, Value>>, String> {
-    let Some(requests) = &wanted.input_requests else {
+    let Some(requests) = &required.input_requests else {
         return Ok(None);
     };
     let mut answers = BTreeMap::new();
@@ -245,7 +261,7 @@ pub(crate) fn input_for(
                 serde_json::to_value(elicit(policy, &request.params))
             }
             InputRequest::ListRoots(_) => Ok(serde_json::json!({ "roots": [] })),
-            _ => return Err("it wants a model to answer, which is not offered".to_owned()),
+            _ => return Err("the server requests sampling, which is not supported".to_owned()),
         };
         answers.insert(key.clone(), answer.map_err(|error| error.to_string())?);
     }

@@ -1,14 +1,14 @@
-//! What passes between us and a server, watched.
+//! Monitoring of the messages between client and server.
 //!
-//! Every transport is wrapped in [`Watched`]. It takes out what only concerns us (progress, changed lists, chatter) before it
-//! can pile up anywhere, and it ends a connection whose other side asks for too much. The end of a connection is known here
-//! first: whoever waits for an answer watches [`Wire::dead`].
+//! Every transport is wrapped in [`MonitoredTransport`]. It consumes notifications such as progress and changed lists
+//! before they can accumulate, and it ends the connection if the server sends too many requests. The end of a
+//! connection is detected here first: a pending call watches [`ConnectionMonitor::dead`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use provost_tool::ToolCx;
+use provost_tool::ToolContext;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions, GetMeta, ProgressNotificationParam, ProgressToken,
@@ -17,64 +17,66 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{FOLLOWED_SWEEP, PROGRESS_MAX, SERVER_REQUESTS_MAX};
+use crate::limits::{LISTENER_SWEEP, PROGRESS_MAX, SERVER_REQUESTS_MAX};
 
-/// What is known about one connection, for both its ends.
+/// State of one connection, shared by both ends.
 #[derive(Default)]
-pub(crate) struct Wire {
-    /// Set once nothing more can come.
+pub(crate) struct ConnectionMonitor {
+    /// Cancelled once the connection is dead.
     pub(crate) dead: CancellationToken,
     reason: Mutex<Option<String>>,
     changed: AtomicBool,
-    followed: Mutex<HashMap<ProgressToken, Weak<Follower>>>,
-    asked: AtomicUsize,
+    listeners: Mutex<HashMap<ProgressToken, Weak<ProgressListener>>>,
+    server_requests: AtomicUsize,
 }
 
-impl Wire {
-    /// Ends the connection. The first reason counts.
-    pub(crate) fn die(&self, reason: impl Into<String>) {
+impl ConnectionMonitor {
+    /// Ends the connection. Only the first reason is recorded.
+    pub(crate) fn mark_dead(&self, reason: impl Into<String>) {
         locked(&self.reason).get_or_insert_with(|| reason.into());
         self.dead.cancel();
     }
 
-    /// Why the connection ended.
+    /// Returns the reason why the connection ended.
     pub(crate) fn reason(&self) -> String {
         let reason = locked(&self.reason).clone();
         reason.unwrap_or_else(|| "the connection ended".to_owned())
     }
 
-    /// True once after the server has said that its list of tools changed.
+    /// Returns true once after the server reported a changed tool list.
     pub(crate) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Looks at what we send: a call whose progress is followed says so by what it carries.
-    fn going(&self, message: &ClientJsonRpcMessage) {
+    /// Inspects an outgoing message, and registers the progress listener of a call.
+    fn inspect_outgoing(&self, message: &ClientJsonRpcMessage) {
         let ClientJsonRpcMessage::Request(request) = message else {
             return;
         };
-        let Some(Followed(follower)) = request.request.extensions().get::<Followed>() else {
+        let Some(ProgressListenerRef(listener)) =
+            request.request.extensions().get::<ProgressListenerRef>()
+        else {
             return;
         };
-        if let Some(follower) = follower.upgrade() {
-            follower.sent.store(true, Ordering::Release);
+        if let Some(listener) = listener.upgrade() {
+            listener.sent.store(true, Ordering::Release);
         }
         if let Some(token) = request.request.get_meta().get_progress_token() {
-            let mut followed = locked(&self.followed);
-            if followed.len() >= FOLLOWED_SWEEP {
-                followed.retain(|_, follower| follower.strong_count() > 0);
+            let mut listeners = locked(&self.listeners);
+            if listeners.len() >= LISTENER_SWEEP {
+                listeners.retain(|_, listener| listener.strong_count() > 0);
             }
-            followed.insert(token, follower.clone());
+            listeners.insert(token, listener.clone());
         }
     }
 
-    /// Looks at what came. False for what ends here.
-    fn coming(&self, message: &ServerJsonRpcMessage) -> bool {
+    /// Inspects an incoming message. Returns false if it is consumed here.
+    fn inspect_incoming(&self, message: &ServerJsonRpcMessage) -> bool {
         match message {
             ServerJsonRpcMessage::Request(_) => {
-                if self.asked.fetch_add(1, Ordering::AcqRel) >= SERVER_REQUESTS_MAX {
-                    self.die(format!(
-                        "it asked for more than {SERVER_REQUESTS_MAX} things at once"
+                if self.server_requests.fetch_add(1, Ordering::AcqRel) >= SERVER_REQUESTS_MAX {
+                    self.mark_dead(format!(
+                        "the server sent more than {SERVER_REQUESTS_MAX} concurrent requests"
                     ));
                 }
                 true
@@ -90,7 +92,7 @@ impl Wire {
                 }
                 ServerNotification::SubscriptionsAcknowledgedNotification(_)
                 | ServerNotification::CancelledNotification(_) => true,
-                // Logs, resources and prompts are nobody's business here.
+                // Notifications about logs, resources and prompts are ignored.
                 _ => false,
             },
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => true,
@@ -98,71 +100,72 @@ impl Wire {
     }
 
     fn progress(&self, progress: &ProgressNotificationParam) {
-        let follower = locked(&self.followed).get(&progress.progress_token).and_then(Weak::upgrade);
-        if let Some(follower) = follower {
-            follower.report(progress);
+        let listener =
+            locked(&self.listeners).get(&progress.progress_token).and_then(Weak::upgrade);
+        if let Some(listener) = listener {
+            listener.report(progress);
         }
     }
 }
 
-/// A call whose progress is passed on, and whose sending is noted.
-pub(crate) struct Follower {
-    cx: ToolCx,
-    reports: AtomicU32,
+/// Progress listener of a call. It also records whether the call was sent.
+pub(crate) struct ProgressListener {
+    cx: ToolContext,
+    report_count: AtomicU32,
     sent: AtomicBool,
 }
 
-impl Follower {
-    pub(crate) fn new(cx: ToolCx) -> Arc<Self> {
-        Arc::new(Self { cx, reports: AtomicU32::new(0), sent: AtomicBool::new(false) })
+impl ProgressListener {
+    pub(crate) fn new(cx: ToolContext) -> Arc<Self> {
+        Arc::new(Self { cx, report_count: AtomicU32::new(0), sent: AtomicBool::new(false) })
     }
 
-    /// True if the call was handed to the transport: from then on it may have happened.
+    /// Returns true if the call was passed to the transport. From then on it may have been executed.
     pub(crate) fn was_sent(&self) -> bool {
         self.sent.load(Ordering::Acquire)
     }
 
     fn report(&self, progress: &ProgressNotificationParam) {
-        if self.reports.fetch_add(1, Ordering::Relaxed) >= PROGRESS_MAX {
+        if self.report_count.fetch_add(1, Ordering::Relaxed) >= PROGRESS_MAX {
             return;
         }
-        let done = match progress.total {
+        let completed = match progress.total {
             Some(total) => format!("{}/{total}", progress.progress),
             None => progress.progress.to_string(),
         };
         self.cx.progress(match &progress.message {
-            Some(message) => format!("{done} {message}"),
-            None => done,
+            Some(message) => format!("{completed} {message}"),
+            None => completed,
         });
     }
 }
 
-/// What a request carries to be followed. It stays here: it is never written out.
+/// Request extension with the progress listener. It is never serialized.
 #[derive(Clone)]
-pub(crate) struct Followed(pub(crate) Weak<Follower>);
+pub(crate) struct ProgressListenerRef(pub(crate) Weak<ProgressListener>);
 
-/// A transport that is watched.
-pub(crate) struct Watched<T> {
+/// A transport that report_count its messages to the monitor.
+pub(crate) struct MonitoredTransport<T> {
     pub(crate) inner: T,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) monitor: Arc<ConnectionMonitor>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for MonitoredTransport<T> {
     type Error = T::Error;
 
     fn send(
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.wire.going(&message);
+        self.monitor.inspect_outgoing(&message);
         let answers =
             matches!(message, ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_));
-        let wire = Arc::clone(&self.wire);
+        let monitor = Arc::clone(&self.monitor);
         let send = self.inner.send(message);
         async move {
             let sent = send.await;
             if answers {
-                wire.asked.fetch_sub(1, Ordering::AcqRel);
+                monitor.server_requests.fetch_sub(1, Ordering::AcqRel);
             }
             sent
         }
@@ -172,26 +175,26 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         loop {
             let message = tokio::select! {
                 biased;
-                () = self.wire.dead.cancelled() => return None,
+                () = self.monitor.dead.cancelled() => return None,
                 message = self.inner.receive() => message,
             };
             let Some(message) = message else {
-                self.wire.die("the server closed the connection");
+                self.monitor.mark_dead("the server closed the connection");
                 return None;
             };
-            if self.wire.coming(&message) {
+            if self.monitor.inspect_incoming(&message) {
                 return Some(message);
             }
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.wire.die("the connection was closed");
+        self.monitor.mark_dead("the connection was closed");
         self.inner.close().await
     }
 }
 
-/// A lock that a panic elsewhere does not take away.
+/// Locks a mutex, also after a panic in another task.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

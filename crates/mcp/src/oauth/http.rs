@@ -1,5 +1,5 @@
-//! The way to authorization servers: names that a server tells us are not trusted, so each address is checked when it is
-//! dialled.
+//! HTTP client for authorization servers. Names in server metadata are not trusted, so every address is checked when it
+//! is dialled.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use rmcp::transport::auth::{
     OAuthHttpRequest,
 };
 
-/// Bytes of an answer; metadata and tokens are small.
+/// Maximum size of a response. Metadata and tokens are small.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Redirects of one request for metadata.
+/// Maximum number of redirects of one metadata request.
 const REDIRECTS_MAX: u8 = 5;
-/// How long one request may take.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes the requests of one server's authorization.
-pub(super) struct Wire {
+/// HTTP client for the authorization of one server.
+pub(super) struct AuthHttpClient {
     client: NetClient,
 }
 
-impl Wire {
-    /// Only a server on this machine may send us to this machine.
+impl AuthHttpClient {
+    /// Creates the client. Only a server on this machine may name addresses on this machine.
     pub(super) fn new(server: &str, allow_private: bool) -> Result<Self, String> {
         let url = Url::parse(server).map_err(|error| error.to_string())?;
         let host = url.host_str().unwrap_or_default();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let address = bare.parse::<std::net::IpAddr>();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = host.parse::<std::net::IpAddr>();
         let here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
         let policy =
             NetPolicy { allow_loopback: here, allow_private, plain_http: url.scheme() == "http" };
@@ -35,7 +35,7 @@ impl Wire {
     }
 }
 
-impl OAuthHttpClient for Wire {
+impl OAuthHttpClient for AuthHttpClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let limit = request.timeout.unwrap_or(TIMEOUT).min(TIMEOUT);
@@ -45,16 +45,16 @@ impl OAuthHttpClient for Wire {
             };
             let (parts, body) = request.request.into_parts();
             let url = Url::parse(&parts.uri.to_string())?;
-            let mut wanted = NetRequest::new(parts.method, url, Instant::now() + limit);
-            wanted.headers = parts.headers;
-            wanted.body = body.into();
-            wanted.redirects_max = redirects_max;
-            let answer = self.client.send(wanted).await?;
-            let mut response = http::Response::builder().status(answer.status);
+            let mut net_request = NetRequest::new(parts.method, url, Instant::now() + limit);
+            net_request.headers = parts.headers;
+            net_request.body = body.into();
+            net_request.redirects_max = redirects_max;
+            let net_response = self.client.send(net_request).await?;
+            let mut response = http::Response::builder().status(net_response.status);
             if let Some(headers) = response.headers_mut() {
-                headers.extend(answer.headers.clone());
+                headers.extend(net_response.headers.clone());
             }
-            let body = answer.bytes(BODY_BYTES_MAX).await?.to_vec();
+            let body = net_response.bytes(BODY_BYTES_MAX).await?.to_vec();
             Ok::<_, OAuthHttpClientError>(response.body(body)?)
         })
     }

@@ -1,4 +1,4 @@
-//! The tokens of one connection: fetched when they are asked for, refreshed when they are old, by one caller at a time.
+//! Tokens of one connection. They are fetched when requested and refreshed when expired, by one caller at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,55 +12,55 @@ use rmcp::transport::auth::{
 };
 use tokio::sync::Mutex;
 
-use super::http::Wire;
-use super::{Identity, OAuth, TokenStore};
-use crate::connection::redaction::Scrub;
+use super::http::AuthHttpClient;
+use super::{ClientIdentity, OAuth, TokenStore};
+use crate::connection::redaction::ServerRedaction;
 
-/// How long a person may take.
-const PERSON_TIMEOUT: Duration = Duration::from_secs(300);
-/// How often a connection may ask for more scopes.
+/// Timeout for the user's authorization.
+const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(300);
+/// Maximum number of scope upgrades of a connection.
 const UPGRADES_MAX: u32 = 1;
 
-/// Who we are to one server. Callers share it; whoever comes while another is at it waits and takes what came of it.
+/// OAuth state of one server. Concurrent callers wait for the first one and use its result.
 pub(crate) struct OAuthSession {
     url: String,
     oauth: OAuth,
-    scrub: Scrub,
+    redaction: ServerRedaction,
     manager: Mutex<Option<AuthorizationManager>>,
 }
 
 impl OAuthSession {
-    pub(crate) fn new(url: &str, oauth: OAuth, scrub: Scrub) -> Self {
-        Self { url: url.to_owned(), oauth, scrub, manager: Mutex::new(None) }
+    pub(crate) fn new(url: &str, oauth: OAuth, redaction: ServerRedaction) -> Self {
+        Self { url: url.to_owned(), oauth, redaction, manager: Mutex::new(None) }
     }
 
-    /// The token to send, if there is one.
+    /// Returns the token to send. `None` if there is none.
     pub(crate) async fn token(&self) -> Result<Option<Secret<String>>, String> {
-        let mut held = self.manager.lock().await;
-        let manager = self.ready(&mut held).await?;
+        let mut slot = self.manager.lock().await;
+        let manager = self.initialized(&mut slot).await?;
         match manager.get_access_token().await {
             Ok(token) => {
                 let token = Secret::new(token);
-                // Known whenever it is handed out, and not only when it is fetched.
-                self.scrub.learn(&token).map_err(|problem| problem.to_string())?;
+                // Registered on every use, because the redactor evicts the oldest secrets.
+                self.redaction.register(&token).map_err(|problem| problem.to_string())?;
                 Ok(Some(token))
             }
             Err(AuthError::AuthorizationRequired) => Ok(None),
-            Err(error) => Err(told(&error)),
+            Err(error) => Err(error_text(&error)),
         }
     }
 
-    /// Gets a token after a server refused the one that was sent.
+    /// Fetches a token after the server rejected the current one.
     pub(crate) async fn authorize(
         &self,
         challenge: &str,
-        refused: Option<&Secret<String>>,
+        rejected: Option<&Secret<String>>,
     ) -> Result<(), String> {
-        let mut held = self.manager.lock().await;
-        let manager = self.ready(&mut held).await?;
+        let mut slot = self.manager.lock().await;
+        let manager = self.initialized(&mut slot).await?;
         let now = manager.get_access_token().await.ok().map(Secret::new);
-        if now.is_some() && now.as_ref() != refused {
-            // Somebody else was faster.
+        if now.is_some() && now.as_ref() != rejected {
+            // Another caller has already fetched a new token.
             return Ok(());
         }
         if now.is_some() && manager.refresh_token().await.is_ok() {
@@ -69,90 +69,96 @@ impl OAuthSession {
         let resolution = manager
             .resolve_metadata_from_challenge(Some(challenge))
             .await
-            .map_err(|error| told(&error))?;
+            .map_err(|error| error_text(&error))?;
         self.check_issuer(&resolution.metadata)?;
         manager.set_metadata(resolution.metadata);
-        if let Identity::Program { id, secret } = &self.oauth.identity {
-            return self.as_program(manager, id, secret).await;
+        if let ClientIdentity::WithSecret { id, secret } = &self.oauth.identity {
+            return self.authorize_with_secret(manager, id, secret).await;
         }
         let request = self.request();
-        let Some(manager) = held.take() else {
-            return Err("the authorization is not ready".to_owned());
+        let Some(manager) = slot.take() else {
+            return Err("the authorization is not initialized".to_owned());
         };
         match AuthorizationSession::new(manager, request).await {
             Ok(session) => {
-                let done = self.with_person(&session).await;
-                *held = Some(session.auth_manager);
+                let done = self.authorize_with_user(&session).await;
+                *slot = Some(session.auth_manager);
                 done
             }
             Err((manager, error)) => {
-                *held = Some(manager);
-                Err(told(&error))
+                *slot = Some(manager);
+                Err(error_text(&error))
             }
         }
     }
 
-    /// Gets a token with more scopes after a server said that ours has too few.
+    /// Fetches a token with more scopes after the server required them.
     pub(crate) async fn upgrade(&self, challenge: &str) -> Result<(), String> {
-        let mut held = self.manager.lock().await;
-        let manager = self.ready(&mut held).await?;
-        if matches!(self.oauth.identity, Identity::Program { .. }) {
-            return Err("the server wants more scopes than the program has".to_owned());
+        let mut slot = self.manager.lock().await;
+        let manager = self.initialized(&mut slot).await?;
+        if matches!(self.oauth.identity, ClientIdentity::WithSecret { .. }) {
+            return Err("the server requires more scopes than the client has".to_owned());
         }
         let base = provost_net::Url::parse(&self.url).map_err(|error| error.to_string())?;
-        let wanted = WWWAuthenticateParams::parse(challenge, &base).scope.unwrap_or_default();
-        let url = manager.request_scope_upgrade(&wanted).await.map_err(|error| told(&error))?;
-        let Some(manager) = held.take() else {
-            return Err("the authorization is not ready".to_owned());
+        let scope = WWWAuthenticateParams::parse(challenge, &base).scope.unwrap_or_default();
+        let url =
+            manager.request_scope_upgrade(&scope).await.map_err(|error| error_text(&error))?;
+        let Some(manager) = slot.take() else {
+            return Err("the authorization is not initialized".to_owned());
         };
         let session = AuthorizationSession::for_scope_upgrade(manager, url, &self.oauth.redirect);
-        let done = self.with_person(&session).await;
-        *held = Some(session.auth_manager);
+        let done = self.authorize_with_user(&session).await;
+        *slot = Some(session.auth_manager);
         done
     }
 
-    /// The manager, made when it is first needed, with what was kept.
-    async fn ready<'a>(
+    /// Returns the authorization manager. It is created on first use, with the stored tokens.
+    async fn initialized<'a>(
         &self,
-        held: &'a mut Option<AuthorizationManager>,
+        slot: &'a mut Option<AuthorizationManager>,
     ) -> Result<&'a mut AuthorizationManager, String> {
-        if held.is_none() {
-            let wire = Arc::new(Wire::new(&self.url, self.oauth.allow_private)?);
-            let mut manager = AuthorizationManager::new_with_oauth_http_client(&*self.url, wire)
+        if slot.is_none() {
+            let client = Arc::new(AuthHttpClient::new(&self.url, self.oauth.allow_private)?);
+            let mut manager = AuthorizationManager::new_with_oauth_http_client(&*self.url, client)
                 .await
-                .map_err(|error| told(&error))?;
+                .map_err(|error| error_text(&error))?;
             let tokens = Arc::clone(&self.oauth.tokens);
-            manager.set_credential_store(Kept { tokens, scrub: self.scrub.clone() });
+            manager.set_credential_store(TokenStoreAdapter {
+                tokens,
+                redaction: self.redaction.clone(),
+            });
             let mut upgrades = ScopeUpgradeConfig::default();
             upgrades.max_upgrade_attempts = UPGRADES_MAX;
             manager.set_scope_upgrade_config(upgrades);
-            // What was kept may be of a server that is gone: then a new token is fetched when it is asked for.
+            // Stored tokens may belong to another server. Then a new token is fetched on demand.
             if let Err(error) = manager.initialize_from_store().await {
-                tracing::debug!(%error, "the tokens that were kept are of no use");
+                tracing::debug!(%error, "stored tokens cannot be used");
             }
-            *held = Some(manager);
+            *slot = Some(manager);
         }
-        held.as_mut().ok_or_else(|| "the authorization is not ready".to_owned())
+        slot.as_mut().ok_or_else(|| "the authorization is not initialized".to_owned())
     }
 
-    /// Our secret goes to whom it is for, and not to whomever a server names.
+    /// Checks that the client secret is only sent to its authorization server, and not to one that the MCP server
+    /// names.
     fn check_issuer(&self, metadata: &AuthorizationMetadata) -> Result<(), String> {
         let has_secret = match &self.oauth.identity {
-            Identity::Program { .. } => true,
-            Identity::Registered { secret, .. } => secret.is_some(),
-            Identity::Dynamic => false,
+            ClientIdentity::WithSecret { .. } => true,
+            ClientIdentity::Registered { secret, .. } => secret.is_some(),
+            ClientIdentity::Dynamic => false,
         };
         if !has_secret || self.oauth.trust_server {
             return Ok(());
         }
         let origin = |text: &str| provost_net::Url::parse(text).ok().map(|url| url.origin());
-        let wanted = self.oauth.issuer.as_deref();
-        let named = wanted.is_none_or(|wanted| metadata.issuer.as_deref() == Some(wanted));
+        let issuer = self.oauth.issuer.as_deref();
+        let is_named = issuer.is_none_or(|issuer| metadata.issuer.as_deref() == Some(issuer));
         let token_origin = origin(&metadata.token_endpoint);
-        if named && token_origin.is_some() && token_origin == origin(wanted.unwrap_or(&self.url)) {
+        if is_named && token_origin.is_some() && token_origin == origin(issuer.unwrap_or(&self.url))
+        {
             return Ok(());
         }
-        Err("the server names an authorization server that our secret is not for: give its address with `.issuer(..)`".to_owned())
+        Err("the server names an authorization server that the client secret is not for: set its address with `.issuer(..)`".to_owned())
     }
 
     fn request(&self) -> AuthorizationRequest {
@@ -165,7 +171,7 @@ impl OAuthSession {
         if let Some(document) = &self.oauth.document {
             request = request.with_client_metadata_url(document);
         }
-        if let Identity::Registered { id, secret } = &self.oauth.identity {
+        if let ClientIdentity::Registered { id, secret } = &self.oauth.identity {
             request = request.with_preregistered_client(id);
             if let Some(secret) = secret {
                 request = request.with_client_secret(secret.expose());
@@ -174,19 +180,22 @@ impl OAuthSession {
         request
     }
 
-    async fn with_person(&self, session: &AuthorizationSession) -> Result<(), String> {
-        let Some(person) = &self.oauth.person else {
-            return Err("the server wants a person to say yes, and nobody can be asked".to_owned());
+    async fn authorize_with_user(&self, session: &AuthorizationSession) -> Result<(), String> {
+        let Some(authorizer) = &self.oauth.authorizer else {
+            return Err(
+                "the server requires authorization by a user, but no authorizer is configured"
+                    .to_owned(),
+            );
         };
-        let asked = person.authorize(session.get_authorization_url());
-        let ended = tokio::time::timeout(PERSON_TIMEOUT, asked)
+        let authorization = authorizer.authorize(session.get_authorization_url());
+        let ended = tokio::time::timeout(AUTHORIZATION_TIMEOUT, authorization)
             .await
-            .map_err(|_late| "nobody said yes in time".to_owned())??;
-        session.handle_callback_url(&ended).await.map_err(|error| told(&error))?;
+            .map_err(|_late| "the user did not authorize in time".to_owned())??;
+        session.handle_callback_url(&ended).await.map_err(|error| error_text(&error))?;
         Ok(())
     }
 
-    async fn as_program(
+    async fn authorize_with_secret(
         &self,
         manager: &mut AuthorizationManager,
         id: &str,
@@ -202,56 +211,58 @@ impl OAuthSession {
             scopes,
             resource: Some(self.url.clone()),
         };
-        manager.validate_client_credentials_metadata(&config).map_err(|error| told(&error))?;
-        manager.configure_client_credentials(&config).map_err(|error| told(&error))?;
-        manager.exchange_client_credentials(&config).await.map_err(|error| told(&error))?;
+        manager
+            .validate_client_credentials_metadata(&config)
+            .map_err(|error| error_text(&error))?;
+        manager.configure_client_credentials(&config).map_err(|error| error_text(&error))?;
+        manager.exchange_client_credentials(&config).await.map_err(|error| error_text(&error))?;
         Ok(())
     }
 }
 
-/// What a failure says; long texts of servers are cut by whoever shows it.
-fn told(error: &AuthError) -> String {
+/// Returns the text of an error. Callers truncate it.
+fn error_text(error: &AuthError) -> String {
     error.to_string()
 }
 
-/// Our store, as `rmcp` wants it: the tokens are one text.
-struct Kept {
+/// Adapts a [`TokenStore`] to `rmcp`, which stores credentials. The tokens are stored as one JSON text.
+struct TokenStoreAdapter {
     tokens: Arc<dyn TokenStore>,
-    scrub: Scrub,
+    redaction: ServerRedaction,
 }
 
-impl Kept {
-    /// Teaches the tokens in the text: the one for new ones is sent as well.
-    fn learn(&self, text: &str) {
-        let Ok(kept) = serde_json::from_str::<serde_json::Value>(text) else { return };
-        let answer = &kept["token_response"];
-        for token in [&answer["access_token"], &answer["refresh_token"]] {
-            // One that is too short to be known is refused when it is handed out.
+impl TokenStoreAdapter {
+    /// Registers the tokens of a text, including the refresh token, which is also sent.
+    fn register(&self, text: &str) {
+        let Ok(credentials) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let response = &credentials["token_response"];
+        for token in [&response["access_token"], &response["refresh_token"]] {
+            // A token that is too short for redaction is rejected when it is used.
             if let Some(token) = token.as_str()
-                && let Err(problem) = self.scrub.learn(&Secret::from(token))
+                && let Err(problem) = self.redaction.register(&Secret::from(token))
             {
-                tracing::debug!(%problem, "a token that was kept cannot be kept out of texts");
+                tracing::debug!(%problem, "stored token cannot be registered for redaction");
             }
         }
     }
 }
 
 #[async_trait]
-impl CredentialStore for Kept {
+impl CredentialStore for TokenStoreAdapter {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let Some(text) = self.tokens.load().await.map_err(AuthError::CredentialStoreError)? else {
             return Ok(None);
         };
-        self.learn(text.expose());
+        self.register(text.expose());
         serde_json::from_str(text.expose()).map(Some).map_err(|_bad| {
-            AuthError::CredentialStoreError("the tokens that were kept cannot be read".to_owned())
+            AuthError::CredentialStoreError("the stored tokens cannot be read".to_owned())
         })
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let text = serde_json::to_string(&credentials)
             .map_err(|error| AuthError::CredentialStoreError(error.to_string()))?;
-        self.learn(&text);
+        self.register(&text);
         self.tokens.save(Secret::new(text)).await.map_err(AuthError::CredentialStoreError)
     }
 

@@ -1,22 +1,22 @@
-//! Calls by a server's own name for a tool, for whoever has authorised them already.
+//! Calls by a tool's name at the server, for callers that have already authorized them.
 
-use provost_tool::{ToolCx, ToolOutput};
+use provost_tool::{ToolContext, ToolOutput};
 use serde_json::{Map, Value};
 
-use super::McpTools;
+use super::McpToolset;
 use crate::Error;
 use crate::tools::call;
 
-impl McpTools {
-    /// Calls a tool by the name that the server has for it. Nothing is listed or checked before: the server knows its tools.
+impl McpToolset {
+    /// Calls a tool by its name at the server, without listing the tools first.
     ///
-    /// This is for runtimes behind a guard that has permitted the call; agents use the toolset.
+    /// Tool runtimes behind a guard use this. Agents use the toolset.
     pub async fn invoke(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
-        cx: ToolCx,
+        cx: ToolContext,
     ) -> Result<ToolOutput, Error> {
-        call::call(&self.link, tool, arguments, cx).await
+        call::call(&self.connection, tool, arguments, cx).await
     }
 }

@@ -1,4 +1,4 @@
-//! The tools of a server, page by page, within bounds; what cannot be used is left out and the rest stays.
+//! The tool list of a server, with limits. Tools that cannot be used are skipped.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,96 +14,103 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use crate::Error;
-use crate::connection::redaction::Scrub;
-use crate::connection::{Held, Link};
+use crate::connection::redaction::ServerRedaction;
+use crate::connection::{ConnectionGuard, ServerConnection};
 use crate::limits::{
     CALL_GRACE, DESCRIPTION_BYTES_MAX, LIST_BYTES_MAX, LIST_PAGES_MAX, LIST_TTL_MIN,
     SCHEMA_BYTES_MAX, TOOL_NAME_BYTES_MAX, TOOLS_MAX,
 };
 use crate::tools::call;
 use crate::tools::name::public_names;
-use crate::tools::tool::{McpTool, Offer};
+use crate::tools::tool::{McpTool, ServerTool};
 
-/// What a server offered, and until when that counts.
-pub(crate) struct Listed {
-    offers: Vec<Arc<Offer>>,
+/// Tool list of a server, with its expiration time.
+pub(crate) struct ToolListCache {
+    server_tools: Vec<Arc<ServerTool>>,
     fresh_until: Option<Instant>,
 }
 
-/// The tools there are now: those that were listed, or a new list if the server said that it changed.
-pub(crate) async fn tools(link: &Arc<Link>) -> Result<Vec<Arc<dyn Tool>>, Error> {
-    let live = link.live().await?;
-    let mut listed = live.listed.lock().await;
-    let changed = live.wire.take_changed();
+/// Returns the tools of a server. The list is requested again if it expired or if the server reported a change.
+pub(crate) async fn tools(connection: &Arc<ServerConnection>) -> Result<Vec<Arc<dyn Tool>>, Error> {
+    let active = connection.acquire().await?;
+    let mut listed = active.listed.lock().await;
+    let changed = active.monitor.take_changed();
     if let Some(list) = listed.as_ref()
         && !changed
         && list.fresh_until.is_none_or(|until| until > Instant::now())
     {
-        return Ok(made(link, &list.offers));
+        return Ok(to_tools(connection, &list.server_tools));
     }
     *listed = None;
-    let limit = link.server.connect_timeout;
+    let limit = connection.server.connect_timeout;
     let outcome = tokio::select! {
         biased;
-        outcome = timeout(limit, pages(link, &live)) => outcome,
-        () = live.wire.dead.cancelled() => {
-            let (server, reason) = (link.server.name.clone(), link.scrub.brief(live.why().await));
+        outcome = timeout(limit, pages(connection, &active)) => outcome,
+        () = active.monitor.dead.cancelled() => {
+            let (server, reason) = (connection.server.name.clone(), connection.redaction.excerpt(active.close_reason().await));
             return Err(Error::Connect { server, reason });
         }
     };
     let Ok(pages) = outcome else {
         let what = "list its tools".to_owned();
-        return Err(Error::Timeout { server: link.server.name.clone(), what, after: limit });
+        return Err(Error::Timeout { server: connection.server.name.clone(), what, after: limit });
     };
     let (offered, ttl) = pages?;
-    let offers = usable(link, offered);
-    let tools = made(link, &offers);
+    let server_tools = keep_valid(connection, offered);
+    let tools = to_tools(connection, &server_tools);
     let fresh_until = ttl.map(|ttl| Instant::now() + ttl.max(LIST_TTL_MIN));
-    *listed = Some(Listed { offers, fresh_until });
+    *listed = Some(ToolListCache { server_tools, fresh_until });
     Ok(tools)
 }
 
-fn made(link: &Arc<Link>, offers: &[Arc<Offer>]) -> Vec<Arc<dyn Tool>> {
-    let tool = |offer| Arc::new(McpTool::new(offer, link)) as Arc<dyn Tool>;
-    offers.iter().map(tool).collect()
+fn to_tools(
+    connection: &Arc<ServerConnection>,
+    server_tools: &[Arc<ServerTool>],
+) -> Vec<Arc<dyn Tool>> {
+    let tool = |server_tool| Arc::new(McpTool::new(server_tool, connection)) as Arc<dyn Tool>;
+    server_tools.iter().map(tool).collect()
 }
 
 type Pages = (Vec<Offered>, Option<Duration>);
 
-async fn pages(link: &Arc<Link>, live: &Held) -> Result<Pages, Error> {
-    let server = &link.server.name;
-    let mut kept = Kept { server, scrub: &link.scrub, tools: Vec::new(), bytes: 0 };
+async fn pages(
+    connection: &Arc<ServerConnection>,
+    active: &ConnectionGuard,
+) -> Result<Pages, Error> {
+    let server = &connection.server.name;
+    let mut budget =
+        PageBudget { server, redaction: &connection.redaction, tools: Vec::new(), bytes: 0 };
     let mut ttl: Option<Duration> = None;
     let mut cursor: Option<String> = None;
     for _ in 0..LIST_PAGES_MAX {
-        let page = page(link, live, cursor.clone()).await?;
+        let page = page(connection, active, cursor.clone()).await?;
         ttl = [ttl, page.ttl].into_iter().flatten().min();
-        if !kept.take(page.tools) {
-            return Ok((kept.tools, ttl));
+        if !budget.take(page.tools) {
+            return Ok((budget.tools, ttl));
         }
         match page.next {
-            None => return Ok((kept.tools, ttl)),
+            None => return Ok((budget.tools, ttl)),
             next if next == cursor => {
-                tracing::warn!(server, "MCP server `{server}` sends a page of its tools again");
-                return Ok((kept.tools, ttl));
+                tracing::warn!(server, "MCP server `{server}` repeats a page of its tools");
+                return Ok((budget.tools, ttl));
             }
             next => cursor = next,
         }
     }
     tracing::warn!(server, "MCP server `{server}` has more than {LIST_PAGES_MAX} pages of tools");
-    Ok((kept.tools, ttl))
+    Ok((budget.tools, ttl))
 }
 
-/// What is kept of the pages, so that all of them together stay within bounds.
-struct Kept<'a> {
+/// Tools collected from the pages, limited in number and total size.
+struct PageBudget<'a> {
     server: &'a str,
-    scrub: &'a Scrub,
+    redaction: &'a ServerRedaction,
     tools: Vec<Offered>,
     bytes: usize,
 }
 
-impl Kept<'_> {
-    /// Takes a page. False if there is no room for another.
+impl PageBudget<'_> {
+    /// Adds the tools of a page. Returns false if a limit is reached.
     fn take(&mut self, page: Vec<Offered>) -> bool {
         let server = self.server;
         for tool in page {
@@ -111,21 +118,21 @@ impl Kept<'_> {
                 tracing::warn!(server, "MCP server `{server}` has more than {TOOLS_MAX} tools");
                 return false;
             }
-            match trimmed(tool, self.scrub) {
+            match trim_tool(tool, self.redaction) {
                 Ok((tool, bytes)) => {
                     self.bytes += bytes;
                     if self.bytes > LIST_BYTES_MAX {
-                        tracing::warn!(server, "the tools of MCP server `{server}` are too large");
+                        tracing::warn!(
+                            server,
+                            "the tool list of MCP server `{server}` is too large"
+                        );
                         return false;
                     }
                     self.tools.push(tool);
                 }
                 Err(problem) => {
-                    let problem = self.scrub.brief(problem);
-                    tracing::warn!(
-                        server,
-                        "a tool of MCP server `{server}` is left out: {problem}"
-                    );
+                    let problem = self.redaction.excerpt(problem);
+                    tracing::warn!(server, "tool of MCP server `{server}` skipped: {problem}");
                 }
             }
         }
@@ -133,8 +140,8 @@ impl Kept<'_> {
     }
 }
 
-/// A tool without what is not used, and its size.
-fn trimmed(mut tool: Offered, scrub: &Scrub) -> Result<(Offered, usize), String> {
+/// Returns a tool without unused fields, and its size.
+fn trim_tool(mut tool: Offered, redaction: &ServerRedaction) -> Result<(Offered, usize), String> {
     if tool.name.len() > TOOL_NAME_BYTES_MAX {
         return Err(format!("its name has {} bytes", tool.name.len()));
     }
@@ -145,7 +152,7 @@ fn trimmed(mut tool: Offered, scrub: &Scrub) -> Result<(Offered, usize), String>
     let title = tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
     let description = tool.description.take().map(Cow::into_owned);
     let mut description = description.or(tool.title.take()).or(title).unwrap_or_default();
-    description = scrub.text(&description);
+    description = redaction.text(&description);
     description.truncate(description.floor_char_boundary(DESCRIPTION_BYTES_MAX));
     let bytes = schema.len() + description.len();
     tool.description = Some(Cow::Owned(description));
@@ -153,40 +160,45 @@ fn trimmed(mut tool: Offered, scrub: &Scrub) -> Result<(Offered, usize), String>
     Ok((tool, bytes))
 }
 
-struct Page {
+struct ToolPage {
     tools: Vec<Offered>,
     next: Option<String>,
     ttl: Option<Duration>,
 }
 
-async fn page(link: &Arc<Link>, live: &Held, cursor: Option<String>) -> Result<Page, Error> {
+async fn page(
+    connection: &Arc<ServerConnection>,
+    active: &ConnectionGuard,
+    cursor: Option<String>,
+) -> Result<ToolPage, Error> {
     let mut request = ListToolsRequest::default();
     if cursor.is_some() {
         request.params = Some(PaginatedRequestParams::default().with_cursor(cursor));
     }
     let request = ClientRequest::ListToolsRequest(request);
-    let sent = live.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+    let sent =
+        active.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
     let answer = match sent {
         Ok(handle) => handle.await_response().await,
         Err(error) => Err(error),
     };
     match answer {
-        Ok(ServerResult::ListToolsResult(list)) => Ok(Page {
+        Ok(ServerResult::ListToolsResult(list)) => Ok(ToolPage {
             tools: list.tools,
             next: list.next_cursor,
             ttl: list.ttl_ms.map(Duration::from_millis),
         }),
-        // One tool that is wrong makes the whole list something else; the others are still good.
+        // One invalid tool turns the whole list into a custom result. The valid tools are kept.
         Ok(ServerResult::CustomResult(result)) => {
-            loose_page(&link.server.name, &link.scrub, result.0)
+            loose_page(&connection.server.name, &connection.redaction, result.0)
         }
-        Ok(_) => Err(malformed(&link.server.name, "its list of tools is none")),
-        // A server without tools need not know the question.
+        Ok(_) => Err(malformed(&connection.server.name, "the response is not a tool list")),
+        // A server without tools may not implement the method.
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-            Ok(Page { tools: Vec::new(), next: None, ttl: None })
+            Ok(ToolPage { tools: Vec::new(), next: None, ttl: None })
         }
-        Err(error) => Err(match call::failure(link, live, "tools/list", error).await {
-            // Asking changes nothing, so there is nothing to doubt.
+        Err(error) => Err(match call::call_error(connection, active, "tools/list", error).await {
+            // Listing tools has no side effects, so an unknown outcome is a failed connection.
             Error::Unknown { server, reason, .. } => Error::Connect { server, reason },
             other => other,
         }),
@@ -197,66 +209,77 @@ fn malformed(server: &str, problem: &str) -> Error {
     Error::Malformed { server: server.to_owned(), problem: problem.to_owned() }
 }
 
-/// A page of which something is wrong: what is right of it.
-fn loose_page(server: &str, scrub: &Scrub, mut result: Value) -> Result<Page, Error> {
+/// Parses a page with invalid tools, and keeps the valid ones.
+fn loose_page(
+    server: &str,
+    redaction: &ServerRedaction,
+    mut result: Value,
+) -> Result<ToolPage, Error> {
     let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) else {
-        return Err(malformed(server, "its list of tools is none"));
+        return Err(malformed(server, "the response is not a tool list"));
     };
     let parse = |tool: Value| match serde_json::from_value::<Offered>(tool) {
         Ok(tool) => Some(tool),
         Err(error) => {
-            let error = scrub.brief(error.to_string());
-            tracing::warn!(server, "a tool of MCP server `{server}` is left out: {error}");
+            let error = redaction.excerpt(error.to_string());
+            tracing::warn!(server, "tool of MCP server `{server}` skipped: {error}");
             None
         }
     };
     let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
     let ttl = result.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
-    Ok(Page { tools: tools.into_iter().take(TOOLS_MAX + 1).filter_map(parse).collect(), next, ttl })
+    Ok(ToolPage {
+        tools: tools.into_iter().take(TOOLS_MAX + 1).filter_map(parse).collect(),
+        next,
+        ttl,
+    })
 }
 
-/// Those that models can be offered.
-fn usable(link: &Arc<Link>, offered: Vec<Offered>) -> Vec<Arc<Offer>> {
-    let server = &link.server.name;
-    let only = &link.server.only;
-    let wanted = |tool: &Offered| only.is_empty() || only.iter().any(|name| *name == tool.name);
+/// Returns the tools that can be offered to models.
+fn keep_valid(connection: &Arc<ServerConnection>, offered: Vec<Offered>) -> Vec<Arc<ServerTool>> {
+    let server = &connection.server.name;
+    let allowed = &connection.server.allowed_tools;
+    let wanted =
+        |tool: &Offered| allowed.is_empty() || allowed.iter().any(|name| *name == tool.name);
     let offered: Vec<Offered> = offered.into_iter().filter(wanted).collect();
     let raw: Vec<&str> = offered.iter().map(|tool| tool.name.as_ref()).collect();
     let names = public_names(server, &raw);
-    let mut offers = Vec::with_capacity(offered.len());
+    let mut server_tools = Vec::with_capacity(offered.len());
     for (tool, name) in offered.into_iter().zip(names) {
         let made = name
-            .ok_or_else(|| "another one has its name".to_owned())
-            .and_then(|name| spec(link, name, &tool));
+            .ok_or_else(|| "another tool has the same name".to_owned())
+            .and_then(|name| spec(connection, name, &tool));
         let name = tool.name.into_owned();
         match made {
-            Ok(spec) => offers.push(Arc::new(Offer { spec, name })),
+            Ok(spec) => server_tools.push(Arc::new(ServerTool { spec, name })),
             Err(problem) => {
-                let (name, problem) = (link.scrub.text(&name), link.scrub.brief(problem));
-                tracing::warn!(
-                    server,
-                    "tool `{name}` of MCP server `{server}` is left out: {problem}"
-                );
+                let (name, problem) =
+                    (connection.redaction.text(&name), connection.redaction.excerpt(problem));
+                tracing::warn!(server, "tool `{name}` of MCP server `{server}` skipped: {problem}");
             }
         }
     }
-    offers
+    server_tools
 }
 
-fn spec(link: &Arc<Link>, name: String, tool: &Offered) -> Result<ToolSpec, String> {
+fn spec(
+    connection: &Arc<ServerConnection>,
+    name: String,
+    tool: &Offered,
+) -> Result<ToolSpec, String> {
     let schema = Value::Object(tool.input_schema.as_ref().clone());
     let description = tool.description.as_deref().unwrap_or_default();
     let spec = ToolSpec::new(name, description, schema).map_err(|error| error.to_string())?;
-    let server = &link.server;
+    let server = &connection.server;
     let effect = match server.trust_annotations {
         true => effect(tool.annotations.as_ref()),
         false => EffectClass::Opaque,
     };
-    // Connecting again may come before the call.
+    // The call may have to reconnect first.
     Ok(spec.effect(effect).timeout(server.connect_timeout + server.call_timeout + CALL_GRACE))
 }
 
-/// What a server says about repeating a call.
+/// Returns the effect class from the server's annotations.
 fn effect(annotations: Option<&ToolAnnotations>) -> EffectClass {
     let Some(hints) = annotations else {
         return EffectClass::Opaque;
@@ -293,14 +316,15 @@ mod tests {
             let schema = json!({ "type": "object", "title": "x".repeat(size) });
             serde_json::from_value(json!({ "name": format!("t{at}"), "inputSchema": schema }))
         };
-        let scrub = Scrub::default();
-        let mut kept = Kept { server: "s", scrub: &scrub, tools: Vec::new(), bytes: 0 };
+        let redaction = ServerRedaction::default();
+        let mut budget =
+            PageBudget { server: "s", redaction: &redaction, tools: Vec::new(), bytes: 0 };
         let page = |size: usize| (0..50).map(|at| tool(at, size).unwrap()).collect();
-        assert!(kept.take(page(SCHEMA_BYTES_MAX)));
-        assert_eq!(kept.tools.len(), 0, "each is too large");
-        assert!(kept.take(page(100_000)));
-        assert!(!kept.take(page(100_000)));
-        assert_eq!(kept.tools.len(), LIST_BYTES_MAX / 100_036);
+        assert!(budget.take(page(SCHEMA_BYTES_MAX)));
+        assert_eq!(budget.tools.len(), 0, "each is too large");
+        assert!(budget.take(page(100_000)));
+        assert!(!budget.take(page(100_000)));
+        assert_eq!(budget.tools.len(), LIST_BYTES_MAX / 100_036);
     }
 
     #[test]
@@ -310,9 +334,9 @@ mod tests {
             { "name": "bad", "inputSchema": "nonsense" },
             7,
         ], "nextCursor": "2" });
-        let page = loose_page("s", &Scrub::default(), page).unwrap();
+        let page = loose_page("s", &ServerRedaction::default(), page).unwrap();
         assert_eq!(page.tools.len(), 1);
         assert_eq!(page.next.as_deref(), Some("2"));
-        assert!(loose_page("s", &Scrub::default(), json!({ "tools": 1 })).is_err());
+        assert!(loose_page("s", &ServerRedaction::default(), json!({ "tools": 1 })).is_err());
     }
 }

@@ -1,15 +1,15 @@
-//! Names that every vendor accepts, made from names that servers choose.
+//! Tool names that all model vendors accept, derived from the names at the server.
 //!
-//! Invariant: the outcome depends on the set of names, not on their order, so a model finds a tool under the same name again.
+//! Invariant: the names depend on the set of tools and not on their order, so a tool keeps its name across lists.
 
 use std::collections::HashMap;
 
 use provost_core::usage::limits::NAME_CHARS_MAX;
 
-/// Digits of the mark that keeps two names apart.
+/// Digits of the hash that distinguishes two equal names.
 const MARK_CHARS: usize = 8;
 
-/// For each tool of a server the name that models call it by. `None` is a name that cannot be kept apart from an earlier one.
+/// Returns the public name of each tool of a server. `None` if the name cannot be distinguished from an earlier one.
 pub(crate) fn public_names(server: &str, tools: &[&str]) -> Vec<Option<String>> {
     let plain: Vec<String> = tools.iter().map(|tool| sanitised(server, tool)).collect();
     let mut shares: HashMap<&str, usize> = HashMap::new();
@@ -18,7 +18,7 @@ pub(crate) fn public_names(server: &str, tools: &[&str]) -> Vec<Option<String>> 
     }
     let mut taken: HashMap<String, usize> = HashMap::new();
     let mut names = vec![None; tools.len()];
-    // Those that need no change have the first right to their name.
+    // Names that need no change take precedence.
     let (exact, changed): (Vec<usize>, Vec<usize>) =
         (0..tools.len()).partition(|&at| plain[at] == format!("{server}_{}", tools[at]));
     for at in exact.into_iter().chain(changed) {
@@ -44,11 +44,11 @@ fn sanitised(server: &str, tool: &str) -> String {
 
 fn marked(plain: &str, tool: &str) -> String {
     let keep = plain.len().min(NAME_CHARS_MAX - MARK_CHARS - 1);
-    format!("{}_{:08x}", &plain[..keep], fold(tool))
+    format!("{}_{:08x}", &plain[..keep], hash(tool))
 }
 
-/// FNV-1a. Not made to resist anybody: a server can only take names from its own tools.
-fn fold(text: &str) -> u32 {
+/// Returns the FNV-1a hash. Collisions are harmless, because a server can only affect its own tools.
+fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 

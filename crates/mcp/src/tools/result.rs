@@ -1,6 +1,6 @@
-//! What a call gave, in the words of models.
+//! Conversion of call results into tool outputs.
 //!
-//! Invariant: whatever a server sends, the outcome can be sent to a model: bytes that are no base 64 never get that far.
+//! Invariant: every output can be sent to a model. Invalid base 64 is replaced by a note.
 
 use provost_core::{Document, Image, MediaSource, ToolResultPart};
 use provost_tool::ToolOutput;
@@ -8,16 +8,16 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::error::brief;
+use crate::error::excerpt;
 use crate::limits::PARTS_MAX;
 
-/// The result of a call.
+/// Converts the result of a call.
 pub(crate) fn output(result: CallToolResult) -> ToolOutput {
     let parts = result.content.into_iter().map(part);
     assemble(parts, result.structured_content, result.is_error.unwrap_or(false))
 }
 
-/// A result in which something is not as it should be: what is right of it. `None` if nothing is.
+/// Converts a result with invalid parts, and keeps the valid ones. `None` if no part is valid.
 pub(crate) fn loose_output(mut result: Value) -> Option<ToolOutput> {
     let object = result.as_object_mut()?;
     let content = object.remove("content");
@@ -47,28 +47,28 @@ fn assemble(
     let dropped = parts.len().saturating_sub(PARTS_MAX);
     let mut parts: Vec<ToolResultPart> = parts.take(PARTS_MAX).collect();
     if dropped > 0 {
-        parts.push(text(format!("[{dropped} further parts were left out]")));
+        parts.push(text(format!("[{dropped} further parts omitted]")));
     }
     let mut output = ToolOutput { is_error, ..ToolOutput::default() };
     if let Some(structured) = structured.filter(|value| !value.is_null()) {
-        // Servers should send it as text too, and most do.
-        if !parts.iter().any(|part| says(part, &structured)) {
+        // Servers should also send structured content as text, and most do.
+        if !parts.iter().any(|part| contains_value(part, &structured)) {
             parts.push(text(structured.to_string()));
         }
         output = output.with_metadata(json!({ "structured_content": structured }));
     }
     if parts.is_empty() {
-        parts.push(text(if is_error { "the tool failed without a word" } else { "done" }));
+        parts.push(text(if is_error { "the tool failed without a message" } else { "done" }));
     }
     output.parts = parts;
     output
 }
 
-fn says(part: &ToolResultPart, value: &Value) -> bool {
+fn contains_value(part: &ToolResultPart, value: &Value) -> bool {
     let ToolResultPart::Text { text } = part else {
         return false;
     };
-    // A library in wide use wraps what is no object like this.
+    // A widely used library wraps values that are not objects like this.
     let wrapped = value.as_object().filter(|object| object.len() == 1);
     let wrapped = wrapped.and_then(|object| object.get("result"));
     let same = |value: &Value| match value {
@@ -110,12 +110,12 @@ fn resource(resource: ResourceContents) -> ToolResultPart {
     }
 }
 
-/// Bytes that came with a result: a picture, or a file of any other kind.
+/// Converts binary content into an image or a file.
 fn binary(uri: Option<String>, media_type: String, data: String) -> ToolResultPart {
-    let kind = brief(media_type.as_str());
+    let kind = excerpt(media_type.as_str());
     let source = MediaSource::Base64 { media_type, data };
     if source.decode().is_none() {
-        return text(format!("[a {kind} was left out: it is not valid base 64]"));
+        return text(format!("[a {kind} omitted: it is not valid base 64]"));
     }
     if kind.starts_with("image/") {
         return ToolResultPart::Image(Image { source, detail: None });

@@ -1,50 +1,53 @@
-//! A tool of a server as a tool of an agent.
+//! A tool of a server.
 
 use std::sync::Arc;
 
-use provost_tool::{Permit, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
+use provost_tool::{Permit, Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 use rmcp::model::ErrorCode;
 use serde_json::Value;
 
 use crate::Error;
-use crate::connection::Link;
+use crate::connection::ServerConnection;
 use crate::tools::call;
 
-/// What a server offers. It does not know the connection, which keeps a list of these.
-pub(crate) struct Offer {
+/// Tool of a server without its connection, because the connection caches these.
+pub(crate) struct ServerTool {
     pub(crate) spec: ToolSpec,
-    /// What the server calls it.
+    /// Name of the tool at the server.
     pub(crate) name: String,
 }
 
 pub(crate) struct McpTool {
-    offer: Arc<Offer>,
-    link: Arc<Link>,
+    server_tool: Arc<ServerTool>,
+    connection: Arc<ServerConnection>,
 }
 
 impl McpTool {
-    pub(crate) fn new(offer: &Arc<Offer>, link: &Arc<Link>) -> Self {
-        Self { offer: Arc::clone(offer), link: Arc::clone(link) }
+    pub(crate) fn new(server_tool: &Arc<ServerTool>, connection: &Arc<ServerConnection>) -> Self {
+        Self { server_tool: Arc::clone(server_tool), connection: Arc::clone(connection) }
     }
 }
 
 impl Tool for McpTool {
     fn spec(&self) -> &ToolSpec {
-        &self.offer.spec
+        &self.server_tool.spec
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
-        let (link, offer) = (Arc::clone(&self.link), Arc::clone(&self.offer));
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
+        let (connection, server_tool) =
+            (Arc::clone(&self.connection), Arc::clone(&self.server_tool));
         Box::pin(async move {
             let Value::Object(arguments) = permit.arguments().clone() else {
                 return Err(ToolError::retry("the arguments must be an object"));
             };
-            call::call(&link, &offer.name, arguments, cx).await.map_err(|error| match error {
-                // The model can do something about its arguments.
-                Error::Refused { code, .. } if code == ErrorCode::INVALID_PARAMS.0 => {
-                    ToolError::retry(error)
+            call::call(&connection, &server_tool.name, arguments, cx).await.map_err(|error| {
+                match error {
+                    // The model can correct its arguments.
+                    Error::Refused { code, .. } if code == ErrorCode::INVALID_PARAMS.0 => {
+                        ToolError::retry(error)
+                    }
+                    error => ToolError::failed(error),
                 }
-                error => ToolError::failed(error),
             })
         })
     }

@@ -1,6 +1,6 @@
-//! A server behind an address: streamable HTTP, with a bound on everything that comes back.
+//! Streamable HTTP transport with a limit for every response.
 //!
-//! `rmcp` keeps the sessions, resumes streams and knows the protocol; here are only requests and their answers.
+//! `rmcp` implements sessions, stream resumption and the protocol. This module sends requests and reads responses.
 
 mod client;
 mod error_response;
@@ -24,12 +24,12 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use self::client::{Client, Request};
-use self::error_response::{check_access, refusal};
-use crate::connection::redaction::Scrub;
+use self::client::{HttpClient, RequestBuilder};
+use self::error_response::{check_access, error_response};
+use crate::connection::redaction::ServerRedaction;
 use crate::limits::{GOODBYE_TIMEOUT, MESSAGE_BYTES_MAX};
 use crate::oauth::OAuthSession;
-use crate::server::Http;
+use crate::server::HttpConfig;
 
 pub(crate) use self::error_response::denied;
 
@@ -37,65 +37,65 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-/// Requests to one server at once; the pool's users share the connection.
+/// Maximum number of concurrent requests to one server. All users of the pool share the connection.
 const REQUESTS_MAX: usize = 64;
-/// Times in a row that a stream which broke is taken up again.
+/// Maximum number of consecutive attempts to resume a broken stream.
 const RESUMES_MAX: usize = 8;
-/// The first wait before a stream is taken up again, unless the server says otherwise.
+/// First delay before a stream is resumed, unless the server names one.
 const RESUME_FIRST: Duration = Duration::from_millis(250);
-/// The longest such wait.
+/// Maximum delay before a stream is resumed.
 const RESUME_MAX: Duration = Duration::from_secs(15);
-/// Times that one request is sent again because the server wants to know who we are.
+/// Maximum number of times that one request is repeated because of authorization challenges.
 const CHALLENGES_MAX: u32 = 4;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failure = StreamableHttpError<HttpError>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A transport to the address.
+/// Creates the transport of a URL.
 pub(crate) fn transport(
-    http: &Http,
+    http: &HttpConfig,
     connect_timeout: Duration,
-    scrub: &Scrub,
-) -> Result<StreamableHttpClientTransport<Requests>, String> {
-    let client = Client::new(http.policy, connect_timeout);
+    redaction: &ServerRedaction,
+) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
+    let client = HttpClient::new(http.policy, connect_timeout);
     let headers = http.header_map()?.into_iter().collect();
     let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str())
         .custom_headers(headers)
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         .max_concurrent_requests(REQUESTS_MAX)
         .control_request_timeout(GOODBYE_TIMEOUT);
-    config.retry_config = Arc::new(Resume);
-    let session = |oauth| Arc::new(OAuthSession::new(&http.url, oauth, scrub.clone()));
+    config.retry_config = Arc::new(ReconnectPolicy);
+    let session = |oauth| Arc::new(OAuthSession::new(&http.url, oauth, redaction.clone()));
     let oauth = http.oauth.clone().map(session);
-    Ok(StreamableHttpClientTransport::with_client(Requests { client, oauth }, config))
+    Ok(StreamableHttpClientTransport::with_client(HttpTransport { client, oauth }, config))
 }
 
-/// Why a request has no answer.
+/// The error of a request without a response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// Nothing was sent: there is no connection.
+    /// The connection failed. Nothing was sent.
     #[error("no connection: {0}")]
     Connect(String),
-    /// It was sent, and something went wrong.
+    /// The request was sent and failed.
     #[error("{0}")]
     Request(String),
-    #[error("the answer has more than {MESSAGE_BYTES_MAX} bytes")]
+    #[error("the response has more than {MESSAGE_BYTES_MAX} bytes")]
     TooLarge,
-    /// Nothing was done: the server does not know who we are.
-    #[error("no authorization: {0}")]
+    /// The server requires authorization. The request was not executed.
+    #[error("authorization failed: {0}")]
     Authorization(String),
-    /// Nothing was done: the server knows who we are, and we may not.
-    #[error("not allowed: {0}")]
+    /// The server denied access. The request was not executed.
+    #[error("access denied: {0}")]
     Forbidden(String),
-    /// Nothing was done: we come too often.
-    #[error("too many requests: {said}")]
-    Busy { wait: Option<Duration>, said: String },
+    /// Rate limit of the server. The request was not executed.
+    #[error("too many requests: {message}")]
+    Busy { wait: Option<Duration>, message: String },
 }
 
 impl From<NetError> for HttpError {
     fn from(error: NetError) -> Self {
-        if error.sent() {
+        if error.may_have_arrived() {
             Self::Request(error.to_string())
         } else {
             Self::Connect(error.to_string())
@@ -107,63 +107,63 @@ fn failed(error: NetError) -> Failure {
     StreamableHttpError::Client(error.into())
 }
 
-/// When a stream that broke is taken up again.
+/// Policy for resuming a broken stream.
 #[derive(Debug)]
-struct Resume;
+struct ReconnectPolicy;
 
-impl SseRetryPolicy for Resume {
+impl SseRetryPolicy for ReconnectPolicy {
     fn retry(&self, times: usize) -> Option<Duration> {
         let doublings = u32::try_from(times).ok().filter(|_| times < RESUMES_MAX)?;
         Some(Backoff { first: RESUME_FIRST, max: RESUME_MAX }.wait(doublings))
     }
 }
 
-/// Makes requests.
+/// HTTP client of the transport.
 #[derive(Clone)]
-pub(crate) struct Requests {
-    client: Client,
+pub(crate) struct HttpTransport {
+    client: HttpClient,
     oauth: Option<Arc<OAuthSession>>,
 }
 
-impl Requests {
-    /// Sends a request, and again after each challenge that could be met.
+impl HttpTransport {
+    /// Sends a request, and repeats it after each challenge that could be answered.
     async fn send(
         &self,
-        request: impl Fn() -> Request + Send + Sync,
+        request: impl Fn() -> RequestBuilder + Send + Sync,
     ) -> Result<NetResponse, Failure> {
         let Some(oauth) = &self.oauth else {
             let response = request().send().await.map_err(failed)?;
             check_access(&response)?;
             return Ok(response);
         };
-        let refused = |problem| StreamableHttpError::Client(HttpError::Authorization(problem));
+        let unauthorized = |problem| StreamableHttpError::Client(HttpError::Authorization(problem));
         for _ in 0..CHALLENGES_MAX {
-            let token = oauth.token().await.map_err(refused)?;
-            let wanted = match &token {
+            let token = oauth.token().await.map_err(unauthorized)?;
+            let request = match &token {
                 Some(token) => request().bearer_auth(token.expose()),
                 None => request(),
             };
-            let response = wanted.send().await.map_err(failed)?;
+            let response = request.send().await.map_err(failed)?;
             match check_access(&response) {
                 Ok(()) if response.status == StatusCode::UNAUTHORIZED => {
-                    oauth.authorize("Bearer", token.as_ref()).await.map_err(refused)?;
+                    oauth.authorize("Bearer", token.as_ref()).await.map_err(unauthorized)?;
                 }
                 Ok(()) => return Ok(response),
                 Err(StreamableHttpError::AuthRequired(error)) => {
                     let challenge = &error.www_authenticate_header;
-                    oauth.authorize(challenge, token.as_ref()).await.map_err(refused)?;
+                    oauth.authorize(challenge, token.as_ref()).await.map_err(unauthorized)?;
                 }
                 Err(StreamableHttpError::InsufficientScope(error)) => {
-                    oauth.upgrade(&error.www_authenticate_header).await.map_err(refused)?;
+                    oauth.upgrade(&error.www_authenticate_header).await.map_err(unauthorized)?;
                 }
                 Err(other) => return Err(other),
             }
         }
-        Err(refused("the server refuses every token that it gave".to_owned()))
+        Err(unauthorized("the server rejects every token that it issued".to_owned()))
     }
 }
 
-impl StreamableHttpClient for Requests {
+impl StreamableHttpClient for HttpTransport {
     type Error = HttpError;
 
     async fn post_message(
@@ -199,7 +199,7 @@ impl StreamableHttpClient for Requests {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return refusal(response, &message, has_session).await;
+            return error_response(response, &message, has_session).await;
         }
         answer(response, &message).await
     }
@@ -213,13 +213,13 @@ impl StreamableHttpClient for Requests {
     ) -> Result<(), Failure> {
         let mut request = self.client.request(Method::DELETE, &uri);
         request = request.headers(headers.into_iter().collect());
-        // Nobody is asked for a goodbye.
+        // Closing a session does not wait for the user.
         if let Some(oauth) = &self.oauth
             && let Ok(Some(token)) = oauth.token().await
         {
             request = request.bearer_auth(token.expose());
         }
-        // A server may have no way to end a session; ours ends all the same.
+        // A server may not support ending sessions. Then the session simply expires.
         request.header(SESSION, &session).send().await.map_err(failed)?;
         Ok(())
     }
@@ -259,7 +259,7 @@ impl StreamableHttpClient for Requests {
     }
 }
 
-/// What a success holds.
+/// Reads the body of a successful response.
 async fn answer(
     response: NetResponse,
     message: &ClientJsonRpcMessage,
@@ -301,7 +301,7 @@ async fn body(mut response: NetResponse, bytes_max: usize) -> Result<Vec<u8>, Fa
 }
 
 fn events(response: NetResponse) -> Events {
-    let mut bound = EventBound { bytes: 0, at_line_start: true };
+    let mut bound = EventSizeLimit { bytes: 0, at_line_start: true };
     let chunks = response.stream().map(move |chunk| {
         let chunk: Bytes = chunk.map_err(HttpError::from)?;
         bound.count(&chunk, MESSAGE_BYTES_MAX)?;
@@ -310,13 +310,13 @@ fn events(response: NetResponse) -> Events {
     SseStream::from_bytes_stream(chunks).boxed()
 }
 
-/// Counts the bytes since the last empty line, which ends an event.
-struct EventBound {
+/// Limits the number of bytes since the last empty line, which ends an event.
+struct EventSizeLimit {
     bytes: usize,
     at_line_start: bool,
 }
 
-impl EventBound {
+impl EventSizeLimit {
     fn count(&mut self, chunk: &[u8], bytes_max: usize) -> Result<(), HttpError> {
         for byte in chunk {
             self.bytes += 1;
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn only_one_event_is_counted_at_a_time() {
-        let mut bound = EventBound { bytes: 0, at_line_start: true };
+        let mut bound = EventSizeLimit { bytes: 0, at_line_start: true };
         for _ in 0..100 {
             assert!(bound.count(b"data: 12345\r\n\r\n", 16).is_ok());
         }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_broken_stream_is_not_taken_up_for_ever() {
-        let waits: Vec<_> = (0..20).map_while(|times| Resume.retry(times)).collect();
+        let waits: Vec<_> = (0..20).map_while(|times| ReconnectPolicy.retry(times)).collect();
         assert_eq!(waits.len(), RESUMES_MAX);
         assert!(waits.iter().all(|wait| *wait <= RESUME_MAX));
     }

@@ -1,4 +1,4 @@
-//! The seam to whoever starts programs that are servers: this process itself, or a sandbox.
+//! The interface for starting server programs: by this process, or in a sandbox.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,84 +6,84 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-/// What is started.
+/// Program to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
-    /// The program.
+pub struct LaunchRequest {
+    /// Command of the program.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its environment, secrets included: not for the eyes of anybody.
+    /// Environment of the program, including secrets.
     pub env: Vec<(String, String)>,
 }
 
-/// A program that was started.
-pub struct Started {
-    /// The way to it.
-    pub input: ChildStdin,
-    /// What it says.
-    pub output: ChildStdout,
-    /// What it complains of.
-    pub errors: ChildStderr,
-    /// Whether it lives, and its end.
-    pub life: Box<dyn Life>,
+/// A started program.
+pub struct LaunchedServer {
+    /// Standard input of the program.
+    pub stdin: ChildStdin,
+    /// Standard output of the program.
+    pub stdout: ChildStdout,
+    /// Standard error of the program.
+    pub stderr: ChildStderr,
+    /// Handle of the process.
+    pub handle: Box<dyn ServerProcessHandle>,
 }
 
-/// Why a program was not started.
+/// The error of a program that was not started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// The isolation that it demands is not there. Nothing has run.
+pub enum LaunchError {
+    /// The required isolation is not available. The program was not started.
     #[error("{0}")]
     Isolation(String),
-    /// It could not be started.
+    /// The program could not be started.
     #[error("{0}")]
     Failed(String),
 }
 
-/// How a program ended.
+/// Exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// With this code.
+pub enum ExitKind {
+    /// The program exited with this code.
     Code(i32),
-    /// By a signal.
+    /// A signal terminated the program.
     Signal,
-    /// Nobody knows how.
+    /// The exit status is unknown.
     Unknown,
 }
 
-/// A program's life. Dropping it ends the program with everything that it has started.
-pub trait Life: Send + Sync {
-    /// How the program ended, if it did.
-    fn ended(&self) -> Option<Ending>;
+/// Handle of a server process. Dropping it kills the process and its children.
+pub trait ServerProcessHandle: Send + Sync {
+    /// Returns the exit status. `None` while the program runs.
+    fn exit(&self) -> Option<ExitKind>;
 
-    /// Asks it to end.
-    fn ask(&self);
+    /// Requests the exit of the program.
+    fn terminate(&self);
 
-    /// Ends it now with everything that it has started, without waiting.
+    /// Kills the program and its children without waiting.
     fn kill(&self);
 
-    /// The same, and waits until it is gone.
-    fn end(&self) -> BoxFuture<'_, ()>;
+    /// Kills the program and its children, and waits until they are gone.
+    fn kill_and_wait(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Starts programs that are servers.
-pub trait Starter: Send + Sync + 'static {
-    /// Starts one.
-    fn start(&self, program: Start) -> BoxFuture<'_, Result<Started, StartError>>;
+/// Starts server programs.
+pub trait ProcessLauncher: Send + Sync + 'static {
+    /// Starts a program.
+    fn launch(&self, request: LaunchRequest) -> BoxFuture<'_, Result<LaunchedServer, LaunchError>>;
 }
 
-/// A starter as a part of a definition: two definitions share a connection only if they share it.
+/// A launcher as part of a definition. Definitions are equal only if they share the launcher.
 #[derive(Clone)]
-pub(crate) struct By(pub(crate) Arc<dyn Starter>);
+pub(crate) struct LauncherRef(pub(crate) Arc<dyn ProcessLauncher>);
 
-impl PartialEq for By {
+impl PartialEq for LauncherRef {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for By {
+impl fmt::Debug for LauncherRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("By(..)")
+        f.write_str("LauncherRef(..)")
     }
 }

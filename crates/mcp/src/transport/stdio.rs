@@ -1,4 +1,4 @@
-//! A server that is a program: its pipes, what it says last, and its end.
+//! Transport over the pipes of a server program, and the lifetime of its process.
 
 mod process_group;
 
@@ -15,64 +15,67 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::monitor::{Wire, locked};
+use crate::connection::monitor::{ConnectionMonitor, locked};
 use crate::limits::{
     EXIT_GRACE, MESSAGE_BYTES_MAX, NOISE_LINES_MAX, SIGNAL_GRACE, STDERR_BYTES_MAX, WRITE_TIMEOUT,
 };
-use crate::server::Stdio;
-use crate::transport::launcher::{Ending, Life, Start, StartError};
+use crate::server::StdioConfig;
+use crate::transport::launcher::{ExitKind, LaunchError, LaunchRequest, ServerProcessHandle};
 
-/// What a program gets of our own environment.
+/// Environment variables that a program inherits.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// Bytes of a line buffer that are kept for the next line.
-const LINE_KEPT_BYTES: usize = 256 * 1024;
-/// How long the last words of a program that ended are waited for.
-const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(200);
-/// How often it is looked whether a program has ended.
+/// Size up to which a line buffer is reused.
+const LINE_BUFFER_BYTES: usize = 256 * 1024;
+/// Maximum time to wait for the standard error of an exited program.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
+/// Interval for checking whether a program has exited.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 
-/// A running program with everything that it has started.
-pub(crate) struct Process {
-    life: Box<dyn Life>,
+/// A server process with its children.
+pub(crate) struct ServerProcess {
+    handle: Box<dyn ServerProcessHandle>,
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
-    words: Arc<Words>,
+    stderr_tail: Arc<StderrTail>,
 }
 
-/// The end of what a program wrote to its standard error.
+/// End of the standard error of a program.
 #[derive(Default)]
-struct Words {
+struct StderrTail {
     tail: Mutex<Vec<u8>>,
-    whole: CancellationToken,
+    complete: CancellationToken,
 }
 
-/// Starts a program: here, or wherever its definition says.
+/// Starts a program, with its launcher or in this process.
 pub(crate) async fn start(
-    stdio: &Stdio,
-    wire: Arc<Wire>,
+    stdio: &StdioConfig,
+    monitor: Arc<ConnectionMonitor>,
     redact: Option<RedactStream>,
-) -> Result<(Arc<Process>, Pipes), StartError> {
-    let started = match &stdio.by {
-        Some(by) => by.0.start(stdio.program()).await?,
-        None => process_group::start(stdio.own_command())?,
+) -> Result<(Arc<ServerProcess>, StdioTransport), LaunchError> {
+    let launched = match &stdio.launcher {
+        Some(launcher) => launcher.0.launch(stdio.launch_request()).await?,
+        None => process_group::start(stdio.local_command())?,
     };
-    let words = Arc::new(Words::default());
-    tokio::spawn(listen(started.errors, Arc::clone(&words), redact));
-    let input = Arc::new(tokio::sync::Mutex::new(Some(started.input)));
-    let process = Process { life: started.life, input: Arc::clone(&input), words };
-    Ok((Arc::new(process), Pipes { lines: Lines::new(started.output), input, noise: 0, wire }))
+    let stderr_tail = Arc::new(StderrTail::default());
+    tokio::spawn(collect_stderr(launched.stderr, Arc::clone(&stderr_tail), redact));
+    let input = Arc::new(tokio::sync::Mutex::new(Some(launched.stdin)));
+    let process = ServerProcess { handle: launched.handle, input: Arc::clone(&input), stderr_tail };
+    Ok((
+        Arc::new(process),
+        StdioTransport { lines: BoundedLines::new(launched.stdout), input, noise: 0, monitor },
+    ))
 }
 
-impl Stdio {
-    /// What somebody else starts. Nothing of our own environment is in it.
-    fn program(&self) -> Start {
-        let settings = self.settings.iter().cloned();
+impl StdioConfig {
+    /// Returns the request to the launcher. It does not contain variables of this process.
+    fn launch_request(&self) -> LaunchRequest {
+        let public_env = self.public_env.iter().cloned();
         let secrets = self.env.iter().map(|(name, value)| (name.clone(), value.expose().clone()));
-        let env = settings.chain(secrets).collect();
-        Start { command: self.command.clone(), args: self.args.clone(), env }
+        let env = public_env.chain(secrets).collect();
+        LaunchRequest { command: self.command.clone(), args: self.args.clone(), env }
     }
 
-    fn own_command(&self) -> Command {
-        let Start { command, args, env } = self.program();
+    fn local_command(&self) -> Command {
+        let LaunchRequest { command, args, env } = self.launch_request();
         let mut command = Command::new(command);
         command.args(args).env_clear();
         command.envs(INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
@@ -84,27 +87,30 @@ impl Stdio {
     }
 }
 
-/// Keeps the end of what comes, and takes everything so that the program is never blocked by it.
-///
-/// Secrets go before the beginning is cut off: of one that is cut nobody would know the rest.
-async fn listen(mut errors: ChildStderr, words: Arc<Words>, mut redact: Option<RedactStream>) {
+/// Reads the standard error of a program and keeps its end, so that the program never blocks on a full pipe. It is
+/// redacted before the beginning is dropped, because a truncated secret would not be recognized.
+async fn collect_stderr(
+    mut stderr: ChildStderr,
+    stderr_tail: Arc<StderrTail>,
+    mut redact: Option<RedactStream>,
+) {
     let mut chunk = vec![0; STDERR_BYTES_MAX];
-    while let Ok(size) = errors.read(&mut chunk).await {
+    while let Ok(size) = stderr.read(&mut chunk).await {
         if size == 0 {
             break;
         }
         match &mut redact {
-            Some(redact) => words.add(&redact.push(&chunk[..size])),
-            None => words.add(&chunk[..size]),
+            Some(redact) => stderr_tail.add(&redact.push(&chunk[..size])),
+            None => stderr_tail.add(&chunk[..size]),
         }
     }
     if let Some(redact) = redact {
-        words.add(&redact.finish());
+        stderr_tail.add(&redact.finish());
     }
-    words.whole.cancel();
+    stderr_tail.complete.cancel();
 }
 
-impl Words {
+impl StderrTail {
     fn add(&self, chunk: &[u8]) {
         let mut tail = locked(&self.tail);
         tail.extend_from_slice(chunk);
@@ -113,41 +119,41 @@ impl Words {
     }
 }
 
-impl Process {
-    /// What the program wrote last, and how it ended if it did.
-    pub(crate) async fn last_words(&self) -> String {
-        // A program that closes its pipes is about to end, and what it wrote may still be in one. A child of it may hold the
-        // pipe open for ever.
-        if self.ended_within(LAST_WORDS_TIMEOUT).await {
-            let whole = timeout(LAST_WORDS_TIMEOUT, self.words.whole.cancelled()).await;
-            drop(whole);
+impl ServerProcess {
+    /// Returns the exit status and the end of the standard error, as a suffix of an error message.
+    pub(crate) async fn exit_description(&self) -> String {
+        // A program that closes its pipes is about to exit, and its last output may still be in the pipe. A child
+        // process may hold the pipe open forever.
+        if self.exits_within(STDERR_TIMEOUT).await {
+            let result = timeout(STDERR_TIMEOUT, self.stderr_tail.complete.cancelled()).await;
+            drop(result);
         }
-        let mut words = match self.life.ended() {
-            Some(Ending::Code(code)) => format!("; it ended with code {code}"),
-            Some(Ending::Signal) => "; it was ended by a signal".to_owned(),
-            Some(Ending::Unknown) => "; it ended".to_owned(),
+        let mut description = match self.handle.exit() {
+            Some(ExitKind::Code(code)) => format!("; exit code {code}"),
+            Some(ExitKind::Signal) => "; terminated by a signal".to_owned(),
+            Some(ExitKind::Unknown) => "; exited".to_owned(),
             None => String::new(),
         };
-        let tail = locked(&self.words.tail);
+        let tail = locked(&self.stderr_tail.tail);
         let tail = String::from_utf8_lossy(&tail);
         if !tail.trim().is_empty() {
-            words.push_str("; its last words: ");
-            words.push_str(tail.trim());
+            description.push_str("; stderr: ");
+            description.push_str(tail.trim());
         }
-        words
+        description
     }
 
-    /// True once the program itself has ended, whatever it has left behind.
+    /// Returns true once the program has exited. Its children may still run.
     pub(crate) fn has_ended(&self) -> bool {
-        self.life.ended().is_some()
+        self.handle.exit().is_some()
     }
 
-    /// Kills everything now, without waiting.
+    /// Kills the program and its children without waiting.
     pub(crate) fn kill(&self) {
-        self.life.kill();
+        self.handle.kill();
     }
 
-    async fn ended_within(&self, grace: Duration) -> bool {
+    async fn exits_within(&self, grace: Duration) -> bool {
         let ended = async {
             while !self.has_ended() {
                 tokio::time::sleep(EXIT_POLL).await;
@@ -156,29 +162,29 @@ impl Process {
         timeout(grace, ended).await.is_ok()
     }
 
-    /// Ends the program: politely, then not. Afterwards nothing that it has started is left.
+    /// Ends the program, first by closing its input, then by signals. Afterwards none of its children is left.
     pub(crate) async fn end(&self) {
-        // A writer that is stuck holds the pipe; the program is killed all the same.
+        // A blocked writer holds the input. The program is killed in any case.
         if let Ok(mut input) = self.input.try_lock() {
             input.take();
         }
-        if !self.ended_within(EXIT_GRACE).await {
-            self.life.ask();
-            self.ended_within(SIGNAL_GRACE).await;
+        if !self.exits_within(EXIT_GRACE).await {
+            self.handle.terminate();
+            self.exits_within(SIGNAL_GRACE).await;
         }
-        self.life.end().await;
+        self.handle.kill_and_wait().await;
     }
 }
 
-/// The pipes of a program as a transport: one message on each line.
-pub(crate) struct Pipes {
-    lines: Lines<ChildStdout>,
+/// Transport over the pipes of a program, with one message per line.
+pub(crate) struct StdioTransport {
+    lines: BoundedLines<ChildStdout>,
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     noise: u32,
-    wire: Arc<Wire>,
+    monitor: Arc<ConnectionMonitor>,
 }
 
-impl Transport<RoleClient> for Pipes {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -186,7 +192,7 @@ impl Transport<RoleClient> for Pipes {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let input = Arc::clone(&self.input);
-        let wire = Arc::clone(&self.wire);
+        let monitor = Arc::clone(&self.monitor);
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
@@ -200,11 +206,11 @@ impl Transport<RoleClient> for Pipes {
             };
             let result = timeout(WRITE_TIMEOUT, write)
                 .await
-                .unwrap_or_else(|_| Err(io::Error::other("it does not read its input")));
+                .unwrap_or_else(|_| Err(io::Error::other("the server does not read its input")));
             if let Err(error) = &result {
-                // Half a message may be out: nothing can follow it.
+                // A partial message may have been written, so no further message can follow.
                 input.take();
-                wire.die(format!("the server cannot be written to: {error}"));
+                monitor.mark_dead(format!("cannot write to the server: {error}"));
             }
             result
         }
@@ -215,11 +221,11 @@ impl Transport<RoleClient> for Pipes {
             match self.lines.next(MESSAGE_BYTES_MAX).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.wire.die("the server closed its output");
+                    self.monitor.mark_dead("the server closed its output");
                     return None;
                 }
                 Err(error) => {
-                    self.wire.die(format!("the server cannot be read from: {error}"));
+                    self.monitor.mark_dead(format!("cannot read from the server: {error}"));
                     return None;
                 }
             }
@@ -232,12 +238,14 @@ impl Transport<RoleClient> for Pipes {
                     self.noise = 0;
                     return Some(message);
                 }
-                // Programs print banners and logs where they should not.
-                Err(error) => tracing::debug!(%error, "a line of an MCP server is no message"),
+                // Some programs print banners and logs to their standard output.
+                Err(error) => {
+                    tracing::debug!(%error, "skipped a line of an MCP server that is not a message")
+                }
             }
             self.noise += 1;
             if self.noise >= NOISE_LINES_MAX {
-                self.wire.die("the server writes something else than messages to its output");
+                self.monitor.mark_dead("the server writes other text than messages to its output");
                 return None;
             }
         }
@@ -251,24 +259,24 @@ impl Transport<RoleClient> for Pipes {
     }
 }
 
-/// Lines of bounded length. Dropping a read in the middle loses nothing.
-struct Lines<R> {
+/// Reader for lines of limited length. It is cancellation safe.
+struct BoundedLines<R> {
     source: BufReader<R>,
     line: Vec<u8>,
-    whole: bool,
+    complete: bool,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> BoundedLines<R> {
     fn new(source: R) -> Self {
-        Self { source: BufReader::new(source), line: Vec::new(), whole: false }
+        Self { source: BufReader::new(source), line: Vec::new(), complete: false }
     }
 
-    /// Reads a line; false at the end.
+    /// Reads the next line. Returns false at the end of the input.
     async fn next(&mut self, bytes_max: usize) -> io::Result<bool> {
-        if self.whole {
-            self.whole = false;
+        if self.complete {
+            self.complete = false;
             self.line.clear();
-            if self.line.capacity() > LINE_KEPT_BYTES {
+            if self.line.capacity() > LINE_BUFFER_BYTES {
                 self.line = Vec::new();
             }
         }
@@ -281,13 +289,13 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let size = end.map_or(chunk.len(), |end| end + 1);
             if self.line.len() + size > bytes_max {
                 return Err(io::Error::other(format!(
-                    "it sent a message of more than {bytes_max} bytes"
+                    "the server sent a message of more than {bytes_max} bytes"
                 )));
             }
             self.line.extend_from_slice(&chunk[..size]);
             self.source.consume(size);
             if end.is_some() {
-                self.whole = true;
+                self.complete = true;
                 return Ok(true);
             }
         }
@@ -305,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn lines_are_bounded_and_survive_being_dropped_half_read() {
         let (mut writer, reader) = tokio::io::duplex(64);
-        let mut lines = Lines::new(reader);
+        let mut lines = BoundedLines::new(reader);
         writer.write_all(b"ab").await.unwrap();
         assert!(futures::FutureExt::now_or_never(lines.next(10)).is_none());
         writer.write_all(b"c\r\nd\n").await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use provost_core::ToolResultPart;
-use provost_mcp::{Elicitation, Era, McpPool, TraceContext};
+use provost_mcp::{ElicitationMode, Handshake, McpPool, TraceContext};
 use provost_tool::{Deps, ToolError};
 use serde_json::{Value, json};
 
@@ -143,13 +143,13 @@ async fn the_trace_of_the_run_goes_with_the_call() {
 async fn both_generations_of_the_protocol_are_spoken() {
     let pool = McpPool::new();
     for (mode, era, method) in [
-        ("good", Era::Auto, "initialize"),
-        ("good", Era::Initialize, "initialize"),
-        ("modern", Era::Auto, "server/discover"),
-        ("modern", Era::Discover, "server/discover"),
-        ("touchy", Era::Auto, "initialize"),
+        ("good", Handshake::Auto, "initialize"),
+        ("good", Handshake::Initialize, "initialize"),
+        ("modern", Handshake::Auto, "server/discover"),
+        ("modern", Handshake::Discover, "server/discover"),
+        ("touchy", Handshake::Auto, "initialize"),
     ] {
-        let tools = pool.toolset(server(mode).era(era)).unwrap();
+        let tools = pool.toolset(server(mode).handshake(era)).unwrap();
         assert_eq!(say(&tools, "test_echo", json!({ "message": "hi" })).await, "hi");
         let seen = say(&tools, "test_seen", json!({})).await;
         let seen: Vec<Value> = serde_json::from_str(&seen).unwrap();
@@ -169,7 +169,7 @@ async fn both_generations_of_the_protocol_are_spoken() {
 #[tokio::test]
 async fn a_server_that_wants_the_other_generation_is_refused_with_the_reason() {
     let pool = McpPool::new();
-    let tools = pool.toolset(server("good").era(Era::Discover)).unwrap();
+    let tools = pool.toolset(server("good").handshake(Handshake::Discover)).unwrap();
     let error = tools.connect().await.unwrap_err().to_string();
     assert!(error.contains("unknown method"), "{error}");
     pool.close().await;
@@ -178,7 +178,7 @@ async fn a_server_that_wants_the_other_generation_is_refused_with_the_reason() {
 #[tokio::test]
 async fn a_server_may_ask_and_gets_an_answer() {
     let pool = McpPool::new();
-    let tools = pool.toolset(server("good").elicitation(Elicitation::Defaults)).unwrap();
+    let tools = pool.toolset(server("good").elicitation(ElicitationMode::Defaults)).unwrap();
     assert_eq!(say(&tools, "test_ask", json!({})).await, "asked");
     while !say(&tools, "test_seen", json!({})).await.contains(r#""id": "roots""#) {}
     pool.close().await;

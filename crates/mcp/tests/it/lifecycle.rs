@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Caller, find, list, runs, say, server, until};
 
-async fn pids(tools: &provost_mcp::McpTools) -> Vec<u64> {
+async fn pids(tools: &provost_mcp::McpToolset) -> Vec<u64> {
     serde_json::from_str(&say(tools, "test_pids", json!({})).await).unwrap()
 }
 
@@ -158,7 +158,9 @@ async fn a_server_that_keeps_dying_is_left_alone_for_longer_and_longer() {
     }
     assert!(matches!(&errors[0], Error::Connect { reason, .. } if reason.contains("no config")));
     assert!(matches!(&errors[1], Error::Connect { .. }), "the second try is free");
-    assert!(matches!(&errors[2], Error::Resting { reason, .. } if reason.contains("no config")));
+    assert!(
+        matches!(&errors[2], Error::CoolingDown { reason, .. } if reason.contains("no config"))
+    );
     pool.close().await;
 }
 

@@ -9,9 +9,9 @@
 )]
 
 mod calling;
-mod hostile;
 mod lifecycle;
 mod listing;
+mod misbehaving_servers;
 mod oauth;
 mod official;
 mod over_http;

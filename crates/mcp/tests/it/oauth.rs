@@ -83,7 +83,8 @@ async fn mcp(State(seen): State<Arc<Seen>>, headers: HeaderMap, body: String) ->
 async fn a_program_proves_itself_once_and_again_when_its_token_is_revoked() {
     let (url, seen) = serve().await;
     let pool = McpPool::new();
-    let server = McpServer::http("vault", url).oauth(OAuth::program("reports", "its secret"));
+    let server =
+        McpServer::http("vault", url).oauth(OAuth::client_credentials("reports", "its secret"));
     let vault = pool.toolset(server).unwrap();
     for _ in 0..3 {
         assert_eq!(say(&vault, "vault_peek", json!({})).await, "gold");
@@ -102,9 +103,10 @@ async fn a_server_that_refuses_every_token_is_not_asked_for_ever() {
     let (url, seen) = serve().await;
     seen.revoked.store(usize::MAX, Ordering::SeqCst);
     let pool = McpPool::new();
-    let server = McpServer::http("vault", url).oauth(OAuth::program("reports", "its secret"));
+    let server =
+        McpServer::http("vault", url).oauth(OAuth::client_credentials("reports", "its secret"));
     let refused = pool.toolset(server).unwrap().connect().await.unwrap_err();
-    assert!(refused.to_string().contains("refuses every token"), "{refused}");
+    assert!(refused.to_string().contains("rejects every token"), "{refused}");
     assert!(!refused.to_string().contains("its secret"));
     assert!(seen.tokens.load(Ordering::SeqCst) <= 4);
     pool.close().await;
@@ -114,7 +116,8 @@ async fn a_server_that_refuses_every_token_is_not_asked_for_ever() {
 async fn a_secret_goes_to_nobody_but_whom_it_is_for() {
     let (url, seen) = serve().await;
     let pool = McpPool::new();
-    let oauth = OAuth::program("reports", "its secret").issuer("https://login.example.com");
+    let oauth =
+        OAuth::client_credentials("reports", "its secret").issuer("https://login.example.com");
     let server = McpServer::http("vault", url).oauth(oauth);
     let refused = pool.toolset(server).unwrap().connect().await.unwrap_err();
     assert!(refused.to_string().contains("not for"), "{refused}");
@@ -126,7 +129,7 @@ async fn a_secret_goes_to_nobody_but_whom_it_is_for() {
 async fn a_header_and_oauth_do_not_go_together() {
     let server = McpServer::http("vault", "https://example.com/mcp")
         .header("authorization", "Bearer 1")
-        .oauth(OAuth::program("reports", "its secret"));
+        .oauth(OAuth::client_credentials("reports", "its secret"));
     let refused = McpPool::new().toolset(server).unwrap_err();
     assert!(matches!(refused, Error::Definition { .. }), "{refused}");
 }

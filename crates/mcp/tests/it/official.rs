@@ -8,7 +8,7 @@ use std::process::Command;
 use provost_agent::Agent;
 use provost_core::{ToolResult, ToolResultPart};
 use provost_mcp::{McpPool, McpServer};
-use provost_model::{ScriptedModel, Turn, call, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, text};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -39,7 +39,7 @@ fn pypi(dir: &Path, name: &str) -> McpServer {
 async fn use_server(server: McpServer, calls: &[(&str, Value)]) -> Vec<ToolResult> {
     let pool = McpPool::new();
     let turn = |(name, arguments): &(&str, Value)| call(*name, arguments.clone());
-    let turns: Vec<Turn> = calls.iter().map(turn).chain([text("done")]).collect();
+    let turns: Vec<ScriptedTurn> = calls.iter().map(turn).chain([text("done")]).collect();
     let model = turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn);
     let tools = pool.toolset(server).unwrap();
     let agent = Agent::builder("clerk", model).toolset(tools).build().unwrap();

@@ -36,15 +36,15 @@ fn leaky(more: usize) -> McpServer {
     McpServer::stdio("leaky", "/bin/sh")
         .args(["-c", script])
         .env("KEY", SECRET)
-        .setting("MORE", "x".repeat(more))
+        .public_env("MORE", "x".repeat(more))
 }
 
 #[tokio::test]
 async fn the_last_words_of_a_program_hold_no_part_of_what_it_was_given() {
     let (redactor, pool) = knowing();
     let error = pool.toolset(leaky(0)).unwrap().connect().await.unwrap_err().to_string();
-    assert!(error.contains("its last words: [REDACTED]"), "{error}");
-    assert!(redactor.finds(SECRET.as_bytes()));
+    assert!(error.contains("stderr: [REDACTED]"), "{error}");
+    assert!(redactor.contains_secret(SECRET.as_bytes()));
     // Only the end of what it says is kept, which begins in the middle of the secret.
     for more in [1000, 1010, 1018] {
         let error = pool.toolset(leaky(more)).unwrap().connect().await.unwrap_err().to_string();
@@ -77,7 +77,7 @@ async fn a_warning_about_a_server_holds_no_secret() {
 #[tokio::test]
 async fn a_variable_that_is_no_secret_is_told() {
     let (_, pool) = knowing();
-    let server = server("good").setting("MODE", "production").env("KEY", SECRET);
+    let server = server("good").public_env("MODE", "production").env("KEY", SECRET);
     let tools = pool.toolset(server).unwrap();
     let environment = say(&tools, "test_environ", json!({})).await;
     assert!(environment.contains("production"), "{environment}");
@@ -135,17 +135,18 @@ async fn a_server_that_repeats_a_header_is_not_heard() {
 async fn tokens_are_known_whenever_they_are_handed_out() {
     let (redactor, pool) = knowing();
     let (url, _) = oauth::serve().await;
-    let server = McpServer::http("vault", url).oauth(OAuth::program("reports", "its secret"));
+    let server =
+        McpServer::http("vault", url).oauth(OAuth::client_credentials("reports", "its secret"));
     let vault = pool.toolset(server).unwrap();
     assert_eq!(say(&vault, "vault_peek", json!({})).await, "gold");
-    assert!(redactor.finds(b"its secret") && redactor.finds(b"token-1"));
+    assert!(redactor.contains_secret(b"its secret") && redactor.contains_secret(b"token-1"));
     // So many others come that both are forgotten; the next call makes them known again.
-    for number in 0..=provost_redact::LEARNED_MAX {
-        redactor.learn(&Secret::new(format!("another-secret-{number}"))).unwrap();
+    for number in 0..=provost_redact::SECRETS_MAX {
+        redactor.register(&Secret::new(format!("another-secret-{number}"))).unwrap();
     }
-    assert!(!redactor.finds(b"token-1"));
+    assert!(!redactor.contains_secret(b"token-1"));
     assert_eq!(say(&vault, "vault_peek", json!({})).await, "gold");
-    assert!(redactor.finds(b"its secret") && redactor.finds(b"token-1"));
+    assert!(redactor.contains_secret(b"its secret") && redactor.contains_secret(b"token-1"));
     pool.close().await;
 }
 

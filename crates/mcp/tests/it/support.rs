@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalDecision, Env, RunId, ToolCall};
-use provost_mcp::{McpServer, McpTools};
+use provost_mcp::{McpServer, McpToolset};
 use provost_tool::{
-    Confirm, Deps, Guard, RunContext, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput,
-    Toolset, Verdict,
+    Deps, Guard, GuardDecision, RunCallbacks, RunContext, State, Tool, ToolContext,
+    ToolContextParts, ToolError, ToolOutput, Toolset,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -40,17 +40,17 @@ fn run_id() -> RunId {
 #[derive(Default)]
 pub(crate) struct Watcher(pub(crate) Mutex<Vec<String>>);
 
-impl Confirm for Watcher {
+impl RunCallbacks for Watcher {
     fn confirm<'a>(
         &'a self,
-        _cx: &'a ToolCx,
+        _cx: &'a ToolContext,
         _hint: String,
         _payload: Option<Value>,
     ) -> futures::future::BoxFuture<'a, Result<ApprovalDecision, ToolError>> {
         Box::pin(async { Ok(ApprovalDecision::Approve) })
     }
 
-    fn progress(&self, _cx: &ToolCx, message: String) {
+    fn progress(&self, _cx: &ToolContext, message: String) {
         self.0.lock().unwrap().push(message);
     }
 }
@@ -64,9 +64,9 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    fn cx(&self, tool: &str) -> ToolCx {
+    fn cx(&self, tool: &str) -> ToolContext {
         let run_id = run_id();
-        ToolCx::new(ToolCxParts {
+        ToolContext::new(ToolContextParts {
             run_id,
             agent: "tester".into(),
             depth: 0,
@@ -78,14 +78,14 @@ impl Caller {
             cancel: self.cancel.clone(),
             deps: self.deps.clone(),
             state: State::default(),
-            outside: Arc::clone(&self.watcher) as Arc<dyn Confirm>,
+            callbacks: Arc::clone(&self.watcher) as Arc<dyn RunCallbacks>,
         })
     }
 
     /// Calls a tool as a run does, and ends a test that would hang.
     pub(crate) async fn call(
         &self,
-        tools: &McpTools,
+        tools: &McpToolset,
         name: &str,
         arguments: Value,
     ) -> Result<ToolOutput, ToolError> {
@@ -102,8 +102,8 @@ impl Caller {
         let guard = Guard::default();
         let call = ToolCall::new("call_1", tool.spec().name(), &arguments);
         let permit = match guard.check(tool, &call, false) {
-            Verdict::Allow(permit) => permit,
-            Verdict::Invalid(text) => return Err(ToolError::Retry(text)),
+            GuardDecision::Allow(permit) => permit,
+            GuardDecision::Invalid(text) => return Err(ToolError::Retry(text)),
             _ => panic!("asked about a call that needs no approval"),
         };
         let running = guard.run(permit, self.cx(&call.name));
@@ -112,7 +112,7 @@ impl Caller {
 }
 
 /// The tools of a set.
-pub(crate) async fn list(tools: &McpTools) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
+pub(crate) async fn list(tools: &McpToolset) -> Result<Vec<Arc<dyn Tool>>, ToolError> {
     let cx = RunContext {
         run_id: run_id(),
         agent: "tester".into(),
@@ -135,7 +135,7 @@ pub(crate) fn find(tools: &[Arc<dyn Tool>], name: &str) -> Arc<dyn Tool> {
 }
 
 /// Calls a tool and takes its text.
-pub(crate) async fn say(tools: &McpTools, name: &str, arguments: Value) -> String {
+pub(crate) async fn say(tools: &McpToolset, name: &str, arguments: Value) -> String {
     let output = Caller::default().call(tools, name, arguments).await;
     output.unwrap_or_else(|error| panic!("`{name}`: {error}")).to_text()
 }

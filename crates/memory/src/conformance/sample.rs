@@ -1,44 +1,46 @@
-//! Owners, entries and vectors for the checks.
+//! Sample owners, records and embeddings for the checks.
 
 use provost_core::Env;
 
 use crate::memory::{Memory, NewMemory, Owner};
-use crate::store::{Batch, Change, Entry, Vector};
+use crate::store::{ChangeSet, Embedding, MemoryChange, MemoryRecord};
 
-/// The space of the vectors of the checks.
+/// Space of the sample embeddings.
 const SPACE: &str = "conformance/words/64";
-/// Another space.
+/// Space of embeddings that the store must reject.
 pub(super) const OTHER_SPACE: &str = "conformance/other/64";
-/// Numbers of a vector of the checks.
+/// Number of components of a sample embedding.
 const DIMENSIONS: usize = 64;
 
-/// An owner.
-///
-/// # Panics
-/// Never: the names are good.
-#[expect(clippy::expect_used, reason = "a check panics where something is wrong")]
+/// Creates an owner.
+#[expect(clippy::expect_used, reason = "the sample names are valid")]
 pub(super) fn owner(name: &str) -> Owner {
-    Owner::new(format!("conformance {name}")).expect("a name")
+    Owner::new(format!("conformance {name}")).expect("a valid name")
 }
 
-/// A vector in which each name is a direction of its own.
-pub(super) fn vector(directions: &[(&str, f32)]) -> Vector {
+/// Creates an embedding. Each name stands for a separate direction.
+pub(super) fn vector(directions: &[(&str, f32)]) -> Embedding {
     let mut values = vec![0.0; DIMENSIONS];
     for (name, size) in directions {
         let sum: usize =
             name.bytes().enumerate().map(|(at, byte)| (at + 1) * usize::from(byte)).sum();
         values[sum % DIMENSIONS] += size;
     }
-    Vector { space: SPACE.to_owned(), values }
+    Embedding { space: SPACE.to_owned(), values }
 }
 
-/// The same, for queries.
-pub(super) fn unit(directions: &[(&str, f32)]) -> Vector {
+/// Creates an embedding of a query.
+pub(super) fn unit(directions: &[(&str, f32)]) -> Embedding {
     vector(directions)
 }
 
-/// A new entry.
-pub(super) fn entry(env: &Env, owner: &Owner, new: NewMemory, directions: &[(&str, f32)]) -> Entry {
+/// Creates a record with this text and embedding.
+pub(super) fn record(
+    env: &Env,
+    owner: &Owner,
+    new: NewMemory,
+    directions: &[(&str, f32)],
+) -> MemoryRecord {
     let now = env.now();
     let memory = Memory {
         id: env.id(),
@@ -52,11 +54,11 @@ pub(super) fn entry(env: &Env, owner: &Owner, new: NewMemory, directions: &[(&st
         valid_from: new.valid_from.unwrap_or(now),
         superseded_by: None,
     };
-    Entry { memory, vector: Some(vector(directions)) }
+    MemoryRecord { memory, vector: Some(vector(directions)) }
 }
 
-/// A batch that adds.
-pub(super) fn add(entries: impl IntoIterator<Item = Entry>) -> Batch {
-    let changes = entries.into_iter().map(|entry| Change::Add(Box::new(entry))).collect();
-    Batch { changes, done: None }
+/// Creates a change set that adds records.
+pub(super) fn add(records: impl IntoIterator<Item = MemoryRecord>) -> ChangeSet {
+    let changes = records.into_iter().map(|record| MemoryChange::Add(Box::new(record))).collect();
+    ChangeSet { changes, finished_job: None }
 }

@@ -1,37 +1,41 @@
-//! The jobs and cursors of the store in memory.
+//! Extraction jobs and read cursors of the in-memory store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use provost_core::Timestamp;
 
-use crate::job::{Claim, Conversation, Cursor, Job, JobInfo, JobKey, Postponed, Said, fresh};
+use crate::job::{
+    ClaimResult, Conversation, ConversationMessage, ExtractionJob, JobClaim, JobRetry, JobStatus,
+    ReadCursor, new_messages_since,
+};
 use crate::memory::Owner;
-use crate::store::Forget;
+use crate::store::DeleteScope;
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    jobs: BTreeMap<u64, Waiting>,
-    last: u64,
-    cursors: HashMap<(Owner, String), Cursor>,
+pub(super) struct JobQueue {
+    jobs: BTreeMap<u64, QueuedJob>,
+    last_number: u64,
+    cursors: HashMap<(Owner, String), ReadCursor>,
 }
 
 #[derive(Debug, Clone)]
-struct Waiting {
+struct QueuedJob {
     owner: Owner,
     session: String,
-    messages: Vec<Said>,
-    end: Cursor,
+    messages: Vec<ConversationMessage>,
+    /// Read position of the session after this job.
+    end: ReadCursor,
     attempt: u32,
     failures: u32,
     due: Timestamp,
-    leased: bool,
-    problem: Option<String>,
-    given_up: bool,
+    is_leased: bool,
+    last_error: Option<String>,
+    is_given_up: bool,
     created_at: Timestamp,
 }
 
-impl Queue {
+impl JobQueue {
     pub(super) fn enqueue(
         &mut self,
         owner: &Owner,
@@ -43,11 +47,12 @@ impl Queue {
             .jobs
             .values()
             .rev()
-            .find(|job| !job.given_up && job.is_of(owner, &conversation.session));
+            .find(|job| !job.is_given_up && job.belongs_to(owner, &conversation.session));
         let cursor = queued.map(|job| &job.end).or_else(|| self.cursors.get(&key));
-        let (messages, end) = fresh(&conversation, &cursor.cloned().unwrap_or_default())?;
-        self.last += 1;
-        let job = Waiting {
+        let (messages, end) =
+            new_messages_since(&conversation, &cursor.cloned().unwrap_or_default())?;
+        self.last_number += 1;
+        let job = QueuedJob {
             owner: owner.clone(),
             session: conversation.session,
             messages,
@@ -55,21 +60,21 @@ impl Queue {
             attempt: 0,
             failures: 0,
             due: now,
-            leased: false,
-            problem: None,
-            given_up: false,
+            is_leased: false,
+            last_error: None,
+            is_given_up: false,
             created_at: now,
         };
-        self.jobs.insert(self.last, job);
-        Some(self.last)
+        self.jobs.insert(self.last_number, job);
+        Some(self.last_number)
     }
 
-    pub(super) fn claim(&mut self, now: Timestamp, lease: Duration) -> Claim {
-        let pending = self.jobs.values().filter(|job| !job.given_up).count() as u64;
-        let mut claim = Claim { pending, ..Claim::default() };
+    pub(super) fn claim(&mut self, now: Timestamp, lease: Duration) -> ClaimResult {
+        let pending = self.jobs.values().filter(|job| !job.is_given_up).count() as u64;
+        let mut claim = ClaimResult { pending, ..ClaimResult::default() };
         let mut owners = HashSet::new();
-        for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.given_up) {
-            // Only the oldest job of an owner may be taken.
+        for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.is_given_up) {
+            // Only the oldest job of each owner can be claimed.
             if !owners.insert(job.owner.clone()) {
                 continue;
             }
@@ -78,10 +83,10 @@ impl Queue {
                 continue;
             }
             job.attempt += 1;
-            job.leased = true;
+            job.is_leased = true;
             job.due = now.after(lease);
-            claim.job = Some(Job {
-                key: JobKey { job: *number, attempt: job.attempt },
+            claim.job = Some(ExtractionJob {
+                claim: JobClaim { job: *number, attempt: job.attempt },
                 owner: job.owner.clone(),
                 session: job.session.clone(),
                 messages: job.messages.clone(),
@@ -93,95 +98,99 @@ impl Queue {
         claim
     }
 
-    pub(super) fn holds(&self, key: JobKey) -> bool {
-        self.jobs.get(&key.job).is_some_and(|job| job.attempt == key.attempt && job.leased)
+    /// Returns true if the claim is the current one of its job.
+    fn is_claimed(&self, claim: JobClaim) -> bool {
+        let is_current = |job: &QueuedJob| job.attempt == claim.attempt && job.is_leased;
+        self.jobs.get(&claim.job).is_some_and(is_current)
     }
 
-    pub(super) fn holds_for(&self, owner: &Owner, key: JobKey) -> bool {
-        self.holds(key) && self.jobs.get(&key.job).is_some_and(|job| job.owner == *owner)
+    /// Returns true if the claim is the current one of a job of this owner.
+    pub(super) fn is_claimed_by(&self, owner: &Owner, claim: JobClaim) -> bool {
+        self.is_claimed(claim) && self.jobs.get(&claim.job).is_some_and(|job| job.owner == *owner)
     }
 
-    pub(super) fn done(&mut self, key: JobKey) {
-        if let Some(job) = self.jobs.remove(&key.job) {
+    /// Removes a job and advances the cursor of its session.
+    pub(super) fn finish(&mut self, claim: JobClaim) {
+        if let Some(job) = self.jobs.remove(&claim.job) {
             self.cursors.insert((job.owner, job.session), job.end);
         }
     }
 
-    pub(super) fn postpone(&mut self, key: JobKey, postponed: Postponed) -> bool {
-        if !self.holds(key) {
+    pub(super) fn schedule_retry(&mut self, claim: JobClaim, retry: JobRetry) -> bool {
+        if !self.is_claimed(claim) {
             return false;
         }
-        let Some(job) = self.jobs.get_mut(&key.job) else {
+        let Some(job) = self.jobs.get_mut(&claim.job) else {
             return false;
         };
-        job.leased = false;
+        job.is_leased = false;
         job.failures += 1;
-        job.given_up = postponed.until.is_none();
-        job.due = postponed.until.unwrap_or_default();
-        job.problem = Some(postponed.problem);
-        if job.given_up {
-            // Later messages must not wait for it, and it must not come back with them.
+        job.is_given_up = retry.retry_at.is_none();
+        job.due = retry.retry_at.unwrap_or_default();
+        job.last_error = Some(retry.error);
+        if job.is_given_up {
+            // The session continues without the messages of the abandoned job.
             self.cursors.insert((job.owner.clone(), job.session.clone()), job.end.clone());
         }
         true
     }
 
-    pub(super) fn hurry(&mut self, now: Timestamp) {
-        for job in self.jobs.values_mut().filter(|job| !job.leased && !job.given_up) {
+    pub(super) fn make_due(&mut self, now: Timestamp) {
+        for job in self.jobs.values_mut().filter(|job| !job.is_leased && !job.is_given_up) {
             job.due = job.due.min(now);
         }
     }
 
-    pub(super) fn infos(&self, owner: &Owner) -> Vec<JobInfo> {
+    pub(super) fn statuses(&self, owner: &Owner) -> Vec<JobStatus> {
         let jobs = self.jobs.iter().filter(|(_, job)| job.owner == *owner);
-        jobs.map(|(number, job)| JobInfo {
+        jobs.map(|(number, job)| JobStatus {
             job: *number,
             session: job.session.clone(),
             created_at: job.created_at,
             failures: job.failures,
-            problem: job.problem.clone(),
-            given_up: job.given_up,
+            last_error: job.last_error.clone(),
+            is_given_up: job.is_given_up,
         })
         .collect()
     }
 
-    /// Calls off what would bring back what is forgotten.
-    pub(super) fn forget(&mut self, owner: &Owner, what: &Forget) {
+    /// Deletes the jobs and messages that would restore deleted memories. The cursors advance past them.
+    pub(super) fn delete(&mut self, owner: &Owner, scope: &DeleteScope) {
         let mut ends = Vec::new();
         self.jobs.retain(|_, job| {
-            let keeps = job.owner != *owner || job.keeps_after(what);
-            if !keeps && !job.given_up {
+            let remains = job.owner != *owner || job.retain_after(scope);
+            if !remains && !job.is_given_up {
                 ends.push(((job.owner.clone(), job.session.clone()), job.end.clone()));
             }
-            keeps
+            remains
         });
         self.cursors.extend(ends);
     }
 }
 
-impl Waiting {
-    fn is_of(&self, owner: &Owner, session: &str) -> bool {
+impl QueuedJob {
+    fn belongs_to(&self, owner: &Owner, session: &str) -> bool {
         self.owner == *owner && self.session == session
     }
 
-    /// Takes out what is forgotten; false if nothing is left to do.
-    fn keeps_after(&mut self, what: &Forget) -> bool {
-        match what {
-            Forget::Memory(_) => true,
-            Forget::Everything => false,
-            Forget::Session(session) => self.session != *session,
-            Forget::Message(source) if self.session == source.session => {
+    /// Removes the messages that a deletion covers. Returns false if the whole job must be deleted.
+    fn retain_after(&mut self, scope: &DeleteScope) -> bool {
+        match scope {
+            DeleteScope::Memory(_) => true,
+            DeleteScope::Everything => false,
+            DeleteScope::Session(session) => self.session != *session,
+            DeleteScope::Message(source) if self.session == source.session => {
                 let before = self.messages.len();
-                self.messages.retain(|said| said.digest != source.message);
+                self.messages.retain(|message| message.digest != source.message);
                 if self.messages.len() < before {
-                    // Whoever is at it has seen the message: the attempt must fail.
+                    // A running attempt has read the message, so its claim must fail.
                     self.attempt += 1;
-                    self.leased = false;
+                    self.is_leased = false;
                     self.due = self.created_at;
                 }
                 !self.messages.is_empty()
             }
-            Forget::Message(_) => true,
+            DeleteScope::Message(_) => true,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the ranking rule.
+//! Tests of the ranking functions.
 
 use super::*;
 
@@ -21,25 +21,25 @@ fn scripts_without_spaces_are_cut_by_sign() {
 
 #[test]
 fn the_numbers_of_words_never_change() {
-    // Stores keep them: a change would make everything stored unfindable.
+    // Stores persist the hashes. After a change, searches would not find stored memories.
     assert_eq!(words("tea").distinct, [5_227_593_339_319_717_851]);
 }
 
 #[test]
 fn rare_words_and_short_memories_win() {
-    let lexicon = Lexicon::new(&[1, 50], 100, 10.0);
-    assert!(lexicon.score(0, 10) > lexicon.score(1, 10), "a rare word says more");
-    assert!(lexicon.score(0, 5) > lexicon.score(0, 50), "a short memory says more");
-    let all = lexicon.score(0, 0) + lexicon.score(1, 0);
+    let weights = TermWeights::new(&[1, 50], 100, 10.0);
+    assert!(weights.score(0, 10) > weights.score(1, 10), "a rare word says more");
+    assert!(weights.score(0, 5) > weights.score(0, 50), "a short memory says more");
+    let all = weights.score(0, 0) + weights.score(1, 0);
     assert!((all - 1.0).abs() < 1e-5, "{all}");
 }
 
 #[test]
 fn common_words_do_not_count() {
-    let lexicon = Lexicon::new(&[1001, 1], 2000, 10.0);
-    assert_eq!(lexicon.score(0, 10), 0.0);
-    assert!(lexicon.score(1, 10) > 0.0);
-    let only_common = Lexicon::new(&[2000], 2000, 10.0);
+    let weights = TermWeights::new(&[1001, 1], 2000, 10.0);
+    assert_eq!(weights.score(0, 10), 0.0);
+    assert!(weights.score(1, 10) > 0.0);
+    let only_common = TermWeights::new(&[2000], 2000, 10.0);
     assert_eq!(only_common.score(0, 10), 0.0);
 }
 
@@ -67,6 +67,6 @@ fn words_that_only_join_others_do_not_count() {
     assert_eq!(query_words("Who am I?"), words("who am i").distinct, "there is nothing else");
     let many: String = (0..100).map(|n| format!("w{n} ")).collect();
     assert_eq!(query_words(&many).len(), QUERY_WORDS_MAX);
-    let unknown = Lexicon::new(&[1, 0], 3, 5.0);
-    assert_eq!(unknown.score(0, 5), Lexicon::new(&[1], 3, 5.0).score(0, 5), "nobody has it");
+    let unknown = TermWeights::new(&[1, 0], 3, 5.0);
+    assert_eq!(unknown.score(0, 5), TermWeights::new(&[1], 3, 5.0).score(0, 5), "nobody has it");
 }

@@ -1,7 +1,8 @@
-//! The vectors of an owner in this process's memory, one byte per number.
+//! Vector indexes in the memory of this process, with one byte per vector component.
 //!
-//! Looking at all of them is fast enough for hundreds of thousands, and a byte is exact enough to pick candidates, which are
-//! then compared with the full vectors of the file. An index follows the file by the owner's change number.
+//! A search scans all vectors of an owner, which is fast enough for hundreds of thousands of memories. The bytes are
+//! exact enough to select candidates. The search then compares the candidates with the full vectors in the file. An
+//! index follows the file by the owner's change number.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,60 +11,60 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use provost_store::Tx;
 use provost_store::table::memory::forgotten;
 use provost_store::table::memory::owner::{self, OwnerState};
-use provost_store::table::memory::vector::{ChangePlace, changes_after};
+use provost_store::table::memory::vector::{ChangePosition, changes_after};
 
 use crate::MemoryError;
 use crate::memory::Owner;
 use crate::rank::mix;
 
-/// The largest number that a byte of a vector stands for.
+/// Largest quantised value of a component.
 const CODE_MAX: f32 = 127.0;
-/// The byte that stands for nothing. Bytes without a sign are widened with fewer instructions.
+/// The byte that encodes zero. Unsigned bytes need fewer instructions to widen than signed ones.
 const CODE_ZERO: i16 = 128;
-/// Numbers that are multiplied at once, so that the compiler can use wide registers.
+/// Number of components per loop iteration, which allows the compiler to vectorise the loop.
 const LANES: usize = 32;
-/// Bytes of a 32-bit float.
+/// Size of a 32-bit float, in bytes.
 const FLOAT_BYTES: usize = 4;
 
-/// The indexes of all owners that were searched lately.
-pub(super) struct Indexes {
-    slots: Mutex<HashMap<i64, Arc<Slot>>>,
+/// Indexes of the recently searched owners.
+pub(super) struct VectorIndexCache {
+    slots: Mutex<HashMap<i64, Arc<CacheSlot>>>,
     bytes_max: usize,
     clock: AtomicU64,
 }
 
 #[derive(Default)]
-struct Slot {
-    index: RwLock<OwnerIndex>,
-    used: AtomicU64,
+struct CacheSlot {
+    index: RwLock<OwnerVectorIndex>,
+    last_used: AtomicU64,
     bytes: AtomicUsize,
 }
 
-/// All current memories of one owner; the memory at each place may move when another one goes.
+/// Index of the current memories of one owner. Removing a memory may change the position of another.
 #[derive(Debug, Default)]
-pub(super) struct OwnerIndex {
+pub(super) struct OwnerVectorIndex {
     seqs: Vec<i64>,
-    places: HashMap<i64, usize>,
+    positions: HashMap<i64, usize>,
     words: Vec<u16>,
     words_total: u64,
     dimensions: usize,
     codes: Vec<u8>,
     scales: Vec<f32>,
-    /// The change of the owner that it has read; `None` before the first reading.
+    /// Number of the owner's last change that the index contains; `None` before the first read.
     change: Option<i64>,
 }
 
-impl Indexes {
+impl VectorIndexCache {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { slots: Mutex::default(), bytes_max, clock: AtomicU64::default() }
     }
 
-    /// Runs with an index that has everything the transaction can see; `None` if there is no such owner.
+    /// Calls `work` with an index of all memories that the transaction sees. Returns `None` for an unknown owner.
     pub(super) fn with<T>(
         &self,
         tx: &mut Tx<'_>,
         owner: &Owner,
-        work: impl FnOnce(&mut Tx<'_>, i64, &OwnerIndex) -> Result<T, MemoryError>,
+        work: impl FnOnce(&mut Tx<'_>, i64, &OwnerVectorIndex) -> Result<T, MemoryError>,
     ) -> Result<Option<T>, MemoryError> {
         let Some(state) = owner::state(tx, owner.as_str())? else {
             return Ok(None);
@@ -73,7 +74,7 @@ impl Indexes {
         let read = || slot.index.read().unwrap_or_else(PoisonError::into_inner);
         if read().change.is_none_or(|seen| seen < change) {
             let mut index = slot.index.write().unwrap_or_else(PoisonError::into_inner);
-            index.follow(tx, state)?;
+            index.refresh(tx, state)?;
             slot.bytes.store(index.bytes(), Ordering::Relaxed);
             drop(index);
             self.evict(no);
@@ -81,21 +82,21 @@ impl Indexes {
         work(tx, no, &read()).map(Some)
     }
 
-    fn slot(&self, no: i64) -> Arc<Slot> {
+    fn slot(&self, no: i64) -> Arc<CacheSlot> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(slots.entry(no).or_default());
-        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        slot.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }
 
-    /// Lets go what was not used for longest until the rest fits; the one in use stays.
+    /// Drops the least recently used indexes until the others fit into the limit. The index in use remains.
     fn evict(&self, in_use: i64) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = |slot: &Arc<Slot>| slot.bytes.load(Ordering::Relaxed);
+        let bytes = |slot: &Arc<CacheSlot>| slot.bytes.load(Ordering::Relaxed);
         let mut total: usize = slots.values().map(bytes).sum();
         while total > self.bytes_max {
             let others = slots.iter().filter(|(no, _)| **no != in_use);
-            let oldest = others.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed));
+            let oldest = others.min_by_key(|(_, slot)| slot.last_used.load(Ordering::Relaxed));
             let Some((no, size)) = oldest.map(|(no, slot)| (*no, bytes(slot))) else {
                 return;
             };
@@ -110,9 +111,9 @@ impl Indexes {
     }
 }
 
-impl OwnerIndex {
-    /// Reads what has changed, or everything if that cannot be told.
-    fn follow(&mut self, tx: &mut Tx<'_>, state: OwnerState) -> Result<(), MemoryError> {
+impl OwnerVectorIndex {
+    /// Reads the changes since the last read, or all memories if the deletion records do not reach back that far.
+    fn refresh(&mut self, tx: &mut Tx<'_>, state: OwnerState) -> Result<(), MemoryError> {
         let OwnerState { no, change, epoch } = state;
         if self.change.is_some_and(|seen| seen >= change) {
             return Ok(());
@@ -124,16 +125,16 @@ impl OwnerIndex {
                 -1
             }
         };
-        // If reading fails half-way, what was read is read again.
+        // If reading fails halfway, the next search reads everything again.
         self.change = None;
         for seq in forgotten::after(tx, no, seen)? {
             self.remove(seq);
         }
-        let mut read = ChangePlace { change: seen, seq: i64::MAX };
+        let mut read = ChangePosition { change: seen, seq: i64::MAX };
         loop {
             let changed = changes_after(tx, no, read)?;
             let Some(last) = changed.last() else { break };
-            read = ChangePlace { change: last.change, seq: last.seq };
+            read = ChangePosition { change: last.change, seq: last.seq };
             for memory in &changed {
                 match memory.is_current {
                     true => {
@@ -157,9 +158,9 @@ impl OwnerIndex {
         }
         if !vector.is_empty() && vector.len() != self.dimensions {
             let problem = format!("a vector has {} numbers, not {}", vector.len(), self.dimensions);
-            return Err(MemoryError::File(problem));
+            return Err(MemoryError::CorruptFile(problem));
         }
-        self.places.insert(seq, self.seqs.len());
+        self.positions.insert(seq, self.seqs.len());
         self.seqs.push(seq);
         self.words.push(words);
         self.words_total += u64::from(words);
@@ -170,20 +171,20 @@ impl OwnerIndex {
         Ok(())
     }
 
-    /// Takes a memory out; the last one moves to its place.
+    /// Removes a memory. The last memory moves to its position.
     fn remove(&mut self, seq: i64) {
-        let Some(place) = self.places.remove(&seq) else {
+        let Some(position) = self.positions.remove(&seq) else {
             return;
         };
         let last = self.seqs.len() - 1;
-        self.words_total -= u64::from(self.words.swap_remove(place));
-        self.seqs.swap_remove(place);
-        self.scales.swap_remove(place);
+        self.words_total -= u64::from(self.words.swap_remove(position));
+        self.seqs.swap_remove(position);
+        self.scales.swap_remove(position);
         let size = self.dimensions;
-        self.codes.copy_within(last * size..(last + 1) * size, place * size);
+        self.codes.copy_within(last * size..(last + 1) * size, position * size);
         self.codes.truncate(last * size);
-        if let Some(moved) = self.seqs.get(place) {
-            self.places.insert(*moved, place);
+        if let Some(moved) = self.seqs.get(position) {
+            self.positions.insert(*moved, position);
         }
     }
 
@@ -195,35 +196,38 @@ impl OwnerIndex {
         self.seqs.len()
     }
 
-    pub(super) fn seq(&self, place: usize) -> i64 {
-        self.seqs.get(place).copied().unwrap_or(-1)
+    pub(super) fn seq(&self, position: usize) -> i64 {
+        self.seqs.get(position).copied().unwrap_or(-1)
     }
 
-    pub(super) fn place(&self, seq: i64) -> Option<usize> {
-        self.places.get(&seq).copied()
+    pub(super) fn position(&self, seq: i64) -> Option<usize> {
+        self.positions.get(&seq).copied()
     }
 
-    pub(super) fn words(&self, place: usize) -> u16 {
-        self.words.get(place).copied().unwrap_or(0)
+    pub(super) fn words(&self, position: usize) -> u16 {
+        self.words.get(position).copied().unwrap_or(0)
     }
 
     pub(super) fn words_average(&self) -> f32 {
         self.words_total as f32 / self.len().max(1) as f32
     }
 
-    /// About the cosine of a unit vector with each memory's, in the order of the places.
+    /// Returns the approximate cosine of a unit vector and each memory's vector, in index order.
     pub(super) fn cosines(&self, vector: &[f32]) -> Vec<f32> {
         if self.dimensions == 0 || vector.len() != self.dimensions {
             return vec![0.0; self.len()];
         }
-        let (scale, asked) = quantise(vector);
-        let zero = i32::from(CODE_ZERO) * asked.iter().map(|code| i32::from(*code)).sum::<i32>();
+        let (scale, query) = quantise(vector);
+        let zero = i32::from(CODE_ZERO) * query.iter().map(|code| i32::from(*code)).sum::<i32>();
         let codes = self.codes.chunks_exact(self.dimensions).zip(&self.scales);
-        codes.map(|(codes, own)| (dot(codes, &asked) - zero) as f32 * scale * own).collect()
+        let cosine = |(codes, own_scale): (&[u8], &f32)| {
+            (dot(codes, &query) - zero) as f32 * scale * own_scale
+        };
+        codes.map(cosine).collect()
     }
 }
 
-/// What the number one stands for, and the vector in whole numbers from -127 to 127.
+/// Quantises a vector to integers from -127 to 127. Returns the value of one unit and the integers.
 fn quantise(vector: &[f32]) -> (f32, Vec<i16>) {
     let largest = vector.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
     if largest == 0.0 {
@@ -235,34 +239,35 @@ fn quantise(vector: &[f32]) -> (f32, Vec<i16>) {
     (scale, codes)
 }
 
-/// The inner product of a memory's bytes, their zero included, with a query.
-fn dot(codes: &[u8], asked: &[i16]) -> i32 {
+/// Returns the inner product of a memory's bytes and a quantised query. The bytes include the offset [`CODE_ZERO`].
+fn dot(codes: &[u8], query: &[i16]) -> i32 {
     let mut sums = [0i32; LANES];
     let (wide, rest) = codes.as_chunks::<LANES>();
-    let (asked_wide, asked_rest) = asked.as_chunks::<LANES>();
-    for (codes, asked) in wide.iter().zip(asked_wide) {
+    let (query_wide, query_rest) = query.as_chunks::<LANES>();
+    for (codes, query) in wide.iter().zip(query_wide) {
         for lane in 0..LANES {
-            sums[lane] += i32::from(codes[lane]) * i32::from(asked[lane]);
+            sums[lane] += i32::from(codes[lane]) * i32::from(query[lane]);
         }
     }
-    let rest = rest.iter().zip(asked_rest).map(|(x, y)| i32::from(*x) * i32::from(*y));
+    let rest = rest.iter().zip(query_rest).map(|(x, y)| i32::from(*x) * i32::from(*y));
     sums.iter().sum::<i32>() + rest.sum::<i32>()
 }
 
-/// A vector as the file keeps it.
+/// Returns the stored form of a vector: little-endian 32-bit floats.
 pub(super) fn to_bytes(vector: &[f32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(vector.len() * FLOAT_BYTES);
     vector.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
     bytes
 }
 
-/// A vector from the file.
+/// Decodes a stored vector.
 pub(super) fn from_bytes(bytes: &[u8]) -> Vec<f32> {
     let (floats, _) = bytes.as_chunks::<FLOAT_BYTES>();
     floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// An owner's words as FTS5 keeps them: numbers in which the owner is mixed in, so that the words of two owners never meet.
+/// Returns the words of an owner as FTS5 tokens. The tokens are hashes of the word and the owner, so the words of two
+/// owners are never equal.
 pub(super) fn tokens(no: i64, words: &[u64]) -> String {
     let mut text = String::with_capacity(words.len() * 17);
     for word in words {
@@ -274,7 +279,7 @@ pub(super) fn tokens(no: i64, words: &[u64]) -> String {
     text
 }
 
-/// One word of an owner.
+/// Returns a word of an owner as an FTS5 token.
 pub(super) fn token(no: i64, word: u64) -> String {
     format!("{:016x}", mix(word ^ mix(no.unsigned_abs())))
 }
@@ -293,14 +298,14 @@ mod tests {
                     (0..dimensions).map(|_| env.random_unit() as f32 - 0.5).collect();
                 rank::unit(&numbers).unwrap()
             };
-            let (asked, mut index) = (vector(), OwnerIndex::default());
+            let (asked, mut index) = (vector(), OwnerVectorIndex::default());
             index.put(1, 5, None).unwrap();
             let vectors: Vec<_> = (0..20).map(|_| vector()).collect();
             for (seq, vector) in (2..).zip(&vectors) {
                 index.put(seq, 5, Some(&to_bytes(vector))).unwrap();
             }
             index.remove(3);
-            assert_eq!((index.len(), index.place(21)), (20, Some(2)), "the last one moved");
+            assert_eq!((index.len(), index.position(21)), (20, Some(2)), "the last one moved");
             let cosines = index.cosines(&asked);
             assert_eq!(cosines[0], 0.0, "without a vector");
             for (place, cosine) in cosines.iter().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! Jobs and cursors in the file.
+//! Extraction jobs and read cursors of the SQLite store.
 
 use std::time::Duration;
 
@@ -6,16 +6,17 @@ use provost_core::Timestamp;
 use provost_core::text::first_bytes;
 use provost_store::Tx;
 use provost_store::table::memory::job::{
-    self, CursorRow, FailedJob, JobAttempt, JobMessages, JobsOf, NewJob,
+    self, CursorRow, FailedJob, JobAttempt, JobMessages, JobSelector, NewJob,
 };
 use provost_store::table::memory::owner as owners;
 
 use crate::MemoryError;
 use crate::job::{
-    Claim, Conversation, Cursor, Job, JobInfo, JobKey, PROBLEM_BYTES_MAX, Postponed, Said, fresh,
+    ClaimResult, Conversation, ConversationMessage, ERROR_BYTES_MAX, ExtractionJob, JobClaim,
+    JobRetry, JobStatus, ReadCursor, new_messages_since,
 };
 use crate::memory::Owner;
-use crate::store::Forget;
+use crate::store::DeleteScope;
 
 pub(super) fn enqueue(
     tx: &mut Tx<'_>,
@@ -26,10 +27,10 @@ pub(super) fn enqueue(
     conversation.check()?;
     let session = &conversation.session;
     let cursor = match owners::number(tx, owner.as_str())? {
-        Some(no) => cursor(tx, no, session)?,
-        None => Cursor::default(),
+        Some(no) => read_cursor(tx, no, session)?,
+        None => ReadCursor::default(),
     };
-    let Some((messages, end)) = fresh(conversation, &cursor) else {
+    let Some((messages, end)) = new_messages_since(conversation, &cursor) else {
         return Ok(None);
     };
     let owner = owners::number_or_new(tx, owner.as_str())?;
@@ -39,38 +40,40 @@ pub(super) fn enqueue(
     Ok(Some(job::insert(tx, &new)?))
 }
 
-/// How far a session was read or queued.
-fn cursor(tx: &mut Tx<'_>, no: i64, session: &str) -> Result<Cursor, MemoryError> {
+/// Returns the position up to which a session was read or queued.
+fn read_cursor(tx: &mut Tx<'_>, no: i64, session: &str) -> Result<ReadCursor, MemoryError> {
     let found = match job::queued_cursor(tx, no, session)? {
         Some(queued) => Some(queued),
         None => job::cursor(tx, no, session)?,
     };
-    Ok(found.map(|row| Cursor { end: row.end_at, digest: row.digest }).unwrap_or_default())
+    Ok(found.map(|row| ReadCursor { end: row.end_at, digest: row.digest }).unwrap_or_default())
 }
 
 pub(super) fn claim(
     tx: &mut Tx<'_>,
     now: Timestamp,
     lease: Duration,
-) -> Result<Claim, MemoryError> {
+) -> Result<ClaimResult, MemoryError> {
     let pending = job::count_pending(tx)?;
-    let mut claim = Claim { pending, ..Claim::default() };
+    let mut claim = ClaimResult { pending, ..ClaimResult::default() };
     if pending == 0 {
         return Ok(claim);
     }
     match job::next(tx, now)? {
-        Some(next) if next.due <= now => claim.job = Some(take(tx, next.no, now.after(lease))?),
+        Some(next) if next.due <= now => {
+            claim.job = Some(claim_job(tx, next.no, now.after(lease))?)
+        }
         Some(next) => claim.next_due = Some(next.due),
         None => {}
     }
     Ok(claim)
 }
 
-fn take(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<Job, MemoryError> {
+fn claim_job(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ExtractionJob, MemoryError> {
     let claimed = job::claim(tx, no, until)?;
     let job = u64::try_from(no).unwrap_or(0);
-    Ok(Job {
-        key: JobKey { job, attempt: to_u32(claimed.attempt) },
+    Ok(ExtractionJob {
+        claim: JobClaim { job, attempt: to_u32(claimed.attempt) },
         owner: Owner::new(claimed.owner)?,
         session: claimed.session,
         messages: from_text(&claimed.messages)?,
@@ -78,76 +81,82 @@ fn take(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<Job, MemoryError> 
     })
 }
 
-fn attempt_of(key: JobKey) -> JobAttempt {
-    JobAttempt { no: key.job, attempt: key.attempt.into() }
+fn attempt_of(claim: JobClaim) -> JobAttempt {
+    JobAttempt { no: claim.job, attempt: claim.attempt.into() }
 }
 
 fn to_u32(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Ends a job, if it is still the caller's: its session counts as read up to the job's end.
-pub(super) fn finish(tx: &mut Tx<'_>, owner: &Owner, key: JobKey) -> Result<(), MemoryError> {
-    match job::finish(tx, owner.as_str(), attempt_of(key))? {
+/// Deletes a completed job and records that its session was read up to the job's end. Returns an error if the claim
+/// was lost.
+pub(super) fn finish(tx: &mut Tx<'_>, owner: &Owner, claim: JobClaim) -> Result<(), MemoryError> {
+    match job::finish(tx, owner.as_str(), attempt_of(claim))? {
         Some(end) => Ok(job::put_cursor(tx, &end)?),
-        None => Err(MemoryError::JobGone(key.job)),
+        None => Err(MemoryError::ClaimLost(claim.job)),
     }
 }
 
-pub(super) fn postpone(
+pub(super) fn schedule_retry(
     tx: &mut Tx<'_>,
-    key: JobKey,
-    postponed: &Postponed,
+    claim: JobClaim,
+    retry: &JobRetry,
 ) -> Result<bool, MemoryError> {
-    let problem = first_bytes(&postponed.problem, PROBLEM_BYTES_MAX);
-    let failed = FailedJob { due: postponed.until, problem };
-    let end = job::postpone(tx, attempt_of(key), failed)?;
-    // Later messages must not wait for a job that was given up, and it must not come back with them.
-    if let Some(end) = end.as_ref().filter(|_| postponed.until.is_none()) {
+    let problem = first_bytes(&retry.error, ERROR_BYTES_MAX);
+    let failed = FailedJob { due: retry.retry_at, problem };
+    let end = job::schedule_retry(tx, attempt_of(claim), failed)?;
+    // The session continues without the messages of a job that was given up.
+    if let Some(end) = end.as_ref().filter(|_| retry.retry_at.is_none()) {
         job::put_cursor(tx, end)?;
     }
     Ok(end.is_some())
 }
 
-pub(super) fn hurry(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), MemoryError> {
+pub(super) fn make_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), MemoryError> {
     Ok(job::make_due(tx, now)?)
 }
 
-pub(super) fn infos(tx: &mut Tx<'_>, owner: &Owner) -> Result<Vec<JobInfo>, MemoryError> {
+pub(super) fn statuses(tx: &mut Tx<'_>, owner: &Owner) -> Result<Vec<JobStatus>, MemoryError> {
     let Some(no) = owners::number(tx, owner.as_str())? else {
         return Ok(Vec::new());
     };
-    let info = |row: job::ListedJob| JobInfo {
+    let status = |row: job::JobSummary| JobStatus {
         job: row.no,
         session: row.session,
         created_at: row.created_at,
         failures: to_u32(row.failures),
-        problem: row.problem,
-        given_up: row.given_up,
+        last_error: row.problem,
+        is_given_up: row.given_up,
     };
-    Ok(job::of_owner(tx, no)?.into_iter().map(info).collect())
+    Ok(job::of_owner(tx, no)?.into_iter().map(status).collect())
 }
 
-/// Calls off what would bring back what is forgotten. How far sessions were read stays.
-pub(super) fn forget(tx: &mut Tx<'_>, no: i64, what: &Forget) -> Result<(), MemoryError> {
-    let which = match what {
-        Forget::Memory(_) => return Ok(()),
-        Forget::Everything => JobsOf::Owner,
-        Forget::Session(session) => JobsOf::Session(session),
-        Forget::Message(source) => {
-            cut_message(tx, no, &source.session, &source.message)?;
-            JobsOf::EmptySession(&source.session)
+/// Deletes the jobs and messages that would restore deleted memories. The read positions of the sessions remain.
+pub(super) fn delete(tx: &mut Tx<'_>, no: i64, scope: &DeleteScope) -> Result<(), MemoryError> {
+    let selected = match scope {
+        DeleteScope::Memory(_) => return Ok(()),
+        DeleteScope::Everything => JobSelector::Owner,
+        DeleteScope::Session(session) => JobSelector::Session(session),
+        DeleteScope::Message(source) => {
+            remove_message(tx, no, &source.session, &source.message)?;
+            JobSelector::EmptySession(&source.session)
         }
     };
-    Ok(job::call_off(tx, no, which)?)
+    Ok(job::delete(tx, no, selected)?)
 }
 
-/// Takes a message out of the jobs that have it.
-fn cut_message(tx: &mut Tx<'_>, no: i64, session: &str, message: &str) -> Result<(), MemoryError> {
+/// Removes a message from the jobs that contain it.
+fn remove_message(
+    tx: &mut Tx<'_>,
+    no: i64,
+    session: &str,
+    message: &str,
+) -> Result<(), MemoryError> {
     for JobMessages { no, messages: text } in job::messages_of(tx, no, session)? {
         let mut messages = from_text(&text)?;
         let before = messages.len();
-        messages.retain(|said| said.digest != message);
+        messages.retain(|queued| queued.digest != message);
         if messages.len() < before {
             job::set_messages(tx, &JobMessages { no, messages: to_text(&messages)? })?;
         }
@@ -155,11 +164,11 @@ fn cut_message(tx: &mut Tx<'_>, no: i64, session: &str, message: &str) -> Result
     Ok(())
 }
 
-fn to_text(messages: &[Said]) -> Result<String, MemoryError> {
+fn to_text(messages: &[ConversationMessage]) -> Result<String, MemoryError> {
     serde_json::to_string(messages).map_err(|error| MemoryError::Bug(error.to_string()))
 }
 
-fn from_text(text: &str) -> Result<Vec<Said>, MemoryError> {
+fn from_text(text: &str) -> Result<Vec<ConversationMessage>, MemoryError> {
     serde_json::from_str(text)
-        .map_err(|error| MemoryError::File(format!("the messages of a job: {error}")))
+        .map_err(|error| MemoryError::CorruptFile(format!("the messages of a job: {error}")))
 }

@@ -1,16 +1,16 @@
-//! Reading memories, always within one owner.
+//! Reads of memories. Each read is limited to one owner.
 
 use provost_core::{MemoryId, TypedId};
 use provost_store::Tx;
-use provost_store::table::memory::entry::{self, MemoryFilter, MemoryRow};
+use provost_store::table::memory::entry::{self, MemoryRow, MemoryRowFilter};
 use provost_store::table::memory::owner as owners;
 use uuid::Uuid;
 
 use crate::MemoryError;
-use crate::memory::{Category, Memory, Owner, Source};
-use crate::store::{Filter, Listing, PAGE_MAX, Page};
+use crate::memory::{Memory, MemoryCategory, MemorySource, Owner};
+use crate::store::{ListRequest, MemoryFilter, MemoryPage, PAGE_MAX};
 
-/// An id as it is stored.
+/// Returns the stored form of an id.
 pub(super) fn id_bytes(id: MemoryId) -> [u8; 16] {
     id.uuid().into_bytes()
 }
@@ -18,15 +18,15 @@ pub(super) fn id_bytes(id: MemoryId) -> [u8; 16] {
 fn id_of(bytes: &[u8]) -> Result<MemoryId, MemoryError> {
     let uuid = Uuid::from_slice(bytes);
     uuid.map(MemoryId::from_uuid)
-        .map_err(|error| MemoryError::File(format!("a memory id: {error}")))
+        .map_err(|error| MemoryError::CorruptFile(format!("a memory id: {error}")))
 }
 
-/// The part of a filter that the database checks; values of the metadata are left to [`Filter::passes`].
-pub(super) fn row_filter(filter: &Filter) -> MemoryFilter<'static> {
-    MemoryFilter {
+/// Returns the part of a filter that the database checks. [`MemoryFilter::matches`] checks the metadata.
+pub(super) fn row_filter(filter: &MemoryFilter) -> MemoryRowFilter<'static> {
+    MemoryRowFilter {
         category: filter.category.map(|category| category.as_str()),
         since: filter.since,
-        history: false,
+        include_superseded: false,
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn get(
     Ok(find(tx, owner, no, id)?.map(|(_, memory)| memory))
 }
 
-/// A memory and its place in the file.
+/// Returns a memory and its row number.
 pub(super) fn find(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -54,7 +54,7 @@ pub(super) fn find(
     Ok(Some((row.seq, memory(tx, owner, row)?)))
 }
 
-/// The memory at a place in the file, if it is the owner's.
+/// Returns the memory with a row number, if it belongs to the owner.
 pub(super) fn at(
     tx: &mut Tx<'_>,
     owner: &Owner,
@@ -65,31 +65,38 @@ pub(super) fn at(
     row.map(|row| memory(tx, owner, row)).transpose()
 }
 
-pub(super) fn list(tx: &mut Tx<'_>, owner: &Owner, page: &Page) -> Result<Listing, MemoryError> {
+pub(super) fn list(
+    tx: &mut Tx<'_>,
+    owner: &Owner,
+    request: &ListRequest,
+) -> Result<MemoryPage, MemoryError> {
     let Some(no) = owners::number(tx, owner.as_str())? else {
-        return Ok(Listing::default());
+        return Ok(MemoryPage::default());
     };
-    let limit = page.limit.clamp(1, PAGE_MAX);
-    let filter = MemoryFilter { history: page.history, ..row_filter(&page.filter) };
+    let limit = request.limit.clamp(1, PAGE_MAX);
+    let filter = MemoryRowFilter {
+        include_superseded: request.include_superseded,
+        ..row_filter(&request.filter)
+    };
     let mut memories = Vec::new();
-    let mut after = page.after.map(|id| id_bytes(id).to_vec());
+    let mut after = request.after.map(|id| id_bytes(id).to_vec());
     let mut has_rows = true;
-    // One more than wanted tells whether there are more. The metadata may leave out some of the rows.
+    // One additional memory shows that another page exists. The metadata filter may reject rows of a batch.
     while has_rows && memories.len() <= limit {
         let rows = entry::newest(tx, no, &filter, after.as_deref(), limit + 1)?;
         has_rows = rows.len() > limit;
         after = rows.last().map(|last| last.id.clone());
         for row in rows {
             let memory = memory(tx, owner, row)?;
-            if page.filter.passes(&memory) {
+            if request.filter.matches(&memory) {
                 memories.push(memory);
             }
         }
     }
-    let more = memories.len() > limit;
+    let has_more = memories.len() > limit;
     memories.truncate(limit);
-    let next = memories.last().filter(|_| more).map(|last| last.id);
-    Ok(Listing { memories, next })
+    let next = memories.last().filter(|_| has_more).map(|last| last.id);
+    Ok(MemoryPage { memories, next })
 }
 
 pub(super) fn count(tx: &mut Tx<'_>, owner: &Owner) -> Result<u64, MemoryError> {
@@ -99,16 +106,16 @@ pub(super) fn count(tx: &mut Tx<'_>, owner: &Owner) -> Result<u64, MemoryError> 
 
 fn memory(tx: &mut Tx<'_>, owner: &Owner, row: MemoryRow) -> Result<Memory, MemoryError> {
     let metadata = serde_json::from_str(&row.metadata)
-        .map_err(|error| MemoryError::File(format!("the metadata of a memory: {error}")))?;
+        .map_err(|error| MemoryError::CorruptFile(format!("the metadata of a memory: {error}")))?;
     let sources = entry::sources(tx, row.seq)?.into_iter();
     Ok(Memory {
         id: id_of(&row.id)?,
         owner: owner.clone(),
         text: row.text,
-        category: row.category.and_then(|name| Category::named(&name)),
+        category: row.category.and_then(|name| MemoryCategory::from_name(&name)),
         metadata,
         sources: sources
-            .map(|source| Source { session: source.session, message: source.message })
+            .map(|source| MemorySource { session: source.session, message: source.message })
             .collect(),
         created_at: row.created_at,
         updated_at: row.updated_at,

@@ -1,4 +1,4 @@
-//! What only the file store does: following other writers, letting go of indexes, refusing foreign files.
+//! Tests of the file store: changes of other writers, eviction of indexes, rejection of foreign files.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Memories, NewMemory, conformance};
+use crate::{MemoryService, NewMemory, conformance};
 use provost_model::HashEmbedder;
 
 fn folder() -> (TempDir, PathBuf) {
@@ -15,8 +15,8 @@ fn folder() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn memories(store: &SqliteMemoryStore) -> Memories {
-    Memories::new(Arc::new(store.clone()), Arc::new(HashEmbedder::new(64)))
+fn memories(store: &SqliteMemoryStore) -> MemoryService {
+    MemoryService::new(Arc::new(store.clone()), Arc::new(HashEmbedder::new(64)))
 }
 
 #[tokio::test]
@@ -36,12 +36,12 @@ async fn an_index_follows_what_others_write() {
     for number in 0..50 {
         let new = NewMemory::new(format!("thing number{number}"));
         ids.push(theirs.add(&anna, new).await.unwrap());
-        let found = mine.search(&anna, Query::text(format!("number{number}"))).await.unwrap();
+        let found = mine.search(&anna, SearchQuery::text(format!("number{number}"))).await.unwrap();
         assert_eq!(found[0].memory.id, ids[number], "after each write");
     }
     for (number, id) in ids.iter().enumerate().step_by(3) {
-        theirs.forget(&anna, &Forget::Memory(*id)).await.unwrap();
-        let query = Query { limit: 100, ..Query::text(format!("number{number}")) };
+        theirs.delete(&anna, &DeleteScope::Memory(*id)).await.unwrap();
+        let query = SearchQuery { limit: 100, ..SearchQuery::text(format!("number{number}")) };
         let found = mine.search(&anna, query).await.unwrap();
         assert!(found.iter().all(|found| found.memory.id != *id), "after each forgetting");
     }
@@ -60,9 +60,9 @@ async fn indexes_are_let_go_when_there_are_too_many() {
             if round == 0 {
                 memories.add(&owner, NewMemory::new("something")).await.unwrap();
             }
-            let found = memories.search(&owner, Query::text("something")).await.unwrap();
+            let found = memories.search(&owner, SearchQuery::text("something")).await.unwrap();
             assert_eq!(found.len(), 1);
-            assert!(store.indexes.owners() <= 6, "{}", store.indexes.owners());
+            assert!(store.index_cache.owners() <= 6, "{}", store.index_cache.owners());
         }
     }
 }
@@ -73,15 +73,15 @@ async fn foreign_and_newer_files_are_refused_and_left_alone() {
     drop(SqliteMemoryStore::open(&path).unwrap());
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let newer = SqliteMemoryStore::open(&path).unwrap_err();
-    assert!(matches!(&newer, MemoryError::File(text) if text.contains("99")), "{newer}");
+    assert!(matches!(&newer, MemoryError::CorruptFile(text) if text.contains("99")), "{newer}");
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     let refused = SqliteMemoryStore::open(&foreign).unwrap_err();
-    assert!(matches!(refused, MemoryError::File(_)), "{refused}");
+    assert!(matches!(refused, MemoryError::CorruptFile(_)), "{refused}");
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "not a database, but long enough to look like one ".repeat(50)).unwrap();
     let refused = SqliteMemoryStore::open(&text).unwrap_err();
-    assert!(matches!(refused, MemoryError::File(_)), "{refused}");
+    assert!(matches!(refused, MemoryError::CorruptFile(_)), "{refused}");
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn what_is_forgotten_is_not_in_the_file() {
         let new = NewMemory::new(format!("the-secret-word is here {number}"));
         memories.add(&anna, new).await.unwrap();
     }
-    memories.forget(&anna, &Forget::Everything).await.unwrap();
+    memories.delete(&anna, &DeleteScope::Everything).await.unwrap();
     drop(memories);
     let checkpoint = Connection::open(&path).unwrap();
     checkpoint.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();

@@ -1,4 +1,4 @@
-//! A process is killed at every place of a job; the next one does the job, and nothing is lost or doubled.
+//! Kills a process at every failpoint of a job. The next process completes the job without loss or duplication.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,26 @@ use std::time::Duration;
 
 use provost_core::{Env, Message, Timestamp};
 use provost_memory::{
-    Conversation, KeeperOptions, Memories, MemoryKeeper, NewMemory, Owner, Page, SqliteMemoryStore,
+    Conversation, ExtractorOptions, ListRequest, MemoryExtractor, MemoryService, NewMemory, Owner,
+    SqliteMemoryStore,
 };
 use provost_model::{HashEmbedder, ScriptedModel, text};
 use provost_testkit::Process;
 use serde_json::json;
 
-/// The variable that tells a process of this test which file it works on.
+/// Environment variable with the database file of a child process.
 const FILE_VARIABLE: &str = "PROVOST_MEMORY_TEST_FILE";
-/// The variable that tells it how far its clock is ahead.
+/// Environment variable with the clock offset of a child process, in milliseconds.
 const SHIFT_VARIABLE: &str = "PROVOST_MEMORY_TEST_SHIFT_MS";
-/// The signal that a failpoint ends the process with.
+/// The signal with which a failpoint kills the process.
 const SIGKILL: i32 = 9;
-/// Long enough for any process of this test.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Later than every lease and every wait before another try.
+/// Maximum duration of a child process.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Clock offset after which every lease and every retry delay has expired.
 const HOURS_LATER_MS: i64 = 10 * 3600 * 1000;
 
-/// Every place that a job passes, in order. `commit` is also passed by the claim before it.
-const PLACES: [&str; 8] = [
+/// The failpoints of a job, in order. The claim before the job also passes the `commit` failpoints.
+const FAILPOINTS: [&str; 8] = [
     "memory.commit.after",
     "memory.commit.before@2",
     "memory.job.claimed",
@@ -38,12 +39,12 @@ const PLACES: [&str; 8] = [
 ];
 
 fn conversation() -> Conversation {
-    let said = ["I moved from Berlin to Paris", "Noted", "And I like tea"];
+    let texts = ["I moved from Berlin to Paris", "Noted", "And I like tea"];
     let message = |(at, text): (i64, &str)| {
         let message = if at == 1 { Message::assistant(text) } else { Message::user(text) };
         Arc::new(message.at(Timestamp::from_millis(at)))
     };
-    let messages: Vec<_> = (0..).zip(said).map(message).collect();
+    let messages: Vec<_> = (0..).zip(texts).map(message).collect();
     Conversation::new("s-1", &messages)
 }
 
@@ -51,17 +52,18 @@ fn owner() -> Owner {
     Owner::new("anna").unwrap()
 }
 
-fn memories(path: &Path, env: Env) -> Memories {
+fn memories(path: &Path, env: Env) -> MemoryService {
     let store = Arc::new(SqliteMemoryStore::open(path).unwrap());
-    Memories::new(store, Arc::new(HashEmbedder::new(64))).env(env)
+    MemoryService::new(store, Arc::new(HashEmbedder::new(64))).env(env)
 }
 
-/// A model that answers by what it is asked, so that a repeated job gets the same answers.
+/// A model whose response depends only on the request, so that a repeated job gets the same responses.
 fn model() -> ScriptedModel {
-    ScriptedModel::answering(|request, _| {
-        let asked = request.messages[0].text();
-        if asked.contains("\"notes\"") {
-            let id = asked.split("\"memory_id\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    ScriptedModel::from_fn(|request, _| {
+        let prompt = request.messages[0].text();
+        if prompt.contains("\"notes\"") {
+            let id =
+                prompt.split("\"memory_id\":\"").nth(1).and_then(|rest| rest.split('"').next());
             let decision =
                 json!({ "fact": 1, "event": "SUPERSEDE", "memory_id": id, "text": null });
             return text(json!({ "decisions": [decision] }).to_string());
@@ -76,19 +78,19 @@ fn model() -> ScriptedModel {
     })
 }
 
-/// What a process of this test does: it hands the conversation in and works until nothing is left.
+/// Body of a child process: enqueues the conversation and runs jobs until the queue is empty.
 #[tokio::test]
 #[ignore = "started by the other test, in a process of its own"]
 async fn work_until_nothing_is_left() {
     let Some(path) = std::env::var_os(FILE_VARIABLE).map(PathBuf::from) else { return };
     let shift = std::env::var(SHIFT_VARIABLE).unwrap().parse().unwrap();
     let memories = memories(&path, Env::with_clock_offset(shift));
-    let options = KeeperOptions { workers: 1, ..KeeperOptions::default() };
-    let keeper = MemoryKeeper::start(memories, Arc::new(model()), options);
-    keeper.close().await;
-    keeper.remember(&owner(), conversation()).await.unwrap();
-    let flushed = keeper.flush().await.unwrap();
-    assert_eq!(flushed.left, 0, "{flushed:?}");
+    let options = ExtractorOptions { workers: 1, ..ExtractorOptions::default() };
+    let extractor = MemoryExtractor::start(memories, Arc::new(model()), options);
+    extractor.close().await;
+    extractor.enqueue(&owner(), conversation()).await.unwrap();
+    let report = extractor.flush().await.unwrap();
+    assert_eq!(report.remaining, 0, "{report:?}");
 }
 
 fn start(path: &Path, shift_ms: i64, rules: &str) -> Process {
@@ -103,36 +105,36 @@ fn start(path: &Path, shift_ms: i64, rules: &str) -> Process {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_at_any_place_neither_loses_nor_doubles() {
-    for place in PLACES {
+    for failpoint in FAILPOINTS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("memory.db");
         let before = memories(&path, Env::system());
         before.add(&owner(), NewMemory::new("Lives in Berlin")).await.unwrap();
-        let rule = match place.split_once('@') {
+        let rule = match failpoint.split_once('@') {
             Some((name, hit)) => format!("{name}=kill@{hit}"),
-            None => format!("{place}=kill"),
+            None => format!("{failpoint}=kill"),
         };
         let killed = start(&path, 0, &rule);
-        let status = killed.wait(PATIENCE).await.unwrap();
-        assert_eq!(status.signal(), Some(SIGKILL), "{place}: {:?}", killed.lines());
+        let status = killed.wait(EXIT_TIMEOUT).await.unwrap();
+        assert_eq!(status.signal(), Some(SIGKILL), "{failpoint}: {:?}", killed.lines());
         let next = start(&path, HOURS_LATER_MS, "");
-        let status = next.wait(PATIENCE).await.unwrap();
-        assert!(status.success(), "{place}: {:?}", next.lines());
-        check(&path, place).await;
+        let status = next.wait(EXIT_TIMEOUT).await.unwrap();
+        assert!(status.success(), "{failpoint}: {:?}", next.lines());
+        check(&path, failpoint).await;
     }
 }
 
-async fn check(path: &Path, place: &str) {
+async fn check(path: &Path, failpoint: &str) {
     let memories = memories(path, Env::system());
-    let page = Page { history: true, ..Page::default() };
+    let page = ListRequest { include_superseded: true, ..ListRequest::default() };
     let all = memories.list(&owner(), &page).await.unwrap().memories;
     let mut texts: Vec<_> =
         all.iter().map(|memory| (memory.text.as_str(), memory.superseded_by.is_some())).collect();
     texts.sort_unstable();
     let expected = [("Enjoys tea", false), ("Lives in Berlin", true), ("Lives in Paris", false)];
-    assert_eq!(texts, expected, "{place}");
+    assert_eq!(texts, expected, "{failpoint}");
     let store = memories.store();
-    assert!(store.jobs(&owner()).await.unwrap().is_empty(), "{place}");
+    assert!(store.jobs(&owner()).await.unwrap().is_empty(), "{failpoint}");
     let again = store.enqueue(&owner(), conversation(), Timestamp::default()).await.unwrap();
-    assert_eq!(again, None, "{place}: everything was read");
+    assert_eq!(again, None, "{failpoint}: everything was read");
 }

@@ -1,4 +1,4 @@
-//! Tests through the public door: processes that die, models that are real.
+//! Integration tests: killed processes and real embedding models.
 
 #[cfg(test)]
 mod crash;

@@ -1,16 +1,16 @@
-//! With a real embedding model behind the real wire; see `scripts/conformance embeddings`.
+//! Search with a real embedding model; see `scripts/conformance embeddings`.
 
 use std::sync::Arc;
 
-use provost_memory::{Memories, NewMemory, Owner, Query, SqliteMemoryStore};
+use provost_memory::{MemoryService, NewMemory, Owner, SearchQuery, SqliteMemoryStore};
 use provost_provider::openai_embeddings;
 
-/// The variable that holds the address of an OpenAI-compatible embeddings server.
+/// Environment variable with the address of an OpenAI-compatible embeddings server.
 const URL_VARIABLE: &str = "PROVOST_REAL_EMBEDDINGS_URL";
-/// The size of the vectors of all-MiniLM-L6-v2.
+/// Number of dimensions of all-MiniLM-L6-v2.
 const DIMENSIONS: usize = 384;
 
-/// Questions and the memory that answers each, in other words.
+/// Questions, each with the memory that answers it in different words.
 const PAIRS: [(&str, &str); 6] = [
     ("What pet does she have at home?", "A small kitten lives with Anna since last spring"),
     ("Which food must be avoided for her?", "Anna is severely allergic to peanuts"),
@@ -37,12 +37,12 @@ async fn real_embeddings_rank_the_known_pair_first() {
     let embedder = openai_embeddings("local", url, "all-MiniLM-L6-v2", DIMENSIONS).build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteMemoryStore::open(folder.path().join("memory.db")).unwrap();
-    let memories = Memories::new(Arc::new(store), Arc::new(embedder));
+    let memories = MemoryService::new(Arc::new(store), Arc::new(embedder));
     let anna = Owner::new("anna").unwrap();
     let texts = PAIRS.iter().map(|(_, answer)| *answer).chain(OTHERS);
     memories.add_all(&anna, texts.map(NewMemory::new).collect()).await.unwrap();
     for (question, answer) in PAIRS {
-        let found = memories.search(&anna, Query::text(question)).await.unwrap();
+        let found = memories.search(&anna, SearchQuery::text(question)).await.unwrap();
         let first = &found[0];
         eprintln!("{:.3} {question} -> {}", first.score, first.memory.text);
         assert_eq!(first.memory.text, answer, "{question}: {found:#?}");

@@ -1,44 +1,45 @@
-//! Batches for models whose vendors have none: so many calls at a time.
+//! Batches for models without a batch API, as concurrent calls.
 
 use futures::StreamExt;
 use futures::stream;
 
-use super::{BatchItem, BatchOutcome, BatchRequest, check_batch};
+use super::{BatchRequest, BatchResult, BatchResults, check_batch};
 use crate::{ChatModel, ModelError, complete};
 
-/// How far a batch is.
+/// Progress of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchProgress {
-    /// Requests that are over, those that failed included.
+    /// Number of finished requests, including the failed ones.
     pub done: usize,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: usize,
-    /// All of them.
+    /// Number of all requests.
     pub total: usize,
 }
 
-/// Asks a model many things, at most `at_once` at a time. `told` hears of every request that is over, as it is over.
+/// Sends the requests to a model, at most `concurrency` at a time, and calls `on_result` for each finished request.
 ///
-/// Dropping it ends the calls that are under way. To go on later, ask only what `told` has not heard of.
+/// Dropping the future cancels the calls in progress. To continue later, send only the requests that `on_result` did
+/// not receive.
 pub async fn run_batch(
     model: &dyn ChatModel,
     requests: Vec<BatchRequest>,
-    at_once: usize,
-    mut told: impl FnMut(&BatchItem, BatchProgress),
-) -> Result<BatchOutcome, ModelError> {
+    concurrency: usize,
+    mut on_result: impl FnMut(&BatchResult, BatchProgress),
+) -> Result<BatchResults, ModelError> {
     check_batch(&requests)?;
     let mut progress = BatchProgress { done: 0, failed: 0, total: requests.len() };
     let calls =
-        requests.into_iter().enumerate().map(|(place, BatchRequest { id, request })| async move {
-            (place, BatchItem { id, outcome: complete(model, request).await })
+        requests.into_iter().enumerate().map(|(index, BatchRequest { id, request })| async move {
+            (index, BatchResult { id, outcome: complete(model, request).await })
         });
-    let mut calls = stream::iter(calls).buffer_unordered(at_once.max(1));
-    let mut items: Vec<Option<BatchItem>> = vec![None; progress.total];
-    while let Some((place, item)) = calls.next().await {
+    let mut calls = stream::iter(calls).buffer_unordered(concurrency.max(1));
+    let mut results: Vec<Option<BatchResult>> = vec![None; progress.total];
+    while let Some((index, result)) = calls.next().await {
         progress.done += 1;
-        progress.failed += usize::from(item.outcome.is_err());
-        told(&item, progress);
-        items[place] = Some(item);
+        progress.failed += usize::from(result.outcome.is_err());
+        on_result(&result, progress);
+        results[index] = Some(result);
     }
-    Ok(BatchOutcome { items: items.into_iter().flatten().collect() })
+    Ok(BatchResults { results: results.into_iter().flatten().collect() })
 }

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_shipped_table_can_be_read_and_has_no_twins() {
-    let catalog = Catalog::parse(TABLE).unwrap();
+    let catalog = ModelCatalog::parse(TABLE).unwrap();
     assert!(catalog.entries.len() > 10);
     for (place, entry) in catalog.entries.iter().enumerate() {
         let twin = catalog.entries[..place]
@@ -23,7 +23,7 @@ fn the_shipped_table_can_be_read_and_has_no_twins() {
 
 #[test]
 fn names_with_a_date_are_found_and_others_are_unknown() {
-    let catalog = Catalog::builtin();
+    let catalog = ModelCatalog::builtin();
     let dated = catalog.info("openai", "gpt-4o-2024-08-06");
     assert_eq!(dated.model, "gpt-4o-2024-08-06");
     assert_eq!(dated.context_window, Some(128_000));
@@ -50,13 +50,13 @@ fn a_version_is_no_date() {
         ("m-420251001", "m-4", false),
         ("m-4", "m-4", false),
     ] {
-        assert_eq!(is_dated(model, name), dated, "{model}");
+        assert_eq!(has_date_suffix(model, name), dated, "{model}");
     }
 }
 
 #[test]
 fn a_catalog_of_ones_own_wins_and_a_provider_only_adds() {
-    let mut catalog = Catalog::builtin().clone();
+    let mut catalog = ModelCatalog::builtin().clone();
     let own = r#"
         [[model]]
         provider = "openai"
@@ -67,7 +67,7 @@ fn a_catalog_of_ones_own_wins_and_a_provider_only_adds() {
         model = "talker"
         pricing = { input = "1", output = "2", reasoning = "3" }
     "#;
-    catalog.overlay(Catalog::parse(own).unwrap());
+    catalog.overlay(ModelCatalog::parse(own).unwrap());
     assert_eq!(catalog.info("openai", "gpt-4o").context_window, Some(1));
     assert_eq!(catalog.info("house", "talker").pricing.unwrap().reasoning, Some(3.into()));
     let mut told = CatalogEntry::new("house", "talker");
@@ -76,15 +76,15 @@ fn a_catalog_of_ones_own_wins_and_a_provider_only_adds() {
     let talker = catalog.find("house/talker").unwrap();
     assert_eq!((talker.context_window, talker.pricing.is_some()), (Some(9), true));
     assert_eq!(catalog.find("new").unwrap().provider, "house");
-    let again = Catalog::parse(&catalog.to_json().unwrap()).unwrap();
+    let again = ModelCatalog::parse(&catalog.to_json().unwrap()).unwrap();
     assert_eq!(again, catalog);
-    assert!(Catalog::parse("[[model]]\nprovider = 1").is_err());
-    assert!(Catalog::parse("{\"model\":[{\"speed\":1}]}").is_err());
+    assert!(ModelCatalog::parse("[[model]]\nprovider = 1").is_err());
+    assert!(ModelCatalog::parse("{\"model\":[{\"speed\":1}]}").is_err());
 }
 
 #[test]
 fn models_are_found_by_words_and_by_name() {
-    let catalog = Catalog::builtin();
+    let catalog = ModelCatalog::builtin();
     let words = ["claude".to_owned(), "OPUS".to_owned()];
     let found: Vec<&str> = catalog.search(&words).map(|entry| entry.model.as_str()).collect();
     assert!(found.contains(&"claude-opus-5"), "{found:?}");

@@ -1,6 +1,7 @@
-//! Embedders: texts to vectors whose closeness means likeness.
+//! Embedders: models that turn texts into vectors. Similar texts have close vectors.
 //!
-//! The embedders of vendors are in `provost-provider`. [`HashEmbedder`] needs no network and is for tests.
+//! The embedders of vendors are in `provost-provider`. [`HashEmbedder`](crate::HashEmbedder) needs no network and
+//! is meant for tests.
 
 use std::sync::Arc;
 
@@ -11,62 +12,62 @@ use tracing::Instrument;
 
 use crate::{ModelError, span};
 
-/// Facts about an embedder.
+/// Properties of an embedder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbedderInfo {
-    /// Who serves it, such as `openai`.
+    /// Name of the provider, such as `openai`.
     pub provider: String,
-    /// Its id at the provider.
+    /// Id of the model at the provider.
     pub model: String,
-    /// How many numbers a vector has.
+    /// Number of dimensions of a vector.
     pub dimensions: usize,
 }
 
 impl EmbedderInfo {
-    /// The name of the space its vectors live in: only vectors of one space can be compared.
+    /// Returns the name of the vector space. Only vectors of the same space can be compared.
     pub fn space(&self) -> String {
         format!("{}/{}/{}", self.provider, self.model, self.dimensions)
     }
 }
 
-/// What the vectors are for; some models want to know.
+/// Purpose of the embedded texts. Some models encode queries and documents differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// To be found later.
+pub enum EmbeddingInputType {
+    /// The texts are stored and searched later.
     Document,
-    /// To find something now.
+    /// The text is a search query.
     Query,
 }
 
-/// The vectors of some texts.
+/// Vectors of a list of texts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Embeddings {
-    /// One for each text, in the order of the texts.
+    /// One vector for each text, in the order of the texts.
     pub vectors: Vec<Vec<f32>>,
-    /// What it used.
+    /// Usage of the request. Zero if `usage_known` is false.
     pub usage: Usage,
-    /// Whether the provider said what it used; if not, `usage` is zero and means nothing.
+    /// True if the provider reported the usage.
     pub usage_known: bool,
 }
 
 impl Embeddings {
-    /// The tokens that were used, if the provider said so.
+    /// Returns the number of used tokens. `None` if the provider did not report it.
     pub fn tokens(&self) -> Option<u64> {
         self.usage_known.then_some(self.usage.input)
     }
 }
 
-/// What an embedder gives.
+/// Result of an embedder.
 pub type EmbedFuture<'a> = BoxFuture<'a, Result<Embeddings, ModelError>>;
 
-/// Something that turns texts into vectors.
+/// A model that turns texts into vectors.
 pub trait Embedder: Send + Sync + 'static {
-    /// What is known about it.
+    /// Returns the properties of the embedder.
     fn info(&self) -> &EmbedderInfo;
 
-    /// The vectors of these texts, one for each in their order. No text may be empty.
-    fn embed<'a>(&'a self, texts: &'a [String], purpose: Purpose) -> EmbedFuture<'a>;
+    /// Returns one vector for each text, in the order of the texts. No text may be empty.
+    fn embed<'a>(&'a self, texts: &'a [String], input_type: EmbeddingInputType) -> EmbedFuture<'a>;
 }
 
 impl<E: Embedder + ?Sized> Embedder for Arc<E> {
@@ -74,21 +75,21 @@ impl<E: Embedder + ?Sized> Embedder for Arc<E> {
         (**self).info()
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String], purpose: Purpose) -> EmbedFuture<'a> {
-        (**self).embed(texts, purpose)
+    fn embed<'a>(&'a self, texts: &'a [String], input_type: EmbeddingInputType) -> EmbedFuture<'a> {
+        (**self).embed(texts, input_type)
     }
 }
 
-/// Asks an embedder within a span that tells which model, how many texts, how many tokens and how it ended.
+/// Calls an embedder within a span that records the model, the number of texts, the tokens and the result.
 ///
-/// The embedders of `provost-provider` do so by themselves.
+/// The embedders of `provost-provider` already open such a span.
 pub async fn embed_traced(
     embedder: &dyn Embedder,
     texts: &[String],
-    purpose: Purpose,
+    input_type: EmbeddingInputType,
 ) -> Result<Embeddings, ModelError> {
     let span = span::embeddings(embedder.info(), texts.len());
-    let made = embedder.embed(texts, purpose).instrument(span.clone()).await;
-    span::close(&span, made.as_ref().map(Embeddings::tokens));
-    made
+    let result = embedder.embed(texts, input_type).instrument(span.clone()).await;
+    span::close(&span, result.as_ref().map(Embeddings::tokens));
+    result
 }

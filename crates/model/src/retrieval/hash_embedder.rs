@@ -1,20 +1,21 @@
-//! An embedder without a model: texts that share words are close. For tests.
+//! Embedder without a model, for tests.
 
 use std::future::ready;
 
 use provost_core::Usage;
 
-use super::{EmbedFuture, Embedder, EmbedderInfo, Embeddings, Purpose};
+use super::{EmbedFuture, Embedder, EmbedderInfo, EmbeddingInputType, Embeddings};
 
-/// Vectors of hashed words: the same text gives the same vector everywhere, and texts that share words are close.
+/// Embedder that hashes words into vectors. Equal texts have equal vectors on every machine, and texts that share words
+/// have close vectors.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use provost_model::{Embedder, HashEmbedder, Purpose};
+/// use provost_model::{Embedder, EmbeddingInputType, HashEmbedder};
 ///
 /// let texts = ["green tea".to_owned(), "tea, green".to_owned()];
-/// let found = HashEmbedder::new(64).embed(&texts, Purpose::Document).await.unwrap();
-/// assert_eq!(found.vectors[0], found.vectors[1]);
+/// let embeddings = HashEmbedder::new(64).embed(&texts, EmbeddingInputType::Document).await.unwrap();
+/// assert_eq!(embeddings.vectors[0], embeddings.vectors[1]);
 /// # });
 /// ```
 #[derive(Debug, Clone)]
@@ -23,7 +24,7 @@ pub struct HashEmbedder {
 }
 
 impl HashEmbedder {
-    /// An embedder of vectors of this many numbers, at least one.
+    /// Creates an embedder with this number of dimensions, at least one.
     pub fn new(dimensions: usize) -> Self {
         let dimensions = dimensions.max(1);
         let (provider, model) = ("hash".to_owned(), "words".to_owned());
@@ -36,9 +37,9 @@ impl HashEmbedder {
         let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         for word in words {
             let hash = fnv(word.as_bytes());
-            let place = usize::try_from(hash >> 1).unwrap_or(0) % vector.len();
-            // The sign lets words that meet in one place cancel out instead of adding up.
-            vector[place] += if hash & 1 == 0 { 1.0 } else { -1.0 };
+            let index = usize::try_from(hash >> 1).unwrap_or(0) % vector.len();
+            // Because of the sign, words that share an index can cancel out instead of adding up.
+            vector[index] += if hash & 1 == 0 { 1.0 } else { -1.0 };
         }
         let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
         if length > 0.0 {
@@ -53,14 +54,18 @@ impl Embedder for HashEmbedder {
         &self.info
     }
 
-    fn embed<'a>(&'a self, texts: &'a [String], _purpose: Purpose) -> EmbedFuture<'a> {
+    fn embed<'a>(
+        &'a self,
+        texts: &'a [String],
+        _input_type: EmbeddingInputType,
+    ) -> EmbedFuture<'a> {
         let vectors = texts.iter().map(|text| self.vector(text)).collect();
         let words = texts.iter().map(|text| text.split_whitespace().count() as u64).sum();
         Box::pin(ready(Ok(Embeddings { vectors, usage: Usage::new(words, 0), usage_known: true })))
     }
 }
 
-/// FNV-1a with its bits mixed once more, since the sign is taken from the lowest one.
+/// Returns the FNV-1a hash with its bits mixed once more, because the sign depends on the lowest bit.
 fn fnv(bytes: &[u8]) -> u64 {
     let mut hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Rerankers: documents in the order in which they answer a query.
+//! Rerankers: models that order documents by relevance to a query.
 
 use futures::future::BoxFuture;
 use provost_core::Usage;
@@ -6,44 +6,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
 
-/// Facts about a reranker.
+/// Properties of a reranker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RerankerInfo {
-    /// Who serves it, such as `cohere`.
+    /// Name of the provider, such as `cohere`.
     pub provider: String,
-    /// Its id at the provider.
+    /// Id of the model at the provider.
     pub model: String,
 }
 
-/// One document and how well it answers.
+/// Relevance of one document.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Ranked {
-    /// Its place among the documents that were given.
+pub struct RerankResult {
+    /// Position of the document in the request.
     pub index: usize,
-    /// How well it answers; only numbers of one model can be compared.
+    /// Relevance score. Only scores of the same model can be compared.
     pub score: f64,
 }
 
-/// Documents, best first.
+/// Documents in the order of their relevance.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Ranking {
-    /// The best ones, as many as were asked for.
-    pub ranked: Vec<Ranked>,
-    /// What it used.
+pub struct RerankResponse {
+    /// The most relevant documents, best first.
+    pub results: Vec<RerankResult>,
+    /// Usage of the request. Zero if `usage_known` is false.
     pub usage: Usage,
-    /// Whether the provider said what it used in tokens; if not, `usage` is zero and means nothing.
+    /// True if the provider reported the usage in tokens.
     pub usage_known: bool,
 }
 
-/// What a reranker gives.
-pub type RerankFuture<'a> = BoxFuture<'a, Result<Ranking, ModelError>>;
+/// Result of a reranker.
+pub type RerankFuture<'a> = BoxFuture<'a, Result<RerankResponse, ModelError>>;
 
-/// Something that tells which documents answer a query.
+/// A model that orders documents by relevance to a query.
 pub trait Reranker: Send + Sync + 'static {
-    /// What is known about it.
+    /// Returns the properties of the reranker.
     fn info(&self) -> &RerankerInfo;
 
-    /// The documents, best first, at most `top` of them. Without documents nothing is asked.
+    /// Returns at most `top` documents, best first. Sends no request if there are no documents.
     fn rerank<'a>(
         &'a self,
         query: &'a str,

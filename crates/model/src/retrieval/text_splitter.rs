@@ -1,72 +1,72 @@
-//! Cutting a long text into pieces that overlap, for embeddings. Pure.
+//! Splits a long text into overlapping chunks for embeddings. Pure.
 
 use serde::{Deserialize, Serialize};
 
-/// Characters of a piece, unless told otherwise.
+/// Default number of characters in a chunk.
 const SIZE_DEFAULT: usize = 1000;
-/// Characters that a piece repeats of the one before, unless told otherwise.
+/// Default number of characters that a chunk repeats from the chunk before it.
 const OVERLAP_DEFAULT: usize = 200;
-/// Where a piece rather ends, best first.
-const ENDS: [&str; 5] = ["\n\n", "\n", ". ", "。", " "];
+/// Preferred ends of a chunk, best first.
+const BREAKS: [&str; 5] = ["\n\n", "\n", ". ", "。", " "];
 
-/// One piece of a text.
+/// One chunk of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
-    /// Its place among the pieces.
+pub struct TextChunk {
+    /// Position among the chunks.
     pub index: usize,
-    /// What it holds.
+    /// Text of the chunk.
     pub text: String,
-    /// Where it begins in the text, in bytes.
+    /// Start of the chunk in the original text, in bytes.
     pub offset: usize,
 }
 
-/// How a text is cut.
+/// Splits texts into chunks of a limited size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chunking {
-    /// The most characters of a piece.
+pub struct TextSplitter {
+    /// Largest number of characters in a chunk. Zero counts as one.
     pub size: usize,
-    /// How many characters a piece repeats of the one before.
+    /// Number of characters that a chunk repeats from the chunk before it. At most half of the size.
     pub overlap: usize,
 }
 
-impl Default for Chunking {
+impl Default for TextSplitter {
     fn default() -> Self {
         Self { size: SIZE_DEFAULT, overlap: OVERLAP_DEFAULT }
     }
 }
 
-impl Chunking {
-    /// Cuts a text. Pieces end at a paragraph, a line, a sentence or a word where one ends in their second half, and never within a
-    /// character. A size of nothing is one character, and an overlap leaves at least half of each piece new.
-    pub fn cut(&self, text: &str) -> Vec<Chunk> {
+impl TextSplitter {
+    /// Splits a text. A chunk ends at the end of a paragraph, line, sentence or word if there is one in its second
+    /// half, and never within a character.
+    pub fn split(&self, text: &str) -> Vec<TextChunk> {
         let size = self.size.max(1);
         let overlap = self.overlap.min(size / 2);
         let mut chunks = Vec::new();
         let mut start = 0;
         while start < text.len() {
             let rest = &text[start..];
-            let end = start + end_of(rest, size);
-            let piece = text[start..end].to_owned();
-            chunks.push(Chunk { index: chunks.len(), text: piece, offset: start });
+            let end = start + chunk_end(rest, size);
+            let chunk = text[start..end].to_owned();
+            chunks.push(TextChunk { index: chunks.len(), text: chunk, offset: start });
             if end == text.len() {
                 break;
             }
             let repeated = text[start..end].chars().rev().take(overlap).map(char::len_utf8);
             let next = end - repeated.sum::<usize>();
-            // A piece that ended early may be shorter than what it should repeat.
+            // A chunk that ended early may be shorter than the overlap.
             start = if next > start { next } else { end };
         }
         chunks
     }
 }
 
-/// Where a piece of at most so many characters ends, in bytes.
-fn end_of(text: &str, size: usize) -> usize {
-    let Some((most, _)) = text.char_indices().nth(size) else { return text.len() };
-    let least = text.char_indices().nth(size - size / 2).map_or(most, |(at, _)| at);
-    let last = &text[least..most];
-    let found = ENDS.iter().find_map(|end| Some(last.rfind(end)? + end.len()));
-    found.map_or(most, |at| least + at)
+/// Returns the end of the first chunk of at most `size` characters, in bytes.
+fn chunk_end(text: &str, size: usize) -> usize {
+    let Some((limit, _)) = text.char_indices().nth(size) else { return text.len() };
+    let minimum = text.char_indices().nth(size - size / 2).map_or(limit, |(at, _)| at);
+    let last = &text[minimum..limit];
+    let last_break = BREAKS.iter().find_map(|end| Some(last.rfind(end)? + end.len()));
+    last_break.map_or(limit, |at| minimum + at)
 }
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn pieces(text: &str, size: usize, overlap: usize) -> Vec<String> {
-        let chunks = Chunking { size, overlap }.cut(text);
+        let chunks = TextSplitter { size, overlap }.split(text);
         chunks.into_iter().map(|chunk| chunk.text).collect()
     }
 
@@ -96,12 +96,12 @@ mod tests {
         let alphabet: Vec<char> = "ab ö.\n。x ".chars().collect();
         for seed in 0..300 {
             let env = Env::simulated(seed);
-            let below = |most: u64| usize::try_from(env.random() % most).unwrap();
+            let below = |limit: u64| usize::try_from(env.random() % limit).unwrap();
             let length = below(400);
             let text: String = (0..length).map(|_| alphabet[below(9)]).collect();
-            let chunking = Chunking { size: 1 + below(40), overlap: below(30) };
+            let chunking = TextSplitter { size: 1 + below(40), overlap: below(30) };
             let mut covered = 0;
-            for (place, chunk) in chunking.cut(&text).into_iter().enumerate() {
+            for (place, chunk) in chunking.split(&text).into_iter().enumerate() {
                 assert_eq!(chunk.index, place);
                 assert!(chunk.text.chars().count() <= chunking.size, "seed {seed}");
                 assert!(text[chunk.offset..].starts_with(&chunk.text), "seed {seed}");

@@ -3,7 +3,7 @@ use crate::ModelErrorClass as Class;
 
 fn decide(error: &ModelError, retries: u32, left_ms: Option<u64>) -> Option<u128> {
     RetryPolicy::default()
-        .decide(error, retries, left_ms.map(Duration::from_millis), 1.0)
+        .next_delay(error, retries, left_ms.map(Duration::from_millis), 1.0)
         .map(|wait| wait.as_millis())
 }
 
@@ -14,12 +14,12 @@ fn only_what_may_pass_is_tried_again() {
         (Class::Overloaded, true),
         (Class::Transport, true),
         (Class::Timeout, true),
-        (Class::Incomplete, true),
+        (Class::StreamTruncated, true),
         (Class::Auth, false),
         (Class::QuotaExceeded, false),
         (Class::ContextLength, false),
         (Class::ContentFilter, false),
-        (Class::UnknownModel, false),
+        (Class::ModelNotFound, false),
         (Class::InvalidRequest, false),
         (Class::Malformed, false),
     ] {
@@ -34,11 +34,11 @@ fn waits_double_up_to_the_cap_and_chance_spreads_them() {
     let waits: Vec<_> = (0..5).map(|retries| decide(&error, retries, None)).collect();
     assert_eq!(waits, [Some(500), Some(1000), Some(2000), Some(4000), None]);
     let patient = RetryPolicy { max_retries: 100, ..RetryPolicy::default() };
-    let wait = |retries, chance| patient.decide(&error, retries, None, chance);
+    let wait = |retries, chance| patient.next_delay(&error, retries, None, chance);
     assert_eq!(wait(60, 1.0), Some(Duration::from_secs(30)));
     assert_eq!(wait(3, 0.0), Some(Duration::ZERO));
     assert_eq!(wait(3, 0.5), Some(Duration::from_millis(2000)));
-    assert_eq!(RetryPolicy::never().decide(&error, 0, None, 0.0), None);
+    assert_eq!(RetryPolicy::never().next_delay(&error, 0, None, 0.0), None);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn times_beyond_all_reason_do_not_panic() {
         retry_after_max: Duration::MAX,
         ..RetryPolicy::default()
     };
-    assert_eq!(endless.decide(&asked(u64::MAX), 0, None, 1.0), Some(Duration::MAX));
+    assert_eq!(endless.next_delay(&asked(u64::MAX), 0, None, 1.0), Some(Duration::MAX));
     let error = ModelError::new(Class::Overloaded, "x");
-    assert_eq!(endless.decide(&error, 3, None, 1.0), Some(Duration::MAX));
+    assert_eq!(endless.next_delay(&error, 3, None, 1.0), Some(Duration::MAX));
 }

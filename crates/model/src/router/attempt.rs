@@ -1,4 +1,4 @@
-//! The resources that one attempt holds, and how they are settled when it ends.
+//! Resources of one attempt, and their settlement when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use provost_core::{Money, Usage};
 use tokio::time::Instant;
 
-use super::budget::{BudgetHold, BudgetLedger, BudgetWish};
-use super::circuit_breaker::BreakerPass;
+use super::budget::{BudgetLedger, BudgetReservation, ReservationRequest};
+use super::circuit_breaker::BreakerAdmission;
 use super::endpoint::LiveEndpoint;
 use super::failure::{FailureScope, failure_scope, was_not_billed};
 use super::rate_limiter::RateUsage;
@@ -15,25 +15,25 @@ use super::{RouteId, RouterInner};
 use crate::tokens::count_request;
 use crate::{ChatRequest, ModelError, ModelEvent};
 
-/// Tokens of an answer without a known limit, for the limits per minute. The reported usage corrects it.
-const ANSWER_TOKENS_GUESS: u64 = 1024;
+/// Estimated output tokens of a request without a limit. The reported usage corrects the estimate.
+const OUTPUT_TOKENS_DEFAULT: u64 = 1024;
 
-/// The longest cooldown of a credential, whatever the provider asks for.
+/// Longest cooldown of a credential, even if the provider requests more.
 const COOLDOWN_MAX: Duration = Duration::from_secs(3600);
 
-/// What an attempt is expected to use.
+/// Expected usage of an attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct UsageEstimate {
-    /// Tokens of the request, as counted.
+    /// Counted tokens of the request.
     pub(super) counted: u64,
-    /// Tokens of the request, corrected by what the provider reported before.
+    /// Tokens of the request, corrected by earlier reports of the provider.
     pub(super) input: u64,
-    /// Tokens of the request and of the answer.
+    /// Tokens of the request and the response.
     pub(super) total: u64,
 }
 
 impl UsageEstimate {
-    /// Counts the tokens of a request for one endpoint, if a limit or a budget needs them.
+    /// Counts the tokens of a request for an endpoint. Returns zeros if neither a limit nor a budget needs them.
     pub(super) fn of(router: &RouterInner, endpoint: usize, request: &ChatRequest) -> Self {
         let endpoint = &router.endpoints[endpoint];
         if !endpoint.counts_tokens && !router.ledger.is_bounded() {
@@ -42,42 +42,43 @@ impl UsageEstimate {
         let ChatRequest { system, messages, tools, .. } = request;
         let counted = count_request(&endpoint.family, system.as_deref(), messages, tools).total();
         let input = endpoint.correct(counted);
-        let guess =
-            endpoint.info.max_output.unwrap_or(ANSWER_TOKENS_GUESS).min(ANSWER_TOKENS_GUESS);
-        let answer = request.settings.max_tokens.unwrap_or(guess);
+        let default =
+            endpoint.info.max_output.unwrap_or(OUTPUT_TOKENS_DEFAULT).min(OUTPUT_TOKENS_DEFAULT);
+        let answer = request.settings.max_tokens.unwrap_or(default);
         Self { counted, input, total: input.saturating_add(answer) }
     }
 }
 
-/// The admission of one attempt by the circuit breaker. Dropping it reports no result.
+/// Admission of one attempt by the circuit breaker. Dropping it reports no result.
 struct BreakerToken {
     endpoint: Arc<LiveEndpoint>,
-    pass: Option<BreakerPass>,
+    admission: Option<BreakerAdmission>,
 }
 
 impl BreakerToken {
-    fn succeeded(&mut self) {
-        if let Some(pass) = self.pass.take() {
-            self.endpoint.succeeded(pass);
+    fn succeed(&mut self) {
+        if let Some(admission) = self.admission.take() {
+            self.endpoint.record_success(admission);
         }
     }
 
-    fn failed(&mut self, now: Instant) {
-        if let Some(pass) = self.pass.take() {
-            self.endpoint.failed(pass, now);
+    fn fail(&mut self, now: Instant) {
+        if let Some(admission) = self.admission.take() {
+            self.endpoint.record_failure(admission, now);
         }
     }
 }
 
 impl Drop for BreakerToken {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.take() {
-            self.endpoint.abandoned(pass);
+        if let Some(admission) = self.admission.take() {
+            self.endpoint.abandon(admission);
         }
     }
 }
 
-/// What one attempt took from the limits of a credential. Dropping it before the request was sent gives it back.
+/// Requests and tokens that an attempt took from the rate limits of a credential. Dropping the grant before the request
+/// is sent refunds them.
 pub(super) struct RateGrant {
     endpoint: Arc<LiveEndpoint>,
     credential: usize,
@@ -90,7 +91,7 @@ impl RateGrant {
         Self { endpoint, credential, usage, sent: false }
     }
 
-    /// Corrects the estimate by the tokens that were used.
+    /// Replaces the estimate by the number of used tokens.
     fn settle(&self, tokens: u64) {
         self.endpoint.credentials[self.credential].limiter.correct(self.usage, tokens);
     }
@@ -104,18 +105,18 @@ impl Drop for RateGrant {
     }
 }
 
-/// The money that is reserved for one attempt. Dropping it before the request was sent releases all of it, dropping it later
-/// counts all of it as spent.
+/// Reserved money of an attempt. Dropping it before the request is sent releases the whole amount; dropping it later
+/// counts the whole amount as spent.
 #[derive(Default)]
 struct Reservation {
-    hold: Option<Box<dyn BudgetHold>>,
+    reserved: Option<Box<dyn BudgetReservation>>,
     sent: bool,
 }
 
 impl Reservation {
     fn settle(&mut self, cost: Option<Money>) {
-        if let Some(hold) = self.hold.take() {
-            hold.settle(cost.map_or(0, Money::micros));
+        if let Some(reserved) = self.reserved.take() {
+            reserved.settle(cost.map_or(0, Money::micros));
         }
     }
 }
@@ -128,7 +129,8 @@ impl Drop for Reservation {
     }
 }
 
-/// One attempt. Dropping it settles everything: a complete answer by its usage, an attempt that was given up by its estimate.
+/// One attempt in progress. Dropping it settles its resources: by the reported usage if the response is complete,
+/// otherwise by the estimate.
 pub(super) struct InFlightAttempt {
     pub(super) route: RouteId,
     endpoint: Arc<LiveEndpoint>,
@@ -137,21 +139,21 @@ pub(super) struct InFlightAttempt {
     reservation: Reservation,
     estimate: UsageEstimate,
     usage: Option<Usage>,
-    /// True once the answer is complete.
+    /// True once the response is complete.
     answered: bool,
-    /// True once the provider sent anything.
-    anything_came: bool,
+    /// True once the provider sent an event.
+    received_any: bool,
 }
 
 impl InFlightAttempt {
     pub(super) fn new(
         route: RouteId,
         rate: RateGrant,
-        pass: BreakerPass,
+        admission: BreakerAdmission,
         estimate: UsageEstimate,
     ) -> Self {
         let endpoint = Arc::clone(&rate.endpoint);
-        let breaker = BreakerToken { endpoint: Arc::clone(&endpoint), pass: Some(pass) };
+        let breaker = BreakerToken { endpoint: Arc::clone(&endpoint), admission: Some(admission) };
         Self {
             route,
             endpoint,
@@ -161,11 +163,11 @@ impl InFlightAttempt {
             estimate,
             usage: None,
             answered: false,
-            anything_came: false,
+            received_any: false,
         }
     }
 
-    /// Reserves what the attempt may cost.
+    /// Reserves the largest possible cost of the attempt.
     pub(super) async fn reserve_budget(
         &mut self,
         ledger: &dyn BudgetLedger,
@@ -177,21 +179,21 @@ impl InFlightAttempt {
         let info = &self.endpoint.info;
         let output = request.settings.max_tokens.or(info.max_output);
         let priced = info.pricing.zip(output);
-        let wish = BudgetWish {
+        let budget_request = ReservationRequest {
             provider: info.provider.clone(),
             model: info.model.clone(),
             cost_max: priced.map(|(pricing, output)| pricing.cost_max(self.estimate.input, output)),
         };
-        self.reservation.hold = Some(ledger.reserve(&wish).await?);
+        self.reservation.reserved = Some(ledger.reserve(&budget_request).await?);
         Ok(())
     }
 
-    /// The request is sent now; from here on an attempt that is given up counts with its estimate.
-    pub(super) fn sent(&mut self) {
+    /// Marks the request as sent. From now on an abandoned attempt counts with its estimate.
+    pub(super) fn mark_sent(&mut self) {
         (self.rate.sent, self.reservation.sent) = (true, true);
     }
 
-    /// Takes usage and the end of the answer from an event.
+    /// Records the usage and the end of the response from an event.
     pub(super) fn observe(&mut self, event: &ModelEvent) {
         match event {
             ModelEvent::Usage(usage) => self.usage = Some(*usage),
@@ -199,10 +201,10 @@ impl InFlightAttempt {
             ModelEvent::Retry { .. } => return,
             _ => {}
         }
-        self.anything_came = true;
+        self.received_any = true;
     }
 
-    /// True once the answer is complete.
+    /// Returns true if the response is complete.
     pub(super) fn is_answered(&self) -> bool {
         self.answered
     }
@@ -211,17 +213,17 @@ impl InFlightAttempt {
     pub(super) fn fail(mut self, error: &ModelError) {
         let now = Instant::now();
         match failure_scope(error) {
-            FailureScope::Endpoint => self.breaker.failed(now),
+            FailureScope::Endpoint => self.breaker.fail(now),
             FailureScope::Credential { cooldown } => {
                 let until = now + cooldown.min(COOLDOWN_MAX);
                 self.endpoint.start_cooldown(self.route.credential, until, error.class);
             }
-            // The endpoint works: it answered, if only with an error.
+            // The endpoint works: it responded, although with an error.
             FailureScope::Model | FailureScope::ContextLength | FailureScope::Request => {
-                self.breaker.succeeded();
+                self.breaker.succeed();
             }
         }
-        if was_not_billed(error, self.anything_came) {
+        if was_not_billed(error, self.received_any) {
             self.settle(Usage::default());
         }
     }
@@ -237,7 +239,7 @@ impl Drop for InFlightAttempt {
         if !self.answered {
             return;
         }
-        self.breaker.succeeded();
+        self.breaker.succeed();
         if let Some(usage) = self.usage {
             self.endpoint.observe(self.estimate.counted, usage.input);
             self.settle(usage);

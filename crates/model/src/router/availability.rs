@@ -1,91 +1,92 @@
-//! Which endpoint is asked next: a pure decision.
+//! Chooses the endpoint of the next attempt. Pure.
 
 use std::time::Duration;
 
 use super::RouteId;
 use crate::ModelErrorClass;
 
-/// Whether an endpoint can be asked at this moment, for one call.
+/// Availability of an endpoint for one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Availability {
-    /// It can be asked with this credential.
+    /// The endpoint is available with this credential.
     Ready {
-        /// Which credential.
+        /// Position of the credential.
         credential: usize,
     },
-    /// It can be asked later.
+    /// The endpoint is available later.
     After {
-        /// After so long.
+        /// Time until the endpoint is available.
         wait: Duration,
-        /// The credential to queue for, if all that is missing is room within its limits.
+        /// Credential whose queue the call can join. `None` if more than the rate limit prevents the attempt.
         queue: Option<usize>,
-        /// What is missing.
+        /// Reason for the wait.
         reason: UnavailableReason,
     },
-    /// It cannot be asked in this call.
+    /// The endpoint is not available in this call.
     Unavailable(UnavailableReason),
 }
 
-/// UnavailableReason an endpoint is not asked now.
+/// Reason why an endpoint is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnavailableReason {
-    /// It kept failing.
-    Open,
-    /// Its credentials rest, the last one after such a failure.
-    Cooling(ModelErrorClass),
-    /// Its limits are used up for now.
-    Busy,
-    /// The request alone is beyond its limits.
+    /// The circuit breaker is open after repeated failures.
+    CircuitOpen,
+    /// All credentials are in a cooldown, the last one after a failure of this class.
+    Cooldown(ModelErrorClass),
+    /// The rate limit is used up for now.
+    RateLimited,
+    /// The request exceeds the rate limit.
     TooLarge,
-    /// It failed in this call and is tried again later.
+    /// The endpoint failed in this call and waits for a retry.
     Retrying,
-    /// It failed in this call for good.
+    /// The endpoint failed in this call and is not retried.
     Failed,
 }
 
 impl UnavailableReason {
-    /// For a sentence that begins with the name of the endpoint.
-    pub(crate) const fn words(self) -> &'static str {
+    /// Returns the description of the reason, which follows the name of the endpoint in an error message.
+    pub(crate) const fn description(self) -> &'static str {
         match self {
-            Self::Open => "kept failing and is left alone",
-            Self::Cooling(_) => "has no credential that may be used",
-            Self::Busy => "has used up its limits",
-            Self::TooLarge => "has limits that are too small for this request",
-            Self::Retrying => "failed and waits",
+            Self::CircuitOpen => "failed repeatedly and is paused",
+            Self::Cooldown(_) => "has no usable credential",
+            Self::RateLimited => "has reached its rate limits",
+            Self::TooLarge => "has rate limits below the size of this request",
+            Self::Retrying => "failed and waits for a retry",
             Self::Failed => "failed",
         }
     }
 
-    /// The class of the failure if nobody else can be asked.
+    /// Returns the error class if no other endpoint is available.
     pub(crate) const fn class(self) -> ModelErrorClass {
         match self {
-            Self::Cooling(class) => class,
-            Self::Busy | Self::TooLarge => ModelErrorClass::RateLimited,
-            Self::Open | Self::Retrying | Self::Failed => ModelErrorClass::Overloaded,
+            Self::Cooldown(class) => class,
+            Self::RateLimited | Self::TooLarge => ModelErrorClass::RateLimited,
+            Self::CircuitOpen | Self::Retrying | Self::Failed => ModelErrorClass::Overloaded,
         }
     }
 }
 
-/// What to do.
+/// Next step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteDecision {
-    /// Ask this endpoint with this credential.
+    /// Send the request with this credential.
     Send(RouteId),
-    /// Wait, then look again.
+    /// Wait, then decide again.
     Wait {
-        /// How long.
+        /// Time to wait.
         wait: Duration,
-        /// The credential to queue for, if only its limits are used up.
+        /// Credential whose queue the call can join. `None` if more than the rate limit prevents the attempt.
         queue: Option<RouteId>,
     },
-    /// No endpoint can be asked in time.
+    /// No endpoint is available in time.
     Fail {
-        /// When an endpoint could be asked, if ever.
+        /// Time until the first endpoint is available. `None` if no endpoint becomes available.
         soonest: Option<Duration>,
     },
 }
 
-/// The first endpoint that is ready; else the one that is ready soonest, if that is soon enough.
+/// Chooses the first ready endpoint. If none is ready, the call waits for the first one that becomes available within
+/// `max_wait`.
 pub(crate) fn choose(endpoints: &[Availability], max_wait: Duration) -> RouteDecision {
     let mut soonest: Option<Duration> = None;
     let mut queue = None;
@@ -116,7 +117,7 @@ mod tests {
     }
 
     const fn after(seconds: u64) -> Availability {
-        let (wait, reason) = (Duration::from_secs(seconds), UnavailableReason::Busy);
+        let (wait, reason) = (Duration::from_secs(seconds), UnavailableReason::RateLimited);
         Availability::After { wait, queue: Some(0), reason }
     }
 

@@ -1,7 +1,7 @@
-//! Money that is set aside before a call: the one interface, and the ledger in memory.
+//! Budgets: reservations of money before model calls, and an in-memory ledger.
 //!
-//! The engine has a ledger in the database behind the same interface. Both keep one promise: what was spent and what is set aside
-//! together never exceed a cap by a reservation, and a call whose cost never becomes known counts with what was set aside for it.
+//! The engine implements the same interface on the database. Both ledgers guarantee that spent and reserved money never
+//! exceed a cap because of a reservation, and that a call with unknown cost counts with its reserved amount.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,86 +10,87 @@ use provost_core::{Currency, Money};
 
 use crate::{ModelError, ModelErrorClass};
 
-/// What is about to be asked and what it may cost.
+/// Request to reserve money for a call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BudgetWish {
-    /// Who serves the model.
+pub struct ReservationRequest {
+    /// Name of the provider.
     pub provider: String,
-    /// Which model.
+    /// Id of the model.
     pub model: String,
-    /// The most it can cost; nothing, if its price or its longest answer is not known.
+    /// Largest possible cost of the call. `None` if the price or the output limit is unknown.
     pub cost_max: Option<Money>,
 }
 
-/// Why nothing was set aside.
+/// Reasons why money cannot be reserved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BudgetRefusal {
-    /// There is not enough left.
+pub enum BudgetError {
+    /// The remaining budget is too small.
     #[error(
-        "the budget of {scope} is used up: {needed} more millionths are needed and {left} are left; raise it to go on"
+        "the budget of {scope} is exhausted: the call may cost {needed} millionths and {left} are left; raise the budget"
     )]
-    UsedUp {
-        /// Whose budget.
+    Exhausted {
+        /// Scope of the budget.
         scope: String,
-        /// What the call may cost, in millionths.
+        /// Largest possible cost of the call, in millionths.
         needed: i64,
-        /// What is left, in millionths.
+        /// Remaining budget, in millionths.
         left: i64,
     },
-    /// A cap cannot be kept because nobody knows what the call costs.
+    /// The largest possible cost of the call is unknown, so the cap cannot be enforced.
     #[error(
-        "{scope} has a budget and the price of {model} in its currency or its longest answer is not known: give both or drop the budget"
+        "{scope} has a budget, but the price of {model} in its currency or its output limit is unknown: set both or remove the budget"
     )]
-    Unpriced {
-        /// Whose budget.
+    UnknownCost {
+        /// Scope of the budget.
         scope: String,
-        /// Which model.
+        /// Id of the model.
         model: String,
     },
-    /// The ledger cannot be asked.
-    #[error("the budget cannot be read ({0}): nothing is spent without it")]
-    Unreachable(String),
+    /// The ledger cannot be read.
+    #[error("the budget cannot be read ({0}), so the call is not sent")]
+    Unavailable(String),
 }
 
-impl From<BudgetRefusal> for ModelError {
-    fn from(refusal: BudgetRefusal) -> Self {
+impl From<BudgetError> for ModelError {
+    fn from(refusal: BudgetError) -> Self {
         let class = match &refusal {
-            BudgetRefusal::UsedUp { .. } => ModelErrorClass::QuotaExceeded,
-            BudgetRefusal::Unpriced { .. } => ModelErrorClass::InvalidRequest,
-            BudgetRefusal::Unreachable(_) => ModelErrorClass::Overloaded,
+            BudgetError::Exhausted { .. } => ModelErrorClass::QuotaExceeded,
+            BudgetError::UnknownCost { .. } => ModelErrorClass::InvalidRequest,
+            BudgetError::Unavailable(_) => ModelErrorClass::Overloaded,
         };
         ModelError::new(class, refusal.to_string())
     }
 }
 
-/// Money that is set aside. Dropping it without a word counts all of it as spent.
-pub trait BudgetHold: Send + 'static {
-    /// Says what was really spent, in millionths of the currency. Must not wait.
+/// Reserved money. Dropping it without [`settle`](Self::settle) counts the whole amount as spent.
+pub trait BudgetReservation: Send + 'static {
+    /// Replaces the reserved amount by the spent amount, in millionths of the currency. Must not block.
     fn settle(self: Box<Self>, spent_micros: i64);
 }
 
-/// What setting money aside gives.
-pub type HoldFuture<'a> = BoxFuture<'a, Result<Box<dyn BudgetHold>, BudgetRefusal>>;
+/// Result of a reservation.
+pub type ReserveFuture<'a> = BoxFuture<'a, Result<Box<dyn BudgetReservation>, BudgetError>>;
 
-/// Where money is set aside.
+/// A ledger of budgets.
 pub trait BudgetLedger: Send + Sync + 'static {
-    /// Sets aside what the call may cost, in every budget that it is paid from or in none.
-    fn reserve<'a>(&'a self, wish: &'a BudgetWish) -> HoldFuture<'a>;
+    /// Reserves the largest possible cost of a call in every budget that applies to it. If one budget is too small,
+    /// nothing is reserved.
+    fn reserve<'a>(&'a self, request: &'a ReservationRequest) -> ReserveFuture<'a>;
 
-    /// False if there is no cap at all, so that nobody need estimate what a call may cost.
+    /// Returns false if there is no cap. Callers then need not estimate costs.
     fn is_bounded(&self) -> bool {
         true
     }
 }
 
-/// No budget: everything may be spent.
+/// A ledger without caps.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unbounded;
+pub struct NoBudget;
 
-impl BudgetLedger for Unbounded {
-    fn reserve<'a>(&'a self, _wish: &'a BudgetWish) -> HoldFuture<'a> {
-        let hold: Box<dyn BudgetHold> = Box::new(Self);
-        Box::pin(std::future::ready(Ok(hold)))
+impl BudgetLedger for NoBudget {
+    fn reserve<'a>(&'a self, _request: &'a ReservationRequest) -> ReserveFuture<'a> {
+        let reservation: Box<dyn BudgetReservation> = Box::new(Self);
+        Box::pin(std::future::ready(Ok(reservation)))
     }
 
     fn is_bounded(&self) -> bool {
@@ -97,93 +98,96 @@ impl BudgetLedger for Unbounded {
     }
 }
 
-impl BudgetHold for Unbounded {
+impl BudgetReservation for NoBudget {
     fn settle(self: Box<Self>, _spent_micros: i64) {}
 }
 
-/// A cap as it stands, in millionths of its currency.
+/// Status of a budget, in millionths of its currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CapState {
-    /// Whose.
+pub struct BudgetStatus {
+    /// Scope of the budget.
     pub scope: String,
-    /// The most that may be spent.
+    /// Largest amount that may be spent.
     pub cap_micros: i64,
-    /// What was spent.
+    /// Spent amount.
     pub spent_micros: i64,
-    /// What calls that are under way may still spend.
+    /// Amount reserved for calls in progress.
     pub reserved_micros: i64,
-    /// The currency.
+    /// Currency of the budget.
     pub currency: Currency,
 }
 
-/// Budgets in memory: they live as long as the process. Clones share everything.
+/// Ledger in memory. It lives as long as the process, and clones share its state.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryLedger {
-    caps: Arc<Mutex<Vec<CapState>>>,
+pub struct InMemoryLedger {
+    caps: Arc<Mutex<Vec<BudgetStatus>>>,
 }
 
-impl MemoryLedger {
-    /// A ledger with one cap.
+impl InMemoryLedger {
+    /// Creates a ledger with one cap.
     pub fn new(scope: impl Into<String>, cap: Money) -> Self {
         Self::default().with_cap(scope, cap)
     }
 
-    /// Adds a cap, or changes it: what was spent before stays counted. Every call is paid from all caps of a ledger.
+    /// Adds or changes a cap. Earlier spending stays counted. Every call is charged to all caps of the ledger.
     #[must_use]
     pub fn with_cap(self, scope: impl Into<String>, cap: Money) -> Self {
         self.set_cap(scope, cap);
         self
     }
 
-    /// Like [`with_cap`](Self::with_cap), while calls are under way.
+    /// Adds or changes a cap. It can be called while calls are in progress.
     pub fn set_cap(&self, scope: impl Into<String>, cap: Money) {
         let scope = scope.into();
         let mut caps = self.lock();
-        if let Some(known) = caps.iter_mut().find(|known| known.scope == scope) {
-            (known.cap_micros, known.currency) = (cap.micros(), cap.currency);
+        if let Some(cap_status) = caps.iter_mut().find(|other| other.scope == scope) {
+            (cap_status.cap_micros, cap_status.currency) = (cap.micros(), cap.currency);
             return;
         }
         let (spent_micros, reserved_micros) = (0, 0);
         let (cap_micros, currency) = (cap.micros(), cap.currency);
-        caps.push(CapState { scope, cap_micros, spent_micros, reserved_micros, currency });
+        caps.push(BudgetStatus { scope, cap_micros, spent_micros, reserved_micros, currency });
     }
 
-    /// The caps as they stand.
-    pub fn caps(&self) -> Vec<CapState> {
+    /// Returns the status of all caps.
+    pub fn caps(&self) -> Vec<BudgetStatus> {
         self.lock().clone()
     }
 
-    fn hold(&self, wish: &BudgetWish) -> Result<Box<dyn BudgetHold>, BudgetRefusal> {
+    fn try_reserve(
+        &self,
+        request: &ReservationRequest,
+    ) -> Result<Box<dyn BudgetReservation>, BudgetError> {
         let mut caps = self.lock();
-        let micros = wish.cost_max.map(Money::micros);
+        let micros = request.cost_max.map(Money::micros);
         for cap in caps.iter() {
-            let priced = wish.cost_max.is_some_and(|cost| cost.currency == cap.currency);
+            let priced = request.cost_max.is_some_and(|cost| cost.currency == cap.currency);
             let Some(needed) = micros.filter(|_| priced) else {
-                let (scope, model) = (cap.scope.clone(), wish.model.clone());
-                return Err(BudgetRefusal::Unpriced { scope, model });
+                let (scope, model) = (cap.scope.clone(), request.model.clone());
+                return Err(BudgetError::UnknownCost { scope, model });
             };
             let left = cap.cap_micros - cap.spent_micros - cap.reserved_micros;
             if needed > left {
-                return Err(BudgetRefusal::UsedUp { scope: cap.scope.clone(), needed, left });
+                return Err(BudgetError::Exhausted { scope: cap.scope.clone(), needed, left });
             }
         }
         let micros = micros.unwrap_or(0);
         for cap in caps.iter_mut() {
             cap.reserved_micros += micros;
         }
-        let caps = caps.len();
-        Ok(Box::new(MemoryHold { ledger: self.clone(), caps, micros, spent: None }))
+        let cap_count = caps.len();
+        Ok(Box::new(InMemoryReservation { ledger: self.clone(), cap_count, micros, spent: None }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<CapState>> {
-        // Nothing that can fail happens under this lock.
+    fn lock(&self) -> MutexGuard<'_, Vec<BudgetStatus>> {
+        // No code panics while it holds this lock.
         self.caps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl BudgetLedger for MemoryLedger {
-    fn reserve<'a>(&'a self, wish: &'a BudgetWish) -> HoldFuture<'a> {
-        Box::pin(std::future::ready(self.hold(wish)))
+impl BudgetLedger for InMemoryLedger {
+    fn reserve<'a>(&'a self, request: &'a ReservationRequest) -> ReserveFuture<'a> {
+        Box::pin(std::future::ready(self.try_reserve(request)))
     }
 
     fn is_bounded(&self) -> bool {
@@ -191,24 +195,24 @@ impl BudgetLedger for MemoryLedger {
     }
 }
 
-struct MemoryHold {
-    ledger: MemoryLedger,
-    /// How many caps there were: it has nothing set aside in those that came later.
-    caps: usize,
+struct InMemoryReservation {
+    ledger: InMemoryLedger,
+    /// Number of caps at the time of the reservation. Later caps have no reserved amount.
+    cap_count: usize,
     micros: i64,
     spent: Option<i64>,
 }
 
-impl BudgetHold for MemoryHold {
+impl BudgetReservation for InMemoryReservation {
     fn settle(mut self: Box<Self>, spent_micros: i64) {
         self.spent = Some(spent_micros);
     }
 }
 
-impl Drop for MemoryHold {
+impl Drop for InMemoryReservation {
     fn drop(&mut self) {
         let spent = self.spent.unwrap_or(self.micros);
-        for cap in self.ledger.lock().iter_mut().take(self.caps) {
+        for cap in self.ledger.lock().iter_mut().take(self.cap_count) {
             cap.reserved_micros = (cap.reserved_micros - self.micros).max(0);
             cap.spent_micros = cap.spent_micros.saturating_add(spent);
         }

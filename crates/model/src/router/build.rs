@@ -1,54 +1,54 @@
-//! Building a route: everything that can be wrong with it is said here.
+//! Builder of a route. It reports every configuration error before a request is sent.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_core::{Env, ErrorKind};
 
-use super::budget::{BudgetLedger, Unbounded};
+use super::budget::{BudgetLedger, NoBudget};
 use super::endpoint::{Endpoint, LiveEndpoint};
-use super::failure::FallbackRules;
-use super::{Delivery, RoutedModel, RouterInner};
-use crate::{ModelInfo, NativeOutput, RetryPolicy};
+use super::failure::FallbackPolicy;
+use super::{ResponseBuffering, RoutedModel, RouterInner};
+use crate::{ModelInfo, RetryPolicy, StructuredOutputSupport};
 
-/// Endpoints of one route.
+/// Largest number of endpoints in a route.
 const ENDPOINTS_MAX: usize = 32;
-/// How long a call waits until somebody can be asked, unless the builder says otherwise.
-const WAIT_MAX_DEFAULT: Duration = Duration::from_secs(30);
+/// Default time that a call waits for an available endpoint.
+const MAX_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Why a route cannot be built.
+/// Reasons why a route cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// There is nobody to ask.
+    /// The route has no endpoints.
     #[error("a route needs at least one endpoint: add one with `endpoint`")]
     Empty,
-    /// There are too many to ask.
-    #[error("a route has at most {ENDPOINTS_MAX} endpoints: leave some out")]
+    /// The route has too many endpoints.
+    #[error("a route has at most {ENDPOINTS_MAX} endpoints: remove some")]
     TooMany,
-    /// Two endpoints share a name, which tells them apart in answers and logs.
-    #[error("two endpoints are called `{0}`: give one another name")]
-    Twin(String),
-    /// An endpoint has no credential.
-    #[error("the endpoint `{0}` has no credential: give it at least one")]
+    /// Two endpoints have the same name. Names identify endpoints in responses and logs.
+    #[error("two endpoints have the name `{0}`: rename one")]
+    DuplicateEndpoint(String),
+    /// An endpoint has no credentials.
+    #[error("the endpoint `{0}` has no credential: add at least one")]
     NoCredential(String),
 }
 
 impl RouteError {
-    /// The shared kind.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
 }
 
-/// Collects what a route needs.
+/// Builder of a [`RoutedModel`].
 #[must_use]
 pub struct RoutedModelBuilder {
     endpoints: Vec<Endpoint>,
     retry: RetryPolicy,
-    fallback: FallbackRules,
-    delivery: Delivery,
-    wait_max: Duration,
-    total: Option<Duration>,
+    fallback: FallbackPolicy,
+    buffering: ResponseBuffering,
+    max_wait: Duration,
+    total_timeout: Option<Duration>,
     ledger: Arc<dyn BudgetLedger>,
     env: Env,
 }
@@ -58,66 +58,67 @@ impl RoutedModelBuilder {
         Self {
             endpoints: Vec::new(),
             retry: RetryPolicy::default(),
-            fallback: FallbackRules::default(),
-            delivery: Delivery::default(),
-            wait_max: WAIT_MAX_DEFAULT,
-            total: None,
-            ledger: Arc::new(Unbounded),
+            fallback: FallbackPolicy::default(),
+            buffering: ResponseBuffering::default(),
+            max_wait: MAX_WAIT_DEFAULT,
+            total_timeout: None,
+            ledger: Arc::new(NoBudget),
             env: Env::system(),
         }
     }
 
-    /// Adds an endpoint; those that were added before come first.
+    /// Adds an endpoint. Endpoints are tried in the order in which they were added.
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoints.push(endpoint);
         self
     }
 
-    /// Sets how often a call is tried again where it was tried before, and how long it waits for that.
+    /// Sets the policy for retries at an endpoint that was already tried.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Sets after which failures another endpoint is asked.
-    pub fn fallback(mut self, rules: FallbackRules) -> Self {
-        self.fallback = rules;
+    /// Sets the failures after which the next endpoint is tried.
+    pub fn fallback(mut self, policy: FallbackPolicy) -> Self {
+        self.fallback = policy;
         self
     }
 
-    /// Sets when the pieces of an answer are given out.
-    pub fn delivery(mut self, delivery: Delivery) -> Self {
-        self.delivery = delivery;
+    /// Sets when deltas are delivered.
+    pub fn buffering(mut self, buffering: ResponseBuffering) -> Self {
+        self.buffering = buffering;
         self
     }
 
-    /// Sets how long a call waits at once until somebody can be asked; 30 seconds unless told.
-    pub fn wait_max(mut self, wait: Duration) -> Self {
-        self.wait_max = wait;
+    /// Sets how long a call waits for an available endpoint. The default is 30 seconds.
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.max_wait = wait;
         self
     }
 
-    /// Sets how long a whole call may take, with all its attempts. A request's own deadline counts beside it.
-    pub fn total(mut self, total: Duration) -> Self {
-        self.total = Some(total);
+    /// Sets the time limit of a call with all its attempts. The deadline of a request applies as well.
+    pub fn total_timeout(mut self, timeout: Duration) -> Self {
+        self.total_timeout = Some(timeout);
         self
     }
 
-    /// Pays every call from a ledger: what it may cost is set aside there before it is sent.
+    /// Sets the ledger that reserves the cost of each call before it is sent.
     ///
-    /// Under the engine a run's calls are paid from the engine's budgets already; there a route needs no ledger of its own.
+    /// Under the engine the calls of a run are already charged to the engine's budgets, so a route needs no ledger
+    /// there.
     pub fn budget(mut self, ledger: impl BudgetLedger) -> Self {
         self.ledger = Arc::new(ledger);
         self
     }
 
-    /// Takes chance from here.
+    /// Sets the source of random numbers.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self
     }
 
-    /// Checks everything and builds the route. Nothing is sent.
+    /// Checks the configuration and builds the route. Sends no request.
     pub fn build(self) -> Result<RoutedModel, RouteError> {
         if self.endpoints.len() > ENDPOINTS_MAX {
             return Err(RouteError::TooMany);
@@ -125,22 +126,22 @@ impl RoutedModelBuilder {
         let mut endpoints: Vec<Arc<LiveEndpoint>> = Vec::new();
         for endpoint in self.endpoints {
             let name = endpoint.name.to_string();
-            if endpoints.iter().any(|known| *known.name == *name) {
-                return Err(RouteError::Twin(name));
+            if endpoints.iter().any(|other| *other.name == *name) {
+                return Err(RouteError::DuplicateEndpoint(name));
             }
             let endpoint = LiveEndpoint::new(endpoint).ok_or(RouteError::NoCredential(name))?;
             endpoints.push(Arc::new(endpoint));
         }
-        let info = common(&endpoints).ok_or(RouteError::Empty)?;
+        let info = common_info(&endpoints).ok_or(RouteError::Empty)?;
         Ok(RoutedModel {
             inner: Arc::new(RouterInner {
                 info,
                 endpoints,
                 retry: self.retry,
                 fallback: self.fallback,
-                delivery: self.delivery,
-                wait_max: self.wait_max,
-                total: self.total,
+                buffering: self.buffering,
+                max_wait: self.max_wait,
+                total_timeout: self.total_timeout,
                 ledger: self.ledger,
                 env: self.env,
             }),
@@ -148,20 +149,24 @@ impl RoutedModelBuilder {
     }
 }
 
-/// What may be relied on whichever endpoint answers; names and context are those of the first.
-fn common(endpoints: &[Arc<LiveEndpoint>]) -> Option<ModelInfo> {
+/// Returns the properties that all endpoints have. Name and context window are those of the first endpoint.
+fn common_info(endpoints: &[Arc<LiveEndpoint>]) -> Option<ModelInfo> {
     let (first, others) = endpoints.split_first()?;
     let mut info = first.info.clone();
     for other in others.iter().map(|endpoint| &endpoint.info) {
-        info.stand_ins.extend(other.names().map(|(at, name)| (at.to_owned(), name.to_owned())));
+        info.fallbacks.extend(other.names().map(|(at, name)| (at.to_owned(), name.to_owned())));
         info.max_output = info.max_output.zip(other.max_output).map(|(one, two)| one.max(two));
         info.pricing = info.pricing.zip(other.pricing).and_then(|(one, two)| one.max_prices(&two));
         info.tools &= other.tools;
         info.images &= other.images;
         info.native_output = match (info.native_output, other.native_output) {
-            (NativeOutput::None, _) | (_, NativeOutput::None) => NativeOutput::None,
-            (NativeOutput::WithTools, NativeOutput::WithTools) => NativeOutput::WithTools,
-            _ => NativeOutput::WithoutTools,
+            (StructuredOutputSupport::None, _) | (_, StructuredOutputSupport::None) => {
+                StructuredOutputSupport::None
+            }
+            (StructuredOutputSupport::WithTools, StructuredOutputSupport::WithTools) => {
+                StructuredOutputSupport::WithTools
+            }
+            _ => StructuredOutputSupport::WithoutTools,
         };
     }
     Some(info)

@@ -1,128 +1,128 @@
-//! A circuit breaker: an endpoint that keeps failing is left alone for a while. Pure: whoever asks brings the time.
+//! A circuit breaker, which stops calls to an endpoint that keeps failing. Pure: callers pass the time.
 //!
-//! Closed lets everything through. So many failures in a row open it, and nobody is let through until a while has passed; then one
-//! call may try. If that one succeeds it is closed again, if not it is open for twice as long as before.
+//! A closed breaker admits all calls. A number of consecutive failures opens it. After a while the open breaker admits
+//! one probe. If the probe succeeds, the breaker closes; if it fails, the breaker opens again for twice as long.
 
 use std::time::Duration;
 
 use provost_core::Backoff;
 use tokio::time::Instant;
 
-/// When a breaker opens and for how long.
+/// Configuration of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BreakerPolicy {
-    /// Failures in a row that open it.
+pub struct CircuitBreakerConfig {
+    /// Number of consecutive failures that opens the breaker.
     pub failures: u32,
-    /// How long it stays open the first time; each further time twice as long.
+    /// Time for which the breaker opens at first. It doubles with each failed probe.
     pub open_for: Duration,
-    /// It is never open longer than this at once.
+    /// Longest time for which the breaker opens.
     pub open_max: Duration,
 }
 
-impl Default for BreakerPolicy {
+impl Default for CircuitBreakerConfig {
     fn default() -> Self {
         Self { failures: 5, open_for: Duration::from_secs(15), open_max: Duration::from_secs(300) }
     }
 }
 
-/// How a breaker stands.
+/// State of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BreakerState {
-    /// Calls go through.
+pub enum CircuitState {
+    /// All calls are admitted.
     Closed,
-    /// No call goes through.
+    /// No call is admitted.
     Open,
-    /// One call tries whether it works again.
+    /// One call is admitted as a probe.
     HalfOpen,
 }
 
-/// What a call that was let through brings back.
+/// Admission of a call. It is returned with the result of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BreakerPass {
-    /// The count of openings when it began: what a call of an older time says does not count.
+pub(crate) struct BreakerAdmission {
+    /// Generation of the breaker when the call started. Results of an older generation are ignored.
     generation: u32,
-    probe: bool,
+    is_probe: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct CircuitBreaker {
-    policy: BreakerPolicy,
+    config: CircuitBreakerConfig,
     failures: u32,
-    /// Openings since the last success.
+    /// Number of openings since the last success.
     openings: u32,
     generation: u32,
     open_until: Option<Instant>,
-    probing: bool,
+    is_probing: bool,
 }
 
 impl CircuitBreaker {
-    pub(crate) fn new(policy: BreakerPolicy) -> Self {
+    pub(crate) fn new(config: CircuitBreakerConfig) -> Self {
         let (failures, openings, generation) = (0, 0, 0);
-        Self { policy, failures, openings, generation, open_until: None, probing: false }
+        Self { config, failures, openings, generation, open_until: None, is_probing: false }
     }
 
-    pub(crate) fn state(&self, now: Instant) -> BreakerState {
+    pub(crate) fn state(&self, now: Instant) -> CircuitState {
         match self.open_until {
-            None => BreakerState::Closed,
-            Some(until) if now < until => BreakerState::Open,
-            Some(_) => BreakerState::HalfOpen,
+            None => CircuitState::Closed,
+            Some(until) if now < until => CircuitState::Open,
+            Some(_) => CircuitState::HalfOpen,
         }
     }
 
-    /// How long until a call may go through; nothing if one may now.
+    /// Returns the time until a call may be admitted. Zero if a call may be admitted now.
     pub(crate) fn retry_in(&self, now: Instant) -> Duration {
-        match (self.open_until, self.probing) {
+        match (self.open_until, self.is_probing) {
             (None, _) => Duration::ZERO,
             (Some(until), _) if now < until => until - now,
             (Some(_), false) => Duration::ZERO,
-            // Somebody tries at this moment; when that fails it is open for this long.
-            (Some(_), true) => self.opening(),
+            // A probe is in progress. If it fails, the breaker opens for this long.
+            (Some(_), true) => self.open_duration(),
         }
     }
 
-    /// Lets a call through, if one may go through.
-    pub(crate) fn admit(&mut self, now: Instant) -> Option<BreakerPass> {
+    /// Admits a call. `None` if the breaker is open or a probe is in progress.
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<BreakerAdmission> {
         if !self.retry_in(now).is_zero() {
             return None;
         }
-        let probe = self.open_until.is_some();
-        self.probing |= probe;
-        Some(BreakerPass { generation: self.generation, probe })
+        let is_probe = self.open_until.is_some();
+        self.is_probing |= is_probe;
+        Some(BreakerAdmission { generation: self.generation, is_probe })
     }
 
-    pub(crate) fn succeeded(&mut self, pass: BreakerPass) {
-        if pass.generation != self.generation {
+    pub(crate) fn record_success(&mut self, admission: BreakerAdmission) {
+        if admission.generation != self.generation {
             return;
         }
         (self.failures, self.openings) = (0, 0);
-        (self.open_until, self.probing) = (None, false);
+        (self.open_until, self.is_probing) = (None, false);
     }
 
-    /// True if this failure has opened it.
-    pub(crate) fn failed(&mut self, pass: BreakerPass, now: Instant) -> bool {
-        if pass.generation != self.generation {
+    /// Records a failure. Returns true if it opened the breaker.
+    pub(crate) fn record_failure(&mut self, admission: BreakerAdmission, now: Instant) -> bool {
+        if admission.generation != self.generation {
             return false;
         }
         self.failures = self.failures.saturating_add(1);
-        if !pass.probe && self.failures < self.policy.failures {
+        if !admission.is_probe && self.failures < self.config.failures {
             return false;
         }
-        self.open_until = Some(now + self.opening());
+        self.open_until = Some(now + self.open_duration());
         self.openings = self.openings.saturating_add(1);
         self.generation = self.generation.wrapping_add(1);
-        (self.failures, self.probing) = (0, false);
+        (self.failures, self.is_probing) = (0, false);
         true
     }
 
-    /// The call ended without saying whether the endpoint works.
-    pub(crate) fn abandoned(&mut self, pass: BreakerPass) {
-        if pass.generation == self.generation && pass.probe {
-            self.probing = false;
+    /// Ends a call without a result.
+    pub(crate) fn abandon(&mut self, admission: BreakerAdmission) {
+        if admission.generation == self.generation && admission.is_probe {
+            self.is_probing = false;
         }
     }
 
-    fn opening(&self) -> Duration {
-        let BreakerPolicy { open_for, open_max, .. } = self.policy;
+    fn open_duration(&self) -> Duration {
+        let CircuitBreakerConfig { open_for, open_max, .. } = self.config;
         Backoff { first: open_for, max: open_max }.wait(self.openings)
     }
 }
@@ -134,24 +134,25 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn breaker() -> (CircuitBreaker, Instant) {
-        let policy = BreakerPolicy { failures: 3, open_for: 10 * SECOND, open_max: 30 * SECOND };
-        (CircuitBreaker::new(policy), Instant::now())
+        let config =
+            CircuitBreakerConfig { failures: 3, open_for: 10 * SECOND, open_max: 30 * SECOND };
+        (CircuitBreaker::new(config), Instant::now())
     }
 
     fn fail(breaker: &mut CircuitBreaker, now: Instant) -> bool {
-        let pass = breaker.admit(now).unwrap();
-        breaker.failed(pass, now)
+        let admission = breaker.admit(now).unwrap();
+        breaker.record_failure(admission, now)
     }
 
     #[test]
     fn failures_in_a_row_open_it_and_a_success_between_them_does_not() {
         let (mut breaker, now) = breaker();
         assert!(!fail(&mut breaker, now) && !fail(&mut breaker, now));
-        let pass = breaker.admit(now).unwrap();
-        breaker.succeeded(pass);
+        let admission = breaker.admit(now).unwrap();
+        breaker.record_success(admission);
         assert!(!fail(&mut breaker, now) && !fail(&mut breaker, now));
         assert!(fail(&mut breaker, now), "the third in a row");
-        assert_eq!(breaker.state(now), BreakerState::Open);
+        assert_eq!(breaker.state(now), CircuitState::Open);
         assert_eq!((breaker.admit(now), breaker.retry_in(now)), (None, 10 * SECOND));
     }
 
@@ -160,21 +161,21 @@ mod tests {
         let (mut breaker, now) = breaker();
         assert_eq!((0..3).map(|_| fail(&mut breaker, now)).filter(|opened| *opened).count(), 1);
         let later = now + 10 * SECOND;
-        assert_eq!(breaker.state(later), BreakerState::HalfOpen);
+        assert_eq!(breaker.state(later), CircuitState::HalfOpen);
         let probe = breaker.admit(later).unwrap();
         assert_eq!(breaker.admit(later), None, "only one");
-        assert!(breaker.failed(probe, later), "one failure is enough now");
+        assert!(breaker.record_failure(probe, later), "one failure is enough now");
         assert_eq!(breaker.retry_in(later), 20 * SECOND, "twice as long");
         let later = later + 20 * SECOND;
         let probe = breaker.admit(later).unwrap();
-        breaker.failed(probe, later);
+        breaker.record_failure(probe, later);
         assert_eq!(breaker.retry_in(later), 30 * SECOND, "but not for ever longer");
         let later = later + 30 * SECOND;
         let probe = breaker.admit(later).unwrap();
-        breaker.abandoned(probe);
+        breaker.abandon(probe);
         let probe = breaker.admit(later).unwrap();
-        breaker.succeeded(probe);
-        assert_eq!(breaker.state(later), BreakerState::Closed);
+        breaker.record_success(probe);
+        assert_eq!(breaker.state(later), CircuitState::Closed);
         assert!(!fail(&mut breaker, later), "it begins anew");
     }
 
@@ -183,9 +184,9 @@ mod tests {
         let (mut breaker, now) = breaker();
         let old = breaker.admit(now).unwrap();
         assert_eq!((0..3).map(|_| fail(&mut breaker, now)).filter(|opened| *opened).count(), 1);
-        breaker.succeeded(old);
-        assert_eq!(breaker.state(now), BreakerState::Open);
-        assert!(!breaker.failed(old, now));
+        breaker.record_success(old);
+        assert_eq!(breaker.state(now), CircuitState::Open);
+        assert!(!breaker.record_failure(old, now));
         assert_eq!(breaker.retry_in(now), 10 * SECOND);
     }
 }

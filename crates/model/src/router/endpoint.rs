@@ -1,4 +1,4 @@
-//! One place where a model is served: its credentials, their limits, and how well it works.
+//! One endpoint of a route: its credentials, their rate limits and its health.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,74 +9,76 @@ use tokio::time::Instant;
 
 use super::RouteId;
 use super::availability::{Availability, UnavailableReason};
-use super::circuit_breaker::{BreakerPass, BreakerPolicy, BreakerState, CircuitBreaker};
+use super::circuit_breaker::{
+    BreakerAdmission, CircuitBreaker, CircuitBreakerConfig, CircuitState,
+};
 use super::history::AttemptHistory;
-use super::rate_limiter::{Limits, RateLimited, RateLimiter};
-use crate::tokens::{Calibration, Family};
+use super::rate_limiter::{RateLimited, RateLimiter, RateLimits};
+use crate::tokens::{TokenCalibration, TokenizerFamily};
 use crate::{ChatModel, ModelErrorClass, ModelInfo};
 
-/// A place where a model is served, as it is given to a route.
+/// An endpoint of a route.
 ///
-/// Give it models that do not try again by themselves ([`RetryPolicy::never`](crate::RetryPolicy::never)): the route does that,
-/// and knows what else could be asked.
+/// Its models should not retry ([`RetryPolicy::never`](crate::RetryPolicy::never)). The route retries, and it knows the
+/// other endpoints.
 #[must_use]
 pub struct Endpoint {
     pub(super) name: Arc<str>,
     pub(super) models: Vec<(Arc<str>, Arc<dyn ChatModel>)>,
-    pub(super) limits: Limits,
-    pub(super) breaker: BreakerPolicy,
+    pub(super) limits: RateLimits,
+    pub(super) breaker: CircuitBreakerConfig,
     pub(super) first_token: Option<Duration>,
 }
 
 impl Endpoint {
-    /// An endpoint with one model, under a name of one's own.
+    /// Creates an endpoint with one model.
     pub fn new(name: impl Into<Arc<str>>, model: impl ChatModel) -> Self {
         let model: Arc<dyn ChatModel> = Arc::new(model);
         Self {
             name: name.into(),
             models: vec![(Arc::from("default"), model)],
-            limits: Limits::default(),
-            breaker: BreakerPolicy::default(),
+            limits: RateLimits::default(),
+            breaker: CircuitBreakerConfig::default(),
             first_token: None,
         }
     }
 
-    /// An endpoint with several credentials: `make` builds the model for each of them. They are used in turn, and one that the
-    /// provider refuses rests while the others go on.
+    /// Creates an endpoint with several credentials. `build` creates the model of each credential. Calls use the
+    /// credentials in turn. A credential that the provider rejects is in a cooldown while the others stay in use.
     pub fn with_credentials<M: ChatModel, E>(
         name: impl Into<Arc<str>>,
         credentials: impl IntoIterator<Item = (String, Secret<String>)>,
-        make: impl Fn(Secret<String>) -> Result<M, E>,
+        build: impl Fn(Secret<String>) -> Result<M, E>,
     ) -> Result<Self, E> {
         let mut models: Vec<(Arc<str>, Arc<dyn ChatModel>)> = Vec::new();
         for (label, key) in credentials {
-            models.push((label.into(), Arc::new(make(key)?)));
+            models.push((label.into(), Arc::new(build(key)?)));
         }
-        let (limits, breaker) = (Limits::default(), BreakerPolicy::default());
+        let (limits, breaker) = (RateLimits::default(), CircuitBreakerConfig::default());
         Ok(Self { name: name.into(), models, limits, breaker, first_token: None })
     }
 
-    /// Adds a credential, as the model that uses it. The label is shown, the credential is not.
+    /// Adds a credential as the model that uses it. Logs and responses show the label and never the credential.
     pub fn credential(mut self, label: impl Into<Arc<str>>, model: impl ChatModel) -> Self {
         self.models.push((label.into(), Arc::new(model)));
         self
     }
 
-    /// Limits how much each credential is used in a minute.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    /// Sets the rate limits of each credential.
+    pub fn limits(mut self, limits: RateLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets when the endpoint is left alone.
-    pub fn breaker(mut self, policy: BreakerPolicy) -> Self {
-        self.breaker = policy;
+    /// Sets the configuration of the circuit breaker.
+    pub fn circuit_breaker(mut self, config: CircuitBreakerConfig) -> Self {
+        self.breaker = config;
         self
     }
 
-    /// Sets how long the first word may take before another endpoint is asked.
-    pub fn first_token(mut self, time: Duration) -> Self {
-        self.first_token = Some(time);
+    /// Sets the time limit for the first delta. After it the next endpoint is tried.
+    pub fn first_token_timeout(mut self, timeout: Duration) -> Self {
+        self.first_token = Some(timeout);
         self
     }
 }
@@ -88,25 +90,25 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// How an endpoint is.
+/// Status of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointState {
-    /// Its name.
+pub struct EndpointStatus {
+    /// Name of the endpoint.
     pub name: String,
-    /// How its breaker stands.
-    pub breaker: BreakerState,
-    /// The labels of the credentials that rest now.
-    pub resting: Vec<String>,
+    /// State of its circuit breaker.
+    pub circuit: CircuitState,
+    /// Labels of the credentials that are in a cooldown.
+    pub cooling_down: Vec<String>,
 }
 
 /// An endpoint with the state that all calls share.
 pub(super) struct LiveEndpoint {
     pub(super) name: Arc<str>,
     pub(super) info: ModelInfo,
-    pub(super) family: Family,
+    pub(super) family: TokenizerFamily,
     pub(super) first_token: Option<Duration>,
     pub(super) credentials: Vec<CredentialSlot>,
-    /// True if a rate limiter counts tokens.
+    /// True if a rate limit counts tokens.
     pub(super) counts_tokens: bool,
     health: Mutex<EndpointHealth>,
 }
@@ -120,14 +122,14 @@ pub(super) struct CredentialSlot {
 
 struct EndpointHealth {
     breaker: CircuitBreaker,
-    /// The credential whose turn is next.
-    turn: usize,
+    /// Position of the credential that the next call tries first.
+    next_credential: usize,
     /// The cooldown of each credential.
     cooldowns: Vec<Option<Cooldown>>,
-    calibration: Calibration,
+    calibration: TokenCalibration,
 }
 
-/// How long a credential is not used, and after which failure.
+/// Period in which a credential is not used.
 #[derive(Debug, Clone, Copy)]
 struct Cooldown {
     until: Instant,
@@ -135,7 +137,7 @@ struct Cooldown {
 }
 
 impl LiveEndpoint {
-    /// `None` if the endpoint has no model.
+    /// Creates the shared state of an endpoint. `None` if the endpoint has no model.
     pub(super) fn new(endpoint: Endpoint) -> Option<Self> {
         let Endpoint { name, models, limits, breaker, first_token } = endpoint;
         let info = models.first()?.1.info().clone();
@@ -147,25 +149,26 @@ impl LiveEndpoint {
         let credentials: Vec<CredentialSlot> = models.into_iter().map(slot).collect();
         let health = EndpointHealth {
             breaker: CircuitBreaker::new(breaker),
-            turn: 0,
+            next_credential: 0,
             cooldowns: vec![None; credentials.len()],
-            calibration: Calibration::default(),
+            calibration: TokenCalibration::default(),
         };
         let counts_tokens = credentials.iter().any(|slot| slot.limiter.counts_tokens());
-        let (family, health) = (Family::of(&info.model), Mutex::new(health));
+        let (family, health) = (TokenizerFamily::of(&info.model), Mutex::new(health));
         Some(Self { name, family, info, first_token, credentials, counts_tokens, health })
     }
 
-    /// Whether a call that takes so many tokens can ask this endpoint, which is the one at `endpoint` in the history.
+    /// Returns the availability of this endpoint for a call with this number of tokens. `endpoint` is its position in
+    /// the history.
     pub(super) fn availability(
         &self,
         history: &AttemptHistory,
         endpoint: usize,
         tokens: u64,
     ) -> Availability {
-        let (retry_in, turn) = {
+        let (retry_in, first) = {
             let health = self.lock();
-            (health.breaker.retry_in(history.now), health.turn)
+            (health.breaker.retry_in(history.now), health.next_credential)
         };
         let route = |credential| RouteId { endpoint, credential };
         let failed = Availability::Unavailable(UnavailableReason::Failed);
@@ -173,17 +176,17 @@ impl LiveEndpoint {
             return failed;
         }
         if !retry_in.is_zero() {
-            let reason = UnavailableReason::Open;
+            let reason = UnavailableReason::CircuitOpen;
             return Availability::After { wait: retry_in, queue: None, reason };
         }
         let mut best = failed;
         for step in 0..self.credentials.len() {
-            let credential = (turn + step) % self.credentials.len();
+            let credential = (first + step) % self.credentials.len();
             let availability = self.credential_availability(history, route(credential), tokens);
             match (&best, &availability) {
                 (_, Availability::Ready { .. }) => return availability,
-                (Availability::After { wait: known, .. }, Availability::After { wait, .. })
-                    if wait >= known => {}
+                (Availability::After { wait: best_wait, .. }, Availability::After { wait, .. })
+                    if wait >= best_wait => {}
                 (Availability::After { .. }, Availability::Unavailable(_)) => {}
                 _ => best = availability,
             }
@@ -199,82 +202,84 @@ impl LiveEndpoint {
     ) -> Availability {
         let (now, credential) = (history.now, route.credential);
         let after = |wait, reason| Availability::After { wait, queue: None, reason };
-        let Some(again) = history.wait(route) else {
+        let Some(retry_wait) = history.wait(route) else {
             return Availability::Unavailable(UnavailableReason::Failed);
         };
         let cooldown = self.lock().cooldowns.get(credential).copied().flatten();
-        // A credential in its cooldown is not asked, however soon the call would retry.
-        if let Some(cooldown) = cooldown.filter(|cooldown| cooldown.until > now + again) {
-            return after(cooldown.until - now, UnavailableReason::Cooling(cooldown.after));
+        // A credential in a cooldown is not used, even if the delay of the retry is shorter.
+        if let Some(cooldown) = cooldown.filter(|cooldown| cooldown.until > now + retry_wait) {
+            return after(cooldown.until - now, UnavailableReason::Cooldown(cooldown.after));
         }
-        if !again.is_zero() {
-            return after(again, UnavailableReason::Retrying);
+        if !retry_wait.is_zero() {
+            return after(retry_wait, UnavailableReason::Retrying);
         }
-        match self.credentials[credential].limiter.standing(tokens, now) {
+        match self.credentials[credential].limiter.check(tokens, now) {
             Ok(()) => Availability::Ready { credential },
             Err(RateLimited::Never) => Availability::Unavailable(UnavailableReason::TooLarge),
             Err(RateLimited::For(wait)) => {
-                let (queue, reason) = (Some(credential), UnavailableReason::Busy);
+                let (queue, reason) = (Some(credential), UnavailableReason::RateLimited);
                 Availability::After { wait, queue, reason }
             }
         }
     }
 
-    /// Asks the circuit breaker for one attempt, and gives the next turn to the next credential.
-    pub(super) fn admit(&self, credential: usize, now: Instant) -> Option<BreakerPass> {
+    /// Requests the admission of one attempt by the circuit breaker. The next call then starts with the next
+    /// credential.
+    pub(super) fn admit(&self, credential: usize, now: Instant) -> Option<BreakerAdmission> {
         let mut health = self.lock();
-        let pass = health.breaker.admit(now)?;
-        health.turn = (credential + 1) % self.credentials.len();
-        Some(pass)
+        let admission = health.breaker.admit(now)?;
+        health.next_credential = (credential + 1) % self.credentials.len();
+        Some(admission)
     }
 
-    pub(super) fn abandoned(&self, pass: BreakerPass) {
-        self.lock().breaker.abandoned(pass);
+    pub(super) fn abandon(&self, admission: BreakerAdmission) {
+        self.lock().breaker.abandon(admission);
     }
 
-    pub(super) fn succeeded(&self, pass: BreakerPass) {
-        self.lock().breaker.succeeded(pass);
+    pub(super) fn record_success(&self, admission: BreakerAdmission) {
+        self.lock().breaker.record_success(admission);
     }
 
-    pub(super) fn failed(&self, pass: BreakerPass, now: Instant) {
-        if self.lock().breaker.failed(pass, now) {
-            tracing::warn!(endpoint = &*self.name, "an endpoint keeps failing and is left alone");
+    pub(super) fn record_failure(&self, admission: BreakerAdmission, now: Instant) {
+        if self.lock().breaker.record_failure(admission, now) {
+            tracing::warn!(endpoint = &*self.name, "opened the circuit breaker of an endpoint");
         }
     }
 
-    /// Starts the cooldown of a credential, or makes it longer.
+    /// Starts or extends the cooldown of a credential.
     pub(super) fn start_cooldown(&self, credential: usize, until: Instant, after: ModelErrorClass) {
         if let Some(cooldown) = self.lock().cooldowns.get_mut(credential)
-            && cooldown.is_none_or(|known| known.until < until)
+            && cooldown.is_none_or(|current| current.until < until)
         {
             *cooldown = Some(Cooldown { until, after });
         }
     }
 
-    /// A corrected estimate of tokens.
+    /// Corrects an estimated number of tokens.
     pub(super) fn correct(&self, estimated: u64) -> u64 {
         self.lock().calibration.correct(estimated)
     }
 
-    /// What the provider counted for what was estimated.
+    /// Records the number of tokens that the provider reported for an estimate.
     pub(super) fn observe(&self, estimated: u64, reported: u64) {
         self.lock().calibration.observe(estimated, reported);
     }
 
-    pub(super) fn state(&self, now: Instant) -> EndpointState {
+    pub(super) fn status(&self, now: Instant) -> EndpointStatus {
         let health = self.lock();
-        let is_cooling = |cooldown: &Option<Cooldown>| cooldown.is_some_and(|it| it.until > now);
+        let is_cooling =
+            |cooldown: &Option<Cooldown>| cooldown.is_some_and(|cooldown| cooldown.until > now);
         let slots = self.credentials.iter().zip(&health.cooldowns);
         let cooling = slots.filter(|(_, cooldown)| is_cooling(cooldown));
-        EndpointState {
+        EndpointStatus {
             name: self.name.to_string(),
-            breaker: health.breaker.state(now),
-            resting: cooling.map(|(slot, _)| slot.label.to_string()).collect(),
+            circuit: health.breaker.state(now),
+            cooling_down: cooling.map(|(slot, _)| slot.label.to_string()).collect(),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, EndpointHealth> {
-        // Nothing that can fail happens under this lock.
+        // No code panics while it holds this lock.
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,98 +1,100 @@
-//! What a failure means for a route: a pure table.
+//! Maps failures to their scope and their consequences. Pure.
 
 use std::time::Duration;
 
 use crate::{ModelError, ModelErrorClass};
 
-/// How long a credential rests whose failure only a person can mend.
-const BROKEN_COOL: Duration = Duration::from_secs(300);
-/// How long a credential rests at least that was told to slow down.
-const RATE_COOL: Duration = Duration::from_secs(1);
+/// Cooldown of a credential after a failure that only an operator can fix.
+const REJECTED_COOLDOWN: Duration = Duration::from_secs(300);
+/// Shortest cooldown of a credential after a rate limit.
+const RATE_LIMIT_COOLDOWN_MIN: Duration = Duration::from_secs(1);
 
-/// Whose fault a failure is: the rest of it is still good.
+/// Part of a route that a failure affects. The other parts stay usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureScope {
-    /// The credential's: the endpoint's other ones are still good.
+    /// The failure affects the credential. The other credentials of the endpoint stay usable.
     Credential {
-        /// How long nobody uses it.
+        /// Cooldown of the credential.
         cooldown: Duration,
     },
-    /// The endpoint's: it counts for its breaker.
+    /// The failure affects the endpoint and counts for its circuit breaker.
     Endpoint,
-    /// The endpoint does not have what is asked for; it works all the same.
+    /// The endpoint works, but does not have the model.
     Model,
-    /// The request is too long for this model: only one with a longer context helps.
+    /// The request exceeds the context window. Only a model with a longer one can accept it.
     ContextLength,
-    /// The request's own: it would fail everywhere.
+    /// The request is invalid. It would fail at every endpoint.
     Request,
 }
 
-/// Whose fault it is.
+/// Returns the scope of a failure.
 pub(crate) fn failure_scope(error: &ModelError) -> FailureScope {
     use ModelErrorClass as Class;
     match error.class {
-        Class::Auth | Class::QuotaExceeded => FailureScope::Credential { cooldown: BROKEN_COOL },
+        Class::Auth | Class::QuotaExceeded => {
+            FailureScope::Credential { cooldown: REJECTED_COOLDOWN }
+        }
         Class::RateLimited => FailureScope::Credential {
-            cooldown: error.retry_after.unwrap_or_default().max(RATE_COOL),
+            cooldown: error.retry_after.unwrap_or_default().max(RATE_LIMIT_COOLDOWN_MIN),
         },
         Class::Overloaded
         | Class::Transport
         | Class::Timeout
         | Class::Malformed
-        | Class::Incomplete => FailureScope::Endpoint,
-        Class::UnknownModel => FailureScope::Model,
+        | Class::StreamTruncated => FailureScope::Endpoint,
+        Class::ModelNotFound => FailureScope::Model,
         Class::ContextLength => FailureScope::ContextLength,
         Class::ContentFilter | Class::InvalidRequest => FailureScope::Request,
     }
 }
 
-/// True if the provider refused before it did anything, so that nothing was used and nothing is owed.
+/// Returns true if the provider rejected the request before any work, so that no usage is billed.
 ///
-/// A connection that broke before the first word counts too, as it does in the engine's ledger; one that broke later, a timeout and
-/// what cannot be read may have cost everything.
-pub(crate) fn was_not_billed(error: &ModelError, anything_came: bool) -> bool {
+/// A connection that broke before the first event counts as not billed, as in the engine's ledger. A connection that
+/// broke later, a timeout or a malformed response may have been billed.
+pub(crate) fn was_not_billed(error: &ModelError, received_any: bool) -> bool {
     use ModelErrorClass as Class;
     match error.class {
         Class::Auth
         | Class::RateLimited
         | Class::QuotaExceeded
         | Class::ContextLength
-        | Class::UnknownModel
+        | Class::ModelNotFound
         | Class::InvalidRequest => true,
-        Class::Overloaded | Class::Transport | Class::ContentFilter => !anything_came,
-        Class::Timeout | Class::Malformed | Class::Incomplete => false,
+        Class::Overloaded | Class::Transport | Class::ContentFilter => !received_any,
+        Class::Timeout | Class::Malformed | Class::StreamTruncated => false,
     }
 }
 
-/// The failures after which another endpoint is asked.
+/// Classes of failure after which the next endpoint is tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FallbackRules {
-    /// Those that go against what the table says.
-    changed: Vec<(ModelErrorClass, bool)>,
+pub struct FallbackPolicy {
+    /// Classes whose behaviour differs from the default.
+    overrides: Vec<(ModelErrorClass, bool)>,
 }
 
-impl Default for FallbackRules {
-    /// Another endpoint is asked for everything that is not the fault of the request itself.
+impl Default for FallbackPolicy {
+    /// Returns the default policy: the next endpoint is tried after every failure except those of the request itself.
     fn default() -> Self {
-        Self { changed: Vec::new() }
+        Self { overrides: Vec::new() }
     }
 }
 
-impl FallbackRules {
-    /// Changes what happens after one class of failure.
+impl FallbackPolicy {
+    /// Sets whether the next endpoint is tried after failures of this class.
     #[must_use]
-    pub fn with(mut self, class: ModelErrorClass, falls_back: bool) -> Self {
-        self.changed.retain(|(known, _)| *known != class);
-        self.changed.push((class, falls_back));
+    pub fn with(mut self, class: ModelErrorClass, should_fall_back: bool) -> Self {
+        self.overrides.retain(|(other, _)| *other != class);
+        self.overrides.push((class, should_fall_back));
         self
     }
 
-    /// True if another endpoint is asked after such a failure.
-    pub fn falls_back(&self, error: &ModelError) -> bool {
-        let changed = self.changed.iter().find(|(class, _)| *class == error.class);
-        changed.map_or_else(
+    /// Returns true if the next endpoint is tried after this failure.
+    pub fn should_fall_back(&self, error: &ModelError) -> bool {
+        let overrides = self.overrides.iter().find(|(class, _)| *class == error.class);
+        overrides.map_or_else(
             || failure_scope(error) != FailureScope::Request,
-            |(_, falls_back)| *falls_back,
+            |(_, should_fall_back)| *should_fall_back,
         )
     }
 }
@@ -104,25 +106,29 @@ mod tests {
 
     #[test]
     fn the_table_of_failures() {
-        let broken = FailureScope::Credential { cooldown: BROKEN_COOL };
-        let slow = FailureScope::Credential { cooldown: RATE_COOL };
-        for (class, is, falls_back, refused, refused_later) in [
+        let broken = FailureScope::Credential { cooldown: REJECTED_COOLDOWN };
+        let slow = FailureScope::Credential { cooldown: RATE_LIMIT_COOLDOWN_MIN };
+        for (class, is, should_fall_back, refused, refused_later) in [
             (Class::Auth, broken, true, true, true),
             (Class::RateLimited, slow, true, true, true),
             (Class::QuotaExceeded, broken, true, true, true),
             (Class::Overloaded, FailureScope::Endpoint, true, true, false),
             (Class::ContextLength, FailureScope::ContextLength, true, true, true),
             (Class::ContentFilter, FailureScope::Request, false, true, false),
-            (Class::UnknownModel, FailureScope::Model, true, true, true),
+            (Class::ModelNotFound, FailureScope::Model, true, true, true),
             (Class::InvalidRequest, FailureScope::Request, false, true, true),
             (Class::Transport, FailureScope::Endpoint, true, true, false),
             (Class::Timeout, FailureScope::Endpoint, true, false, false),
             (Class::Malformed, FailureScope::Endpoint, true, false, false),
-            (Class::Incomplete, FailureScope::Endpoint, true, false, false),
+            (Class::StreamTruncated, FailureScope::Endpoint, true, false, false),
         ] {
             let error = ModelError::new(class, "x");
             assert_eq!(failure_scope(&error), is, "{class:?}");
-            assert_eq!(FallbackRules::default().falls_back(&error), falls_back, "{class:?}");
+            assert_eq!(
+                FallbackPolicy::default().should_fall_back(&error),
+                should_fall_back,
+                "{class:?}"
+            );
             assert_eq!(was_not_billed(&error, false), refused, "{class:?}");
             assert_eq!(was_not_billed(&error, true), refused_later, "{class:?}");
         }
@@ -140,12 +146,12 @@ mod tests {
 
     #[test]
     fn rules_can_be_changed() {
-        let rules = FallbackRules::default()
+        let rules = FallbackPolicy::default()
             .with(Class::ContentFilter, true)
             .with(Class::Auth, true)
             .with(Class::Auth, false);
-        assert!(rules.falls_back(&ModelError::new(Class::ContentFilter, "x")));
-        assert!(!rules.falls_back(&ModelError::new(Class::Auth, "x")));
-        assert!(rules.falls_back(&ModelError::new(Class::Overloaded, "x")));
+        assert!(rules.should_fall_back(&ModelError::new(Class::ContentFilter, "x")));
+        assert!(!rules.should_fall_back(&ModelError::new(Class::Auth, "x")));
+        assert!(rules.should_fall_back(&ModelError::new(Class::Overloaded, "x")));
     }
 }

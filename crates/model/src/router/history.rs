@@ -1,4 +1,4 @@
-//! The attempts of one call: which credentials were asked, and with what result. Pure.
+//! Attempts of one call, with their credentials and results. Pure.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use super::RouteId;
 use super::failure::{FailureScope, failure_scope};
 use crate::{ModelError, RetryPolicy};
 
-/// Failed attempts of one call that are recorded; further ones are only counted.
+/// Largest number of failed attempts that are recorded. Further ones are only counted.
 const RECORDED_MAX: usize = 16;
 
 /// The attempts of one call.
 #[derive(Debug)]
 pub(super) struct AttemptHistory {
-    /// The moment that all waits are counted from.
+    /// Reference time of all waits.
     pub(super) now: Instant,
-    /// The state of each credential of each endpoint.
+    /// State of each credential of each endpoint.
     endpoints: Vec<Vec<CredentialState>>,
-    /// Attempts with a credential that was asked before.
+    /// Number of attempts with a credential that was already tried.
     retries: u32,
     retries_max: u32,
     failures: u32,
@@ -28,20 +28,20 @@ pub(super) struct AttemptHistory {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct CredentialState {
-    tried: bool,
-    ruled_out: bool,
+    was_tried: bool,
+    is_excluded: bool,
     not_before: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct FailedAttempt {
-    /// The endpoint, with the credential if it has several.
-    asked: String,
-    failed: &'static str,
+    /// Name of the endpoint, with the label of the credential if there are several.
+    route: String,
+    error_class: &'static str,
 }
 
 impl AttemptHistory {
-    /// `credentials` is the number of credentials of each endpoint.
+    /// Creates an empty history. `credentials` is the number of credentials of each endpoint.
     pub(super) fn new(
         credentials: impl IntoIterator<Item = usize>,
         retry: &RetryPolicy,
@@ -58,82 +58,89 @@ impl AttemptHistory {
         }
     }
 
-    /// How long until a credential may be asked; `None` if never again in this call.
+    /// Returns the time until a credential may be used. `None` if it is excluded from this call.
     pub(super) fn wait(&self, route: RouteId) -> Option<Duration> {
         let state = self.endpoints.get(route.endpoint)?.get(route.credential)?;
-        if state.ruled_out || (state.tried && self.retries >= self.retries_max) {
+        if state.is_excluded || (state.was_tried && self.retries >= self.retries_max) {
             return None;
         }
         let not_before = state.not_before.unwrap_or(self.now);
         Some(not_before.saturating_duration_since(self.now))
     }
 
-    /// Counts an attempt that begins.
-    pub(super) fn ask(&mut self, route: RouteId) {
+    /// Counts a new attempt.
+    pub(super) fn start(&mut self, route: RouteId) {
         let states = self.endpoints.get_mut(route.endpoint);
         if let Some(state) = states.and_then(|states| states.get_mut(route.credential)) {
-            self.retries += u32::from(state.tried);
-            state.tried = true;
+            self.retries += u32::from(state.was_tried);
+            state.was_tried = true;
         }
     }
 
-    /// The retries made so far: attempts with a credential that was asked before.
+    /// Returns the number of retries: attempts with a credential that was already tried.
     pub(super) fn retries(&self) -> u32 {
         self.retries
     }
 
-    /// Attempts that failed.
+    /// Returns the number of failed attempts.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Counts an attempt that failed. `again` is how long to wait before the next attempt with the same credential; `None` if
-    /// there is no next one.
-    pub(super) fn failed(&mut self, route: RouteId, error: &ModelError, again: Option<Duration>) {
+    /// Counts a failed attempt. `retry_wait` is the delay before the next attempt with the same credential; `None`
+    /// excludes it.
+    pub(super) fn failed(
+        &mut self,
+        route: RouteId,
+        error: &ModelError,
+        retry_wait: Option<Duration>,
+    ) {
         self.failures = self.failures.saturating_add(1);
         let Some(states) = self.endpoints.get_mut(route.endpoint) else { return };
-        // A failure of the endpoint concerns all its credentials.
+        // A failure of the endpoint affects all its credentials.
         let is_shared =
             matches!(failure_scope(error), FailureScope::Endpoint | FailureScope::Model);
         for (credential, state) in states.iter_mut().enumerate() {
             if !is_shared && credential != route.credential {
                 continue;
             }
-            match again {
+            match retry_wait {
                 Some(wait) => state.not_before = Some(self.now + wait),
-                None => state.ruled_out = true,
+                None => state.is_excluded = true,
             }
         }
     }
 
-    /// Rules an endpoint out for the rest of the call.
-    pub(super) fn rule_out(&mut self, endpoint: usize) {
+    /// Excludes an endpoint for the rest of the call.
+    pub(super) fn exclude(&mut self, endpoint: usize) {
         for state in self.endpoints.get_mut(endpoint).into_iter().flatten() {
-            state.ruled_out = true;
+            state.is_excluded = true;
         }
     }
 
-    /// Records a failed attempt for the error and for the metadata of the answer.
-    pub(super) fn record(&mut self, asked: String, failed: &'static str) {
+    /// Records a failed attempt for error messages and for the metadata of the response.
+    pub(super) fn record(&mut self, route: String, error_class: &'static str) {
         if self.recorded.len() < RECORDED_MAX {
-            self.recorded.push(FailedAttempt { asked, failed });
+            self.recorded.push(FailedAttempt { route, error_class });
         }
     }
 
-    /// The failures as text: `openai/default: overloaded, azure/default: auth`.
+    /// Returns the failures as text, such as `openai/default: overloaded, azure/default: auth`.
     pub(super) fn summary(&self) -> String {
         let each = self
             .recorded
             .iter()
-            .map(|FailedAttempt { asked, failed }| format!("{asked}: {failed}"));
+            .map(|FailedAttempt { route, error_class }| format!("{route}: {error_class}"));
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// The failures as data.
+    /// Returns the failures as JSON.
     pub(super) fn data(&self) -> Value {
         let each = self.recorded.iter();
-        each.map(|FailedAttempt { asked, failed }| json!({ "asked": asked, "failed": failed }))
-            .collect()
+        each.map(
+            |FailedAttempt { route, error_class }| json!({ "asked": route, "failed": error_class }),
+        )
+        .collect()
     }
 }
 
@@ -158,7 +165,7 @@ mod tests {
     #[test]
     fn the_fault_of_an_endpoint_is_that_of_all_its_credentials() {
         let mut history = history();
-        history.ask(ROUTES[0]);
+        history.start(ROUTES[0]);
         history.failed(ROUTES[0], &ModelError::new(Class::Overloaded, "x"), Some(SECOND));
         let waits = ROUTES.map(|route| history.wait(route));
         assert_eq!(waits, [Some(SECOND), Some(SECOND), Some(Duration::ZERO)]);
@@ -170,13 +177,13 @@ mod tests {
     #[test]
     fn only_repetitions_count_as_retries() {
         let mut history = history();
-        ROUTES.into_iter().for_each(|route| history.ask(route));
+        ROUTES.into_iter().for_each(|route| history.start(route));
         assert_eq!(history.retries(), 0);
-        history.ask(ROUTES[0]);
-        history.ask(ROUTES[1]);
+        history.start(ROUTES[0]);
+        history.start(ROUTES[1]);
         assert_eq!((history.retries(), history.wait(ROUTES[0])), (2, None));
         let mut fresh = self::history();
-        (0..3).for_each(|_| fresh.ask(ROUTES[0]));
+        (0..3).for_each(|_| fresh.start(ROUTES[0]));
         let waits = (fresh.wait(ROUTES[0]), fresh.wait(ROUTES[1]));
         assert_eq!(waits, (None, Some(Duration::ZERO)), "one is fresh");
     }

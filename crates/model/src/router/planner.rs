@@ -1,4 +1,4 @@
-//! What one call over a route does next: between the pure decisions and the stream.
+//! Plans the next step of a call over a route: it connects the pure decisions with the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::availability::{Availability, RouteDecision, choose};
 use super::failure::{FailureScope, failure_scope};
 use super::history::AttemptHistory;
 use super::stream::{AttemptStream, Deadlines};
-use super::{Delivery, ROUTE, RouteId, RouterInner};
+use super::{ROUTE, ResponseBuffering, RouteId, RouterInner};
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent};
 
-/// What stays the same for all attempts of a call, and their history.
+/// State of a call that all its attempts share, with their history.
 pub(super) struct RoutePlanner {
     router: Arc<RouterInner>,
     request: ChatRequest,
     history: AttemptHistory,
-    /// The expected usage at each endpoint, once it was needed.
+    /// Expected usage at each endpoint, computed when it is first needed.
     estimates: Vec<Option<UsageEstimate>>,
     last_error: Option<ModelError>,
 }
 
 impl RoutePlanner {
-    /// Begins a call: its time runs from now on.
+    /// Creates the planner of a call. The time limits start now.
     pub(super) fn new(router: Arc<RouterInner>, mut request: ChatRequest) -> Self {
         let now = Instant::now();
-        let total = router.total.and_then(|total| now.checked_add(total));
+        let total = router.total_timeout.and_then(|total| now.checked_add(total));
         request.deadline = request.deadline.into_iter().chain(total).min();
         let credentials = router.endpoints.iter().map(|endpoint| endpoint.credentials.len());
         let history = AttemptHistory::new(credentials, &router.retry, now);
@@ -36,25 +36,25 @@ impl RoutePlanner {
         Self { router, request, history, estimates, last_error: None }
     }
 
-    /// True if nothing is delivered before the answer is complete.
+    /// Returns true if deltas are delivered only when the response is complete.
     pub(super) fn is_buffered(&self) -> bool {
-        self.router.delivery == Delivery::Whole
+        self.router.buffering == ResponseBuffering::Buffered
     }
 
-    /// Chooses an endpoint, waits if none can be asked now, reserves the budget and sends the request.
+    /// Chooses an endpoint, waits if none is available, reserves the budget and sends the request.
     pub(super) async fn open(&mut self) -> Result<AttemptStream, ModelError> {
         loop {
             self.history.now = Instant::now();
             let endpoints = self.availability();
-            if self.left().is_some_and(|left| left.is_zero()) {
+            if self.time_left().is_some_and(|left| left.is_zero()) {
                 return Err(self.no_endpoint_error(&endpoints, None));
             }
             let attempt = match choose(&endpoints, self.max_wait()) {
                 RouteDecision::Send(route) => {
-                    self.take(route).and_then(|grant| self.enter(route, grant))
+                    self.try_acquire(route).and_then(|grant| self.admit(route, grant))
                 }
                 RouteDecision::Wait { wait, queue: Some(route) } => match self.queue(route).await {
-                    Some(grant) => self.enter(route, grant),
+                    Some(grant) => self.admit(route, grant),
                     None => return Err(self.no_endpoint_error(&endpoints, Some(wait))),
                 },
                 RouteDecision::Wait { wait, queue: None } => {
@@ -65,16 +65,16 @@ impl RoutePlanner {
                     return Err(self.no_endpoint_error(&endpoints, soonest));
                 }
             };
-            // Another call may have been faster.
+            // Another call may have taken the capacity first.
             let Some(mut attempt) = attempt else { continue };
             match attempt.reserve_budget(&*self.router.ledger, &self.request).await {
-                Ok(()) => return Ok(self.begin(attempt)),
-                Err(error) => self.over_budget(attempt.route, error),
+                Ok(()) => return Ok(self.send(attempt)),
+                Err(error) => self.reject_over_budget(attempt.route, error),
             }
         }
     }
 
-    /// The availability of the endpoints up to the first one that is ready.
+    /// Returns the availability of the endpoints up to the first one that is ready.
     fn availability(&mut self) -> Vec<Availability> {
         let mut availability = Vec::with_capacity(self.estimates.len());
         for index in 0..self.estimates.len() {
@@ -94,90 +94,91 @@ impl RoutePlanner {
             .get_or_insert_with(|| UsageEstimate::of(router, endpoint, request))
     }
 
-    /// How long it makes sense to wait.
+    /// Returns the longest useful wait.
     fn max_wait(&self) -> Duration {
-        let left = self.left().unwrap_or(Duration::MAX);
-        // An attempt that begins at the deadline is in vain.
-        left.saturating_sub(Duration::from_millis(1)).min(self.router.wait_max)
+        let time_left = self.time_left().unwrap_or(Duration::MAX);
+        // An attempt that starts at the deadline cannot succeed.
+        time_left.saturating_sub(Duration::from_millis(1)).min(self.router.max_wait)
     }
 
-    fn left(&self) -> Option<Duration> {
+    fn time_left(&self) -> Option<Duration> {
         self.request.deadline.map(|end| end.saturating_duration_since(self.history.now))
     }
 
-    /// Takes the expected usage from the limits of a credential, if they allow it now.
-    fn take(&mut self, route: RouteId) -> Option<RateGrant> {
+    /// Takes the expected usage from the rate limits of a credential. `None` if they do not allow it now.
+    fn try_acquire(&mut self, route: RouteId) -> Option<RateGrant> {
         let tokens = self.estimate(route.endpoint).total;
         let endpoint = &self.router.endpoints[route.endpoint];
         let limiter = &endpoint.credentials[route.credential].limiter;
-        let usage = limiter.take(tokens, self.history.now).ok()?;
+        let usage = limiter.try_acquire(tokens, self.history.now).ok()?;
         Some(RateGrant::new(Arc::clone(endpoint), route.credential, usage))
     }
 
-    /// Waits until the limits of a credential allow the expected usage; `None` if that took too long.
+    /// Waits until the rate limits of a credential allow the expected usage. `None` if that takes too long.
     async fn queue(&mut self, route: RouteId) -> Option<RateGrant> {
         let tokens = self.estimate(route.endpoint).total;
         let endpoint = Arc::clone(&self.router.endpoints[route.endpoint]);
         let limiter = &endpoint.credentials[route.credential].limiter;
-        let usage = timeout(self.max_wait(), limiter.wait(tokens)).await.ok()?.ok()?;
+        let usage = timeout(self.max_wait(), limiter.acquire(tokens)).await.ok()?.ok()?;
         self.history.now = Instant::now();
         Some(RateGrant::new(Arc::clone(&endpoint), route.credential, usage))
     }
 
-    /// Asks the circuit breaker for an attempt; without its admission the grant is given back.
-    fn enter(&mut self, route: RouteId, grant: RateGrant) -> Option<InFlightAttempt> {
+    /// Requests the admission of an attempt by the circuit breaker. If it is refused, the grant is refunded.
+    fn admit(&mut self, route: RouteId, grant: RateGrant) -> Option<InFlightAttempt> {
         let estimate = self.estimate(route.endpoint);
         let endpoint = &self.router.endpoints[route.endpoint];
-        let pass = endpoint.admit(route.credential, self.history.now)?;
-        Some(InFlightAttempt::new(route, grant, pass, estimate))
+        let admission = endpoint.admit(route.credential, self.history.now)?;
+        Some(InFlightAttempt::new(route, grant, admission, estimate))
     }
 
-    fn begin(&mut self, mut attempt: InFlightAttempt) -> AttemptStream {
+    fn send(&mut self, mut attempt: InFlightAttempt) -> AttemptStream {
         let route = attempt.route;
         let endpoint = &self.router.endpoints[route.endpoint];
         let credential = &endpoint.credentials[route.credential];
-        self.history.ask(route);
+        self.history.start(route);
         tracing::debug!(
             endpoint = &*endpoint.name,
             credential = &*credential.label,
             attempt = self.history.failures() + 1,
-            "a route asks"
+            "sending a model call to an endpoint"
         );
         let first_token = endpoint.first_token.and_then(|time| self.history.now.checked_add(time));
-        attempt.sent();
+        attempt.mark_sent();
         let events = credential.model.stream(self.request.clone());
         let deadlines = Deadlines { first_token, total: self.request.deadline };
         AttemptStream::new(events, attempt, deadlines)
     }
 
-    /// The budget does not cover this endpoint; another may be cheaper.
-    fn over_budget(&mut self, route: RouteId, error: ModelError) {
-        self.history.record(self.name(route), "budget");
-        self.history.rule_out(route.endpoint);
+    /// Excludes an endpoint that the budget does not cover. Another endpoint may be cheaper.
+    fn reject_over_budget(&mut self, route: RouteId, error: ModelError) {
+        self.history.record(self.route_name(route), "budget");
+        self.history.exclude(route.endpoint);
         self.last_error = Some(error);
     }
 
-    /// Decides what follows a failure: the retry event, or the error if no endpoint is left.
+    /// Decides how to continue after a failure. Returns the retry event, or the error if no endpoint is left.
     pub(super) fn on_failure(
         &mut self,
         route: RouteId,
         error: ModelError,
     ) -> Result<ModelEvent, ModelError> {
         self.history.now = Instant::now();
-        self.history.record(self.name(route), error.class.as_str());
+        self.history.record(self.route_name(route), error.class.as_str());
         let router = Arc::clone(&self.router);
-        let chance = router.env.random_unit();
-        let again = router.retry.decide(&error, self.history.retries(), self.left(), chance);
-        self.history.failed(route, &error, again);
-        let falls_back = router.fallback.falls_back(&error);
+        let jitter = router.env.random_unit();
+        let retry_wait =
+            router.retry.next_delay(&error, self.history.retries(), self.time_left(), jitter);
+        self.history.failed(route, &error, retry_wait);
+        let falls_back = router.fallback.should_fall_back(&error);
         let is_too_long = failure_scope(&error) == FailureScope::ContextLength;
         for other in (0..router.endpoints.len()).filter(|other| *other != route.endpoint) {
-            if !falls_back || (is_too_long && !self.is_longer(other, route.endpoint)) {
-                self.history.rule_out(other);
+            if !falls_back || (is_too_long && !self.has_longer_context(other, route.endpoint)) {
+                self.history.exclude(other);
             }
         }
-        if is_too_long || !falls_back && again.is_none() {
-            self.history.rule_out(route.endpoint);
+        if is_too_long || !falls_back && retry_wait.is_none() {
+            self.history.exclude(route.endpoint);
         }
         self.last_error = Some(error.clone());
         let endpoints = self.availability();
@@ -194,30 +195,30 @@ impl RoutePlanner {
             endpoint = &*router.endpoints[route.endpoint].name,
             error.class = error.class.as_str(),
             delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            "a route goes on after a failure"
+            "an attempt of a model call failed"
         );
         Ok(ModelEvent::Retry { attempt, delay, error })
     }
 
-    /// True if the context of one endpoint is known to be longer than that of another.
-    fn is_longer(&self, endpoint: usize, than: usize) -> bool {
+    /// Returns true if one endpoint is known to have a longer context window than another.
+    fn has_longer_context(&self, endpoint: usize, than: usize) -> bool {
         let window = |endpoint: usize| self.router.endpoints[endpoint].info.context_window;
         window(endpoint).zip(window(than)).is_some_and(|(one, other)| one > other)
     }
 
-    /// The error of a call without any endpoint left: the last error, with all attempts.
+    /// Returns the error of a call that has no endpoint left: the last error with a summary of all attempts.
     fn no_endpoint_error(
         &mut self,
         endpoints: &[Availability],
         soonest: Option<Duration>,
     ) -> ModelError {
-        if self.left().is_some_and(|left| left.is_zero()) && self.last_error.is_none() {
-            let problem = "the deadline of the model call passed before anybody could be asked";
+        if self.time_left().is_some_and(|left| left.is_zero()) && self.last_error.is_none() {
+            let problem = "the deadline of the model call passed before an endpoint was available";
             return ModelError::new(ModelErrorClass::Timeout, problem);
         }
         if let Some(mut error) = self.last_error.take() {
             if self.history.failures() > 1 || self.router.endpoints.len() > 1 {
-                error.message = format!("{} (asked {})", error.message, self.history.summary());
+                error.message = format!("{} (tried {})", error.message, self.history.summary());
             }
             return error;
         }
@@ -230,16 +231,18 @@ impl RoutePlanner {
                 Availability::Unavailable(reason) => (reason, String::new()),
             };
             class = reason.class();
-            reasons.insert(0, format!("{} {}{wait}", endpoint.name, reason.words()));
+            reasons.insert(0, format!("{} {}{wait}", endpoint.name, reason.description()));
         }
-        let problem =
-            format!("nobody can be asked now: {}; wait or add an endpoint", reasons.join(", "));
+        let problem = format!(
+            "no endpoint is available now: {}; wait or add an endpoint",
+            reasons.join(", ")
+        );
         let mut error = ModelError::new(class, problem);
         error.retry_after = soonest;
         error
     }
 
-    fn name(&self, route: RouteId) -> String {
+    fn route_name(&self, route: RouteId) -> String {
         let endpoint = &self.router.endpoints[route.endpoint];
         match endpoint.credentials.len() {
             1 => endpoint.name.to_string(),
@@ -247,7 +250,7 @@ impl RoutePlanner {
         }
     }
 
-    /// The metadata that names the endpoint of an answer and the failed attempts before it.
+    /// Returns the metadata with the endpoint of a response and the failed attempts before it.
     pub(super) fn route_metadata(&self, route: RouteId) -> ModelEvent {
         let endpoint = &self.router.endpoints[route.endpoint];
         let mut metadata = json!({

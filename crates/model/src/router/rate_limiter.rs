@@ -1,7 +1,7 @@
-//! The door before one credential: so many requests and tokens in a minute, however many callers there are.
+//! Rate limiter of one credential: a limit of requests and tokens per minute for all callers.
 //!
-//! Who comes first goes first: callers that must wait stand in a queue, and only the first of them looks at the clock. No lock is
-//! held while anybody waits.
+//! Waiting callers form a queue in order of arrival, and only the first one sets a timer. No lock is held while a
+//! caller waits.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,153 +10,153 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::window::{Slot, Window};
+use super::sliding_window::{SlidingWindow, WindowSlot};
 
-/// How much may be asked in any minute. What is `None` is not limited.
+/// Rate limits per minute. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
-    /// Requests.
+pub struct RateLimits {
+    /// Largest number of requests per minute.
     pub requests_per_minute: Option<u64>,
-    /// Tokens, those of the answers included.
+    /// Largest number of input and output tokens per minute.
     pub tokens_per_minute: Option<u64>,
 }
 
-/// Callers that may wait before one door; the next one is told that it is full.
+/// Largest number of waiting callers. Further callers fail at once.
 const QUEUE_MAX: usize = 10_000;
 
-/// Why a caller does not go through now.
+/// Reason why a caller is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RateLimited {
-    /// After so long somebody may go through.
+    /// Capacity becomes available after this time.
     For(Duration),
-    /// A single request of this size is beyond the limit.
+    /// The request exceeds the whole limit.
     Never,
 }
 
 pub(crate) struct RateLimiter {
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
 }
 
-struct State {
-    requests: Option<Window>,
-    tokens: Option<Window>,
+struct LimiterState {
+    requests: Option<SlidingWindow>,
+    tokens: Option<SlidingWindow>,
     queue: VecDeque<Arc<Notify>>,
 }
 
-/// What a caller took; it says what it really used.
+/// Requests and tokens that a caller took. They are corrected by the actual usage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateUsage {
-    request: Option<Slot>,
-    slot: Option<Slot>,
+    request: Option<WindowSlot>,
+    slot: Option<WindowSlot>,
     tokens: u64,
 }
 
 impl RateLimiter {
-    pub(crate) fn new(limits: Limits, now: Instant) -> Self {
-        let window = |limit: Option<u64>| limit.map(|limit| Window::new(limit, now));
+    pub(crate) fn new(limits: RateLimits, now: Instant) -> Self {
+        let window = |limit: Option<u64>| limit.map(|limit| SlidingWindow::new(limit, now));
         let (requests, tokens) =
             (window(limits.requests_per_minute), window(limits.tokens_per_minute));
-        Self { state: Mutex::new(State { requests, tokens, queue: VecDeque::new() }) }
+        Self { state: Mutex::new(LimiterState { requests, tokens, queue: VecDeque::new() }) }
     }
 
-    /// True if the number of tokens matters.
+    /// Returns true if there is a limit of tokens.
     pub(crate) fn counts_tokens(&self) -> bool {
         self.lock().tokens.is_some()
     }
 
-    /// How it stands, for a caller that would take so many tokens.
-    pub(crate) fn standing(&self, tokens: u64, now: Instant) -> Result<(), RateLimited> {
+    /// Checks whether a request with this number of tokens would be admitted now.
+    pub(crate) fn check(&self, tokens: u64, now: Instant) -> Result<(), RateLimited> {
         let mut state = self.lock();
-        match state.fits_in(tokens, now) {
-            // Those who wait come first.
+        match state.wait_for(tokens, now) {
+            // Waiting callers have priority.
             Ok(Duration::ZERO) if !state.queue.is_empty() => Err(RateLimited::For(Duration::ZERO)),
             Ok(Duration::ZERO) => Ok(()),
             Ok(wait) => Err(RateLimited::For(wait)),
-            Err(busy) => Err(busy),
+            Err(limited) => Err(limited),
         }
     }
 
-    /// Goes through now, or not.
-    pub(crate) fn take(&self, tokens: u64, now: Instant) -> Result<RateUsage, RateLimited> {
+    /// Admits a request if there is capacity now and no caller waits.
+    pub(crate) fn try_acquire(&self, tokens: u64, now: Instant) -> Result<RateUsage, RateLimited> {
         let mut state = self.lock();
-        match state.fits_in(tokens, now)? {
+        match state.wait_for(tokens, now)? {
             Duration::ZERO if state.queue.is_empty() => Ok(state.take(tokens, now)),
             wait => Err(RateLimited::For(wait)),
         }
     }
 
-    /// Goes through when it is its turn. Dropping it leaves the queue.
-    pub(crate) async fn wait(&self, tokens: u64) -> Result<RateUsage, RateLimited> {
+    /// Waits in the queue until the request is admitted. Dropping the future leaves the queue.
+    pub(crate) async fn acquire(&self, tokens: u64) -> Result<RateUsage, RateLimited> {
         let entry = {
             let mut state = self.lock();
-            let wait = state.fits_in(tokens, Instant::now())?;
+            let wait = state.wait_for(tokens, Instant::now())?;
             if state.queue.len() >= QUEUE_MAX {
                 return Err(RateLimited::For(wait));
             }
-            let me = Arc::new(Notify::new());
-            state.queue.push_back(Arc::clone(&me));
-            QueueEntry { limiter: self, me }
+            let notify = Arc::new(Notify::new());
+            state.queue.push_back(Arc::clone(&notify));
+            QueueEntry { limiter: self, notify }
         };
         loop {
-            match entry.look(tokens)? {
-                QueueTurn::Through(taken) => return Ok(taken),
+            match entry.poll(tokens)? {
+                QueueTurn::Acquired(usage) => return Ok(usage),
                 QueueTurn::Wait(Some(time)) => {
                     tokio::select! {
                         () = sleep(time) => {}
-                        () = entry.me.notified() => {}
+                        () = entry.notify.notified() => {}
                     }
                 }
-                QueueTurn::Wait(None) => entry.me.notified().await,
+                QueueTurn::Wait(None) => entry.notify.notified().await,
             }
         }
     }
 
-    /// Gives everything back: nothing was sent.
-    pub(crate) fn refund(&self, taken: RateUsage) {
+    /// Refunds a request that was not sent.
+    pub(crate) fn refund(&self, usage: RateUsage) {
         let mut state = self.lock();
-        if let (Some(requests), Some(slot)) = (&mut state.requests, taken.request) {
+        if let (Some(requests), Some(slot)) = (&mut state.requests, usage.request) {
             requests.correct(slot, 1, 0);
         }
         drop(state);
-        self.correct(taken, 0);
+        self.correct(usage, 0);
     }
 
-    /// Says how many tokens it really was.
-    pub(crate) fn correct(&self, taken: RateUsage, used: u64) {
+    /// Replaces the estimated tokens of a request by the actual number.
+    pub(crate) fn correct(&self, usage: RateUsage, actual: u64) {
         let mut state = self.lock();
-        if let (Some(tokens), Some(slot)) = (&mut state.tokens, taken.slot) {
-            tokens.correct(slot, taken.tokens, used);
+        if let (Some(tokens), Some(slot)) = (&mut state.tokens, usage.slot) {
+            tokens.correct(slot, usage.tokens, actual);
         }
-        state.call_first();
+        state.wake_first();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can fail happens under this lock.
+    fn lock(&self) -> MutexGuard<'_, LimiterState> {
+        // No code panics while it holds this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 enum QueueTurn {
-    Through(RateUsage),
-    /// Until a time if one is first, else until one is called.
+    Acquired(RateUsage),
+    /// Wait for this time as the first caller, or for a notification if `None`.
     Wait(Option<Duration>),
 }
 
-/// A entry in the queue; it is left when this goes.
+/// Position in the queue. Dropping it leaves the queue.
 struct QueueEntry<'a> {
     limiter: &'a RateLimiter,
-    me: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
 impl QueueEntry<'_> {
-    fn look(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
+    fn poll(&self, tokens: u64) -> Result<QueueTurn, RateLimited> {
         let now = Instant::now();
         let mut state = self.limiter.lock();
-        if !state.queue.front().is_some_and(|first| Arc::ptr_eq(first, &self.me)) {
+        if !state.queue.front().is_some_and(|first| Arc::ptr_eq(first, &self.notify)) {
             return Ok(QueueTurn::Wait(None));
         }
-        Ok(match state.fits_in(tokens, now)? {
-            Duration::ZERO => QueueTurn::Through(state.take(tokens, now)),
+        Ok(match state.wait_for(tokens, now)? {
+            Duration::ZERO => QueueTurn::Acquired(state.take(tokens, now)),
             wait => QueueTurn::Wait(Some(wait)),
         })
     }
@@ -165,18 +165,18 @@ impl QueueEntry<'_> {
 impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
-        state.queue.retain(|other| !Arc::ptr_eq(other, &self.me));
-        state.call_first();
+        state.queue.retain(|other| !Arc::ptr_eq(other, &self.notify));
+        state.wake_first();
     }
 }
 
-impl State {
-    fn fits_in(&mut self, tokens: u64, now: Instant) -> Result<Duration, RateLimited> {
-        let fits = |window: &mut Option<Window>, amount| match window {
+impl LimiterState {
+    fn wait_for(&mut self, tokens: u64, now: Instant) -> Result<Duration, RateLimited> {
+        let wait = |window: &mut Option<SlidingWindow>, amount| match window {
             None => Ok(Duration::ZERO),
-            Some(window) => window.fits_in(amount, now).ok_or(RateLimited::Never),
+            Some(window) => window.wait_for(amount, now).ok_or(RateLimited::Never),
         };
-        Ok(fits(&mut self.requests, 1)?.max(fits(&mut self.tokens, tokens)?))
+        Ok(wait(&mut self.requests, 1)?.max(wait(&mut self.tokens, tokens)?))
     }
 
     fn take(&mut self, tokens: u64, now: Instant) -> RateUsage {
@@ -185,7 +185,7 @@ impl State {
         RateUsage { request, slot, tokens }
     }
 
-    fn call_first(&self) {
+    fn wake_first(&self) {
         if let Some(first) = self.queue.front() {
             first.notify_one();
         }

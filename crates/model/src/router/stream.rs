@@ -1,6 +1,7 @@
-//! One call over a route: choose an endpoint, wait, send, and try another endpoint while nothing was delivered.
+//! The stream of one call over a route. It chooses an endpoint, waits, sends, and falls back while no delta was
+//! delivered.
 //!
-//! A generator and not a task: dropping it drops the attempt that is in flight.
+//! The stream is a generator and not a task, so dropping it drops the attempt in progress.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::attempt::InFlightAttempt;
 use super::planner::RoutePlanner;
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelStream};
 
-/// The stream of one call. Nothing happens before it is polled.
+/// Returns the stream of one call. It does nothing before it is polled.
 pub(super) fn call(
     router: Arc<RouterInner>,
     request: ChatRequest,
@@ -30,23 +31,23 @@ pub(super) fn call(
             };
             yield Ok(planner.route_metadata(attempt.route()));
             let mut delivered = false;
-            // Events that wait until the answer is complete.
-            let mut held_back = Vec::new();
+            // Events that are held until the response is complete.
+            let mut buffered = Vec::new();
             let failure = loop {
                 match attempt.next().await {
                     Some(Ok(event)) if planner.is_buffered() && !attempt.is_answered() => {
-                        held_back.push(event);
+                        buffered.push(event);
                     }
                     Some(Ok(event)) => {
-                        for event in held_back.drain(..) {
+                        for event in buffered.drain(..) {
                             yield Ok(event);
                         }
                         delivered |= event.is_delta();
                         yield Ok(event);
                     }
-                    // The answer is complete; only what follows it is broken.
+                    // The response is complete, so an error after it is ignored.
                     None | Some(Err(_)) if attempt.is_answered() => return,
-                    None => break ModelError::incomplete(),
+                    None => break ModelError::stream_truncated(),
                     Some(Err(error)) => break error,
                 }
             };
@@ -67,16 +68,16 @@ pub(super) fn call(
     }
 }
 
-/// The moments at which an attempt is too late.
+/// Deadlines of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadlines {
-    /// For the first piece of the answer; `None` once it is there.
+    /// Deadline of the first delta. `None` after it arrived.
     pub(super) first_token: Option<Instant>,
-    /// For the whole call.
+    /// Deadline of the whole call.
     pub(super) total: Option<Instant>,
 }
 
-/// The events of one attempt.
+/// Events of one attempt.
 pub(super) struct AttemptStream {
     events: ModelStream,
     attempt: InFlightAttempt,
@@ -106,7 +107,7 @@ impl AttemptStream {
             None => self.events.next().await,
             Some(until) => match timeout_at(until, self.events.next()).await {
                 Ok(event) => event,
-                Err(_elapsed) => return Some(Err(late(Some(until) == first_token))),
+                Err(_elapsed) => return Some(Err(timeout_error(Some(until) == first_token))),
             },
         };
         if let Some(Ok(event)) = &event {
@@ -119,9 +120,9 @@ impl AttemptStream {
     }
 }
 
-fn late(is_first_token: bool) -> ModelError {
+fn timeout_error(is_first_token: bool) -> ModelError {
     let problem = match is_first_token {
-        true => "the endpoint did not begin to answer in the time that the route gives it",
+        true => "the endpoint sent no delta within the first-token timeout",
         false => "the deadline of the model call passed",
     };
     ModelError::new(ModelErrorClass::Timeout, problem)

@@ -6,27 +6,28 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    ModelError, ModelErrorClass as Class, ModelEvent, ScriptedModel, Turn, complete, fail, text,
+    ModelError, ModelErrorClass as Class, ModelEvent, ScriptedModel, ScriptedTurn, complete, fail,
+    text,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn scripted(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+fn scripted(turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn)
 }
 
 fn always(class: Class) -> ScriptedModel {
-    ScriptedModel::answering(move |_, _| fail(class, "no"))
+    ScriptedModel::from_fn(move |_, _| fail(class, "no"))
 }
 
 fn hello() -> ScriptedModel {
-    ScriptedModel::answering(|_, _| text("hello"))
+    ScriptedModel::from_fn(|_, _| text("hello"))
 }
 
-fn retry_after(class: Class, time: Duration) -> Turn {
+fn retry_after(class: Class, time: Duration) -> ScriptedTurn {
     let mut error = ModelError::new(class, "slow down");
     error.retry_after = Some(time);
-    Turn::default().then_fail(error)
+    ScriptedTurn::default().then_fail(error)
 }
 
 fn route(endpoints: impl IntoIterator<Item = Endpoint>) -> RoutedModelBuilder {
@@ -47,12 +48,12 @@ async fn what_falls_back_and_what_does_not() {
         (Class::Overloaded, true),
         (Class::ContextLength, false),
         (Class::ContentFilter, false),
-        (Class::UnknownModel, true),
+        (Class::ModelNotFound, true),
         (Class::InvalidRequest, false),
         (Class::Transport, true),
         (Class::Timeout, true),
         (Class::Malformed, true),
-        (Class::Incomplete, true),
+        (Class::StreamTruncated, true),
     ] {
         let second = hello();
         let first = Endpoint::new("first", always(class));
@@ -123,12 +124,12 @@ async fn a_provider_that_asks_for_time_gets_it_and_the_deadline_holds() {
     assert_eq!(ask(&model).await.unwrap().message.text(), "now");
     assert!(start.elapsed() >= 20 * SECOND && start.elapsed() < 23 * SECOND);
     let slow = scripted([retry_after(Class::RateLimited, 20 * SECOND)]);
-    let model = route([Endpoint::new("only", slow)]).total(5 * SECOND).build().unwrap();
+    let model = route([Endpoint::new("only", slow)]).total_timeout(5 * SECOND).build().unwrap();
     let start = Instant::now();
     assert_eq!(ask(&model).await.unwrap_err().class, Class::RateLimited);
     assert_eq!(start.elapsed(), Duration::ZERO, "waiting would be in vain");
-    let hanging = scripted([Turn::default().hang()]);
-    let model = route([Endpoint::new("only", hanging)]).total(5 * SECOND).build().unwrap();
+    let hanging = scripted([ScriptedTurn::default().hang()]);
+    let model = route([Endpoint::new("only", hanging)]).total_timeout(5 * SECOND).build().unwrap();
     let start = Instant::now();
     assert_eq!(ask(&model).await.unwrap_err().class, Class::Timeout);
     assert_eq!(start.elapsed(), 5 * SECOND);
@@ -145,11 +146,11 @@ async fn after_the_first_word_nobody_else_is_asked_unless_the_answer_was_kept_ba
     let live = route(endpoints()).build().unwrap();
     assert_eq!(ask(&live).await.unwrap_err().class, Class::Transport);
     assert_eq!(second.call_count(), 0);
-    let whole = route(endpoints()).delivery(Delivery::Whole).build().unwrap();
+    let whole = route(endpoints()).buffering(ResponseBuffering::Buffered).build().unwrap();
     assert_eq!(ask(&whole).await.unwrap().message.text(), "hello");
-    let cut = scripted([text("half of").cut()]);
+    let cut = scripted([text("half of").truncate()]);
     let cut = [Endpoint::new("first", cut), Endpoint::new("second", second)];
-    let whole = route(cut).delivery(Delivery::Whole).build().unwrap();
+    let whole = route(cut).buffering(ResponseBuffering::Buffered).build().unwrap();
     assert_eq!(ask(&whole).await.unwrap().message.text(), "hello");
 }
 
@@ -164,8 +165,8 @@ async fn credentials_take_turns_and_a_refused_one_rests() {
         ask(&model).await.unwrap();
     }
     assert_eq!((one.call_count(), two.call_count(), three.call_count()), (3, 1, 3));
-    assert_eq!(model.endpoints()[0].resting, ["two"]);
-    assert_eq!(model.endpoints()[0].breaker, BreakerState::Closed, "the endpoint works");
+    assert_eq!(model.endpoints()[0].cooling_down, ["two"]);
+    assert_eq!(model.endpoints()[0].circuit, CircuitState::Closed, "the endpoint works");
     tokio::time::advance(301 * SECOND).await;
     for _ in 0..3 {
         ask(&model).await.unwrap();
@@ -175,7 +176,7 @@ async fn credentials_take_turns_and_a_refused_one_rests() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_keeps_failing_is_left_alone_and_tried_again_later() {
-    let broken = ScriptedModel::answering(|_, n| match n {
+    let broken = ScriptedModel::from_fn(|_, n| match n {
         0..5 => fail(Class::Overloaded, "no"),
         _ => text("back"),
     });
@@ -185,38 +186,38 @@ async fn an_endpoint_that_keeps_failing_is_left_alone_and_tried_again_later() {
         assert_eq!(ask(&model).await.unwrap().message.text(), "hello");
     }
     assert_eq!(broken.call_count(), 5, "it really opens");
-    assert_eq!(model.endpoints()[0].breaker, BreakerState::Open);
+    assert_eq!(model.endpoints()[0].circuit, CircuitState::Open);
     tokio::time::advance(15 * SECOND).await;
-    assert_eq!(model.endpoints()[0].breaker, BreakerState::HalfOpen);
+    assert_eq!(model.endpoints()[0].circuit, CircuitState::HalfOpen);
     assert_eq!(ask(&model).await.unwrap().message.text(), "back");
-    assert_eq!(model.endpoints()[0].breaker, BreakerState::Closed);
+    assert_eq!(model.endpoints()[0].circuit, CircuitState::Closed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn when_nobody_can_be_asked_the_error_says_who_and_for_how_long() {
     let broken = always(Class::Overloaded);
-    let policy = BreakerPolicy { failures: 1, open_for: 90 * SECOND, open_max: 90 * SECOND };
-    let broken = Endpoint::new("azure", broken).breaker(policy);
+    let policy = CircuitBreakerConfig { failures: 1, open_for: 90 * SECOND, open_max: 90 * SECOND };
+    let broken = Endpoint::new("azure", broken).circuit_breaker(policy);
     let refused = Endpoint::new("openai", always(Class::Auth));
     let model = route([broken, refused]).build().unwrap();
     let error = ask(&model).await.unwrap_err();
-    assert!(error.message.contains("(asked azure: overloaded, openai: auth)"), "{error}");
+    assert!(error.message.contains("(tried azure: overloaded, openai: auth)"), "{error}");
     let error = ask(&model).await.unwrap_err();
     assert_eq!(error.retry_after, Some(90 * SECOND));
-    for part in ["azure kept failing", "openai has no credential", "90.0s", "300.0s"] {
+    for part in ["azure failed repeatedly", "openai has no usable credential", "90.0s", "300.0s"] {
         assert!(error.message.contains(part), "{part} in {error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn limits_send_calls_to_another_endpoint_before_anybody_waits() {
-    let limits = Limits { requests_per_minute: Some(2), tokens_per_minute: None };
+    let limits = RateLimits { requests_per_minute: Some(2), tokens_per_minute: None };
     let (first, second) = (hello(), hello());
     let model = route([
         Endpoint::new("first", first.clone()).limits(limits),
         Endpoint::new("second", second.clone()).limits(limits),
     ]);
-    let model = model.wait_max(120 * SECOND).build().unwrap();
+    let model = model.max_wait(120 * SECOND).build().unwrap();
     let start = Instant::now();
     for _ in 0..4 {
         ask(&model).await.unwrap();
@@ -230,30 +231,30 @@ async fn limits_send_calls_to_another_endpoint_before_anybody_waits() {
     ask(&impatient).await.unwrap();
     let error = ask(&impatient).await.unwrap_err();
     assert_eq!(error.class, Class::RateLimited);
-    assert!(error.message.contains("has used up its limits"), "{error}");
+    assert!(error.message.contains("has reached its rate limits"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_are_reserved_before_and_corrected_after() {
-    let limits = Limits { requests_per_minute: None, tokens_per_minute: Some(1_100) };
-    let small = ScriptedModel::answering(|_, _| text("x").usage(Usage::new(10, 10)));
+    let limits = RateLimits { requests_per_minute: None, tokens_per_minute: Some(1_100) };
+    let small = ScriptedModel::from_fn(|_, _| text("x").usage(Usage::new(10, 10)));
     let model = route([Endpoint::new("only", small).limits(limits)]).build().unwrap();
     let start = Instant::now();
     for _ in 0..4 {
-        // Each might be 1,024 tokens long and was 20.
+        // The estimate is 1,024 tokens for each call, and each call used 20.
         ask(&model).await.unwrap();
     }
     assert_eq!(start.elapsed(), Duration::ZERO);
     let mut long = ChatRequest::default();
     long.settings.max_tokens = Some(2_000);
     let error = complete(&model, long).await.unwrap_err();
-    assert!(error.message.contains("too small for this request"), "{error}");
+    assert!(error.message.contains("below the size of this request"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_does_not_begin_in_time_is_left_for_another() {
-    let slow = ScriptedModel::answering(|_, _| text("late").delay(60 * SECOND));
-    let first = Endpoint::new("slow", slow).first_token(2 * SECOND);
+    let slow = ScriptedModel::from_fn(|_, _| text("late").delay(60 * SECOND));
+    let first = Endpoint::new("slow", slow).first_token_timeout(2 * SECOND);
     let model = route([first, Endpoint::new("quick", hello())]).build().unwrap();
     let start = Instant::now();
     assert_eq!(ask(&model).await.unwrap().message.text(), "hello");
@@ -276,7 +277,7 @@ async fn the_price_is_that_of_the_endpoint_that_answers_and_the_cap_that_of_the_
     let used = || text("x").usage(Usage::new(1_000, 0));
     let cheap = priced(scripted([used(), fail(Class::Overloaded, "no")]), 1);
     let dear = priced(scripted([used()]), 5);
-    let ledger = MemoryLedger::new("all", Money::from_micros(100_000));
+    let ledger = InMemoryLedger::new("all", Money::from_micros(100_000));
     let model = route([Endpoint::new("cheap", cheap), Endpoint::new("dear", dear)])
         .budget(ledger.clone())
         .build()
@@ -292,13 +293,14 @@ async fn the_price_is_that_of_the_endpoint_that_answers_and_the_cap_that_of_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_counts_with_all_that_was_set_aside_and_frees_its_probe() {
-    let model = ScriptedModel::answering(|_, n| match n {
+    let model = ScriptedModel::from_fn(|_, n| match n {
         0 => fail(Class::Transport, "no"),
-        1 => Turn::default().hang(),
+        1 => ScriptedTurn::default().hang(),
         _ => text("hello"),
     });
-    let policy = BreakerPolicy { failures: 1, ..BreakerPolicy::default() };
-    let model = route([Endpoint::new("only", model).breaker(policy)]).retry(RetryPolicy::never());
+    let policy = CircuitBreakerConfig { failures: 1, ..CircuitBreakerConfig::default() };
+    let model =
+        route([Endpoint::new("only", model).circuit_breaker(policy)]).retry(RetryPolicy::never());
     let model = model.build().unwrap();
     ask(&model).await.unwrap_err();
     tokio::time::advance(15 * SECOND).await;
@@ -314,7 +316,7 @@ fn what_cannot_be_a_route_is_refused() {
     let empty = RoutedModel::builder().build().unwrap_err();
     assert_eq!(empty, RouteError::Empty);
     let twins = route([Endpoint::new("a", hello()), Endpoint::new("a", hello())]);
-    assert_eq!(twins.build().unwrap_err(), RouteError::Twin("a".to_owned()));
+    assert_eq!(twins.build().unwrap_err(), RouteError::DuplicateEndpoint("a".to_owned()));
     let nobody = Endpoint::with_credentials("none", [], |_| Ok::<_, Infallible>(hello())).unwrap();
     assert_eq!(route([nobody]).build().unwrap_err(), RouteError::NoCredential("none".to_owned()));
 }

@@ -1,13 +1,13 @@
-//! Cassettes: conversations with a model, recorded once and played back without one.
+//! Cassettes: recorded model calls that can be replayed without a model.
 //!
-//! A [`Recorder`] stands before a real model and keeps what was asked and answered. A [`Player`] answers from what was kept, and a
-//! request that was never recorded fails loudly with the difference. Secrets are taken out before anything is kept. Nothing here
-//! touches a file unless it is told to.
+//! A [`RecordingModel`] wraps a real model and records its requests and responses. A [`ReplayModel`] responds from the
+//! recording. A request that was not recorded fails with its differences. Secrets are removed before a call is
+//! recorded. Only [`Cassette::read`] and [`Cassette::write`] access files.
 
 mod key;
-mod play;
 mod record;
 mod redact;
+mod replay;
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use serde_json::Value;
 
 use crate::{ChatRequest, ModelError, ModelErrorClass, ModelResponse};
 
-pub use play::Player;
-pub use record::Recorder;
-pub use redact::Redaction;
+pub use record::RecordingModel;
+pub use redact::CassetteRedaction;
+pub use replay::ReplayModel;
 
-/// The form of the file.
-const VERSION: u32 = 1;
-/// Bytes of a file that is read.
+/// Version of the file format.
+const FORMAT_VERSION: u32 = 1;
+/// Largest size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What was asked and answered, in order.
+/// Recorded calls of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cassette {
@@ -35,68 +35,68 @@ pub struct Cassette {
     pub calls: Vec<RecordedCall>,
 }
 
-/// One call.
+/// A recorded call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedCall {
-    /// What was asked: only what is here must be the same when it is played back.
+    /// The request. A replayed request must have the same values in the fields that are recorded here.
     pub request: Value,
-    /// What came of it.
+    /// Result of the call.
     pub answer: RecordedAnswer,
 }
 
-/// What came of a call.
+/// Result of a recorded call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedAnswer {
-    /// An answer.
+    /// The complete response.
     Response(Box<ModelResponse>),
-    /// A failure.
+    /// The error of the call.
     Error {
-        /// Its class.
+        /// Class of the error.
         class: String,
-        /// Its sentence.
+        /// Message of the error.
         message: String,
-        /// The HTTP status, if there was one.
+        /// The HTTP status. `None` if there was no response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
     },
 }
 
-/// Why a cassette cannot be read or written.
+/// Reasons why a cassette cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CassetteError {
     /// The file cannot be read or written.
     #[error("the cassette {path} cannot be used ({source}); record it first with {RECORD_HINT}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause of the error.
         source: std::io::Error,
     },
-    /// It is no cassette.
-    #[error("{path} is no cassette: {source}")]
-    Form {
-        /// Which.
+    /// The file is not a cassette.
+    #[error("{path} is not a cassette: {source}")]
+    Format {
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Cause of the error.
         source: serde_json::Error,
     },
-    /// It is of another version, or too long.
-    #[error("{path} cannot be played: {problem}")]
+    /// The file has another version or is too large.
+    #[error("{path} cannot be replayed: {problem}")]
     Unplayable {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Description of the problem.
         problem: String,
     },
 }
 
-/// How a cassette is recorded.
+/// Setting that records a cassette.
 const RECORD_HINT: &str = "PROVOST_CASSETTE=record";
 
 impl CassetteError {
-    /// The shared kind.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
@@ -107,18 +107,18 @@ impl CassetteError {
     }
 }
 
-/// What a test does with its cassette.
+/// Mode in which a test uses its cassette.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CassetteMode {
-    /// Play it back; a missing one is an error.
+    /// Replays the cassette. A missing file is an error.
     #[default]
     Replay,
-    /// Ask the real model and keep what it says.
+    /// Calls the real model and records its responses.
     Record,
 }
 
 impl CassetteMode {
-    /// Replay, unless the variable `PROVOST_CASSETTE` says `record`.
+    /// Returns `Record` if the variable `PROVOST_CASSETTE` is `record`, otherwise `Replay`.
     pub fn from_vars(vars: impl Fn(&str) -> Option<String>) -> Self {
         match vars("PROVOST_CASSETTE").as_deref().map(str::trim) {
             Some("record") => Self::Record,
@@ -129,12 +129,12 @@ impl CassetteMode {
 
 impl Default for Cassette {
     fn default() -> Self {
-        Self { version: VERSION, calls: Vec::new() }
+        Self { version: FORMAT_VERSION, calls: Vec::new() }
     }
 }
 
 impl Cassette {
-    /// Adds a call whose request is known as far as these messages go: what the rest of it was does not matter.
+    /// Adds a call of which only the messages are known. A replayed request may differ in everything else.
     pub fn push_answer(
         &mut self,
         messages: &[std::sync::Arc<provost_core::Message>],
@@ -145,14 +145,14 @@ impl Cassette {
         self.calls.push(RecordedCall { request, answer });
     }
 
-    /// The cassette with secrets taken out.
+    /// Returns the cassette without secrets.
     #[must_use]
-    pub fn redacted(mut self, redaction: &Redaction) -> Self {
+    pub fn redacted(mut self, redaction: &CassetteRedaction) -> Self {
         self.calls = self.calls.into_iter().map(|call| redaction.call(call)).collect();
         self
     }
 
-    /// Reads a file. It blocks: call it before the runtime is at work.
+    /// Reads a cassette from a file. Blocks, so call it before the runtime starts.
     pub fn read(path: &Path) -> Result<Self, CassetteError> {
         let name = || path.display().to_string();
         let file = |source| CassetteError::File { path: name(), source };
@@ -162,26 +162,26 @@ impl Cassette {
         }
         let text = std::fs::read_to_string(path).map_err(file)?;
         let cassette: Self = serde_json::from_str(&text)
-            .map_err(|source| CassetteError::Form { path: name(), source })?;
-        if cassette.version != VERSION {
-            let problem = format!("it is of version {}; record it again", cassette.version);
+            .map_err(|source| CassetteError::Format { path: name(), source })?;
+        if cassette.version != FORMAT_VERSION {
+            let problem = format!("it has version {}; record it again", cassette.version);
             return Err(CassetteError::Unplayable { path: name(), problem });
         }
         Ok(cassette)
     }
 
-    /// The bytes of its file.
+    /// Returns the content of the file.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
         Ok(text)
     }
 
-    /// Writes a file. It blocks.
+    /// Writes the cassette to a file. Blocks.
     pub fn write(&self, path: &Path) -> Result<(), CassetteError> {
         let name = || path.display().to_string();
-        let form = |source| CassetteError::Form { path: name(), source };
-        let text = self.to_json().map_err(form)?;
+        let format = |source| CassetteError::Format { path: name(), source };
+        let text = self.to_json().map_err(format)?;
         std::fs::write(path, text).map_err(|source| CassetteError::File { path: name(), source })
     }
 }
@@ -199,8 +199,8 @@ impl RecordedAnswer {
     }
 }
 
-/// The class of a name.
-fn class(name: &str) -> ModelErrorClass {
+/// Returns the class with this name.
+fn class_from_name(name: &str) -> ModelErrorClass {
     use ModelErrorClass as Class;
     let all = [
         Class::Auth,
@@ -209,16 +209,16 @@ fn class(name: &str) -> ModelErrorClass {
         Class::Overloaded,
         Class::ContextLength,
         Class::ContentFilter,
-        Class::UnknownModel,
+        Class::ModelNotFound,
         Class::InvalidRequest,
         Class::Transport,
         Class::Timeout,
         Class::Malformed,
     ];
-    all.into_iter().find(|class| class.as_str() == name).unwrap_or(Class::Incomplete)
+    all.into_iter().find(|class| class.as_str() == name).unwrap_or(Class::StreamTruncated)
 }
 
-/// What of a request tells it apart from others.
+/// Returns the fields of a request that identify it.
 fn request_key(request: &ChatRequest) -> Value {
     key::of(request)
 }

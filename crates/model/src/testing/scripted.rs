@@ -1,12 +1,12 @@
-//! A model that plays a script: for tests of agents, without a network.
+//! Scripted model for tests of agents. It needs no network.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! use provost_model::{ChatRequest, ScriptedModel, complete, text};
 //!
 //! let model = ScriptedModel::new().turn(text("Hello!"));
-//! let answer = complete(&model, ChatRequest::default()).await.unwrap();
-//! assert_eq!(answer.message.text(), "Hello!");
+//! let response = complete(&model, ChatRequest::default()).await.unwrap();
+//! assert_eq!(response.message.text(), "Hello!");
 //! model.assert_exhausted();
 //! # });
 //! ```
@@ -21,54 +21,56 @@ use serde_json::Value;
 
 use crate::{
     ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelEvent, ModelInfo, ModelStream,
-    NativeOutput,
+    StructuredOutputSupport,
 };
 
-/// One answer of the script.
+/// A turn of the script: the response to one model call.
 #[derive(Debug, Clone, Default)]
-pub struct Turn {
+pub struct ScriptedTurn {
     events: Vec<ModelEvent>,
     calls: u32,
     usage: Usage,
-    usage_untold: bool,
+    omits_usage: bool,
     stop: Option<StopReason>,
     delay: Duration,
     delta_delay: Duration,
     error: Option<ModelError>,
-    ending: Ending,
+    ending: StreamEnding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Ending {
+enum StreamEnding {
     #[default]
-    Whole,
-    /// The stream ends without a stop.
-    Cut,
+    Complete,
+    /// The stream ends without a stop event.
+    Truncated,
     /// The stream never ends.
-    Hang,
+    Never,
 }
 
-/// A turn of text.
-pub fn text(text: impl Into<String>) -> Turn {
-    Turn::default().text(text)
+/// Creates a turn that responds with a text.
+pub fn text(text: impl Into<String>) -> ScriptedTurn {
+    ScriptedTurn::default().text(text)
 }
 
-/// A turn with one tool call.
-pub fn call(name: impl Into<String>, arguments: Value) -> Turn {
-    Turn::default().call(name, arguments)
+/// Creates a turn with one tool call.
+pub fn call(name: impl Into<String>, arguments: Value) -> ScriptedTurn {
+    ScriptedTurn::default().call(name, arguments)
 }
 
-/// A turn with several tool calls.
-pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Turn {
-    calls.into_iter().fold(Turn::default(), |turn, (name, arguments)| turn.call(name, arguments))
+/// Creates a turn with several tool calls.
+pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> ScriptedTurn {
+    calls
+        .into_iter()
+        .fold(ScriptedTurn::default(), |turn, (name, arguments)| turn.call(name, arguments))
 }
 
-/// A turn that fails.
-pub fn fail(class: ModelErrorClass, message: impl Into<String>) -> Turn {
-    Turn { error: Some(ModelError::new(class, message)), ..Turn::default() }
+/// Creates a turn that fails.
+pub fn fail(class: ModelErrorClass, message: impl Into<String>) -> ScriptedTurn {
+    ScriptedTurn { error: Some(ModelError::new(class, message)), ..ScriptedTurn::default() }
 }
 
-impl Turn {
+impl ScriptedTurn {
     /// Adds text as one delta.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
@@ -76,7 +78,7 @@ impl Turn {
         self
     }
 
-    /// Adds text, one delta for each piece.
+    /// Adds text as one delta per item.
     #[must_use]
     pub fn deltas<T: Into<String>>(mut self, pieces: impl IntoIterator<Item = T>) -> Self {
         self.events.extend(pieces.into_iter().map(|piece| ModelEvent::Text(piece.into())));
@@ -90,20 +92,20 @@ impl Turn {
         self
     }
 
-    /// Closes the reasoning with a provider's own data.
+    /// Completes the reasoning with opaque provider data.
     #[must_use]
     pub fn opaque(mut self, opaque: ProviderData) -> Self {
         self.events.push(ModelEvent::ReasoningOpaque(opaque));
         self
     }
 
-    /// Adds a tool call; its id is `call_1`, `call_2` … within the script.
+    /// Adds a tool call. Its id is `call_1`, `call_2` and so on within the script.
     #[must_use]
     pub fn call(self, name: impl Into<String>, arguments: Value) -> Self {
         self.raw_call("", name, arguments.to_string())
     }
 
-    /// Adds a tool call with this id and these arguments, valid JSON or not.
+    /// Adds a tool call with this id and these arguments. The arguments may be invalid JSON.
     #[must_use]
     pub fn raw_call(
         mut self,
@@ -118,59 +120,59 @@ impl Turn {
         self
     }
 
-    /// Says what the turn used; without it, nothing.
+    /// Sets the reported usage. The default is zero.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Does not say what the turn used, as some servers do.
+    /// Reports no usage, as some servers do.
     #[must_use]
-    pub fn no_usage(mut self) -> Self {
-        self.usage_untold = true;
+    pub fn without_usage(mut self) -> Self {
+        self.omits_usage = true;
         self
     }
 
-    /// Says why the model stopped, where it is not what the content suggests.
+    /// Sets the stop reason. The default follows from the content.
     #[must_use]
     pub fn stop(mut self, stop: StopReason) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// Waits before the first event.
+    /// Delays the first event.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Waits before each further event.
+    /// Delays each further event.
     #[must_use]
     pub fn delta_delay(mut self, delay: Duration) -> Self {
         self.delta_delay = delay;
         self
     }
 
-    /// Fails after the events given so far.
+    /// Fails after the events added so far.
     #[must_use]
     pub fn then_fail(mut self, error: ModelError) -> Self {
         self.error = Some(error);
         self
     }
 
-    /// Ends the stream without a stop, as a broken connection would.
+    /// Ends the stream without a stop event, like a broken connection.
     #[must_use]
-    pub fn cut(mut self) -> Self {
-        self.ending = Ending::Cut;
+    pub fn truncate(mut self) -> Self {
+        self.ending = StreamEnding::Truncated;
         self
     }
 
     /// Never ends the stream.
     #[must_use]
     pub fn hang(mut self) -> Self {
-        self.ending = Ending::Hang;
+        self.ending = StreamEnding::Never;
         self
     }
 
@@ -186,33 +188,34 @@ impl Turn {
         let mut items: Vec<_> = self.events.into_iter().map(Ok).collect();
         if let Some(error) = self.error {
             items.push(Err(error));
-        } else if self.ending == Ending::Whole {
-            if !self.usage_untold {
+        } else if self.ending == StreamEnding::Complete {
+            if !self.omits_usage {
                 items.push(Ok(ModelEvent::Usage(self.usage)));
             }
-            let natural = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
-            items.push(Ok(ModelEvent::Stop(self.stop.unwrap_or(natural))));
+            let default_stop =
+                if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
+            items.push(Ok(ModelEvent::Stop(self.stop.unwrap_or(default_stop))));
         }
         items
     }
 }
 
-type Answer = dyn Fn(&ChatRequest, usize) -> Turn + Send + Sync;
+type TurnFn = dyn Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync;
 
-/// Plays turns in order, or asks a function for each, and remembers what it was asked.
+/// A model that plays turns in order, or computes each turn with a function, and records its requests.
 ///
-/// Clones share the script and the memory.
+/// Clones share the script and the recorded requests.
 #[derive(Clone)]
 pub struct ScriptedModel {
     info: ModelInfo,
     script: Arc<Mutex<Script>>,
-    answer: Option<Arc<Answer>>,
-    recording: bool,
+    turn_fn: Option<Arc<TurnFn>>,
+    records_requests: bool,
 }
 
 #[derive(Default)]
 struct Script {
-    turns: VecDeque<Turn>,
+    turns: VecDeque<ScriptedTurn>,
     requests: Vec<ChatRequest>,
     calls: usize,
     ids: u64,
@@ -222,78 +225,103 @@ impl Default for ScriptedModel {
     fn default() -> Self {
         let mut info = ModelInfo::unknown("scripted", "scripted-1");
         info.reasoning = true;
-        info.native_output = NativeOutput::WithTools;
-        Self { info, script: Arc::default(), answer: None, recording: true }
+        info.native_output = StructuredOutputSupport::WithTools;
+        Self { info, script: Arc::default(), turn_fn: None, records_requests: true }
     }
 }
 
 impl ScriptedModel {
-    /// An empty script.
+    /// Creates a model with an empty script.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A model that computes each turn from the request and the number of calls before it.
-    pub fn answering(answer: impl Fn(&ChatRequest, usize) -> Turn + Send + Sync + 'static) -> Self {
-        Self { answer: Some(Arc::new(answer)), ..Self::default() }
+    /// Creates a model that computes each turn from the request and the number of earlier calls.
+    pub fn from_fn(
+        next_turn: impl Fn(&ChatRequest, usize) -> ScriptedTurn + Send + Sync + 'static,
+    ) -> Self {
+        Self { turn_fn: Some(Arc::new(next_turn)), ..Self::default() }
     }
 
     /// Adds a turn.
     #[must_use]
-    pub fn turn(self, turn: Turn) -> Self {
+    pub fn turn(self, turn: ScriptedTurn) -> Self {
         self.lock().turns.push_back(turn);
         self
     }
 
-    /// Changes the facts the model tells about itself.
+    /// Adds a turn that responds with this text.
+    #[must_use]
+    pub fn text(self, response: impl Into<String>) -> Self {
+        self.turn(text(response))
+    }
+
+    /// Adds a turn that requests one tool call.
+    #[must_use]
+    pub fn tool_call(self, name: impl Into<String>, arguments: Value) -> Self {
+        self.turn(call(name, arguments))
+    }
+
+    /// Adds a turn that requests several tool calls.
+    #[must_use]
+    pub fn tool_calls<N: Into<String>>(
+        self,
+        requested: impl IntoIterator<Item = (N, Value)>,
+    ) -> Self {
+        self.turn(calls(requested))
+    }
+
+    /// Changes the properties of the model.
     #[must_use]
     pub fn with_info(mut self, change: impl FnOnce(&mut ModelInfo)) -> Self {
         change(&mut self.info);
         self
     }
 
-    /// Stops remembering requests: for measurements.
+    /// Stops the recording of requests, for benchmarks.
     #[must_use]
-    pub fn forgetful(mut self) -> Self {
-        self.recording = false;
+    pub fn without_recording(mut self) -> Self {
+        self.records_requests = false;
         self
     }
 
-    /// How often it was asked.
+    /// Returns the number of calls.
     pub fn call_count(&self) -> usize {
         self.lock().calls
     }
 
-    /// The request of one call, counted from 0.
+    /// Returns the request of one call, counted from 0.
     ///
     /// # Panics
-    /// If there was no such call.
+    ///
+    /// Panics if there was no such call.
     pub fn request(&self, index: usize) -> ChatRequest {
         let script = self.lock();
         assert!(index < script.requests.len(), "only {} calls were made", script.requests.len());
         script.requests[index].clone()
     }
 
-    /// All requests, oldest first.
+    /// Returns all requests, oldest first.
     pub fn requests(&self) -> Vec<ChatRequest> {
         self.lock().requests.clone()
     }
 
-    /// Checks that the whole script was played.
+    /// Checks that all turns were played.
     ///
     /// # Panics
-    /// If turns are left.
+    ///
+    /// Panics if turns are left.
     pub fn assert_exhausted(&self) {
-        let left = self.lock().turns.len();
-        assert!(left == 0, "{left} turns of the script were not played");
+        let remaining = self.lock().turns.len();
+        assert!(remaining == 0, "{remaining} turns of the script were not played");
     }
 
-    fn next_turn(&self, request: &ChatRequest) -> (Turn, u64) {
+    fn next_turn(&self, request: &ChatRequest) -> (ScriptedTurn, u64) {
         let index = self.lock().calls;
-        let computed = self.answer.as_ref().map(|answer| answer(request, index));
+        let computed = self.turn_fn.as_ref().map(|turn_fn| turn_fn(request, index));
         let mut script = self.lock();
         script.calls += 1;
-        if self.recording {
+        if self.records_requests {
             script.requests.push(request.clone());
         }
         let turn = computed.or_else(|| script.turns.pop_front()).unwrap_or_else(|| {
@@ -317,7 +345,7 @@ impl ChatModel for ScriptedModel {
     fn stream(&self, request: ChatRequest) -> ModelStream {
         let (turn, mut ids) = self.next_turn(&request);
         let (delay, delta_delay, hang) =
-            (turn.delay, turn.delta_delay, turn.ending == Ending::Hang);
+            (turn.delay, turn.delta_delay, turn.ending == StreamEnding::Never);
         let items = turn.into_items(&mut ids).into_iter();
         if delay.is_zero() && delta_delay.is_zero() && !hang {
             return Box::pin(stream::iter(items));

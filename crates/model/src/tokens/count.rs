@@ -1,7 +1,7 @@
-//! How large a request is, in tokens, without asking the provider.
+//! Estimates the number of tokens of a request.
 //!
-//! Vocabularies differ between models and are large, so the default is an estimate by kinds of characters. What the provider
-//! reports afterwards corrects it: see [`Calibration`].
+//! Vocabularies are large and differ between models, so the default counts by kinds of characters. [`TokenCalibration`]
+//! corrects the estimate by the reported usage.
 
 use std::sync::Arc;
 
@@ -16,29 +16,30 @@ const TOOL_CALL_TOKENS: u64 = 10;
 const TOOL_RESULT_TOKENS: u64 = 10;
 const TOOL_TOKENS: u64 = 20;
 const IMAGE_TOKENS: u64 = 512;
-/// Bytes of a document that is not text, for each token: pages of a PDF are large in bytes and small in tokens.
+/// Bytes per token of a binary document. PDF pages have many bytes and few tokens.
 const DOCUMENT_BYTES_PER_TOKEN: u64 = 32;
-/// Bytes of plain text, or of a provider's own data, for each token.
+/// Bytes per token of plain text and of opaque provider data.
 const TEXT_BYTES_PER_TOKEN: u64 = 4;
 
-/// Counts the tokens of a text, for one family of models.
+/// Counts the tokens of a text.
 pub trait TokenCounter: Send + Sync + 'static {
-    /// Tokens of the text. The same text always gives the same number.
+    /// Returns the number of tokens. It is the same for equal texts.
     fn count(&self, text: &str) -> u64;
 }
 
-/// A counter without a vocabulary: about four Latin letters to a token, one token for each Chinese, Japanese or Korean sign.
+/// Counter without a vocabulary: about four Latin letters per token, and one token per Chinese, Japanese or Korean
+/// character.
 ///
-/// Rather too high than too low, as a request that is too large fails.
+/// It tends to count too many tokens, because a request that is too large fails.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Estimate;
+pub struct HeuristicCounter;
 
-impl TokenCounter for Estimate {
+impl TokenCounter for HeuristicCounter {
     fn count(&self, text: &str) -> u64 {
         let mut hundredths = 0u64;
         let mut after_space = false;
         for letter in text.chars() {
-            // Tokens take in the space before a word, and whole runs of spaces.
+            // A token includes the space before a word, and a run of spaces is one token.
             let is_space = letter == ' ';
             hundredths += match letter {
                 ' ' if after_space => 4,
@@ -47,9 +48,9 @@ impl TokenCounter for Estimate {
                 'A'..='Z' => 32,
                 '0'..='9' => 40,
                 _ if letter.is_ascii() => 60,
-                // Latin with accents, Greek, Cyrillic, Hebrew, Arabic.
+                // Latin letters with accents, Greek, Cyrillic, Hebrew and Arabic.
                 '\u{80}'..='\u{7ff}' => 50,
-                // Emoji and rare signs take several.
+                // Emoji and rare characters take several tokens.
                 '\u{1f000}'.. => 250,
                 _ => 100,
             };
@@ -59,25 +60,25 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// What a request is made of, in tokens.
+/// Tokens of the parts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TokenCount {
-    /// The instructions.
+    /// Tokens of the instructions.
     pub system: u64,
-    /// The conversation.
+    /// Tokens of the messages.
     pub messages: u64,
-    /// The tools on offer.
+    /// Tokens of the tool definitions.
     pub tools: u64,
 }
 
 impl TokenCount {
-    /// All together.
+    /// Returns the number of all tokens.
     pub fn total(&self) -> u64 {
         self.system.saturating_add(self.messages).saturating_add(self.tools)
     }
 }
 
-/// Tokens of a whole request.
+/// Counts the tokens of a request.
 pub fn count_request(
     counter: &dyn TokenCounter,
     system: Option<&str>,
@@ -91,7 +92,7 @@ pub fn count_request(
     }
 }
 
-/// Tokens of the instructions; none if there are none.
+/// Counts the tokens of the instructions. Zero if they are empty.
 pub fn count_system(counter: &dyn TokenCounter, system: &str) -> u64 {
     if system.is_empty() {
         return 0;
@@ -99,7 +100,7 @@ pub fn count_system(counter: &dyn TokenCounter, system: &str) -> u64 {
     SYSTEM_TOKENS + counter.count(system)
 }
 
-/// Tokens of one message. System messages count nothing: the instructions are counted apart.
+/// Counts the tokens of a message. A system message counts zero, because the instructions are counted separately.
 pub fn count_message(counter: &dyn TokenCounter, message: &Message) -> u64 {
     if message.role == Role::System {
         return 0;
@@ -108,7 +109,7 @@ pub fn count_message(counter: &dyn TokenCounter, message: &Message) -> u64 {
     MESSAGE_TOKENS + parts.sum::<u64>()
 }
 
-/// Tokens of the tools on offer.
+/// Counts the tokens of the tool definitions.
 pub fn count_tools(counter: &dyn TokenCounter, tools: &[Arc<ToolDefinition>]) -> u64 {
     let count = |tool: &Arc<ToolDefinition>| {
         TOOL_TOKENS
@@ -142,7 +143,7 @@ fn count_part(counter: &dyn TokenCounter, part: &ContentPart) -> u64 {
             });
             TOOL_RESULT_TOKENS + parts.sum::<u64>()
         }
-        // It is kept for newer versions, and no wire sends it.
+        // The part is kept for newer versions and is never sent.
         ContentPart::Unknown(_) => 0,
     }
 }
@@ -161,48 +162,49 @@ fn count_document(document: &Document) -> u64 {
     }
 }
 
-/// Corrects estimates by what the provider reported for earlier requests of the same conversation.
+/// Corrects estimates by the usage that the provider reported for earlier requests of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Calibration {
-    /// What one estimated token really is, in thousandths.
+pub struct TokenCalibration {
+    /// Actual tokens per thousand estimated tokens.
     permille: u64,
-    /// True once a provider reported something.
+    /// True once the provider reported a usage.
     observed: bool,
 }
 
-impl Default for Calibration {
+impl Default for TokenCalibration {
     fn default() -> Self {
         Self { permille: 1000, observed: false }
     }
 }
 
-impl Calibration {
-    /// Bounds of the correction: a report beyond them counts something else than we do.
-    const PERMILLE: std::ops::RangeInclusive<u64> = 500..=3000;
-    /// Estimates below this are mostly overhead and teach nothing.
+impl TokenCalibration {
+    /// Limits of the correction. A report outside of them counts other things than the estimate.
+    const RATIO_RANGE: std::ops::RangeInclusive<u64> = 500..=3000;
+    /// Smaller estimates are mostly overhead and are ignored.
     const TOKENS_MIN: u64 = 50;
 
-    /// Takes in what a request was estimated at, without correction, and what the provider counted.
+    /// Records the uncorrected estimate of a request and the reported number of tokens.
     pub fn observe(&mut self, estimated: u64, reported: u64) {
         if estimated < Self::TOKENS_MIN || reported == 0 {
             return;
         }
         let sample = reported.saturating_mul(1000) / estimated;
-        let sample = sample.clamp(*Self::PERMILLE.start(), *Self::PERMILLE.end());
-        // The first report is better than no knowledge; later ones move the ratio half the way.
+        let sample = sample.clamp(*Self::RATIO_RANGE.start(), *Self::RATIO_RANGE.end());
+        // The first report replaces the default. Each later report moves the ratio halfway.
         self.permille = if self.observed { self.permille.midpoint(sample) } else { sample };
         self.observed = true;
     }
 
-    /// The corrected estimate, rounded up.
+    /// Returns the corrected estimate, rounded up.
     pub fn correct(&self, estimated: u64) -> u64 {
         estimated.saturating_mul(self.permille).div_ceil(1000)
     }
 
-    /// The uncorrected estimate that stands for so many real tokens: moves a budget instead of every count.
-    pub fn uncorrected(&self, real: u64) -> u64 {
-        real.saturating_mul(1000) / self.permille.max(1)
+    /// Returns the uncorrected estimate for an actual number of tokens. It converts a limit once instead of every
+    /// count.
+    pub fn uncorrected(&self, actual: u64) -> u64 {
+        actual.saturating_mul(1000) / self.permille.max(1)
     }
 }
 

@@ -1,72 +1,73 @@
-//! Families of models that share a vocabulary, and how dense it is.
+//! Tokenizer families: models that share a vocabulary, and the density of their tokens.
 
-use super::{Estimate, TokenCounter};
+use super::{HeuristicCounter, TokenCounter};
 
-/// Models that cut texts into tokens alike.
+/// Models with the same tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// OpenAI's large vocabulary, which many others took over.
+pub enum TokenizerFamily {
+    /// OpenAI's large vocabulary, which many other vendors use.
     Gpt,
-    /// Anthropic's.
+    /// Anthropic's vocabulary.
     Claude,
-    /// Google's, Gemma included.
+    /// Google's vocabulary, including Gemma.
     Gemini,
-    /// Meta's since the third generation.
+    /// Meta's vocabulary since Llama 3.
     Llama,
-    /// Mistral's.
+    /// Mistral's vocabulary.
     Mistral,
-    /// Alibaba's.
+    /// Alibaba's vocabulary.
     Qwen,
-    /// DeepSeek's.
+    /// DeepSeek's vocabulary.
     DeepSeek,
-    /// Cohere's.
+    /// Cohere's vocabulary.
     Command,
-    /// One that is not known here.
+    /// An unknown vocabulary.
     Other,
 }
 
-/// What names begin with, after the vendor. A longer word comes before a shorter one that it begins with.
-const NAMES: [(&str, Family); 22] = [
-    ("gpt", Family::Gpt),
-    ("chatgpt", Family::Gpt),
-    ("o1", Family::Gpt),
-    ("o3", Family::Gpt),
-    ("o4", Family::Gpt),
-    ("text-embedding-3", Family::Gpt),
-    ("grok", Family::Gpt),
-    ("claude", Family::Claude),
-    ("gemini", Family::Gemini),
-    ("gemma", Family::Gemini),
-    ("llama", Family::Llama),
-    ("meta-llama", Family::Llama),
-    ("mistral", Family::Mistral),
-    ("ministral", Family::Mistral),
-    ("mixtral", Family::Mistral),
-    ("codestral", Family::Mistral),
-    ("magistral", Family::Mistral),
-    ("qwen", Family::Qwen),
-    ("qwq", Family::Qwen),
-    ("deepseek", Family::DeepSeek),
-    ("command", Family::Command),
-    ("voyage", Family::Qwen),
+/// Prefixes of model names without the vendor. A prefix comes before a shorter prefix of itself.
+const NAMES: [(&str, TokenizerFamily); 22] = [
+    ("gpt", TokenizerFamily::Gpt),
+    ("chatgpt", TokenizerFamily::Gpt),
+    ("o1", TokenizerFamily::Gpt),
+    ("o3", TokenizerFamily::Gpt),
+    ("o4", TokenizerFamily::Gpt),
+    ("text-embedding-3", TokenizerFamily::Gpt),
+    ("grok", TokenizerFamily::Gpt),
+    ("claude", TokenizerFamily::Claude),
+    ("gemini", TokenizerFamily::Gemini),
+    ("gemma", TokenizerFamily::Gemini),
+    ("llama", TokenizerFamily::Llama),
+    ("meta-llama", TokenizerFamily::Llama),
+    ("mistral", TokenizerFamily::Mistral),
+    ("ministral", TokenizerFamily::Mistral),
+    ("mixtral", TokenizerFamily::Mistral),
+    ("codestral", TokenizerFamily::Mistral),
+    ("magistral", TokenizerFamily::Mistral),
+    ("qwen", TokenizerFamily::Qwen),
+    ("qwq", TokenizerFamily::Qwen),
+    ("deepseek", TokenizerFamily::DeepSeek),
+    ("command", TokenizerFamily::Command),
+    ("voyage", TokenizerFamily::Qwen),
 ];
 
-impl Family {
-    /// The family of a model, by its name: `claude-opus-5`, `anthropic/claude-opus-5`, `us.anthropic.claude-opus-5-v1:0`.
+impl TokenizerFamily {
+    /// Returns the family of a model by its name, such as `claude-opus-5`, `anthropic/claude-opus-5` or
+    /// `us.anthropic.claude-opus-5-v1:0`.
     pub fn of(model: &str) -> Self {
         let lower = model.to_ascii_lowercase();
-        let ends = |at: usize| lower[..at].ends_with(['/', '.', ':']);
-        let places = (0..lower.len()).filter(|at| lower.is_char_boundary(*at));
-        for at in places.filter(|at| *at == 0 || ends(*at)) {
-            let known = NAMES.iter().find(|(name, _)| lower[at..].starts_with(name));
-            if let Some((_, family)) = known {
+        let is_name_start = |at: usize| lower[..at].ends_with(['/', '.', ':']);
+        let starts = (0..lower.len()).filter(|at| lower.is_char_boundary(*at));
+        for at in starts.filter(|at| *at == 0 || is_name_start(*at)) {
+            let found = NAMES.iter().find(|(name, _)| lower[at..].starts_with(name));
+            if let Some((_, family)) = found {
                 return *family;
             }
         }
         Self::Other
     }
 
-    /// How many tokens it makes of what the plain estimate calls a thousand. Rather too many than too few.
+    /// Returns the number of tokens for a thousand estimated ones. It is rather too high than too low.
     pub const fn permille(self) -> u64 {
         match self {
             Self::Gpt | Self::Gemini | Self::Other => 1000,
@@ -78,9 +79,9 @@ impl Family {
     }
 }
 
-impl TokenCounter for Family {
+impl TokenCounter for TokenizerFamily {
     fn count(&self, text: &str) -> u64 {
-        Estimate.count(text).saturating_mul(self.permille()).div_ceil(1000)
+        HeuristicCounter.count(text).saturating_mul(self.permille()).div_ceil(1000)
     }
 }
 
@@ -91,30 +92,31 @@ mod tests {
     #[test]
     fn a_family_is_found_wherever_the_vendor_puts_the_name() {
         for (model, family) in [
-            ("gpt-5.1", Family::Gpt),
-            ("o3-mini", Family::Gpt),
-            ("claude-opus-5", Family::Claude),
-            ("us.anthropic.claude-sonnet-5-v1:0", Family::Claude),
-            ("anthropic/claude-3.5-haiku", Family::Claude),
-            ("google/gemma-3-27b-it", Family::Gemini),
-            ("accounts/fireworks/models/llama-v3p3-70b", Family::Llama),
-            ("Qwen/Qwen2.5-Coder-1.5B", Family::Qwen),
-            ("deepseek-reasoner", Family::DeepSeek),
-            ("mixtral:8x7b", Family::Mistral),
-            ("phi-4", Family::Other),
-            ("not-gpt", Family::Other),
-            ("", Family::Other),
-            ("ö/gpt-4o", Family::Gpt),
+            ("gpt-5.1", TokenizerFamily::Gpt),
+            ("o3-mini", TokenizerFamily::Gpt),
+            ("claude-opus-5", TokenizerFamily::Claude),
+            ("us.anthropic.claude-sonnet-5-v1:0", TokenizerFamily::Claude),
+            ("anthropic/claude-3.5-haiku", TokenizerFamily::Claude),
+            ("google/gemma-3-27b-it", TokenizerFamily::Gemini),
+            ("accounts/fireworks/models/llama-v3p3-70b", TokenizerFamily::Llama),
+            ("Qwen/Qwen2.5-Coder-1.5B", TokenizerFamily::Qwen),
+            ("deepseek-reasoner", TokenizerFamily::DeepSeek),
+            ("mixtral:8x7b", TokenizerFamily::Mistral),
+            ("phi-4", TokenizerFamily::Other),
+            ("not-gpt", TokenizerFamily::Other),
+            ("", TokenizerFamily::Other),
+            ("ö/gpt-4o", TokenizerFamily::Gpt),
         ] {
-            assert_eq!(Family::of(model), family, "{model}");
+            assert_eq!(TokenizerFamily::of(model), family, "{model}");
         }
     }
 
     #[test]
     fn denser_vocabularies_give_fewer_tokens() {
         let text = "The quick brown fox jumps over the lazy dog. ".repeat(20);
-        let (gpt, claude) = (Family::Gpt.count(&text), Family::Claude.count(&text));
-        assert_eq!(gpt, Estimate.count(&text));
+        let (gpt, claude) =
+            (TokenizerFamily::Gpt.count(&text), TokenizerFamily::Claude.count(&text));
+        assert_eq!(gpt, HeuristicCounter.count(&text));
         assert_eq!(claude, (gpt * 1200).div_ceil(1000));
         // About ten tokens for each of the twenty sentences.
         assert!((190..=320).contains(&gpt), "{gpt}");

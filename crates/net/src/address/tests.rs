@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::inside;
-use crate::{NetPolicy, Why};
+use super::classify;
+use crate::{NetPolicy, RefusalReason};
 
 /// The special registry of IPv4, as prefixes, with the address of Azure's agent.
 const SPECIAL_V4: [&str; 17] = [
@@ -145,7 +145,7 @@ proptest! {
 
     #[test]
     fn nothing_inside_passes_v4(address in any_v4()) {
-        prop_assert_eq!(inside(address.into()).is_some(), oracle_v4(address), "{}", address);
+        prop_assert_eq!(classify(address.into()).is_some(), oracle_v4(address), "{}", address);
     }
 
     #[test]
@@ -163,7 +163,7 @@ proptest! {
     fn opening_opens_no_more_than_it_says(address in any_v6()) {
         let address = IpAddr::from(address);
         let open = NetPolicy::open().check_address(address).is_ok();
-        let expected = matches!(inside(address), None | Some(Why::Private | Why::Loopback));
+        let expected = matches!(classify(address), None | Some(RefusalReason::Private | RefusalReason::Loopback));
         prop_assert_eq!(open, expected);
     }
 }
@@ -171,50 +171,50 @@ proptest! {
 #[test]
 fn each_kind_is_known_by_its_name() {
     let known = [
-        ("0.0.0.0", Why::Unspecified),
-        ("0.1.2.3", Why::Unspecified),
-        ("10.1.2.3", Why::Private),
-        ("100.64.0.1", Why::Shared),
-        ("100.100.100.200", Why::Metadata),
-        ("127.9.9.9", Why::Loopback),
-        ("168.63.129.16", Why::Metadata),
-        ("169.254.0.1", Why::LinkLocal),
-        ("169.254.169.254", Why::Metadata),
-        ("169.254.170.2", Why::Metadata),
-        ("172.31.255.255", Why::Private),
-        ("192.0.0.8", Why::Reserved),
-        ("192.168.1.1", Why::Private),
-        ("198.19.0.1", Why::Benchmark),
-        ("203.0.113.9", Why::Documentation),
-        ("224.0.0.1", Why::Multicast),
-        ("255.255.255.255", Why::Reserved),
-        ("::", Why::Unspecified),
-        ("::1", Why::Loopback),
-        ("::ffff:127.0.0.1", Why::Loopback),
-        ("::ffff:10.0.0.1", Why::Private),
-        ("::ffff:169.254.169.254", Why::Metadata),
-        ("::ffff:0:10.0.0.1", Why::Wrapped),
-        ("::127.0.0.1", Why::Wrapped),
-        ("64:ff9b::a9fe:a9fe", Why::Wrapped),
-        ("64:ff9b:1::808:808", Why::Wrapped),
-        ("2002:7f00:1::", Why::Wrapped),
-        ("2002:a9fe:a9fe::1", Why::Wrapped),
-        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", Why::Wrapped),
-        ("2600::5efe:10.0.0.1", Why::Wrapped),
-        ("2600::200:5efe:10.0.0.1", Why::Wrapped),
-        ("2001:2::1", Why::Benchmark),
-        ("2001:db8::1", Why::Documentation),
-        ("3fff::1", Why::Documentation),
-        ("100::1", Why::Reserved),
-        ("fe80::1", Why::LinkLocal),
-        ("fec0::1", Why::Reserved),
-        ("fc00::1", Why::Private),
-        ("fd00:ec2::254", Why::Metadata),
-        ("fd20:ce::254", Why::Metadata),
-        ("ff02::1", Why::Multicast),
+        ("0.0.0.0", RefusalReason::Unspecified),
+        ("0.1.2.3", RefusalReason::Unspecified),
+        ("10.1.2.3", RefusalReason::Private),
+        ("100.64.0.1", RefusalReason::Shared),
+        ("100.100.100.200", RefusalReason::Metadata),
+        ("127.9.9.9", RefusalReason::Loopback),
+        ("168.63.129.16", RefusalReason::Metadata),
+        ("169.254.0.1", RefusalReason::LinkLocal),
+        ("169.254.169.254", RefusalReason::Metadata),
+        ("169.254.170.2", RefusalReason::Metadata),
+        ("172.31.255.255", RefusalReason::Private),
+        ("192.0.0.8", RefusalReason::Reserved),
+        ("192.168.1.1", RefusalReason::Private),
+        ("198.19.0.1", RefusalReason::Benchmark),
+        ("203.0.113.9", RefusalReason::Documentation),
+        ("224.0.0.1", RefusalReason::Multicast),
+        ("255.255.255.255", RefusalReason::Reserved),
+        ("::", RefusalReason::Unspecified),
+        ("::1", RefusalReason::Loopback),
+        ("::ffff:127.0.0.1", RefusalReason::Loopback),
+        ("::ffff:10.0.0.1", RefusalReason::Private),
+        ("::ffff:169.254.169.254", RefusalReason::Metadata),
+        ("::ffff:0:10.0.0.1", RefusalReason::Wrapped),
+        ("::127.0.0.1", RefusalReason::Wrapped),
+        ("64:ff9b::a9fe:a9fe", RefusalReason::Wrapped),
+        ("64:ff9b:1::808:808", RefusalReason::Wrapped),
+        ("2002:7f00:1::", RefusalReason::Wrapped),
+        ("2002:a9fe:a9fe::1", RefusalReason::Wrapped),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", RefusalReason::Wrapped),
+        ("2600::5efe:10.0.0.1", RefusalReason::Wrapped),
+        ("2600::200:5efe:10.0.0.1", RefusalReason::Wrapped),
+        ("2001:2::1", RefusalReason::Benchmark),
+        ("2001:db8::1", RefusalReason::Documentation),
+        ("3fff::1", RefusalReason::Documentation),
+        ("100::1", RefusalReason::Reserved),
+        ("fe80::1", RefusalReason::LinkLocal),
+        ("fec0::1", RefusalReason::Reserved),
+        ("fc00::1", RefusalReason::Private),
+        ("fd00:ec2::254", RefusalReason::Metadata),
+        ("fd20:ce::254", RefusalReason::Metadata),
+        ("ff02::1", RefusalReason::Multicast),
     ];
-    for (address, why) in known {
-        assert_eq!(inside(address.parse().unwrap()), Some(why), "{address}");
+    for (address, reason) in known {
+        assert_eq!(classify(address.parse().unwrap()), Some(reason), "{address}");
     }
 }
 
@@ -237,6 +237,6 @@ fn the_public_internet_is_outside() {
         "2600::5efe:8.8.8.8",
     ];
     for address in outside {
-        assert_eq!(inside(address.parse().unwrap()), None, "{address}");
+        assert_eq!(classify(address.parse().unwrap()), None, "{address}");
     }
 }

@@ -8,10 +8,10 @@ use http::HeaderValue;
 
 use super::*;
 
-fn decoder(encoding: &'static str) -> Result<Option<Decoder>, String> {
+fn decoder(encoding: &'static str) -> Result<Option<BodyDecoder>, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
-    Decoder::of(&headers)
+    BodyDecoder::of(&headers)
 }
 
 fn text() -> Vec<u8> {

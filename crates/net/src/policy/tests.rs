@@ -65,9 +65,9 @@ fn a_bare_host_is_read_as_in_an_address() {
         assert!(NetPolicy::default().check_host(host, 443).is_err(), "{host}");
     }
     let name = NetPolicy::default().check_host("Example.COM.", 443).unwrap();
-    assert_eq!(name, Target::Name("example.com".to_owned()));
+    assert_eq!(name, DialTarget::Name("example.com".to_owned()));
     let address = NetPolicy::default().check_host("2606:4700::1111", 443).unwrap();
-    assert_eq!(address, Target::Address("2606:4700::1111".parse().unwrap()));
+    assert_eq!(address, DialTarget::Address("2606:4700::1111".parse().unwrap()));
 }
 
 #[test]
@@ -76,37 +76,43 @@ fn names_of_this_machine_are_refused_unless_it_is_open() {
     {
         let url = format!("https://{host}/");
         let refused = verdict(NetPolicy::default(), &url).unwrap_err();
-        assert!(matches!(refused, NetError::Refused { why: Why::LocalName, .. }), "{refused:?}");
+        assert!(
+            matches!(refused, NetError::Refused { reason: RefusalReason::LocalName, .. }),
+            "{refused:?}"
+        );
         assert!(verdict(NetPolicy::open(), &url).is_ok(), "{url}");
     }
     for host in ["metadata.google.internal", "Metadata.Goog.", "instance-data"] {
         let refused = verdict(NetPolicy::open(), &format!("https://{host}/")).unwrap_err();
-        assert!(matches!(refused, NetError::Refused { why: Why::MetadataName, .. }), "{refused:?}");
+        assert!(
+            matches!(refused, NetError::Refused { reason: RefusalReason::MetadataName, .. }),
+            "{refused:?}"
+        );
     }
 }
 
 #[test]
 fn schemes_ports_and_passwords_are_checked() {
     let refused = [
-        ("ftp://example.com/", Why::Scheme),
-        ("file:///etc/passwd", Why::Scheme),
-        ("gopher://example.com/", Why::Scheme),
-        ("unix:/run/docker.sock", Why::Scheme),
-        ("data:text/plain,hello", Why::Scheme),
-        ("http://example.com/", Why::PlainHttp),
-        ("https://user@example.com/", Why::Credentials),
-        ("https://user:secret@example.com/", Why::Credentials),
-        ("https://:secret@example.com/", Why::Credentials),
-        ("https://example.com:22/", Why::Port),
-        ("https://example.com:25/", Why::Port),
-        ("https://example.com:0/", Why::Port),
-        ("https://1.1.1.1:6667/", Why::Port),
-        ("https://example.com:10080/", Why::Port),
+        ("ftp://example.com/", RefusalReason::Scheme),
+        ("file:///etc/passwd", RefusalReason::Scheme),
+        ("gopher://example.com/", RefusalReason::Scheme),
+        ("unix:/run/docker.sock", RefusalReason::Scheme),
+        ("data:text/plain,hello", RefusalReason::Scheme),
+        ("http://example.com/", RefusalReason::PlainHttp),
+        ("https://user@example.com/", RefusalReason::Credentials),
+        ("https://user:secret@example.com/", RefusalReason::Credentials),
+        ("https://:secret@example.com/", RefusalReason::Credentials),
+        ("https://example.com:22/", RefusalReason::Port),
+        ("https://example.com:25/", RefusalReason::Port),
+        ("https://example.com:0/", RefusalReason::Port),
+        ("https://1.1.1.1:6667/", RefusalReason::Port),
+        ("https://example.com:10080/", RefusalReason::Port),
     ];
-    for (url, why) in refused {
+    for (url, reason) in refused {
         match verdict(NetPolicy::default(), url) {
-            Err(NetError::Refused { why: given, sent: false, .. }) => {
-                assert_eq!(given, why, "{url}")
+            Err(NetError::Refused { reason: given, sent: false, .. }) => {
+                assert_eq!(given, reason, "{url}")
             }
             other => panic!("{url}: {other:?}"),
         }
@@ -151,5 +157,5 @@ fn the_refused_ports_are_in_order() {
 fn a_refusal_names_the_host_and_no_more() {
     let url = "https://10.0.0.1/secret?key=hunter2";
     let text = verdict(NetPolicy::default(), url).unwrap_err().to_string();
-    assert_eq!(text, "`10.0.0.1` is refused: a private network (allow_private opens it)");
+    assert_eq!(text, "`10.0.0.1` is refused: a private network (permit it with allow_private)");
 }

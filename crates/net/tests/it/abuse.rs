@@ -10,10 +10,10 @@ use flate2::write::GzEncoder;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use provost_core::ErrorKind;
-use provost_net::{Lookup, NetClient, NetError, NetOptions, NetPolicy, NetRequest, Url};
+use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, Resolver, Url};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::peer::{LOCAL, PATIENCE, Server, get, local, ok, soon};
+use crate::peer::{LOCAL, Server, TEST_TIMEOUT, get, local, ok, soon};
 
 const DEADLINE: Duration = Duration::from_millis(300);
 /// What a busy machine may add.
@@ -32,13 +32,13 @@ async fn ask(url: Url, max: usize) -> Result<bytes::Bytes, NetError> {
 #[track_caller]
 fn is_timeout(error: &NetError, sent: bool) {
     assert!(matches!(error, NetError::Timeout { .. }), "{error:?}");
-    assert_eq!((error.kind(), error.sent()), (ErrorKind::Timeout, sent));
+    assert_eq!((error.kind(), error.may_have_arrived()), (ErrorKind::Timeout, sent));
     assert!(error.retryable());
 }
 
 #[tokio::test]
 async fn a_server_that_says_nothing_is_left_at_the_deadline() {
-    let server = Server::start(async |mut peer| peer.gone().await).await;
+    let server = Server::start(async |mut peer| peer.wait_until_closed().await).await;
     is_timeout(&ask(server.url("/"), 10).await.unwrap_err(), true);
 }
 
@@ -59,7 +59,7 @@ async fn a_slow_body_is_left_at_the_deadline() {
     let server = Server::start(async |mut peer| {
         peer.head().await;
         peer.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc").await;
-        peer.gone().await;
+        peer.wait_until_closed().await;
     })
     .await;
     is_timeout(&ask(server.url("/"), 10_000).await.unwrap_err(), true);
@@ -87,13 +87,13 @@ async fn a_body_that_says_it_is_too_large_is_not_read() {
     let server = Server::start(async |mut peer| {
         peer.head().await;
         peer.write("HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n").await;
-        peer.gone().await;
+        peer.wait_until_closed().await;
     })
     .await;
     let began = Instant::now();
     let response = local().send(get(server.url("/"))).await.unwrap();
     assert!(matches!(response.bytes(1 << 20).await, Err(NetError::TooLarge { .. })));
-    assert!(began.elapsed() < PATIENCE / 2);
+    assert!(began.elapsed() < TEST_TIMEOUT / 2);
 }
 
 /// A megabyte of nothing, packed.
@@ -170,7 +170,11 @@ async fn garbage_is_malformed() {
         let error = ask(server.url("/"), 1000).await.unwrap_err();
         let shown = &answer[..answer.len().min(60)];
         assert!(matches!(error, NetError::Malformed { .. }), "{shown:?}: {error:?}");
-        assert_eq!((error.kind(), error.sent()), (ErrorKind::Malformed, true), "{shown:?}");
+        assert_eq!(
+            (error.kind(), error.may_have_arrived()),
+            (ErrorKind::Malformed, true),
+            "{shown:?}"
+        );
     }
 }
 
@@ -202,7 +206,7 @@ async fn a_line_that_breaks_is_closed() {
         .await;
         let error = ask(server.url("/"), 1000).await.unwrap_err();
         assert!(matches!(error, NetError::Closed { .. }), "{answer:?}: {error:?}");
-        assert!(error.sent() && error.retryable(), "{answer:?}");
+        assert!(error.may_have_arrived() && error.retryable(), "{answer:?}");
     }
 }
 
@@ -216,7 +220,7 @@ async fn nobody_there_is_no_connection() {
     drop(free);
     let error = ask(nobody, 10).await.unwrap_err();
     assert!(matches!(error, NetError::Connect { .. }), "{error:?}");
-    assert!(!error.sent() && error.retryable());
+    assert!(!error.may_have_arrived() && error.retryable());
 }
 
 #[tokio::test]
@@ -238,15 +242,15 @@ async fn a_connect_that_hangs_is_left_at_the_deadline() {
 
 struct Silent;
 
-impl Lookup for Silent {
-    fn lookup(&self, _: &str, _: u16) -> BoxFuture<'_, std::io::Result<Vec<SocketAddr>>> {
+impl Resolver for Silent {
+    fn resolve(&self, _: &str, _: u16) -> BoxFuture<'_, std::io::Result<Vec<SocketAddr>>> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test]
 async fn a_lookup_that_hangs_is_left_at_the_deadline() {
-    let client = NetClient::with_lookup(LOCAL, Arc::new(Silent));
+    let client = NetClient::with_resolver(LOCAL, Arc::new(Silent));
     let url = Url::parse("http://silent.test/").unwrap();
     let error = client.send(NetRequest::get(url, soon(DEADLINE))).await.unwrap_err();
     is_timeout(&error, false);
@@ -255,7 +259,7 @@ async fn a_lookup_that_hangs_is_left_at_the_deadline() {
 
 #[tokio::test]
 async fn a_handshake_that_hangs_or_fails_sends_nothing() {
-    let hanging = Server::start(async |mut peer| peer.gone().await).await;
+    let hanging = Server::start(async |mut peer| peer.wait_until_closed().await).await;
     let policy = NetPolicy { allow_loopback: true, ..NetPolicy::default() };
     let client = NetClient::new(policy);
     let secure = |server: &Server| Url::parse(&format!("https://{}/", server.address)).unwrap();
@@ -263,12 +267,12 @@ async fn a_handshake_that_hangs_or_fails_sends_nothing() {
     is_timeout(&error, false);
     let garbage = Server::start(async |mut peer| {
         peer.write("SSH-2.0-OpenSSH_9.6\r\n").await;
-        peer.gone().await;
+        peer.wait_until_closed().await;
     })
     .await;
     let error = client.send(get(secure(&garbage))).await.unwrap_err();
     assert!(matches!(error, NetError::Tls { .. }), "{error:?}");
-    assert!(!error.sent() && !error.retryable());
+    assert!(!error.may_have_arrived() && !error.retryable());
     // The client's own patience ends before the deadline does.
     let options = NetOptions { connect_timeout: DEADLINE, ..NetOptions::new(policy) };
     let error = NetClient::open(options).send(get(secure(&hanging))).await.unwrap_err();

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use provost_net::{NetClient, NetPolicy, NetRequest, TableLookup, Url};
+use provost_net::{NetClient, NetPolicy, NetRequest, StaticResolver, Url};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// Long enough for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// This machine over plain HTTP, and nothing else inside.
 pub(crate) const LOCAL: NetPolicy =
@@ -46,7 +46,7 @@ impl Server {
         Self { address, accepted, task }
     }
 
-    /// Answers every request on every connection with the same bytes.
+    /// StaticRecord every request on every connection with the same bytes.
     pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Self {
         let answer: Arc<[u8]> = answer.into().into();
         Self::start(move |mut peer| {
@@ -98,7 +98,7 @@ impl Peer {
     }
 
     /// Waits until the other side goes.
-    pub(crate) async fn gone(&mut self) {
+    pub(crate) async fn wait_until_closed(&mut self) {
         let mut rest = [0; 1024];
         while self.stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
     }
@@ -109,16 +109,19 @@ pub(crate) fn soon(wait: Duration) -> Instant {
 }
 
 pub(crate) fn get(url: Url) -> NetRequest {
-    NetRequest::get(url, soon(PATIENCE))
+    NetRequest::get(url, soon(TEST_TIMEOUT))
 }
 
 pub(crate) fn local() -> NetClient {
     NetClient::new(LOCAL)
 }
 
-pub(crate) fn with_names(policy: NetPolicy, names: TableLookup) -> (NetClient, Arc<TableLookup>) {
+pub(crate) fn with_names(
+    policy: NetPolicy,
+    names: StaticResolver,
+) -> (NetClient, Arc<StaticResolver>) {
     let names = Arc::new(names);
-    (NetClient::with_lookup(policy, Arc::<TableLookup>::clone(&names)), names)
+    (NetClient::with_resolver(policy, Arc::<StaticResolver>::clone(&names)), names)
 }
 
 pub(crate) fn ok(body: &str) -> String {

@@ -12,13 +12,13 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use provost_net::{
-    NetClient, NetError, NetOptions, NetPolicy, NetRequest, TableLookup, Url, tls_config_with,
+    NetClient, NetError, NetOptions, NetPolicy, NetRequest, StaticResolver, Url, tls_config_with,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::peer::{LOCAL, PATIENCE, Server, get, local, ok, soon, with_names};
+use crate::peer::{LOCAL, Server, TEST_TIMEOUT, get, local, ok, soon, with_names};
 
 #[tokio::test]
 async fn requests_share_a_connection_and_policies_do_not() {
@@ -44,12 +44,12 @@ async fn requests_share_a_connection_and_policies_do_not() {
 #[tokio::test]
 async fn a_name_with_a_dot_at_its_end_is_the_same_host() {
     let server = Server::answering(ok("hello")).await;
-    let (client, names) = with_names(LOCAL, TableLookup::new().name("a.test", [server.address]));
+    let (client, names) = with_names(LOCAL, StaticResolver::new().name("a.test", [server.address]));
     for url in ["http://a.test/", "http://a.test./", "http://A.TEST/"] {
         let answer = client.send(get(Url::parse(url).unwrap())).await.unwrap();
         answer.bytes(5).await.unwrap();
     }
-    assert_eq!((server.accepted(), names.asked("a.test")), (1, 1));
+    assert_eq!((server.accepted(), names.queries("a.test")), (1, 1));
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn the_next_address_is_tried() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = free.local_addr().unwrap();
     drop(free);
-    let names = TableLookup::new().name("two.test", [nobody, server.address]);
+    let names = StaticResolver::new().name("two.test", [nobody, server.address]);
     let (client, _) = with_names(LOCAL, names);
     let answer = client.send(get(Url::parse("http://two.test/").unwrap())).await.unwrap();
     assert_eq!(answer.bytes(5).await.unwrap(), "hello");
@@ -123,9 +123,9 @@ fn pem(der: &[u8]) -> String {
 
 fn trusting(root: Option<&Path>, server: &Server, name: &str) -> NetClient {
     let policy = NetPolicy { allow_loopback: true, ..NetPolicy::default() };
-    let names = TableLookup::new().name(name, [server.address]);
+    let names = StaticResolver::new().name(name, [server.address]);
     NetClient::open(NetOptions {
-        lookup: Arc::new(names),
+        resolver: Arc::new(names),
         tls: Some(Arc::new(tls_config_with(root).unwrap())),
         ..NetOptions::new(policy)
     })
@@ -178,9 +178,9 @@ async fn who_is_not_trusted_gets_no_request() {
         (trusting(None, &server, "secure.test"), "https://secure.test/"),
         (trusting(Some(&root), &server, "other.test"), "https://other.test/"),
     ] {
-        let request = NetRequest::post(url.parse().unwrap(), "secret", soon(PATIENCE));
+        let request = NetRequest::post(url.parse().unwrap(), "secret", soon(TEST_TIMEOUT));
         let error = client.send(request).await.unwrap_err();
         assert!(matches!(error, NetError::Tls { .. }), "{error:?}");
-        assert!(!error.sent() && !error.retryable());
+        assert!(!error.may_have_arrived() && !error.retryable());
     }
 }

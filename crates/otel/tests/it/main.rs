@@ -1,4 +1,4 @@
-//! Telemetry through its door: agents run, and what reaches an OTLP receiver is decoded.
+//! Integration tests: agents run, and an OTLP receiver decodes the exported data.
 
 #![expect(
     clippy::unwrap_used,

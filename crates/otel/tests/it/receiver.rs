@@ -1,4 +1,4 @@
-//! A receiver of OTLP over HTTP: decodes what comes in, and keeps it.
+//! An OTLP/HTTP receiver that decodes and stores the received data.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,21 +19,21 @@ use serde_json::{Value, json};
 /// Attributes by name.
 pub(crate) type Attributes = BTreeMap<String, Value>;
 
-/// The number of span kinds in the protocol.
+/// Numbers of the span kinds in the protocol.
 pub(crate) const INTERNAL: i32 = 1;
 pub(crate) const CLIENT: i32 = 3;
-/// The numbers of a status in the protocol.
+/// Numbers of the span status in the protocol.
 pub(crate) const UNSET: i32 = 0;
 pub(crate) const ERROR: i32 = 2;
 
-/// A span as it came in.
+/// A received span.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) name: String,
     pub(crate) kind: i32,
     pub(crate) trace: String,
     pub(crate) id: String,
-    /// Empty for the first of a trace.
+    /// Id of the parent span; empty for the root of a trace.
     pub(crate) parent: String,
     pub(crate) status: i32,
     pub(crate) attributes: Attributes,
@@ -47,7 +47,7 @@ impl Span {
     }
 }
 
-/// One series of a histogram as it came in.
+/// A received series of a histogram.
 #[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -59,30 +59,30 @@ pub(crate) struct Series {
 }
 
 #[derive(Debug, Default)]
-struct Got {
+struct ReceivedData {
     spans: Vec<Span>,
     series: Vec<Series>,
     headers: Vec<HeaderMap>,
 }
 
-/// A receiver on a port of its own.
+/// A receiver on a free port.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     pub(crate) url: String,
     status: StatusCode,
-    got: Arc<Mutex<Got>>,
+    received: Arc<Mutex<ReceivedData>>,
 }
 
 impl Receiver {
     pub(crate) async fn start() -> Self {
-        Self::answering(StatusCode::OK).await
+        Self::with_status(StatusCode::OK).await
     }
 
-    /// One that answers everything with this status.
-    pub(crate) async fn answering(status: StatusCode) -> Self {
+    /// Starts a receiver that responds to every request with this status.
+    pub(crate) async fn with_status(status: StatusCode) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let receiver = Self { url, status, got: Arc::default() };
+        let receiver = Self { url, status, received: Arc::default() };
         let app = Router::new()
             .route("/v1/traces", post(traces))
             .route("/v1/metrics", post(metrics))
@@ -92,7 +92,7 @@ impl Receiver {
     }
 
     pub(crate) fn spans(&self) -> Vec<Span> {
-        self.got.lock().unwrap().spans.clone()
+        self.received.lock().unwrap().spans.clone()
     }
 
     pub(crate) fn span(&self, name: &str) -> Span {
@@ -105,23 +105,23 @@ impl Receiver {
     }
 
     pub(crate) fn series(&self, name: &str) -> Vec<Series> {
-        let got = self.got.lock().unwrap();
-        got.series.iter().filter(|series| series.name == name).cloned().collect()
+        let received = self.received.lock().unwrap();
+        received.series.iter().filter(|series| series.name == name).cloned().collect()
     }
 
     pub(crate) fn headers(&self) -> Vec<HeaderMap> {
-        self.got.lock().unwrap().headers.clone()
+        self.received.lock().unwrap().headers.clone()
     }
 }
 
 async fn traces(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
-    let mut got = receiver.got.lock().unwrap();
-    got.headers.push(headers);
+    let mut received = receiver.received.lock().unwrap();
+    received.headers.push(headers);
     for of_resource in request.resource_spans {
         let resource = attributes(of_resource.resource.unwrap_or_default().attributes);
         for span in of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-            got.spans.push(Span {
+            received.spans.push(Span {
                 name: span.name,
                 kind: span.kind,
                 trace: hex(&span.trace_id),
@@ -139,13 +139,13 @@ async fn traces(State(receiver): State<Receiver>, headers: HeaderMap, body: Byte
 
 async fn metrics(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
-    let mut got = receiver.got.lock().unwrap();
-    got.headers.push(headers);
+    let mut received = receiver.received.lock().unwrap();
+    received.headers.push(headers);
     let scopes = request.resource_metrics.into_iter().flat_map(|of| of.scope_metrics);
     for metric in scopes.flat_map(|scope| scope.metrics) {
         let Some(Data::Histogram(histogram)) = metric.data else { panic!("no histogram") };
         for point in histogram.data_points {
-            got.series.push(Series {
+            received.series.push(Series {
                 name: metric.name.clone(),
                 unit: metric.unit.clone(),
                 count: point.count,

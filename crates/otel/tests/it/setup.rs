@@ -1,4 +1,4 @@
-//! Setting up and shutting down: options, variables, receivers that fail.
+//! Tests of configuration and shutdown: options, variables and failing receivers.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use provost_otel::{Error, Telemetry};
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
-use crate::support::{PATIENCE, Watch, agent, bare, env, script, subscribe};
+use crate::support::{SHUTDOWN_TIMEOUT, TelemetryFixture, agent, bare, env, script, subscribe};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
@@ -24,19 +24,19 @@ async fn s224_without_any_option_nothing_is_sent() {
     let _guard = subscribe(&telemetry);
     run_once().await;
     assert_eq!(provost_otel::current_traceparent(), None);
-    telemetry.flush(PATIENCE).await.unwrap();
-    telemetry.shutdown(PATIENCE).await.unwrap();
+    telemetry.flush(SHUTDOWN_TIMEOUT).await.unwrap();
+    telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap();
 }
 
 #[tokio::test]
 async fn s224_every_option_counts() {
-    let watch = Watch::start(|builder| {
+    let watch = TelemetryFixture::start(|builder| {
         builder
             .header("authorization", "Bearer secret-key")
             .header("x-tenant", "7")
             .service("billing", "1.2.3")
             .attribute("deployment.environment.name", "test")
-            .share(1.0)
+            .sample_ratio(1.0)
             .queue_max(100)
             .interval(Duration::from_secs(3600))
             .metrics(true)
@@ -46,15 +46,15 @@ async fn s224_every_option_counts() {
     assert!(watch.telemetry.is_active() && watch.telemetry.captures_content());
     assert!(!format!("{:?}", watch.telemetry).contains("secret"));
     run_once().await;
-    watch.telemetry.flush(PATIENCE).await.unwrap();
+    watch.telemetry.flush(SHUTDOWN_TIMEOUT).await.unwrap();
     assert_eq!(watch.receiver.spans().len(), 2, "a flush does not wait for the interval");
-    let got = watch.end().await;
-    let resource = got.span("invoke_agent tester").resource;
+    let received = watch.end().await;
+    let resource = received.span("invoke_agent tester").resource;
     assert_eq!(resource["service.name"], "billing");
     assert_eq!(resource["service.version"], "1.2.3");
     assert_eq!(resource["deployment.environment.name"], "test");
     assert_eq!(resource["telemetry.sdk.language"], "rust");
-    let headers = got.headers();
+    let headers = received.headers();
     assert!(headers.len() >= 2, "spans and metrics");
     for headers in headers {
         assert_eq!(headers["authorization"], "Bearer secret-key");
@@ -71,7 +71,7 @@ async fn s224_variables_count_where_the_program_says_nothing() {
     let guard = subscribe(&telemetry);
     run_once().await;
     drop(guard);
-    telemetry.shutdown(PATIENCE).await.unwrap();
+    telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap();
     let run = receiver.span("invoke_agent tester");
     assert_eq!(run.resource["service.name"], "from-env");
     assert!(!receiver.series("gen_ai.client.operation.duration").is_empty());
@@ -87,7 +87,7 @@ async fn each_signal_can_go_elsewhere_or_nowhere() {
     let guard = subscribe(&telemetry);
     run_once().await;
     drop(guard);
-    telemetry.shutdown(PATIENCE).await.unwrap();
+    telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap();
     assert_eq!((spans.spans().len(), metrics.spans().len()), (2, 0));
     let count = |of: &Receiver| of.series("gen_ai.client.operation.duration").len();
     assert_eq!((count(&spans), count(&metrics)), (0, 1));
@@ -107,7 +107,7 @@ async fn a_variable_disables_everything() {
 async fn old_names_are_left_out_for_those_who_want_the_latest() {
     let wanted = "http, gen_ai_latest_experimental";
     let variables = env([("OTEL_SEMCONV_STABILITY_OPT_IN", wanted)]);
-    let watch = Watch::start(|builder| builder.env(variables)).await;
+    let watch = TelemetryFixture::start(|builder| builder.env(variables)).await;
     run_once().await;
     let chat = watch.end().await.span("chat scripted-1");
     assert_eq!(chat.get("gen_ai.provider.name"), &json!("scripted"));
@@ -116,11 +116,11 @@ async fn old_names_are_left_out_for_those_who_want_the_latest() {
 
 #[tokio::test]
 async fn a_share_of_nothing_sends_no_spans_and_still_measures() {
-    let watch = Watch::start(|builder| builder.share(0.0)).await;
+    let watch = TelemetryFixture::start(|builder| builder.sample_ratio(0.0)).await;
     run_once().await;
-    let got = watch.end().await;
-    assert!(got.spans().is_empty());
-    assert_eq!(got.series("gen_ai.client.operation.duration")[0].count, 1);
+    let received = watch.end().await;
+    assert!(received.spans().is_empty());
+    assert_eq!(received.series("gen_ai.client.operation.duration")[0].count, 1);
 }
 
 #[test]
@@ -140,28 +140,28 @@ fn wrong_options_are_named() {
     let (_, text) = kind(secure.build().unwrap_err());
     assert!(text.contains("/nowhere/ca.pem"), "{text}");
     for share in [-0.1, 1.1, f64::NAN] {
-        assert_eq!(kind(base().share(share).build().unwrap_err()).0, ErrorKind::Invalid);
+        assert_eq!(kind(base().sample_ratio(share).build().unwrap_err()).0, ErrorKind::Invalid);
     }
 }
 
 #[tokio::test]
 async fn s224_after_the_end_nothing_is_sent() {
-    let watch = Watch::start(|builder| builder).await;
+    let watch = TelemetryFixture::start(|builder| builder).await;
     run_once().await;
-    watch.telemetry.shutdown(PATIENCE).await.unwrap();
+    watch.telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap();
     assert_eq!(watch.receiver.spans().len(), 2);
     run_once().await;
-    assert!(matches!(watch.telemetry.shutdown(PATIENCE).await, Err(Error::Closed)));
+    assert!(matches!(watch.telemetry.shutdown(SHUTDOWN_TIMEOUT).await, Err(Error::Closed)));
     assert_eq!(watch.receiver.spans().len(), 2);
 }
 
 #[tokio::test]
 async fn a_receiver_that_refuses_fails_the_shutdown_and_no_run() {
-    let receiver = Receiver::answering(StatusCode::FORBIDDEN).await;
+    let receiver = Receiver::with_status(StatusCode::FORBIDDEN).await;
     let telemetry = bare().otlp_http(&receiver.url).build().unwrap();
     let _guard = subscribe(&telemetry);
     run_once().await;
-    let error = telemetry.shutdown(PATIENCE).await.unwrap_err();
+    let error = telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(receiver.spans().len(), 2, "it is not asked again");
 }

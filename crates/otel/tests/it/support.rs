@@ -1,11 +1,11 @@
-//! What the tests share.
+//! Shared helpers of the tests.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use provost_agent::{Agent, AgentBuilder};
-use provost_model::{ScriptedModel, Turn};
-use provost_otel::{Builder, Telemetry};
+use provost_model::{ScriptedModel, ScriptedTurn};
+use provost_otel::{Telemetry, TelemetryBuilder};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
@@ -14,19 +14,19 @@ use tracing_subscriber::registry::Registry;
 
 use crate::receiver::Receiver;
 
-/// Longer than anything here takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a shutdown in the tests.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Telemetry of this thread.
-pub(crate) struct Watch {
+/// Telemetry of the current thread, with a receiver.
+pub(crate) struct TelemetryFixture {
     pub(crate) telemetry: Telemetry,
     pub(crate) receiver: Receiver,
     _guard: DefaultGuard,
 }
 
-impl Watch {
-    /// With no variable set.
-    pub(crate) async fn start(with: impl FnOnce(Builder) -> Builder) -> Self {
+impl TelemetryFixture {
+    /// Starts a receiver and installs the telemetry. No environment variable is set.
+    pub(crate) async fn start(with: impl FnOnce(TelemetryBuilder) -> TelemetryBuilder) -> Self {
         let receiver = Receiver::start().await;
         let builder = bare().otlp_http(&receiver.url);
         let telemetry = with(builder).build().unwrap();
@@ -34,19 +34,19 @@ impl Watch {
         Self { telemetry, receiver, _guard: guard }
     }
 
-    /// Everything that was sent up to the end.
+    /// Shuts the telemetry down and returns the receiver with all exported data.
     pub(crate) async fn end(self) -> Receiver {
-        self.telemetry.shutdown(PATIENCE).await.unwrap();
+        self.telemetry.shutdown(SHUTDOWN_TIMEOUT).await.unwrap();
         self.receiver
     }
 }
 
-/// A builder that sees no environment.
-pub(crate) fn bare() -> Builder {
+/// Returns a builder without environment variables.
+pub(crate) fn bare() -> TelemetryBuilder {
     Telemetry::builder().env(|_| None)
 }
 
-/// An environment of these variables.
+/// Returns a lookup function for these variables.
 pub(crate) fn env<const N: usize>(
     variables: [(&'static str, &str); N],
 ) -> impl Fn(&str) -> Option<String> + Send + Sync + 'static {
@@ -55,37 +55,38 @@ pub(crate) fn env<const N: usize>(
 }
 
 pub(crate) fn subscribe(telemetry: &Telemetry) -> DefaultGuard {
-    // With a single subscriber alive, a call site first reached on a thread without one would stay silent for all.
+    // With only one subscriber, a call site that is first reached on a thread without subscriber stays disabled for
+    // all threads.
     static ALWAYS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Registry::default()));
     LazyLock::force(&ALWAYS);
     tracing::subscriber::set_default(Registry::default().with(telemetry.layer()))
 }
 
-pub(crate) fn script(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+pub(crate) fn script(turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn)
 }
 
-/// Arguments of test tools: any one text.
+/// Arguments of the test tools.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 pub(crate) struct Say {
     #[serde(default)]
     pub(crate) text: String,
 }
 
-/// An agent with a tool that says it again, and one that never works.
+/// Returns an agent with an echo tool and a tool that always fails.
 pub(crate) fn agent(name: &str, model: &ScriptedModel) -> AgentBuilder {
     Agent::builder(name, model.clone()).tool(echo()).tool(broken())
 }
 
 fn echo() -> FnTool {
-    tool_fn("echo", "Says it again", |_cx, args: Say| async move {
+    tool_fn("echo", "Returns its argument", |_cx, args: Say| async move {
         Ok::<_, ToolError>(format!("echo: {}", args.text))
     })
     .unwrap()
 }
 
 fn broken() -> FnTool {
-    tool_fn("broken", "Never works", |_cx, _args: Say| async move {
+    tool_fn("broken", "Always fails", |_cx, _args: Say| async move {
         Err::<String, _>(ToolError::failed("it broke"))
     })
     .unwrap()

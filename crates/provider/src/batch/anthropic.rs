@@ -1,39 +1,39 @@
 //! Anthropic's message batches. Pure.
 
-use provost_model::{BatchPhase, BatchState, ModelError};
+use provost_model::{BatchPhase, BatchStatus, ModelError};
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::BatchResponse;
 use super::openai::without_stream;
 use crate::http::api::malformed_error;
 
-/// One request of a batch.
+/// Returns one request of a batch.
 pub(super) fn request(id: &str, mut params: Value) -> Value {
     without_stream(&mut params);
     json!({ "custom_id": id, "params": params })
 }
 
-/// How a batch stands.
-pub(super) fn state(batch: &Value) -> Result<BatchState, ModelError> {
-    let status = batch["processing_status"].as_str();
-    let status = status.ok_or_else(|| malformed_error("the provider sent no batch"))?;
+/// Reads the status of a batch.
+pub(super) fn status(batch: &Value) -> Result<BatchStatus, ModelError> {
+    let state = batch["processing_status"].as_str();
+    let state = state.ok_or_else(|| malformed_error("the provider sent no batch"))?;
     let count = |name: &str| batch["request_counts"][name].as_u64().unwrap_or_default();
     let done: u64 = ["succeeded", "errored", "canceled", "expired"].into_iter().map(count).sum();
-    let phase = match status {
-        "ended" => BatchPhase::Ended,
-        _ => BatchPhase::Working,
+    let phase = match state {
+        "ended" => BatchPhase::Completed,
+        _ => BatchPhase::InProgress,
     };
-    Ok(BatchState { phase, done, total: done + count("processing") })
+    Ok(BatchStatus { phase, done, total: done + count("processing") })
 }
 
-/// What a line of the results is: whose, and the message or the failure.
-pub(super) fn answer(line: &Value) -> Option<(String, Answer)> {
+/// Reads a line of the results: the request id, and the message or the error.
+pub(super) fn read_response(line: &Value) -> Option<(String, BatchResponse)> {
     let id = line["custom_id"].as_str()?.to_owned();
     let result = &line["result"];
     Some(match result["type"].as_str() {
         Some("succeeded") => (id, Ok(result["message"].clone())),
         Some("errored") => {
-            // The error may stand in a wrapping of its own kind.
+            // The error can be nested in an error object.
             let error = match &result["error"]["error"] {
                 Value::Null => &result["error"],
                 inner => inner,
@@ -42,7 +42,7 @@ pub(super) fn answer(line: &Value) -> Option<(String, Answer)> {
             (id, Err((status, json!({ "error": error }))))
         }
         other => {
-            let message = format!("the request was {}", other.unwrap_or("left out"));
+            let message = format!("the request was {}", other.unwrap_or("skipped"));
             (id, Err((503, json!({ "error": { "message": message } }))))
         }
     })

@@ -1,17 +1,18 @@
-//! OpenAI's batches: a file of lines, a batch of that file, files of answers. Pure.
+//! OpenAI's batches: an uploaded file of requests, a batch, and files of responses. Pure.
 
-use provost_model::{BatchPhase, BatchState, ModelError};
+use provost_model::{BatchPhase, BatchStatus, ModelError};
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::BatchResponse;
 use crate::http::api::{json as bytes, malformed_error};
 
-/// Where a batch is asked for.
+/// Endpoint of the requests in a batch.
 pub(super) const ENDPOINT: &str = "/v1/chat/completions";
-/// What parts of an upload are told apart by; no line of JSON holds it, since control characters are escaped there.
+/// Boundary of the parts of an upload. JSON lines never contain it after a line break, because JSON escapes control
+/// characters.
 const BOUNDARY: &str = "provost-batch-7f3b1c2e9d4a";
 
-/// One line of the file.
+/// Returns one line of the uploaded file.
 pub(super) fn line(id: &str, mut body: Value) -> Result<Vec<u8>, ModelError> {
     without_stream(&mut body);
     let line = json!({ "custom_id": id, "method": "POST", "url": ENDPOINT, "body": body });
@@ -20,7 +21,7 @@ pub(super) fn line(id: &str, mut body: Value) -> Result<Vec<u8>, ModelError> {
     Ok(line)
 }
 
-/// A batch answers at once.
+/// Removes the streaming options, because batches do not stream.
 pub(super) fn without_stream(body: &mut Value) {
     if let Some(fields) = body.as_object_mut() {
         fields.remove("stream");
@@ -28,7 +29,7 @@ pub(super) fn without_stream(body: &mut Value) {
     }
 }
 
-/// The upload of a file: its type and its bytes.
+/// Returns the content type and the body of a file upload.
 pub(super) fn upload(lines: &[u8]) -> (String, Vec<u8>) {
     let head = format!(
         "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
@@ -40,24 +41,24 @@ pub(super) fn upload(lines: &[u8]) -> (String, Vec<u8>) {
     (format!("multipart/form-data; boundary={BOUNDARY}"), body)
 }
 
-/// How a batch stands, and the files of its answers and its failures.
-pub(super) fn state(batch: &Value) -> Result<(BatchState, Vec<String>), ModelError> {
-    let status =
+/// Reads the status of a batch and the ids of its result files.
+pub(super) fn status(batch: &Value) -> Result<(BatchStatus, Vec<String>), ModelError> {
+    let state =
         batch["status"].as_str().ok_or_else(|| malformed_error("the provider sent no batch"))?;
-    let phase = match status {
-        "completed" => BatchPhase::Ended,
-        "failed" | "expired" | "cancelled" => BatchPhase::Broken,
-        _ => BatchPhase::Working,
+    let phase = match state {
+        "completed" => BatchPhase::Completed,
+        "failed" | "expired" | "cancelled" => BatchPhase::Failed,
+        _ => BatchPhase::InProgress,
     };
     let count = |name: &str| batch["request_counts"][name].as_u64().unwrap_or_default();
     let done = count("completed") + count("failed");
     let files = ["output_file_id", "error_file_id"].iter();
     let files = files.filter_map(|name| batch[*name].as_str()).map(str::to_owned).collect();
-    Ok((BatchState { phase, done, total: count("total") }, files))
+    Ok((BatchStatus { phase, done, total: count("total") }, files))
 }
 
-/// What a line of a file of answers is: whose, and the status and body of the answer.
-pub(super) fn answer(line: &Value) -> Option<(String, Answer)> {
+/// Reads a line of a result file: the request id, and the response or the error.
+pub(super) fn read_response(line: &Value) -> Option<(String, BatchResponse)> {
     let id = line["custom_id"].as_str()?.to_owned();
     let response = &line["response"];
     let status = response["status_code"].as_u64().and_then(|status| u16::try_from(status).ok());

@@ -1,4 +1,4 @@
-//! The embeddings endpoints of vendors: pure codecs.
+//! Codecs of the vendors' embedding APIs. Pure.
 
 mod cohere;
 mod gemini;
@@ -7,30 +7,30 @@ mod openai;
 mod voyage;
 
 use provost_core::Usage;
-use provost_model::{ModelError, Purpose};
+use provost_model::{EmbeddingInputType, ModelError};
 
 use crate::http::api::{Auth, malformed_error};
 
-/// What is asked of a vendor.
+/// Request to an embedding API.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct EmbedRequest<'a> {
     pub(super) model: &'a str,
     pub(super) texts: &'a [String],
-    pub(super) purpose: Purpose,
-    /// The size of the vectors, if the model is asked for one.
+    pub(super) input_type: EmbeddingInputType,
+    /// Requested size of the vectors. `None` requests the default of the model.
     pub(super) dimensions: Option<usize>,
 }
 
-/// What a vendor says: vectors, perhaps with their places, and tokens.
+/// Response of an embedding API: vectors with their optional positions, and the used tokens.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct EmbedResponse {
     pub(super) vectors: Vec<(Option<usize>, Vec<f32>)>,
     pub(super) tokens: Option<u64>,
 }
 
-/// A vendor's way to ask for vectors.
+/// Format of a vendor's embedding API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum EmbedFormat {
     OpenAi,
     Gemini,
     Ollama,
@@ -38,8 +38,8 @@ pub(super) enum Dialect {
     Cohere,
 }
 
-impl Dialect {
-    /// The path under the base URL.
+impl EmbedFormat {
+    /// Returns the path under the base URL.
     pub(super) fn path(self, model: &str) -> String {
         match self {
             Self::OpenAi | Self::Voyage => "/embeddings".to_owned(),
@@ -56,7 +56,7 @@ impl Dialect {
         }
     }
 
-    /// Texts that the vendor takes in one request.
+    /// Returns the largest number of texts in one request.
     pub(super) fn texts_max(self) -> usize {
         match self {
             Self::OpenAi | Self::Ollama | Self::Voyage => 128,
@@ -65,65 +65,65 @@ impl Dialect {
         }
     }
 
-    pub(super) fn encode(self, question: Question<'_>) -> Result<Vec<u8>, ModelError> {
+    pub(super) fn encode(self, request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
         match self {
-            Self::OpenAi => openai::encode(question),
-            Self::Gemini => gemini::encode(question),
-            Self::Ollama => ollama::encode(question),
-            Self::Voyage => voyage::encode(question),
-            Self::Cohere => cohere::encode(question),
+            Self::OpenAi => openai::encode(request),
+            Self::Gemini => gemini::encode(request),
+            Self::Ollama => ollama::encode(request),
+            Self::Voyage => voyage::encode(request),
+            Self::Cohere => cohere::encode(request),
         }
     }
 
-    /// The vectors in the order of the texts, and what it used if that was told.
+    /// Returns the vectors in the order of the texts, and the usage if the vendor reported it.
     pub(super) fn decode(
         self,
         body: &[u8],
         texts: usize,
         dimensions: usize,
     ) -> Result<(Vec<Vec<f32>>, Option<Usage>), ModelError> {
-        let said = match self {
+        let response = match self {
             Self::OpenAi => openai::decode(body),
             Self::Gemini => gemini::decode(body),
             Self::Ollama => ollama::decode(body),
             Self::Voyage => voyage::decode(body),
             Self::Cohere => cohere::decode(body),
         }?;
-        let used = said.tokens.map(|tokens| Usage::new(tokens, 0));
-        Ok((ordered(said.vectors, texts, dimensions)?, used))
+        let usage = response.tokens.map(|tokens| Usage::new(tokens, 0));
+        Ok((order_vectors(response.vectors, texts, dimensions)?, usage))
     }
 }
 
-fn ordered(
-    said: Vec<(Option<usize>, Vec<f32>)>,
+fn order_vectors(
+    vectors: Vec<(Option<usize>, Vec<f32>)>,
     texts: usize,
     dimensions: usize,
 ) -> Result<Vec<Vec<f32>>, ModelError> {
-    if said.len() != texts {
+    if vectors.len() != texts {
         return Err(malformed_error(format!(
             "the provider sent {} vectors for {texts} texts",
-            said.len()
+            vectors.len()
         )));
     }
-    let mut vectors = vec![Vec::new(); texts];
-    for (place, (index, vector)) in said.into_iter().enumerate() {
-        let found = vector.len();
-        if found != dimensions {
+    let mut ordered = vec![Vec::new(); texts];
+    for (position, (index, vector)) in vectors.into_iter().enumerate() {
+        let actual = vector.len();
+        if actual != dimensions {
             return Err(malformed_error(format!(
-                "the model gives vectors of {found} numbers, not {dimensions}: build the embedder with the model's own size"
+                "the model returns vectors of {actual} dimensions, not {dimensions}: build the embedder with the size of the model"
             )));
         }
         if vector.iter().any(|x| !x.is_finite()) {
             return Err(malformed_error(
-                "the provider sent a vector that is not of finite numbers",
+                "the provider sent a vector with a number that is not finite",
             ));
         }
-        match vectors.get_mut(index.unwrap_or(place)) {
+        match ordered.get_mut(index.unwrap_or(position)) {
             Some(slot) if slot.is_empty() => *slot = vector,
-            _ => return Err(malformed_error("the provider numbered its vectors wrongly")),
+            _ => return Err(malformed_error("the provider sent invalid vector indexes")),
         }
     }
-    Ok(vectors)
+    Ok(ordered)
 }
 
 #[cfg(test)]

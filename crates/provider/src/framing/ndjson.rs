@@ -1,17 +1,17 @@
-//! One JSON document in each line.
+//! One JSON document per line.
 
 use super::FrameError;
 use crate::wire::SseEvent;
 
-/// Cuts chunks into lines. Empty lines are nothing.
+/// Splits chunks into lines. Empty lines are skipped.
 #[derive(Debug)]
-pub(super) struct Lines {
-    /// The beginning of a line whose end has not come yet.
+pub(super) struct NdjsonParser {
+    /// Beginning of an incomplete line.
     line: Vec<u8>,
     bytes_max: usize,
 }
 
-impl Lines {
+impl NdjsonParser {
     pub(super) fn with_limit(bytes_max: usize) -> Self {
         Self { line: Vec::new(), bytes_max }
     }
@@ -24,37 +24,37 @@ impl Lines {
         while let Some(end) = memchr::memchr(b'\n', chunk) {
             let (head, tail) = (&chunk[..end], &chunk[end + 1..]);
             chunk = tail;
-            self.check(head.len())?;
+            self.check_length(head.len())?;
             if self.line.is_empty() {
-                give(head, sink)?;
+                send_line(head, sink)?;
             } else {
                 let mut line = std::mem::take(&mut self.line);
                 line.extend_from_slice(head);
-                let given = give(&line, sink);
+                let sent = send_line(&line, sink);
                 line.clear();
                 self.line = line;
-                given?;
+                sent?;
             }
         }
-        self.check(chunk.len())?;
+        self.check_length(chunk.len())?;
         self.line.extend_from_slice(chunk);
         Ok(())
     }
 
-    /// The last line may lack its end. One that was cut in its middle is no document and is dropped, so that the answer is
-    /// told to be incomplete and not to be wrong.
+    /// Passes on the last line if it is complete JSON without a line break. A truncated line is dropped, so that the
+    /// decoder reports an incomplete response and not malformed JSON.
     pub(super) fn finish<E: From<FrameError>>(
         &mut self,
         sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let line = std::mem::take(&mut self.line);
         match serde_json::from_slice::<serde::de::IgnoredAny>(&line) {
-            Ok(_) => give(&line, sink),
+            Ok(_) => send_line(&line, sink),
             Err(_) => Ok(()),
         }
     }
 
-    fn check(&self, more: usize) -> Result<(), FrameError> {
+    fn check_length(&self, more: usize) -> Result<(), FrameError> {
         match self.line.len() + more > self.bytes_max {
             true => Err(FrameError::TooLarge),
             false => Ok(()),
@@ -62,7 +62,10 @@ impl Lines {
     }
 }
 
-fn give<E>(line: &[u8], sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>) -> Result<(), E> {
+fn send_line<E>(
+    line: &[u8],
+    sink: &mut impl FnMut(SseEvent<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let line = line.trim_ascii();
     match line.is_empty() {
         true => Ok(()),

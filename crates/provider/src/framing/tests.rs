@@ -3,7 +3,7 @@ use super::*;
 type Events = Vec<(String, String)>;
 
 fn cut(framing: Framing, chunks: &[&[u8]]) -> (Events, Result<(), FrameError>) {
-    let mut frames = Frames::new(framing);
+    let mut frames = FrameParser::new(framing);
     let mut events = Vec::new();
     let mut sink = |event: SseEvent<'_>| {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -21,7 +21,7 @@ fn cut(framing: Framing, chunks: &[&[u8]]) -> (Events, Result<(), FrameError>) {
     (events, result)
 }
 
-/// A frame by the book.
+/// Returns a valid frame.
 fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
     for (name, value) in headers {
@@ -86,7 +86,10 @@ fn the_length_of_a_frame_is_bounded_and_a_page_is_no_frame() {
     endless.extend_from_slice(&0_u32.to_be_bytes());
     endless.extend_from_slice(&crc32fast::hash(&endless).to_be_bytes());
     assert_eq!(cut(Framing::AwsEventStream, &[&endless]).1, Err(FrameError::TooLarge));
-    assert_eq!(cut(Framing::AwsEventStream, &[b"<html>hello</html>"]).1, Err(FrameError::Frame));
+    assert_eq!(
+        cut(Framing::AwsEventStream, &[b"<html>hello</html>"]).1,
+        Err(FrameError::Malformed)
+    );
     let line = vec![b'x'; SSE_EVENT_BYTES_MAX + 1];
     assert_eq!(cut(Framing::Ndjson, &[&line]).1, Err(FrameError::TooLarge));
 }

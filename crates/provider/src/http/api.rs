@@ -1,7 +1,7 @@
-//! Requests to a vendor with one whole response: embeddings, rankings, batches, lists of models.
+//! Client for requests with one complete response: embeddings, rerank requests, batches and model lists.
 //!
-//! It knows no vendor's JSON. Responses are bounded, errors are typed and hold no key, and a request that failed for a
-//! passing reason is repeated as the [`RetryPolicy`] says.
+//! This module knows no vendor's JSON. Responses are limited in size, errors never contain a key, and a request that
+//! failed temporarily is retried as the [`RetryPolicy`] says.
 
 use bytes::Bytes;
 use provost_core::usage::limits::RESPONSE_BYTES_MAX;
@@ -14,24 +14,24 @@ use tokio::time::{Instant, sleep};
 use super::error::required_key;
 use super::header::{request_headers, secret_value};
 use super::url::base_url;
-use super::vendor::VendorClient;
+use super::vendor_client::VendorClient;
 use super::{Timeouts, client};
-use crate::BuildError;
-use crate::wire::Wire as _;
+use crate::ModelBuildError;
+use crate::wire::WireFormat as _;
 use crate::wire::openai_chat::OpenAiChat;
 
 const JSON: &str = "application/json";
 
-/// How a key is sent.
+/// Method of authentication.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Auth {
-    /// `Authorization: Bearer`.
+    /// As an `Authorization: Bearer` header.
     Bearer,
-    /// In a header of the vendor's own.
+    /// As a vendor-specific header with this name.
     Header(&'static str),
 }
 
-/// Where a vendor's API is and how it takes a key.
+/// Address of a vendor's API and its method of authentication.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VendorEndpoint<'a> {
     pub(crate) provider: &'a str,
@@ -39,14 +39,14 @@ pub(crate) struct VendorEndpoint<'a> {
     pub(crate) auth: Auth,
 }
 
-/// The settings of an [`ApiClient`].
+/// Configuration of an [`ApiClient`].
 #[derive(Clone)]
 pub(crate) struct ApiClientConfig {
     pub(crate) provider: String,
     pub(crate) base_url: String,
     pub(crate) auth: Auth,
     pub(crate) key: Option<Secret<String>>,
-    /// The variable that usually holds the key, where building without one is a mistake.
+    /// Variable that usually holds the key. If it is set, building without a key fails.
     pub(crate) key_variable: Option<&'static str>,
     pub(crate) headers: Vec<(String, Secret<String>)>,
     pub(crate) timeouts: Timeouts,
@@ -69,8 +69,8 @@ impl ApiClientConfig {
         }
     }
 
-    /// Checks everything. Nothing is sent.
-    pub(crate) fn build(self) -> Result<ApiClient, BuildError> {
+    /// Checks the configuration and builds the client. Sends no request.
+    pub(crate) fn build(self) -> Result<ApiClient, ModelBuildError> {
         let key = required_key(self.key, &self.provider, self.key_variable)?;
         let base = base_url(&self.base_url)?;
         let mut headers = request_headers(&self.headers)?;
@@ -80,26 +80,26 @@ impl ApiClientConfig {
                 Auth::Bearer => ("authorization", format!("Bearer {}", key.expose())),
                 Auth::Header(name) => (name, key.expose().clone()),
             };
-            let value = secret_value(&text).ok_or(BuildError::Key)?;
+            let value = secret_value(&text).ok_or(ModelBuildError::Key)?;
             headers.entry(HeaderName::from_static(name)).or_insert(value);
         }
         let Self { timeouts, retry, env, .. } = self;
-        let client = client::client(timeouts.connect, base.scheme() == "https")?;
+        let client = client::shared_client(timeouts.connect, base.scheme() == "https")?;
         let vendor = VendorClient { client, headers, key, timeouts, retry, env };
         Ok(ApiClient { base, vendor })
     }
 }
 
-/// One request.
+/// A request to an API.
 #[derive(Clone)]
 pub(crate) struct ApiRequest {
     pub(crate) method: Method,
-    /// Under the base URL, with its query.
+    /// Path under the base URL, with its query.
     pub(crate) path: String,
     pub(crate) body: Option<ApiBody>,
 }
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Clone)]
 pub(crate) struct ApiBody {
     pub(crate) content_type: String,
@@ -117,14 +117,14 @@ impl ApiRequest {
     }
 }
 
-/// A client of a vendor's API.
+/// Client of a vendor's API.
 pub(crate) struct ApiClient {
     base: Url,
     vendor: VendorClient,
 }
 
 impl ApiClient {
-    /// Sends a request, reads the response, and repeats both as the retry policy says. `read` must be pure.
+    /// Sends a request and reads the response. Retries both as the retry policy says, so `read` must be pure.
     pub(crate) async fn send<T>(
         &self,
         request: ApiRequest,
@@ -146,7 +146,7 @@ impl ApiClient {
         }
     }
 
-    /// Sends a request exactly once, for what must not happen twice.
+    /// Sends a request exactly once, for requests that must not be repeated.
     pub(crate) async fn send_once<T>(
         &self,
         request: ApiRequest,
@@ -166,16 +166,15 @@ impl ApiClient {
             return response.read(RESPONSE_BYTES_MAX).await;
         }
         let status = response.status().as_u16();
-        let parse = |body: &[u8]| OpenAiChat::default().failure(Some(status), body);
+        let parse = |body: &[u8]| OpenAiChat::default().parse_error(Some(status), body);
         Err(self.vendor.read_error(response, parse).await)
     }
 
     fn http_request(&self, request: &ApiRequest) -> Result<Request, ModelError> {
         let invalid = |problem: &str| ModelError::new(ModelErrorClass::InvalidRequest, problem);
         let base = self.base.as_str().trim_end_matches('/');
-        let url = Url::parse(&format!("{base}{}", request.path)).map_err(|cause| {
-            invalid("the address that follows from the request is invalid").caused_by(cause)
-        })?;
+        let url = Url::parse(&format!("{base}{}", request.path))
+            .map_err(|cause| invalid("the URL of the request is invalid").caused_by(cause))?;
         let mut http_request = Request::new(request.method.clone(), url);
         let mut headers = self.vendor.headers.clone();
         if let Some(ApiBody { content_type, bytes }) = &request.body {
@@ -190,15 +189,15 @@ impl ApiClient {
     }
 }
 
-/// Writes a request body as JSON.
+/// Serializes a request body as JSON.
 pub(crate) fn json(body: &impl serde::Serialize) -> Result<Vec<u8>, ModelError> {
     serde_json::to_vec(body).map_err(|cause| {
-        let problem = "the request cannot be written as JSON";
+        let problem = "the request cannot be serialized as JSON";
         ModelError::new(ModelErrorClass::InvalidRequest, problem).caused_by(cause)
     })
 }
 
-/// A response that does not say what it should.
+/// Returns the error of a response that lacks required data.
 pub(crate) fn malformed_error(problem: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorClass::Malformed, problem)
 }

@@ -1,20 +1,20 @@
-//! Building an [`HttpModel`]: everything that can be wrong is said here, before any request.
+//! Builder of an [`HttpModel`]. It reports every configuration error before a request is sent.
 
 use provost_core::{Env, Secret};
-use provost_model::{Catalog, ModelInfo, RetryPolicy};
+use provost_model::{ModelCatalog, ModelInfo, RetryPolicy};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 use super::error::required_key;
 use super::header::request_headers;
 use super::url::base_url;
-use super::vendor::VendorClient;
-use super::{BuildError, HttpModel, HttpModelInner, Timeouts, client};
-use crate::wire::Wire;
+use super::vendor_client::VendorClient;
+use super::{HttpModel, HttpModelInner, ModelBuildError, Timeouts, client};
+use crate::wire::WireFormat;
 use crate::wire::anthropic::{AnthropicMessages, Thinking};
 use crate::wire::bedrock::{AwsCredentials, BedrockConverse};
 use crate::wire::openai_chat::OpenAiChat;
 
-/// Collects what a model needs.
+/// Builder of an [`HttpModel`].
 #[must_use]
 pub struct HttpModelBuilder<W> {
     wire: W,
@@ -29,7 +29,7 @@ pub struct HttpModelBuilder<W> {
     env: Env,
 }
 
-impl<W: Wire> HttpModelBuilder<W> {
+impl<W: WireFormat> HttpModelBuilder<W> {
     pub(super) fn new(provider: String, model: String, wire: W) -> Self {
         Self {
             wire,
@@ -45,14 +45,14 @@ impl<W: Wire> HttpModelBuilder<W> {
         }
     }
 
-    /// The address of the API, such as `https://api.openai.com/v1`.
+    /// Sets the base URL of the API, such as `https://api.openai.com/v1`.
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into();
         self
     }
 
-    /// Uses the catalog's entry for this model, if it has one, instead of the entry of the catalog that ships with Provost.
-    pub fn catalog(mut self, catalog: &Catalog) -> Self {
+    /// Applies the catalog's entry for this model, if there is one. It replaces the entry of the built-in catalog.
+    pub fn catalog(mut self, catalog: &ModelCatalog) -> Self {
         if let Some(entry) = catalog.entry(&self.info.provider, &self.info.model) {
             entry.apply_to(&mut self.info);
             self.wire.configure(entry);
@@ -60,55 +60,56 @@ impl<W: Wire> HttpModelBuilder<W> {
         self
     }
 
-    /// The key.
+    /// Sets the API key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Says that building without a key is a mistake, and which variable usually holds it.
+    /// Makes [`build`](Self::build) fail without a key. `variable` is the variable that usually holds the key and is
+    /// named in the error.
     pub fn require_key(mut self, variable: impl Into<String>) -> Self {
         self.key_variable = Some(variable.into());
         self
     }
 
-    /// Adds a header to every request; its value is kept as a secret.
+    /// Adds a header to every request. Its value is treated as a secret.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret<String>>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Uses this client. Its connect timeout, proxies and redirects are the caller's business.
+    /// Sets the HTTP client. Its own connect timeout, proxies and redirect policy apply.
     pub fn client(mut self, client: reqwest::Client) -> Self {
         self.client = Some(client);
         self
     }
 
-    /// Sets how long each stage may take.
+    /// Sets the time limits of each stage.
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets how failed calls are tried again.
+    /// Sets the policy for retries.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Takes time and chance from here.
+    /// Sets the source of time and random numbers.
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
         self
     }
 
-    /// Replaces what is known about the model.
+    /// Replaces the properties of the model.
     pub fn info(mut self, info: ModelInfo) -> Self {
         self.info = info;
         self
     }
 
-    /// Changes what is known about the model: a price, a limit, an ability.
+    /// Changes the properties of the model, such as prices, limits or capabilities.
     pub fn with_info(mut self, change: impl FnOnce(&mut ModelInfo)) -> Self {
         change(&mut self.info);
         self
@@ -120,8 +121,8 @@ impl<W: Wire> HttpModelBuilder<W> {
         self
     }
 
-    /// The same, whichever its wire is.
-    pub fn boxed(self) -> HttpModelBuilder<Box<dyn Wire>> {
+    /// Erases the type of the wire.
+    pub fn boxed(self) -> HttpModelBuilder<Box<dyn WireFormat>> {
         HttpModelBuilder {
             wire: Box::new(self.wire),
             info: self.info,
@@ -136,10 +137,10 @@ impl<W: Wire> HttpModelBuilder<W> {
         }
     }
 
-    /// Checks everything and builds the model. Nothing is sent.
-    pub fn build(self) -> Result<HttpModel, BuildError> {
+    /// Checks the configuration and builds the model. Sends no request.
+    pub fn build(self) -> Result<HttpModel, ModelBuildError> {
         if self.info.model.trim().is_empty() {
-            return Err(BuildError::Model);
+            return Err(ModelBuildError::Model);
         }
         let key = required_key(self.key, &self.info.provider, self.key_variable.as_deref())?;
         let mut headers = request_headers(&self.headers)?;
@@ -147,20 +148,20 @@ impl<W: Wire> HttpModelBuilder<W> {
         headers.insert(ACCEPT, HeaderValue::from_static(self.wire.framing().media_type()));
         let key_text = key.as_ref().map(|key| key.expose().as_str());
         if self.wire.headers(key_text, &mut headers).is_err() {
-            return Err(BuildError::Key);
+            return Err(ModelBuildError::Key);
         }
         let base = base_url(&self.base_url)?;
         let mut url = base.clone();
-        let route = self.wire.route(base.path(), &self.info.model);
-        let (path, query) = match route.split_once('?') {
+        let url_path = self.wire.url_path(base.path(), &self.info.model);
+        let (path, query) = match url_path.split_once('?') {
             Some((path, query)) => (path, Some(query)),
-            None => (route.as_str(), None),
+            None => (url_path.as_str(), None),
         };
         url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
         url.set_query(query);
         let client = match self.client {
             Some(client) => client,
-            None => client::client(self.timeouts.connect, url.scheme() == "https")?,
+            None => client::shared_client(self.timeouts.connect, url.scheme() == "https")?,
         };
         let Self { timeouts, retry, env, .. } = self;
         Ok(HttpModel::new(HttpModelInner {
@@ -173,31 +174,31 @@ impl<W: Wire> HttpModelBuilder<W> {
 }
 
 impl HttpModelBuilder<OpenAiChat> {
-    /// Sends earlier reasoning back, for servers whose models want it.
+    /// Sets whether earlier reasoning is sent back, for servers whose models need it.
     pub fn replay_reasoning(self, replay: bool) -> Self {
         self.with_wire(|wire| wire.replay_reasoning = replay)
     }
 
-    /// Keeps a top-level field of the answers as metadata under `openai.<field>`.
+    /// Adds a top-level field of the response to the metadata, as `openai.<field>`.
     pub fn metadata_field(self, field: impl Into<String>) -> Self {
         self.with_wire(|wire| wire.metadata_fields.push(field.into()))
     }
 }
 
 impl HttpModelBuilder<AnthropicMessages> {
-    /// Turns the marks for the vendor's prompt cache on or off.
+    /// Enables or disables the markers for the vendor's prompt cache.
     pub fn prompt_cache(self, on: bool) -> Self {
         self.with_wire(|wire| wire.prompt_cache = on)
     }
 
-    /// Sets how the model is asked to think.
+    /// Sets the thinking mode.
     pub fn thinking(self, thinking: Thinking) -> Self {
         self.with_wire(|wire| wire.thinking = thinking)
     }
 }
 
 impl HttpModelBuilder<BedrockConverse> {
-    /// Signs requests instead of sending a key.
+    /// Sets credentials that sign the requests instead of a key.
     pub fn credentials(mut self, credentials: AwsCredentials) -> Self {
         self.key_variable = None;
         self.with_wire(|wire| wire.credentials = Some(credentials))

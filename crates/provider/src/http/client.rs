@@ -1,4 +1,4 @@
-//! The HTTP client that all vendors share.
+//! HTTP clients that all vendors share.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -6,22 +6,26 @@ use std::time::Duration;
 
 use provost_net::{CERT_FILE_VARIABLE, TlsError};
 
-use super::{BuildError, Timeouts};
+use super::{ModelBuildError, Timeouts};
 
-/// The process-wide client for the default connect timeout, so that all models share connections; otherwise a new client.
+/// Returns the process-wide client for the default connect timeout, so that all models share connections. Any other
+/// timeout gets a new client.
 ///
-/// Addresses without TLS have their own client: it never needs the certificates of a file, which take time to read.
-pub(super) fn client(connect: Duration, secure: bool) -> Result<reqwest::Client, BuildError> {
+/// URLs without TLS use a client of their own, because reading a certificate file takes time and they do not need it.
+pub(super) fn shared_client(
+    connect: Duration,
+    secure: bool,
+) -> Result<reqwest::Client, ModelBuildError> {
     static SECURE: OnceLock<reqwest::Client> = OnceLock::new();
     static PLAIN: OnceLock<reqwest::Client> = OnceLock::new();
     let shared = if secure { &SECURE } else { &PLAIN };
-    let usual = connect == Timeouts::default().connect;
-    if let Some(client) = shared.get().filter(|_| usual) {
+    let is_default = connect == Timeouts::default().connect;
+    if let Some(client) = shared.get().filter(|_| is_default) {
         return Ok(client.clone());
     }
     let cert_file = cert_file().filter(|_| secure);
     let client = build(connect, cert_file.as_deref())?;
-    match usual {
+    match is_default {
         true => Ok(shared.get_or_init(|| client).clone()),
         false => Ok(client),
     }
@@ -31,22 +35,22 @@ fn cert_file() -> Option<PathBuf> {
     std::env::var_os(CERT_FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client, BuildError> {
+fn build(connect: Duration, cert_file: Option<&Path>) -> Result<reqwest::Client, ModelBuildError> {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls(cert_file)?)
         .connect_timeout(connect)
-        // A redirect could carry the key and the prompt to another host.
+        // A redirect could send the key and the prompt to another host.
         .redirect(reqwest::redirect::Policy::none())
         .build()
-        .map_err(BuildError::Client)
+        .map_err(ModelBuildError::Client)
 }
 
-fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, BuildError> {
+fn tls(cert_file: Option<&Path>) -> Result<rustls::ClientConfig, ModelBuildError> {
     provost_net::tls_config_with(cert_file).map_err(|error| match error {
         TlsError::Certificates { path, source } => {
-            BuildError::Certificates { path, source: Box::new(source) }
+            ModelBuildError::Certificates { path, source: Box::new(source) }
         }
-        TlsError::Config(error) => BuildError::Tls(error),
+        TlsError::Config(error) => ModelBuildError::Tls(error),
     })
 }
 

@@ -1,74 +1,75 @@
-//! Why a client of a vendor cannot be built.
+//! Errors of building a client.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use provost_core::{ErrorKind, Secret};
 
-/// Why a model cannot be built.
+/// Reasons why a model client cannot be built.
 #[derive(thiserror::Error)]
-pub enum BuildError {
-    /// No key was given and none was found.
-    #[error("{provider} needs an API key: set {variable} or give one to the builder")]
+pub enum ModelBuildError {
+    /// The API key is missing.
+    #[error("{provider} needs an API key: set {variable} or pass one to the builder")]
     MissingKey {
-        /// Who wants it.
+        /// Name of the provider.
         provider: String,
-        /// The variable that usually holds it.
+        /// Variable that usually holds the key.
         variable: String,
     },
-    /// The key cannot be sent.
+    /// The key contains characters that a header cannot hold.
     #[error(
-        "the API key holds characters that no header may hold: check it for line breaks and spaces"
+        "the API key contains characters that a header cannot hold: check it for line breaks and spaces"
     )]
     Key,
     /// The name of the model is empty.
-    #[error("the model has no name: give one such as `gpt-5.1`")]
+    #[error("the name of the model is empty: use one such as `gpt-5.1`")]
     Model,
-    /// The base URL is not one.
+    /// The base URL is invalid.
     #[error("`{url}` is not a base URL ({reason}): use one such as https://api.example.com/v1")]
     BaseUrl {
-        /// What was given, without user name, password and query.
+        /// The given URL without user name, password and query.
         url: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
-    /// There is no provider of this name.
-    #[error("there is no provider `{name}`: use one of {known}, or add it to a file of providers")]
+    /// The provider is unknown.
+    #[error(
+        "there is no provider `{name}`: use one of {available}, or add it to a file of providers"
+    )]
     Provider {
-        /// What was asked for.
+        /// The given name.
         name: String,
-        /// Those that there are.
-        known: String,
+        /// The names of all providers.
+        available: String,
     },
-    /// A header of the caller's own is not one.
-    #[error("`{0}` is not a header that can be sent")]
+    /// A custom header is invalid.
+    #[error("`{0}` is not a valid header")]
     Header(String),
     /// The file of root certificates cannot be read.
     #[error("the certificates in {path} cannot be read ({source}): correct or unset SSL_CERT_FILE")]
     Certificates {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What went wrong.
+        /// Cause of the error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The TLS library refused its settings.
+    /// The TLS library rejected the configuration.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[source] rustls::Error),
-    /// The HTTP client refused its settings.
+    /// The HTTP client rejected the configuration.
     #[error("the HTTP client cannot be built: {0}")]
     Client(#[source] reqwest::Error),
 }
 
-/// The same sentence as of `Display`: a `main` that returns the error prints this one, and whoever reads it needs to know what
-/// to do.
-impl fmt::Debug for BuildError {
+/// Writes the same message as `Display`, because a `main` function that returns the error prints its debug form.
+impl fmt::Debug for ModelBuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl BuildError {
-    /// The shared kind.
+impl ModelBuildError {
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::MissingKey { .. } | Self::Key => ErrorKind::Unauthenticated,
@@ -78,15 +79,16 @@ impl BuildError {
     }
 }
 
-/// Checks the key: a blank one counts as none, and building without one fails where `variable` names where it usually is.
+/// Returns the key. A blank key counts as missing. Fails without a key if `variable` names the variable that usually
+/// holds it.
 pub(super) fn required_key(
     key: Option<Secret<String>>,
     provider: &str,
     variable: Option<&str>,
-) -> Result<Option<Secret<String>>, BuildError> {
+) -> Result<Option<Secret<String>>, ModelBuildError> {
     let key = key.filter(|key| !key.expose().trim().is_empty());
     match (&key, variable) {
-        (None, Some(variable)) => Err(BuildError::MissingKey {
+        (None, Some(variable)) => Err(ModelBuildError::MissingKey {
             provider: provider.to_owned(),
             variable: variable.to_owned(),
         }),

@@ -1,4 +1,4 @@
-//! The response of a vendor, read within its time limits and within a limit of bytes.
+//! Response of a vendor. Reading enforces time limits and a limit of bytes.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use tokio::time::{Instant, timeout_at};
 
-use super::later;
+use super::deadline_after;
 
-/// How long the body of an error response may take.
+/// Time limit for the body of an error response.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A response whose head is here. Dropping it closes its connection unless the body was read to the end.
+/// A response whose headers have arrived. Dropping it closes the connection unless the body was read to the end.
 pub(super) struct VendorResponse {
     response: Response,
-    /// Host and port, for errors.
+    /// Host and port, for error messages.
     server: String,
     last_byte: Instant,
-    /// How long the server may be silent.
+    /// Longest time without a byte from the server.
     idle: Duration,
     deadline: Option<Instant>,
 }
@@ -43,31 +43,31 @@ impl VendorResponse {
         self.response.headers()
     }
 
-    /// Lets the server be silent no longer than this from now on.
+    /// Lowers the idle time limit of the remaining body.
     pub(super) fn limit_idle(&mut self, idle: Duration) {
         self.idle = self.idle.min(idle);
     }
 
-    /// Reads the next piece of the body; `None` at the end.
+    /// Reads the next chunk of the body. `None` at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
-        let silent = later(self.last_byte, self.idle);
-        let until = self.deadline.map_or(silent, |deadline| deadline.min(silent));
+        let idle_end = deadline_after(self.last_byte, self.idle);
+        let until = self.deadline.map_or(idle_end, |deadline| deadline.min(idle_end));
         let chunk = timeout_at(until, self.response.chunk()).await;
         let now = Instant::now();
-        let is_late = self.deadline.is_some_and(|deadline| now >= deadline);
+        let deadline_passed = self.deadline.is_some_and(|deadline| now >= deadline);
         match chunk {
-            Ok(Ok(Some(_))) if is_late => Err(deadline_error()),
+            Ok(Ok(Some(_))) if deadline_passed => Err(deadline_error()),
             Ok(Ok(chunk)) => {
                 self.last_byte = now;
                 Ok(chunk)
             }
             Ok(Err(error)) => Err(transport_error(&self.server, error)),
-            Err(_elapsed) if is_late => Err(deadline_error()),
+            Err(_elapsed) if deadline_passed => Err(deadline_error()),
             Err(_elapsed) => Err(self.idle_error()),
         }
     }
 
-    /// Reads the whole body; more than `bytes_max` bytes are an error.
+    /// Reads the whole body. Fails if it has more than `bytes_max` bytes.
     pub(super) async fn read(mut self, bytes_max: usize) -> Result<Vec<u8>, ModelError> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk().await? {
@@ -80,7 +80,7 @@ impl VendorResponse {
         Ok(body)
     }
 
-    /// Reads the beginning of an error body. Whatever fails, the bytes read until then are enough.
+    /// Reads the beginning of an error body. After a failure it returns the bytes read so far.
     pub(super) async fn read_error_body(mut self) -> Vec<u8> {
         let end = Instant::now() + ERROR_BODY_TIMEOUT;
         self.deadline = Some(self.deadline.map_or(end, |deadline| deadline.min(end)));
@@ -88,8 +88,8 @@ impl VendorResponse {
         while body.len() < ERROR_BODY_BYTES_MAX
             && let Ok(Some(chunk)) = self.chunk().await
         {
-            let room = ERROR_BODY_BYTES_MAX - body.len();
-            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            let remaining = ERROR_BODY_BYTES_MAX - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
         }
         body
     }
@@ -103,13 +103,13 @@ impl VendorResponse {
     }
 }
 
-/// A connection that could not be made or that broke. `server` is its host and port.
+/// Returns the error of a connection that failed or broke. `server` is its host and port.
 pub(super) fn transport_error(server: &str, error: reqwest::Error) -> ModelError {
-    // The address may hold secrets.
+    // The URL may contain secrets.
     let error = error.without_url();
     let mut cause: &dyn std::error::Error = &error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
     let (class, message) = match (error.is_timeout(), error.is_connect()) {
         (true, _) => (
@@ -129,7 +129,7 @@ pub(super) fn transport_error(server: &str, error: reqwest::Error) -> ModelError
     ModelError::new(class, message).caused_by(error)
 }
 
-/// The caller's own deadline passed.
+/// Returns the error of a call whose deadline passed.
 pub(super) fn deadline_error() -> ModelError {
     ModelError::new(ModelErrorClass::Timeout, "the deadline of the model call passed")
 }

@@ -1,6 +1,6 @@
-//! One model call as a stream: send, read, and retry while nothing was delivered.
+//! The stream of one model call. It sends the request, reads the response and retries while no delta was delivered.
 //!
-//! A generator and not a task: dropping it drops the connection.
+//! The stream is a generator and not a task, so dropping it closes the connection.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,33 +17,34 @@ use tokio::time::{Instant, sleep};
 
 use super::response::VendorResponse;
 use super::{HttpModelInner, header};
-use crate::wire::transcript::{self, Aliases};
-use crate::wire::{Decoder, FrameError, Frames, Progress, Unsigned, Wire};
+use crate::wire::normalize::{self, ToolNameMap};
+use crate::wire::{DecodeStatus, Decoder, FrameError, FrameParser, UnsignedRequest, WireFormat};
 
-/// How long usage may follow the end of the answer.
+/// Time limit for usage after the end of the response.
 const TAIL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the end of the body may follow the last event. A connection whose body was read to the end is used again.
+/// Time limit for the end of the body after the last event. A connection is reused only if its body was read to the
+/// end.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Bytes of the body of one answer. Several times what an answer may hold, because each token comes in a wrapping of JSON.
-/// It also bounds what a decoder collects until a later event.
+/// Largest size of a response body, in bytes. It is a multiple of the response limit because JSON surrounds each token.
+/// It also limits the data that a decoder buffers.
 const BODY_BYTES_MAX: usize = 4 * RESPONSE_BYTES_MAX;
 
-/// A request as it goes out, the same for every try.
-struct Prepared {
+/// A request that is encoded once for all attempts.
+struct PreparedRequest {
     body: Bytes,
-    /// Names of tools that the vendor does not accept, and the names it got instead.
-    aliases: Aliases,
+    /// Tool names that the vendor does not accept, with their replacements.
+    tool_names: ToolNameMap,
     deadline: Option<Instant>,
 }
 
-/// The stream of one call. Nothing happens before it is polled.
+/// Returns the stream of one call. It does nothing before it is polled.
 pub(super) fn call(
     model: Arc<HttpModelInner>,
     request: ChatRequest,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send {
     stream! {
-        let Prepared { body, aliases, deadline } = match model.prepare(request) {
+        let PreparedRequest { body, tool_names, deadline } = match model.prepare(request) {
             Ok(prepared) => prepared,
             Err(error) => {
                 yield Err(model.public_error(error));
@@ -51,7 +52,7 @@ pub(super) fn call(
             }
         };
         for retries in 0.. {
-            let mut delivered = false;
+            let mut has_delivered = false;
             let failure = match model.open(body.clone(), deadline).await {
                 Err(error) => error,
                 Ok(response) => {
@@ -59,9 +60,9 @@ pub(super) fn call(
                     loop {
                         match events.next().await {
                             Some(Ok(mut event)) => {
-                                aliases.restore(&mut event);
-                                // After a piece of the answer was delivered, a retry would repeat it.
-                                delivered |= event.is_delta();
+                                tool_names.restore(&mut event);
+                                // After a delta was delivered, a retry would repeat it.
+                                has_delivered |= event.is_delta();
                                 yield Ok(event);
                             }
                             Some(Err(error)) => break error,
@@ -71,7 +72,7 @@ pub(super) fn call(
                 }
             };
             let error = model.public_error(failure);
-            let delay = match delivered {
+            let delay = match has_delivered {
                 true => None,
                 false => model.vendor.retry_delay(&error, retries, deadline),
             };
@@ -92,20 +93,20 @@ fn log_retry(attempt: u32, delay: Duration, error: &ModelError) {
         attempt,
         delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
         error.class = error.class.as_str(),
-        "trying the model call again"
+        "retrying the model call"
     );
 }
 
 impl HttpModelInner {
-    /// Encodes the request once for all tries.
-    fn prepare(&self, request: ChatRequest) -> Result<Prepared, ModelError> {
+    /// Encodes the request once for all attempts.
+    fn prepare(&self, request: ChatRequest) -> Result<PreparedRequest, ModelError> {
         let deadline = request.deadline.into_iter().chain(self.vendor.deadline()).min();
-        let (request, aliases) = transcript::fit(request, &self.wire.rules());
+        let (request, tool_names) = normalize::request(request, &self.wire.message_rules());
         let body = self.wire.encode(&request, &self.info)?;
-        Ok(Prepared { body: Bytes::from(body), aliases, deadline })
+        Ok(PreparedRequest { body: Bytes::from(body), tool_names, deadline })
     }
 
-    /// Sends one try. A response that is no stream is an error.
+    /// Sends one attempt. A response that is not a stream is an error.
     async fn open(
         &self,
         body: Bytes,
@@ -114,13 +115,14 @@ impl HttpModelInner {
         let mut headers = self.vendor.headers.clone();
         let key = self.vendor.key.as_ref().map(|key| key.expose().as_str());
         let now = self.vendor.env.now();
-        let mut unsigned = Unsigned { url: &self.url, body: &body, headers: &mut headers, now };
+        let mut unsigned =
+            UnsignedRequest { url: &self.url, body: &body, headers: &mut headers, now };
         self.wire.sign(key, &mut unsigned)?;
         let mut request = Request::new(Method::POST, self.url.clone());
         *request.headers_mut() = headers;
         *request.body_mut() = Some(body.into());
         let response = self.vendor.send(request, deadline).await?;
-        if response.status().is_success() && !is_page(response.headers()) {
+        if response.status().is_success() && !is_not_a_stream(response.headers()) {
             return Ok(response);
         }
         let status = response.status();
@@ -128,15 +130,15 @@ impl HttpModelInner {
             if status.is_success() && !looks_like_error(body) {
                 return ModelError::new(
                     ModelErrorClass::Malformed,
-                    "the server did not answer with a stream: check that the base URL is the one of the API",
+                    "the response of the server is not a stream: check that the base URL is the one of the API",
                 );
             }
-            self.wire.failure(Some(status.as_u16()).filter(|_| !status.is_success()), body)
+            self.wire.parse_error(Some(status.as_u16()).filter(|_| !status.is_success()), body)
         };
         Err(self.vendor.read_error(response, parse).await)
     }
 
-    /// The error as the caller may see it.
+    /// Removes secrets from an error and adds the provider.
     fn public_error(&self, error: ModelError) -> ModelError {
         let mut error = self.vendor.without_secrets(error);
         error.provider.get_or_insert_with(|| self.info.provider.clone());
@@ -144,8 +146,8 @@ impl HttpModelInner {
     }
 }
 
-/// True for a response that cannot be a stream: a web page, or JSON from a server that does not stream.
-fn is_page(headers: &HeaderMap) -> bool {
+/// Returns true if the response cannot be a stream: a web page, or JSON from a server that does not stream.
+fn is_not_a_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| {
         let kind = kind.to_ascii_lowercase();
@@ -158,60 +160,60 @@ fn looks_like_error(body: &[u8]) -> bool {
         .is_ok_and(|body| body.get("error").is_some_and(|error| !error.is_null()))
 }
 
-/// The events of one response. It ends after the whole answer or after one error.
+/// Returns the events of one response. The stream ends after the complete response or after one error.
 fn read_events(
-    wire: &dyn Wire,
+    wire: &dyn WireFormat,
     mut response: VendorResponse,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send {
-    let mut decoding = Decoding::new(wire);
+    let mut decoder = BodyDecoder::new(wire);
     try_stream! {
         let request_id = header::request_id(response.headers());
         for event in header::metadata(response.headers(), request_id.as_deref()) {
             yield event;
         }
         let mut events = Vec::new();
-        let mut stopped = false;
+        let mut has_stopped = false;
         loop {
             let chunk = response.chunk().await;
             let is_end = matches!(chunk, Ok(None));
             let decoded = match chunk {
-                Ok(Some(bytes)) => decoding.push(&bytes, &mut events),
-                Ok(None) => decoding.finish(&mut events),
+                Ok(Some(bytes)) => decoder.push(&bytes, &mut events),
+                Ok(None) => decoder.finish(&mut events),
                 Err(error) => Err(error),
             };
             for event in events.drain(..) {
-                stopped |= matches!(event, ModelEvent::Stop(_));
+                has_stopped |= matches!(event, ModelEvent::Stop(_));
                 yield event;
             }
             match decoded {
-                // The answer is complete; only what follows it is broken.
-                Err(_) if stopped => return,
+                // The response is complete, so an error after it is ignored.
+                Err(_) if has_stopped => return,
                 Err(mut error) => {
                     error.request_id.clone_from(&request_id);
                     Err(error)?;
                 }
                 Ok(()) if is_end => return,
-                Ok(()) if stopped => response.limit_idle(decoding.tail_timeout()),
+                Ok(()) if has_stopped => response.limit_idle(decoder.tail_timeout()),
                 Ok(()) => {}
             }
         }
     }
 }
 
-/// Cuts and decodes the body of one response.
-struct Decoding {
-    frames: Frames,
+/// Parses and decodes the body of one response.
+struct BodyDecoder {
+    parser: FrameParser,
     decoder: Box<dyn Decoder>,
-    /// Bytes of the body so far.
+    /// Number of bytes of the body so far.
     bytes: usize,
-    /// True once the vendor marked the end of the answer.
-    finished: bool,
+    /// True once the vendor marked the end of the response.
+    is_finished: bool,
 }
 
-impl Decoding {
-    fn new(wire: &dyn Wire) -> Self {
-        let (frames, decoder) = (Frames::new(wire.framing()), wire.decoder());
-        Self { frames, decoder, bytes: 0, finished: false }
+impl BodyDecoder {
+    fn new(wire: &dyn WireFormat) -> Self {
+        let (parser, decoder) = (FrameParser::new(wire.framing()), wire.decoder());
+        Self { parser, decoder, bytes: 0, is_finished: false }
     }
 
     fn push(&mut self, bytes: &[u8], out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
@@ -219,32 +221,32 @@ impl Decoding {
         if self.bytes > BODY_BYTES_MAX {
             return Err(ModelError::new(
                 ModelErrorClass::Malformed,
-                format!("the provider sent an answer of more than {BODY_BYTES_MAX} bytes"),
+                format!("the provider sent a response of more than {BODY_BYTES_MAX} bytes"),
             ));
         }
-        let Self { frames, decoder, finished, .. } = self;
-        frames.push(bytes, |event| {
-            if !*finished {
-                *finished = decoder.push(&event, out)? == Progress::Done;
+        let Self { parser, decoder, is_finished, .. } = self;
+        parser.push(bytes, |event| {
+            if !*is_finished {
+                *is_finished = decoder.push(&event, out)? == DecodeStatus::Done;
             }
             Ok::<(), ModelError>(())
         })
     }
 
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let Self { frames, decoder, finished, .. } = self;
-        frames.finish(|event| {
-            if !*finished {
-                *finished = decoder.push(&event, out)? == Progress::Done;
+        let Self { parser, decoder, is_finished, .. } = self;
+        parser.finish(|event| {
+            if !*is_finished {
+                *is_finished = decoder.push(&event, out)? == DecodeStatus::Done;
             }
             Ok::<(), ModelError>(())
         })?;
-        if self.finished { Ok(()) } else { self.decoder.finish(out) }
+        if self.is_finished { Ok(()) } else { self.decoder.finish(out) }
     }
 
-    /// How long the server may be silent after the answer is complete.
+    /// Returns the idle time limit after the response is complete.
     fn tail_timeout(&self) -> Duration {
-        if self.finished { CLOSE_TIMEOUT } else { TAIL_TIMEOUT }
+        if self.is_finished { CLOSE_TIMEOUT } else { TAIL_TIMEOUT }
     }
 }
 

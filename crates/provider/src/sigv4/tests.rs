@@ -1,4 +1,4 @@
-//! Against the examples that AWS publishes.
+//! Tests against the examples that AWS publishes.
 
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
@@ -7,7 +7,7 @@ use super::*;
 
 const SCOPE: Scope<'_> = Scope { region: "us-east-1", service: "service" };
 
-/// The signature of a request at 2015-08-30 12:36:00.
+/// Returns the signature of a request at 2015-08-30 12:36:00.
 fn signature(url: &str, content_type: Option<&'static str>, body: &str) -> (String, String) {
     let mut headers = HeaderMap::new();
     if let Some(kind) = content_type {
@@ -20,7 +20,7 @@ fn signature(url: &str, content_type: Option<&'static str>, body: &str) -> (Stri
         secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
         session_token: None,
     };
-    let mut request = Unsigned {
+    let mut request = UnsignedRequest {
         url: &url,
         body: body.as_bytes(),
         headers: &mut headers,
@@ -86,7 +86,7 @@ fn a_token_is_sent_and_signed_and_kept_out_of_sight() {
     let credentials =
         Credentials { access_key: "A", secret_key: "B", session_token: Some("token") };
     let now = Timestamp::from_millis(0);
-    let mut request = Unsigned { url: &url, body: b"", headers: &mut headers, now };
+    let mut request = UnsignedRequest { url: &url, body: b"", headers: &mut headers, now };
     sign(credentials, SCOPE, &mut request).unwrap();
     assert!(headers["x-amz-security-token"].is_sensitive());
     assert!(headers[AUTHORIZATION].is_sensitive());
@@ -94,7 +94,7 @@ fn a_token_is_sent_and_signed_and_kept_out_of_sight() {
     assert!(value.contains("SignedHeaders=host;x-amz-date;x-amz-security-token,"), "{value}");
 
     let broken = Credentials { access_key: "A\n", ..credentials };
-    let mut request = Unsigned { url: &url, body: b"", headers: &mut headers, now };
+    let mut request = UnsignedRequest { url: &url, body: b"", headers: &mut headers, now };
     let error = sign(broken, SCOPE, &mut request).unwrap_err();
     assert_eq!(error.class, ModelErrorClass::Auth);
 }

@@ -1,7 +1,7 @@
-//! Gemini, Ollama, Bedrock and Azure: providers whose addresses or credentials are their own.
+//! Gemini, Ollama, Bedrock and Azure: vendors with special addresses or credentials.
 
 use provost_core::Secret;
-use provost_model::Catalog;
+use provost_model::ModelCatalog;
 
 use super::{Variables, configure_from_env};
 use crate::wire::bedrock::{AwsCredentials, BedrockConverse};
@@ -9,38 +9,38 @@ use crate::wire::gemini::GeminiContent;
 use crate::wire::ollama::OllamaChat;
 use crate::wire::openai_chat::{AzureDeployment, KeyHeader, OpenAiChat};
 use crate::wire::openai_responses::OpenAiResponses;
-use crate::{BuildError, HttpModel, HttpModelBuilder};
+use crate::{HttpModel, HttpModelBuilder, ModelBuildError};
 
-/// Google's Gemini.
+/// Google Gemini.
 #[derive(Debug, Clone, Copy)]
 pub struct Gemini;
 
 impl Gemini {
-    /// Where it is.
+    /// Default base URL.
     pub const BASE_URL: &'static str = "https://generativelanguage.googleapis.com/v1beta";
-    /// The variable that holds the key.
+    /// Variable with the API key.
     pub const KEY_VARIABLE: &'static str = "GEMINI_API_KEY";
-    /// The variable that holds another address.
+    /// Variable with another base URL.
     pub const BASE_URL_VARIABLE: &'static str = "GEMINI_BASE_URL";
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Begins a model.
+    /// Creates a builder.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<GeminiContent> {
-        let info = Catalog::builtin().info("gemini", &model.into());
+        let info = ModelCatalog::builtin().info("gemini", &model.into());
         HttpModel::builder("gemini", &info.model, GeminiContent::for_model(&info.model))
             .info(info)
             .base_url(Self::BASE_URL)
             .require_key(Self::KEY_VARIABLE)
     }
 
-    /// A model with the key and the address that the environment names.
-    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the key and the base URL from the environment.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model with the key and the address that `vars` names.
-    pub fn with_vars(
+    /// Creates a builder with the key and the base URL from `vars`.
+    pub fn builder_from_vars(
         model: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<GeminiContent> {
@@ -48,35 +48,36 @@ impl Gemini {
     }
 }
 
-/// A server of Ollama, over its own API.
+/// An Ollama server, over its native API.
 #[derive(Debug, Clone, Copy)]
 pub struct Ollama;
 
 impl Ollama {
-    /// Where it is unless somebody says otherwise.
+    /// Default base URL.
     pub const BASE_URL: &'static str = "http://127.0.0.1:11434";
-    /// The variable that holds the key, for servers behind one.
+    /// Variable with the API key, for servers that need one.
     pub const KEY_VARIABLE: &'static str = "OLLAMA_API_KEY";
-    /// The variable that holds another address.
+    /// Variable with another base URL.
     pub const BASE_URL_VARIABLE: &'static str = "OLLAMA_HOST";
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
 
-    /// Begins a model.
+    /// Creates a builder.
     pub fn builder(model: impl Into<String>) -> HttpModelBuilder<OllamaChat> {
-        let info = Catalog::builtin().info("ollama", &model.into());
+        let info = ModelCatalog::builtin().info("ollama", &model.into());
         HttpModel::builder("ollama", &info.model, OllamaChat::default())
             .info(info)
             .base_url(Self::BASE_URL)
     }
 
-    /// A model at the address that the environment names.
-    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the base URL from the environment.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model at the address that `vars` names, which may lack its scheme and its port as the server's own may.
-    pub fn with_vars(
+    /// Creates a builder with the base URL from `vars`. Like the server's own variable, it may lack the scheme and the
+    /// port.
+    pub fn builder_from_vars(
         model: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<OllamaChat> {
@@ -101,25 +102,26 @@ fn host_url(host: &str) -> String {
     }
 }
 
-/// Amazon's Bedrock.
+/// Amazon Bedrock.
 #[derive(Debug, Clone, Copy)]
 pub struct Bedrock;
 
 impl Bedrock {
-    /// The variable that holds a key, for those who have one and sign nothing.
+    /// Variable with an API key, which replaces signed requests.
     pub const KEY_VARIABLE: &'static str = "AWS_BEARER_TOKEN_BEDROCK";
-    /// The variable that holds another address.
+    /// Variable with another base URL.
     pub const BASE_URL_VARIABLE: &'static str = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME";
     const VARIABLES: Variables<'static> =
         Variables { key: Self::KEY_VARIABLE, base_url: Self::BASE_URL_VARIABLE };
     const REGION_DEFAULT: &'static str = "us-east-1";
 
-    /// Begins a model in a region. It needs a key, or credentials that sign.
+    /// Creates a builder for a region. It needs a key or signing credentials.
     pub fn builder(
         model: impl Into<String>,
         region: impl Into<String>,
     ) -> HttpModelBuilder<BedrockConverse> {
-        let (info, region) = (Catalog::builtin().info("bedrock", &model.into()), region.into());
+        let (info, region) =
+            (ModelCatalog::builtin().info("bedrock", &model.into()), region.into());
         let url = format!("https://bedrock-runtime.{region}.amazonaws.com");
         let wire = BedrockConverse { region, ..BedrockConverse::default() };
         HttpModel::builder("bedrock", &info.model, wire).info(info).base_url(url).require_key(
@@ -127,13 +129,13 @@ impl Bedrock {
         )
     }
 
-    /// A model with the credentials, the region and the address that the environment names.
-    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(model, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the credentials, the region and the base URL from the environment.
+    pub fn from_env(model: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(model, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model with the credentials, the region and the address that `vars` names.
-    pub fn with_vars(
+    /// Creates a builder with the credentials, the region and the base URL from `vars`.
+    pub fn builder_from_vars(
         model: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<BedrockConverse> {
@@ -155,25 +157,25 @@ impl Bedrock {
     }
 }
 
-/// OpenAI's models at Azure: the same wires, another address and another header.
+/// OpenAI models on Azure. They use OpenAI's wires with other base URLs and another key header.
 #[derive(Debug, Clone, Copy)]
 pub struct AzureOpenAi;
 
 impl AzureOpenAi {
-    /// The variable that holds the key.
+    /// Variable with the API key.
     pub const KEY_VARIABLE: &'static str = "AZURE_OPENAI_API_KEY";
-    /// The variable that holds the address of the resource.
+    /// Variable with the endpoint of the resource.
     pub const ENDPOINT_VARIABLE: &'static str = "AZURE_OPENAI_ENDPOINT";
-    /// The variable that holds the version of the older addresses.
+    /// Variable with the API version of deployment URLs.
     pub const VERSION_VARIABLE: &'static str = "AZURE_OPENAI_API_VERSION";
 
-    /// Begins a model over Chat Completions at the v1 address of a resource such as `https://name.openai.azure.com`.
+    /// Creates a builder for Chat Completions at the v1 URL of a resource such as `https://name.openai.azure.com`.
     pub fn builder(endpoint: &str, deployment: impl Into<String>) -> HttpModelBuilder<OpenAiChat> {
         let wire = OpenAiChat { key_header: KeyHeader::ApiKey, ..OpenAiChat::default() };
         Self::begin(wire, deployment.into()).base_url(v1_url(endpoint))
     }
 
-    /// Begins a model over Responses at the v1 address of a resource.
+    /// Creates a builder for Responses at the v1 URL of a resource.
     pub fn responses(
         endpoint: &str,
         deployment: impl Into<String>,
@@ -186,7 +188,7 @@ impl AzureOpenAi {
         Self::begin(wire, deployment.into()).base_url(v1_url(endpoint))
     }
 
-    /// Begins a model at an older address, which holds the deployment and the version of the protocol.
+    /// Creates a builder for a deployment URL, which contains the deployment and the API version.
     pub fn deployment(
         endpoint: &str,
         deployment: impl Into<String>,
@@ -202,13 +204,13 @@ impl AzureOpenAi {
         Self::begin(wire, deployment).base_url(endpoint)
     }
 
-    /// A model with the key, the address and the version that the environment names.
-    pub fn from_env(deployment: impl Into<String>) -> Result<HttpModel, BuildError> {
-        Self::with_vars(deployment, |name| std::env::var(name).ok()).build()
+    /// Builds a model with the key, the endpoint and the API version from the environment.
+    pub fn from_env(deployment: impl Into<String>) -> Result<HttpModel, ModelBuildError> {
+        Self::builder_from_vars(deployment, |name| std::env::var(name).ok()).build()
     }
 
-    /// Begins a model with the key, the address and the version that `vars` names.
-    pub fn with_vars(
+    /// Creates a builder with the key, the endpoint and the API version from `vars`.
+    pub fn builder_from_vars(
         deployment: impl Into<String>,
         vars: impl Fn(&str) -> Option<String>,
     ) -> HttpModelBuilder<OpenAiChat> {
@@ -218,14 +220,14 @@ impl AzureOpenAi {
             Some(version) => Self::deployment(&endpoint, deployment, version),
             None => Self::builder(&endpoint, deployment),
         };
-        // The address is set already, so no second variable is asked for.
+        // The base URL is already set, so no variable may replace it.
         let names = Variables { key: Self::KEY_VARIABLE, base_url: "" };
         configure_from_env(builder, names, &vars)
     }
 
-    fn begin<W: crate::wire::Wire>(wire: W, deployment: String) -> HttpModelBuilder<W> {
-        // A deployment is usually called what its model is called, so the catalog of the models' maker may know it.
-        let mut info = Catalog::builtin().info("openai", &deployment);
+    fn begin<W: crate::wire::WireFormat>(wire: W, deployment: String) -> HttpModelBuilder<W> {
+        // A deployment usually has the name of its model, so OpenAI's catalog entry may match.
+        let mut info = ModelCatalog::builtin().info("openai", &deployment);
         info.provider = "azure".to_owned();
         HttpModel::builder("azure", deployment, wire).info(info).require_key(Self::KEY_VARIABLE)
     }

@@ -1,43 +1,43 @@
-//! What a provider tells about its own models: one question, and pure readers of the answers.
+//! Model lists of providers: one request, and pure parsers of the responses.
 
 use provost_core::{Currency, Pricing, Secret};
 use provost_model::{CatalogEntry, ModelError, ModelErrorClass, ModelKind};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::BuildError;
+use crate::ModelBuildError;
 use crate::http::api::{ApiClientConfig, ApiRequest, Auth, VendorEndpoint};
 use crate::wire::malformed;
 
-/// Models of one answer; those beyond are left out.
+/// Largest number of listed models. Further ones are ignored.
 const LISTED_MAX: usize = 10_000;
 
-/// The list of models of a provider that can be asked for.
+/// Request for the model list of a provider.
 #[must_use]
-pub struct ModelList {
-    form: Form,
+pub struct ModelListing {
+    format: ListFormat,
     api: ApiClientConfig,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum ListFormat {
     OpenAi,
     Ollama,
     Gemini,
 }
 
-impl ModelList {
-    /// The list at `<base>/models`, as OpenAI, Anthropic, OpenRouter and most others have it.
+impl ModelListing {
+    /// Lists the models at `<base>/models`, as OpenAI, OpenRouter and most other providers do.
     pub fn openai(provider: impl Into<String>, base_url: impl Into<String>) -> Self {
         let (provider, base_url) = (&provider.into(), &base_url.into());
-        Self::new(Form::OpenAi, VendorEndpoint { provider, base_url, auth: Auth::Bearer })
+        Self::new(ListFormat::OpenAi, VendorEndpoint { provider, base_url, auth: Auth::Bearer })
     }
 
-    /// The list of Anthropic, at `<base>/v1/models`.
+    /// Lists the models of Anthropic at `<base>/v1/models`.
     pub fn anthropic(base_url: impl Into<String>) -> Self {
         let base_url = format!("{}/v1", base_url.into().trim_end_matches('/'));
         let mut list = Self::new(
-            Form::OpenAi,
+            ListFormat::OpenAi,
             VendorEndpoint {
                 provider: "anthropic",
                 base_url: &base_url,
@@ -49,70 +49,77 @@ impl ModelList {
         list
     }
 
-    /// What an Ollama has pulled, at `<base>/api/tags`.
+    /// Lists the installed models of an Ollama server at `<base>/api/tags`.
     pub fn ollama(base_url: impl Into<String>) -> Self {
         let base_url = &base_url.into();
-        Self::new(Form::Ollama, VendorEndpoint { provider: "ollama", base_url, auth: Auth::Bearer })
+        Self::new(
+            ListFormat::Ollama,
+            VendorEndpoint { provider: "ollama", base_url, auth: Auth::Bearer },
+        )
     }
 
-    /// The list of Gemini, with its limits, at `<base>/models`.
+    /// Lists the models of Gemini with their limits at `<base>/models`.
     pub fn gemini(base_url: impl Into<String>) -> Self {
         let (base_url, auth) = (&base_url.into(), Auth::Header("x-goog-api-key"));
-        Self::new(Form::Gemini, VendorEndpoint { provider: "gemini", base_url, auth })
+        Self::new(ListFormat::Gemini, VendorEndpoint { provider: "gemini", base_url, auth })
     }
 
-    fn new(form: Form, endpoint: VendorEndpoint<'_>) -> Self {
-        Self { form, api: ApiClientConfig::new(endpoint) }
+    fn new(format: ListFormat, endpoint: VendorEndpoint<'_>) -> Self {
+        Self { format, api: ApiClientConfig::new(endpoint) }
     }
 
-    /// The key.
+    /// Sets the API key.
     pub fn api_key(mut self, key: impl Into<Secret<String>>) -> Self {
         self.api.key = Some(key.into());
         self
     }
 
-    /// Asks the provider.
+    /// Sends the request and returns an entry for each listed model.
     pub async fn fetch(self) -> Result<Vec<CatalogEntry>, ModelError> {
-        let Self { form, api } = self;
+        let Self { format, api } = self;
         let provider = api.provider.clone();
-        let api = api.build().map_err(|error: BuildError| {
+        let api = api.build().map_err(|error: ModelBuildError| {
             ModelError::new(ModelErrorClass::InvalidRequest, error.to_string())
         })?;
-        let path = match form {
-            Form::OpenAi => "/models",
-            Form::Ollama => "/api/tags",
-            Form::Gemini => "/models?pageSize=1000",
+        let path = match format {
+            ListFormat::OpenAi => "/models",
+            ListFormat::Ollama => "/api/tags",
+            ListFormat::Gemini => "/models?pageSize=1000",
         };
-        api.send(ApiRequest::get(path), |body| form.read(&provider, body)).await
+        api.send(ApiRequest::get(path), |body| format.parse(&provider, body)).await
     }
 }
 
-impl Form {
-    fn read(self, provider: &str, body: &[u8]) -> Result<Vec<CatalogEntry>, ModelError> {
-        let answer: Answer =
+impl ListFormat {
+    fn parse(self, provider: &str, body: &[u8]) -> Result<Vec<CatalogEntry>, ModelError> {
+        let response: ListResponse =
             serde_json::from_slice(body).map_err(|cause| malformed("a list of models", &cause))?;
         let listed = match self {
-            Self::OpenAi => answer.data,
-            Self::Ollama | Self::Gemini => answer.models,
+            Self::OpenAi => response.data,
+            Self::Ollama | Self::Gemini => response.models,
         };
         let Some(listed) = listed else {
             let problem = "the server sent no list of models: check the base URL";
             return Err(ModelError::new(ModelErrorClass::Malformed, problem));
         };
-        Ok(listed.into_iter().take(LISTED_MAX).filter_map(|item| item.entry(provider)).collect())
+        Ok(listed
+            .into_iter()
+            .take(LISTED_MAX)
+            .filter_map(|item| item.into_entry(provider))
+            .collect())
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Option<Vec<Item>>,
-    models: Option<Vec<Item>>,
+struct ListResponse {
+    data: Option<Vec<ListedModel>>,
+    models: Option<Vec<ListedModel>>,
 }
 
-/// One model, in the words of all vendors together.
+/// One listed model, with the fields of all vendors.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Item {
+struct ListedModel {
     id: Option<String>,
     name: Option<String>,
     context_length: Option<u64>,
@@ -143,8 +150,8 @@ struct Architecture {
     input_modalities: Vec<String>,
 }
 
-impl Item {
-    fn entry(self, provider: &str) -> Option<CatalogEntry> {
+impl ListedModel {
+    fn into_entry(self, provider: &str) -> Option<CatalogEntry> {
         let name = self.id.or(self.name)?;
         let name = name.strip_prefix("models/").unwrap_or(&name);
         let mut entry = CatalogEntry::new(provider, name);
@@ -158,15 +165,17 @@ impl Item {
             entry.kind = ModelKind::Embedding;
         }
         if let Some(architecture) = self.architecture {
-            let can = |name: &str| architecture.input_modalities.iter().any(|own| own == name);
+            let accepts =
+                |name: &str| architecture.input_modalities.iter().any(|modality| modality == name);
             (entry.images, entry.audio, entry.documents) =
-                (can("image"), can("audio"), can("file"));
+                (accepts("image"), accepts("audio"), accepts("file"));
         }
         Some(entry)
     }
 }
 
-/// Prices for one token, as texts or numbers, as OpenRouter and others list them. A price below nothing means that it varies.
+/// Reads prices per token, as strings or numbers, in the format of OpenRouter. A negative price means that the price
+/// varies, and is ignored.
 fn pricing(listed: &Value) -> Option<Pricing> {
     let price = |name: &str| {
         let text = match listed.get(name)? {
@@ -193,7 +202,7 @@ mod tests {
     #[test]
     fn lists_are_read_whatever_they_call_things() {
         let router = br#"{"data":[{"id":"a/b","context_length":100,"pricing":{"prompt":"0.000003","completion":"0.000015","input_cache_read":"0.0000003","internal_reasoning":"0"},"top_provider":{"max_completion_tokens":50},"architecture":{"input_modalities":["text","image","file"]}},{"id":"auto","pricing":{"prompt":"-1","completion":"-1"}},{"no":"name"}]}"#;
-        let listed = Form::OpenAi.read("openrouter", router).unwrap();
+        let listed = ListFormat::OpenAi.parse("openrouter", router).unwrap();
         assert_eq!(listed.len(), 2);
         let pricing = listed[0].pricing.unwrap();
         assert_eq!((pricing.input, pricing.output, pricing.reasoning), (3.into(), 15.into(), None));
@@ -201,11 +210,11 @@ mod tests {
         assert_eq!(listed[0].modalities(), ["text", "image", "document"]);
         assert_eq!(listed[1].pricing, None, "a price that varies is none");
         let gemini = br#"{"models":[{"name":"models/gemini-x","inputTokenLimit":10,"outputTokenLimit":5,"supportedGenerationMethods":["generateContent"]},{"name":"models/embed","supportedGenerationMethods":["embedContent"]}]}"#;
-        let listed = Form::Gemini.read("gemini", gemini).unwrap();
+        let listed = ListFormat::Gemini.parse("gemini", gemini).unwrap();
         assert_eq!((listed[0].model.as_str(), listed[0].context_window), ("gemini-x", Some(10)));
         assert_eq!(listed[1].kind, ModelKind::Embedding);
         for body in [&br#"{"object":"error"}"#[..], b"<html>"] {
-            let error = Form::OpenAi.read("x", body).unwrap_err();
+            let error = ListFormat::OpenAi.parse("x", body).unwrap_err();
             assert_eq!(error.class, ModelErrorClass::Malformed);
         }
     }

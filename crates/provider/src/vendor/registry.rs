@@ -1,86 +1,86 @@
-//! Providers by name, as data: those that ship with Provost, and those of a user's own file.
+//! Registry of providers: the built-in table and files of users.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use provost_core::Secret;
-use provost_model::{Catalog, NativeOutput};
+use provost_model::{ModelCatalog, StructuredOutputSupport};
 use serde::Deserialize;
 
 use super::{Variables, configure_from_env};
-use crate::wire::Wire;
+use crate::wire::WireFormat;
 use crate::wire::openai_chat::OpenAiChat;
 use crate::wire::openai_responses::OpenAiResponses;
 use crate::{
-    Anthropic, AzureOpenAi, Bedrock, BuildError, Gemini, HttpModel, HttpModelBuilder, Ollama,
+    Anthropic, AzureOpenAi, Bedrock, Gemini, HttpModel, HttpModelBuilder, ModelBuildError, Ollama,
     OpenAi,
 };
 
 /// The table that ships with Provost.
 const TABLE: &str = include_str!("vendors.toml");
 
-/// Why a file of providers cannot be used.
+/// Reasons why a file of providers is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum ProvidersError {
-    /// It is no such file.
+pub enum ProviderRegistryError {
+    /// The file is not a valid table of providers.
     #[error("the file of providers cannot be read: {0}")]
     Syntax(#[from] toml::de::Error),
-    /// Two providers want the same name.
-    #[error("two providers are called `{0}`: rename one or take its alias away")]
+    /// Two providers have the same name or alias.
+    #[error("two providers have the name `{0}`: rename one or remove its alias")]
     Duplicate(String),
-    /// A name that cannot be said before a slash.
-    #[error("`{0}` is no name for a provider: use letters, digits, `-`, `_` and `.`")]
+    /// A name contains characters that are not allowed.
+    #[error("`{0}` is not a valid name for a provider: use letters, digits, `-`, `_` and `.`")]
     Name(String),
 }
 
 /// Providers by name and alias.
 #[derive(Debug, Clone, Default)]
-pub struct Providers {
-    entries: Vec<Entry>,
+pub struct ProviderRegistry {
+    entries: Vec<ProviderEntry>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct ProviderFile {
     #[serde(default)]
-    provider: Vec<Entry>,
+    provider: Vec<ProviderEntry>,
 }
 
 /// One provider.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ProviderEntry {
     name: String,
     #[serde(default)]
     aliases: Vec<String>,
     #[serde(default)]
-    wire: WireName,
-    /// Where it is; the wires with a vendor of their own know it.
+    wire: WireKind,
+    /// Base URL. `None` uses the default of a vendor-specific wire.
     base_url: Option<String>,
     base_url_variable: Option<String>,
     key_variable: Option<String>,
-    /// False for servers that need no key, such as those on the same machine.
-    #[serde(default = "yes")]
+    /// False for servers without a key, such as local ones.
+    #[serde(default = "default_true")]
     key_required: bool,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// How models of it can be held to a schema, unless the catalog knows better.
+    /// Support for structured output, if the catalog has none for the model.
     #[serde(default)]
-    native_output: NativeOutput,
-    /// False if its models see no images.
+    native_output: StructuredOutputSupport,
+    /// Support for images. `None` keeps the value of the catalog.
     images: Option<bool>,
     #[serde(default)]
     quirks: OpenAiChat,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-/// The protocol a provider speaks.
+/// Wire of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum WireName {
+enum WireKind {
     #[default]
     OpenaiChat,
     OpenaiResponses,
@@ -91,79 +91,83 @@ enum WireName {
     Azure,
 }
 
-impl Providers {
-    /// The providers that ship with Provost.
-    pub fn builtin() -> &'static Providers {
-        static BUILTIN: OnceLock<Providers> = OnceLock::new();
-        // A test reads the table, so it cannot be broken; without it no provider has a name, and builders still work.
-        BUILTIN.get_or_init(|| Providers::parse(TABLE).unwrap_or_default())
+impl ProviderRegistry {
+    /// Returns the providers that ship with Provost.
+    pub fn builtin() -> &'static ProviderRegistry {
+        static BUILTIN: OnceLock<ProviderRegistry> = OnceLock::new();
+        // A test parses the table, so it is valid. With an empty registry no provider has a name, and the builders
+        // still work.
+        BUILTIN.get_or_init(|| ProviderRegistry::parse(TABLE).unwrap_or_default())
     }
 
-    /// Reads a file of one's own, in the form of the one that ships.
-    pub fn parse(text: &str) -> Result<Providers, ProvidersError> {
-        let table: Table = toml::from_str(text)?;
+    /// Parses a file of providers in the format of the built-in table.
+    pub fn parse(text: &str) -> Result<ProviderRegistry, ProviderRegistryError> {
+        let table: ProviderFile = toml::from_str(text)?;
         let providers = Self { entries: table.provider };
         providers.check()?;
         Ok(providers)
     }
 
-    /// These and others; where both have one of the same name, the other's counts.
-    pub fn with(mut self, others: Providers) -> Result<Providers, ProvidersError> {
+    /// Adds the providers of another registry. They replace providers with the same name.
+    pub fn with(
+        mut self,
+        others: ProviderRegistry,
+    ) -> Result<ProviderRegistry, ProviderRegistryError> {
         self.entries.retain(|entry| others.entries.iter().all(|other| other.name != entry.name));
         self.entries.extend(others.entries);
         self.check()?;
         Ok(self)
     }
 
-    /// The names, without aliases, in order.
+    /// Returns the names without aliases, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// The provider's own name for a name or an alias.
+    /// Returns the name of a provider for its name or alias.
     pub fn resolve(&self, name: &str) -> Option<&str> {
         self.entry(name).map(|entry| entry.name.as_str())
     }
 
-    /// The variable that holds a provider's key.
+    /// Returns the variable with a provider's key.
     pub fn key_variable(&self, name: &str) -> Option<&str> {
         self.entry(name)?.key_variable.as_deref()
     }
 
-    /// A model such as `groq/llama-3.3-70b-versatile`, with the key and the address that the environment names.
-    pub fn model(&self, name: &str) -> Result<HttpModel, BuildError> {
+    /// Builds a model such as `groq/llama-3.3-70b-versatile` with the key and the base URL from the environment.
+    pub fn model(&self, name: &str) -> Result<HttpModel, ModelBuildError> {
         self.builder(name, |variable| std::env::var(variable).ok())?.build()
     }
 
-    /// Begins a model such as `groq/llama-3.3-70b-versatile`, with the key and the address that `vars` names. What follows
-    /// the first slash is the model's name, other slashes and all.
+    /// Creates a builder for a model such as `groq/llama-3.3-70b-versatile` with the key and the base URL from `vars`.
+    /// The part after the first slash is the name of the model and may contain further slashes.
     pub fn builder(
         &self,
         name: &str,
         vars: impl Fn(&str) -> Option<String>,
-    ) -> Result<HttpModelBuilder<Box<dyn Wire>>, BuildError> {
+    ) -> Result<HttpModelBuilder<Box<dyn WireFormat>>, ModelBuildError> {
         let (provider, model) = name.split_once('/').unwrap_or((name, ""));
         let Some(entry) = self.entry(provider) else {
-            let known = self.names().collect::<Vec<_>>().join(", ");
-            return Err(BuildError::Provider { name: provider.to_owned(), known });
+            let available = self.names().collect::<Vec<_>>().join(", ");
+            return Err(ModelBuildError::Provider { name: provider.to_owned(), available });
         };
         Ok(entry.builder(model, &vars))
     }
 
-    fn entry(&self, name: &str) -> Option<&Entry> {
+    fn entry(&self, name: &str) -> Option<&ProviderEntry> {
         let name = name.trim();
-        self.entries.iter().find(|entry| entry.names().any(|known| known == name))
+        self.entries.iter().find(|entry| entry.names().any(|candidate| candidate == name))
     }
 
-    fn check(&self) -> Result<(), ProvidersError> {
+    fn check(&self) -> Result<(), ProviderRegistryError> {
         let mut seen: Vec<&str> = Vec::new();
-        for name in self.entries.iter().flat_map(Entry::names) {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if name.is_empty() || !name.chars().all(fits) {
-                return Err(ProvidersError::Name(name.to_owned()));
+        for name in self.entries.iter().flat_map(ProviderEntry::names) {
+            let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            if name.is_empty() || !name.chars().all(is_valid) {
+                return Err(ProviderRegistryError::Name(name.to_owned()));
             }
             if seen.contains(&name) {
-                return Err(ProvidersError::Duplicate(name.to_owned()));
+                return Err(ProviderRegistryError::Duplicate(name.to_owned()));
             }
             seen.push(name);
         }
@@ -171,7 +175,7 @@ impl Providers {
     }
 }
 
-impl Entry {
+impl ProviderEntry {
     fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
     }
@@ -180,19 +184,19 @@ impl Entry {
         &self,
         model: &str,
         vars: &impl Fn(&str) -> Option<String>,
-    ) -> HttpModelBuilder<Box<dyn Wire>> {
+    ) -> HttpModelBuilder<Box<dyn WireFormat>> {
         let builder = match self.wire {
-            WireName::OpenaiChat => self.chat(model).boxed(),
-            WireName::OpenaiResponses => {
+            WireKind::OpenaiChat => self.chat(model).boxed(),
+            WireKind::OpenaiResponses => {
                 let provider = self.name.clone().into();
                 let wire = OpenAiResponses { provider, ..OpenAiResponses::default() };
                 OpenAi::responses(model).with_wire(|own| *own = wire).boxed()
             }
-            WireName::Anthropic => Anthropic::builder(model).boxed(),
-            WireName::Gemini => Gemini::builder(model).boxed(),
-            WireName::Ollama => Ollama::with_vars(model, vars).boxed(),
-            WireName::Bedrock => Bedrock::with_vars(model, vars).boxed(),
-            WireName::Azure => AzureOpenAi::with_vars(model, vars).boxed(),
+            WireKind::Anthropic => Anthropic::builder(model).boxed(),
+            WireKind::Gemini => Gemini::builder(model).boxed(),
+            WireKind::Ollama => Ollama::builder_from_vars(model, vars).boxed(),
+            WireKind::Bedrock => Bedrock::builder_from_vars(model, vars).boxed(),
+            WireKind::Azure => AzureOpenAi::builder_from_vars(model, vars).boxed(),
         };
         let builder = match &self.base_url {
             Some(url) => builder.base_url(url.clone()),
@@ -200,7 +204,7 @@ impl Entry {
         };
         let builder = builder.with_info(|info| {
             info.provider.clone_from(&self.name);
-            if info.native_output == NativeOutput::None {
+            if info.native_output == StructuredOutputSupport::None {
                 info.native_output = self.native_output;
             }
             if let Some(images) = self.images {
@@ -220,7 +224,7 @@ impl Entry {
     }
 
     fn chat(&self, model: &str) -> HttpModelBuilder<OpenAiChat> {
-        let info = Catalog::builtin().info(&self.name, model);
+        let info = ModelCatalog::builtin().info(&self.name, model);
         HttpModel::builder(self.name.clone(), model, self.quirks.clone()).info(info)
     }
 }

@@ -1,46 +1,46 @@
-//! Anthropic Messages.
+//! Wire of Anthropic Messages.
 
 mod block;
 mod decode;
 mod encode;
 
-use provost_model::{Catalog, CatalogEntry, ChatRequest, ModelError, ModelInfo};
+use provost_model::{CatalogEntry, ChatRequest, ModelCatalog, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 
+use crate::wire::normalize::{MessageRules, ReasoningReplay, ToolNameRule};
 use crate::wire::openai_chat::KeyHeader;
-use crate::wire::transcript::{NameRule, Replay, Rules};
-use crate::wire::{Decoder, Wire};
+use crate::wire::{Decoder, WireFormat};
 
-/// The provider's name in opaque data and metadata.
+/// Name of the provider in opaque data and metadata.
 const PROVIDER: &str = "anthropic";
-/// What a thinking block's signature is called in opaque data.
+/// Kind of opaque data with the signature of a thinking block.
 const SIGNATURE: &str = "signature";
-/// What a hidden thinking block is called in opaque data.
+/// Kind of opaque data with a redacted thinking block.
 const REDACTED: &str = "redacted_thinking";
 
-/// How a token of OAuth begins. It stands for a person and not for an account, and goes another way than a key.
+/// Prefix of OAuth tokens. They belong to a user and need another header than an API key.
 const OAUTH_PREFIX: &str = "sk-ant-oat";
 const OAUTH_BETA: &str = "oauth-2025-04-20";
 const BETA: &str = "anthropic-beta";
 
-/// How a model is asked to think.
+/// Thinking mode of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thinking {
-    /// The model decides how much, guided by an effort. What current models want.
+    /// The model decides how much it thinks, guided by the effort. Current models use this mode.
     #[default]
     Adaptive,
-    /// A number of tokens. What models before 4.6 want.
+    /// The request sets a thinking budget in tokens. Models before 4.6 use this mode.
     Budget,
 }
 
-/// The wire with its options.
+/// Anthropic Messages with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnthropicMessages {
     /// Marks the end of the system prompt, of the tools and of the conversation for the vendor's prompt cache.
     pub prompt_cache: bool,
-    /// How the model is asked to think when the request names an effort.
+    /// Thinking mode of requests that set an effort.
     pub thinking: Thinking,
-    /// False keeps `temperature` and `top_p` back, for models that refuse them.
+    /// False omits `temperature` and `top_p`, for models that reject them.
     pub sampling: bool,
 }
 
@@ -51,17 +51,17 @@ impl Default for AnthropicMessages {
 }
 
 impl AnthropicMessages {
-    /// The wire as a model of the catalog wants it.
+    /// Creates the wire with the options of a model in the catalog.
     pub(crate) fn for_model(model: &str) -> Self {
         let mut wire = Self::default();
-        if let Some(entry) = Catalog::builtin().entry("anthropic", model) {
+        if let Some(entry) = ModelCatalog::builtin().entry("anthropic", model) {
             wire.configure(entry);
         }
         wire
     }
 }
 
-impl Wire for AnthropicMessages {
+impl WireFormat for AnthropicMessages {
     fn configure(&mut self, entry: &CatalogEntry) {
         self.thinking = match entry.thinking_budget {
             true => Thinking::Budget,
@@ -71,7 +71,7 @@ impl Wire for AnthropicMessages {
     }
 
     fn path(&self, base_path: &str) -> &'static str {
-        // The vendor's own base URL has no version in it, many gateways' do.
+        // The vendor's base URL contains no version. The base URLs of many gateways do.
         if base_path.trim_end_matches('/').ends_with("/v1") { "/messages" } else { "/v1/messages" }
     }
 
@@ -96,11 +96,11 @@ impl Wire for AnthropicMessages {
         Ok(())
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
-            tool_names: NameRule { chars_max: 128, ..NameRule::default() },
-            reasoning: Replay::own(PROVIDER),
-            ..Rules::default()
+    fn message_rules(&self) -> MessageRules {
+        MessageRules {
+            tool_names: ToolNameRule { chars_max: 128, ..ToolNameRule::default() },
+            reasoning: ReasoningReplay::own_only(PROVIDER),
+            ..MessageRules::default()
         }
     }
 
@@ -113,12 +113,12 @@ impl Wire for AnthropicMessages {
     }
 }
 
-/// Adds a feature to those that the caller asks for already.
+/// Adds a beta feature to those that the caller already requests.
 fn add_beta(feature: &str, headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
-    let asked = headers.get(BETA).and_then(|asked| asked.to_str().ok());
-    let all = match asked {
-        Some(asked) if asked.split(',').any(|known| known.trim() == feature) => return Ok(()),
-        Some(asked) => format!("{asked},{feature}"),
+    let requested = headers.get(BETA).and_then(|requested| requested.to_str().ok());
+    let all = match requested {
+        Some(requested) if requested.split(',').any(|name| name.trim() == feature) => return Ok(()),
+        Some(requested) => format!("{requested},{feature}"),
         None => feature.to_owned(),
     };
     headers.insert(BETA, HeaderValue::try_from(all)?);

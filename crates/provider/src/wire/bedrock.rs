@@ -1,4 +1,4 @@
-//! Amazon Bedrock: `converse-stream`, in binary frames, signed.
+//! Wire of Amazon Bedrock: `converse-stream` with binary frames and signed requests.
 
 mod block;
 mod decode;
@@ -9,43 +9,43 @@ use provost_model::{ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
 use crate::sigv4::{self, Credentials, Scope, escape_segment};
+use crate::wire::normalize::{CallIdRule, Charset, MessageRules, ReasoningReplay, ToolNameRule};
 use crate::wire::openai_chat::KeyHeader;
-use crate::wire::transcript::{Charset, IdRule, NameRule, Replay, Rules};
-use crate::wire::{Decoder, Framing, Unsigned, Wire};
+use crate::wire::{Decoder, Framing, UnsignedRequest, WireFormat};
 
-/// The provider's name in opaque data and metadata.
+/// Name of the provider in opaque data and metadata.
 const PROVIDER: &str = "bedrock";
-/// What the signature of a thought is called in opaque data.
+/// Kind of opaque data with the signature of reasoning.
 const SIGNATURE: &str = "signature";
-/// What a hidden thought is called in opaque data.
+/// Kind of opaque data with redacted reasoning.
 const REDACTED: &str = "redacted_content";
-/// What requests are signed for.
+/// Service name of the signature.
 const SERVICE: &str = "bedrock";
 
-/// What signs requests.
+/// Credentials that sign requests.
 #[derive(Debug, Clone)]
 pub struct AwsCredentials {
-    /// The public part.
+    /// Id of the access key.
     pub access_key_id: String,
-    /// The secret part, which is never sent.
+    /// Secret access key. It is never sent.
     pub secret_access_key: Secret<String>,
-    /// The token that goes with temporary credentials.
+    /// Session token of temporary credentials.
     pub session_token: Option<Secret<String>>,
 }
 
-/// Which family a model belongs to: what is not in the vendor's common words is said in the family's own.
+/// Family of a model. Options that Converse does not have are set with fields of the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
+pub(crate) enum BedrockFamily {
     Claude,
     Nova,
     GptOss,
     Other,
 }
 
-impl Family {
-    /// By the id of a model, an inference profile or an ARN.
+impl BedrockFamily {
+    /// Returns the family by the id of a model, an inference profile or an ARN.
     pub(crate) fn of(model: &str) -> Self {
-        let has = |word: &str| model.contains(word);
+        let has = |part: &str| model.contains(part);
         match () {
             () if has("anthropic.") => Self::Claude,
             () if has("amazon.nova") => Self::Nova,
@@ -55,15 +55,15 @@ impl Family {
     }
 }
 
-/// The wire with its options.
+/// Bedrock Converse with its options.
 #[derive(Debug, Clone)]
 pub struct BedrockConverse {
-    /// Where the models are, such as `us-east-1`.
+    /// Region of the models, such as `us-east-1`.
     pub region: String,
-    /// What signs requests; without it the key of the model is sent as it is.
+    /// Credentials that sign requests. `None` sends the API key instead.
     pub credentials: Option<AwsCredentials>,
-    /// Marks the end of the system prompt, of the tools and of the conversation for the vendor's prompt cache, for models that
-    /// have one.
+    /// Marks the end of the system prompt, of the tools and of the conversation for the vendor's prompt cache, for
+    /// models that support it.
     pub prompt_cache: bool,
 }
 
@@ -73,12 +73,12 @@ impl Default for BedrockConverse {
     }
 }
 
-impl Wire for BedrockConverse {
+impl WireFormat for BedrockConverse {
     fn path(&self, _base_path: &str) -> &'static str {
         "/model"
     }
 
-    fn route(&self, _base_path: &str, model: &str) -> String {
+    fn url_path(&self, _base_path: &str, model: &str) -> String {
         format!("/model/{}/converse-stream", escape_segment(model))
     }
 
@@ -86,11 +86,11 @@ impl Wire for BedrockConverse {
         Framing::AwsEventStream
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
-            tool_names: NameRule::default(),
-            call_ids: IdRule { charset: Charset::Word, chars_min: 1, chars_max: 64 },
-            reasoning: Replay::own(PROVIDER),
+    fn message_rules(&self) -> MessageRules {
+        MessageRules {
+            tool_names: ToolNameRule::default(),
+            call_ids: CallIdRule { charset: Charset::Word, chars_min: 1, chars_max: 64 },
+            reasoning: ReasoningReplay::own_only(PROVIDER),
         }
     }
 
@@ -105,7 +105,11 @@ impl Wire for BedrockConverse {
         }
     }
 
-    fn sign(&self, _key: Option<&str>, request: &mut Unsigned<'_>) -> Result<(), ModelError> {
+    fn sign(
+        &self,
+        _key: Option<&str>,
+        request: &mut UnsignedRequest<'_>,
+    ) -> Result<(), ModelError> {
         let Some(credentials) = &self.credentials else {
             return Ok(());
         };

@@ -1,10 +1,10 @@
-//! A tool in the form that Chat Completions and Ollama share.
+//! Tool definition of Chat Completions and Ollama.
 
 use provost_core::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A tool as a function.
+/// A tool definition of type `function`.
 #[derive(Serialize)]
 pub(crate) struct FunctionTool<'a> {
     #[serde(rename = "type")]

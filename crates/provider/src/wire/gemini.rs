@@ -1,4 +1,4 @@
-//! Google Gemini: `streamGenerateContent`, with thought signatures.
+//! Wire of Google Gemini: `streamGenerateContent` with thought signatures.
 
 mod content;
 mod decode;
@@ -8,33 +8,33 @@ use provost_model::{ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, HeaderValue, InvalidHeaderValue};
 
 use crate::sigv4::escape_path;
-use crate::wire::transcript::{Charset, IdRule, NameRule, Replay, Rules};
-use crate::wire::{Decoder, Wire};
+use crate::wire::normalize::{CallIdRule, Charset, MessageRules, ReasoningReplay, ToolNameRule};
+use crate::wire::{Decoder, WireFormat};
 
-/// The provider's name in opaque data and metadata.
+/// Name of the provider in opaque data and metadata.
 const PROVIDER: &str = "gemini";
-/// What the mark of a thought is called in opaque data.
+/// Kind of opaque data with the signature of a thought.
 const SIGNATURE: &str = "thought_signature";
 
-/// How a model is asked to think.
+/// Thinking mode of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GeminiThinking {
-    /// By a word. What Gemini 3 and later want; they also want each call to carry a signature.
+    /// The request sets a thinking level. Gemini 3 and later use this mode and require a signature with tool calls.
     #[default]
     Level,
-    /// By a number of tokens. What Gemini 2.5 wants.
+    /// The request sets a thinking budget in tokens. Gemini 2.5 uses this mode.
     Budget,
 }
 
-/// The wire with its options.
+/// Gemini with its options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GeminiContent {
-    /// How the model is asked to think when the request names an effort.
+    /// Thinking mode of requests that set an effort.
     pub thinking: GeminiThinking,
 }
 
 impl GeminiContent {
-    /// The wire for a model, by its name.
+    /// Creates the wire for a model by its name.
     pub fn for_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let is_older = ["gemini-1", "gemini-2"].iter().any(|older| name.starts_with(older));
@@ -43,21 +43,25 @@ impl GeminiContent {
     }
 }
 
-impl Wire for GeminiContent {
+impl WireFormat for GeminiContent {
     fn path(&self, _base_path: &str) -> &'static str {
         "/models"
     }
 
-    fn route(&self, _base_path: &str, model: &str) -> String {
+    fn url_path(&self, _base_path: &str, model: &str) -> String {
         let model = escape_path(model.strip_prefix("models/").unwrap_or(model));
         format!("/models/{model}:streamGenerateContent?alt=sse")
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
-            tool_names: NameRule { charset: Charset::Dotted, chars_max: 64, letter_first: true },
-            call_ids: IdRule::default(),
-            reasoning: Replay::own(PROVIDER),
+    fn message_rules(&self) -> MessageRules {
+        MessageRules {
+            tool_names: ToolNameRule {
+                charset: Charset::Dotted,
+                chars_max: 64,
+                letter_first: true,
+            },
+            call_ids: CallIdRule::default(),
+            reasoning: ReasoningReplay::own_only(PROVIDER),
         }
     }
 

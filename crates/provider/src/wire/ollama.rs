@@ -1,4 +1,4 @@
-//! Ollama's own API: `/api/chat`, one JSON document per line.
+//! Wire of Ollama's native API: `/api/chat` with one JSON document per line.
 
 mod decode;
 mod encode;
@@ -7,22 +7,22 @@ mod message;
 use provost_model::{ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
+use crate::wire::normalize::{MessageRules, ToolNameRule};
 use crate::wire::openai_chat::KeyHeader;
-use crate::wire::transcript::{NameRule, Rules};
-use crate::wire::{Decoder, Framing, Wire};
+use crate::wire::{Decoder, Framing, WireFormat};
 
-/// The wire with its options.
+/// Ollama's native API with its options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OllamaChat {
-    /// How many tokens of context the server makes room for; its own default is small.
+    /// Size of the context that the server allocates. `None` uses the default of the server, which is small.
     pub context_tokens: Option<u64>,
-    /// How long the server keeps the model loaded, such as `10m`.
+    /// Time for which the server keeps the model loaded, such as `10m`.
     pub keep_alive: Option<String>,
-    /// Sends earlier reasoning back, for models that want it.
+    /// Sends earlier reasoning back, for models that need it.
     pub replay_reasoning: bool,
 }
 
-impl Wire for OllamaChat {
+impl WireFormat for OllamaChat {
     fn path(&self, base_path: &str) -> &'static str {
         if base_path.trim_end_matches('/').ends_with("/api") { "/chat" } else { "/api/chat" }
     }
@@ -31,8 +31,8 @@ impl Wire for OllamaChat {
         Framing::Ndjson
     }
 
-    fn rules(&self) -> Rules {
-        Rules { tool_names: NameRule::ANY, ..Rules::default() }
+    fn message_rules(&self) -> MessageRules {
+        MessageRules { tool_names: ToolNameRule::ANY, ..MessageRules::default() }
     }
 
     fn headers(

@@ -1,66 +1,66 @@
-//! OpenAI Chat Completions, and the many servers that speak it.
+//! Wire of OpenAI Chat Completions, which many servers implement.
 
-mod calls;
 mod chunk;
 mod decode;
 mod encode;
 mod message;
 mod quirk;
+mod tool_calls;
 
 use provost_model::{ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 use serde::Deserialize;
 
-pub use self::quirk::{AzureDeployment, CallIds, EffortField, KeyHeader, ReasoningField};
+pub use self::quirk::{AzureDeployment, CallIdStyle, EffortField, KeyHeader, ReasoningField};
 use crate::sigv4::escape_segment;
-use crate::wire::transcript::{Replay, Rules};
-use crate::wire::{Decoder, Wire};
+use crate::wire::normalize::{MessageRules, ReasoningReplay};
+use crate::wire::{Decoder, WireFormat};
 
-/// The provider's name in opaque data and metadata.
+/// Name of the provider in opaque data and metadata.
 const PROVIDER: &str = "openai";
 
-/// The wire with its options. The default is what OpenAI itself wants.
+/// Chat Completions with its options. The defaults are those of OpenAI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OpenAiChat {
-    /// Sends the output limit as `max_tokens`, which older servers know, and not as `max_completion_tokens`.
+    /// Sends the output limit as `max_tokens`, for older servers. The default is `max_completion_tokens`.
     pub legacy_max_tokens: bool,
-    /// Sends earlier reasoning back, for servers whose models want it.
+    /// Sends earlier reasoning back, for servers whose models need it.
     pub replay_reasoning: bool,
-    /// What the field is called in which reasoning goes back.
+    /// Field in which reasoning is sent back.
     pub reasoning_field: ReasoningField,
-    /// How the effort of a request is said.
+    /// Field of the reasoning effort.
     pub effort: EffortField,
-    /// Says instructions as `developer` and not as `system`.
+    /// Sends instructions with the role `developer` instead of `system`.
     pub developer_role: bool,
-    /// Leaves `stream_options` out, for servers that refuse it.
+    /// Omits `stream_options`, for servers that reject it.
     pub no_stream_options: bool,
-    /// Leaves `parallel_tool_calls` out, for servers that refuse it.
+    /// Omits `parallel_tool_calls`, for servers that reject it.
     pub no_parallel_tool_calls: bool,
-    /// Leaves `seed` out, for servers that refuse it.
+    /// Omits `seed`, for servers that reject it.
     pub no_seed: bool,
-    /// Says `any` where OpenAI says `required`.
+    /// Sends the tool choice `any` instead of `required`.
     pub choice_any: bool,
-    /// Leaves `strict` out of a schema, for servers that refuse it.
+    /// Omits `strict` in a schema, for servers that reject it.
     pub no_strict: bool,
-    /// Joins texts to one, for servers that take only a string as the content of a message.
+    /// Joins the texts of a message, for servers that accept only a string as content.
     pub plain_content: bool,
-    /// What ids of calls must look like.
-    pub call_ids: CallIds,
-    /// How the key is sent.
+    /// Format of call ids.
+    pub call_ids: CallIdStyle,
+    /// Header of the key.
     pub key_header: KeyHeader,
-    /// The deployment, for Azure's older addresses.
+    /// Deployment, for the deployment URLs of Azure.
     pub azure: Option<AzureDeployment>,
-    /// Top-level fields of the answer to keep as metadata, such as `citations`.
+    /// Top-level fields of the response that are added to the metadata, such as `citations`.
     pub metadata_fields: Vec<String>,
 }
 
-impl Wire for OpenAiChat {
+impl WireFormat for OpenAiChat {
     fn path(&self, _base_path: &str) -> &'static str {
         "/chat/completions"
     }
 
-    fn route(&self, base_path: &str, _model: &str) -> String {
+    fn url_path(&self, base_path: &str, _model: &str) -> String {
         let path = self.path(base_path);
         match &self.azure {
             None => path.to_owned(),
@@ -72,8 +72,12 @@ impl Wire for OpenAiChat {
         }
     }
 
-    fn rules(&self) -> Rules {
-        Rules { call_ids: self.call_ids.rule(), reasoning: Replay::Text, ..Rules::default() }
+    fn message_rules(&self) -> MessageRules {
+        MessageRules {
+            call_ids: self.call_ids.rule(),
+            reasoning: ReasoningReplay::AsText,
+            ..MessageRules::default()
+        }
     }
 
     fn headers(

@@ -1,7 +1,7 @@
-//! OpenAI Responses: typed items in, typed events out.
+//! Wire of OpenAI Responses: typed items in requests, typed events in responses.
 //!
-//! Nothing is kept at the vendor (`store: false`): the conversation is sent whole, and what the model thought comes back
-//! sealed, as an item that only the vendor can open.
+//! The vendor stores nothing (`store: false`). Each request contains the whole conversation, with reasoning in
+//! encrypted items that only the vendor can read.
 
 mod decode;
 mod encode;
@@ -12,24 +12,24 @@ use std::borrow::Cow;
 use provost_model::{ChatRequest, ModelError, ModelInfo};
 use reqwest::header::{HeaderMap, InvalidHeaderValue};
 
+use crate::wire::normalize::{CallIdRule, Charset, MessageRules, ReasoningReplay, ToolNameRule};
 use crate::wire::openai_chat::KeyHeader;
-use crate::wire::transcript::{Charset, IdRule, NameRule, Replay, Rules};
-use crate::wire::{Decoder, Wire};
+use crate::wire::{Decoder, WireFormat};
 
-/// What a reasoning item is called in opaque data.
+/// Kind of opaque data with a reasoning item.
 const REASONING_ITEM: &str = "reasoning_item";
-/// Characters the id of a call may have.
+/// Largest number of characters of a call id.
 const CALL_ID_CHARS_MAX: usize = 64;
 
-/// The wire with its options. The default is what OpenAI itself wants.
+/// OpenAI Responses with its options. The defaults are those of OpenAI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenAiResponses {
-    /// Whose sealed reasoning comes back: another provider cannot open it, even if it speaks the same wire.
+    /// Provider whose encrypted reasoning is sent back. Another provider cannot read it, even over the same wire.
     pub provider: Cow<'static, str>,
-    /// How the key is sent.
+    /// Header of the key.
     pub key_header: KeyHeader,
-    /// Asks for the sealed reasoning, so that the model can go on thinking where it was after a tool call.
-    pub sealed_reasoning: bool,
+    /// Requests encrypted reasoning, so that the model can continue it after a tool call.
+    pub encrypted_reasoning: bool,
 }
 
 impl Default for OpenAiResponses {
@@ -37,21 +37,25 @@ impl Default for OpenAiResponses {
         Self {
             provider: Cow::Borrowed("openai"),
             key_header: KeyHeader::default(),
-            sealed_reasoning: true,
+            encrypted_reasoning: true,
         }
     }
 }
 
-impl Wire for OpenAiResponses {
+impl WireFormat for OpenAiResponses {
     fn path(&self, _base_path: &str) -> &'static str {
         "/responses"
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
-            tool_names: NameRule::default(),
-            call_ids: IdRule { charset: Charset::Any, chars_min: 1, chars_max: CALL_ID_CHARS_MAX },
-            reasoning: Replay::Own(self.provider.clone()),
+    fn message_rules(&self) -> MessageRules {
+        MessageRules {
+            tool_names: ToolNameRule::default(),
+            call_ids: CallIdRule {
+                charset: Charset::Any,
+                chars_min: 1,
+                chars_max: CALL_ID_CHARS_MAX,
+            },
+            reasoning: ReasoningReplay::OwnOnly(self.provider.clone()),
         }
     }
 

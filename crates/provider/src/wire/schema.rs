@@ -1,42 +1,42 @@
-//! Schemas in the narrow dialects that vendors can hold a model to.
+//! Converts JSON Schemas into the strict subsets that vendors can enforce.
 //!
-//! A strict schema never allows more than the given one did in shape: every property is required and nothing else may
-//! appear. Where a schema cannot be said in the dialect the answer is `None`, and the caller sends it as advice instead.
+//! A strict schema never allows more than the original: no other properties may appear. If a schema cannot be expressed
+//! in the subset, the result is `None`, and the caller sends the schema as a hint.
 
 use serde_json::{Map, Value};
 
-/// Nesting beyond which a schema is not made strict.
+/// Largest nesting of a schema that is converted.
 const DEPTH_MAX: usize = 64;
 
-/// A vendor's dialect.
+/// Strict subset of JSON Schema that a vendor supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// OpenAI's: all properties required, bounds on numbers and arrays allowed.
+pub(crate) enum SchemaDialect {
+    /// OpenAI: all properties are required, and limits of numbers and arrays are allowed.
     OpenAi,
-    /// Anthropic's: optional properties allowed, bounds not; they move into the description.
+    /// Anthropic: optional properties are allowed. Limits are not allowed and move to the description.
     Anthropic,
 }
 
-/// The schema in the dialect, or `None` where it cannot be said.
-pub(crate) fn strict(schema: &Value, dialect: Dialect) -> Option<Value> {
+/// Returns the schema in the subset of a vendor, or `None` if it cannot be expressed.
+pub(crate) fn strict(schema: &Value, dialect: SchemaDialect) -> Option<Value> {
     let root = schema.as_object()?;
     let is_object = root.get("type").is_some_and(|kind| kind == "object");
     if !is_object || root.contains_key("anyOf") || root.contains_key("oneOf") {
         return None;
     }
-    if dialect == Dialect::Anthropic && is_recursive(schema) {
+    if dialect == SchemaDialect::Anthropic && is_recursive(schema) {
         return None;
     }
     node(schema, dialect, 0)
 }
 
-fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
+fn node(schema: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
     let fields = schema.as_object()?;
     if depth > DEPTH_MAX {
         return None;
     }
     if let Some(target) = fields.get("$ref") {
-        // Vendors take no other word beside a reference.
+        // Vendors accept no other keyword next to a reference.
         return Some(Value::Object(Map::from_iter([("$ref".to_owned(), target.clone())])));
     }
     if fields.get("type").is_some_and(|kind| kind == "object") && !fields.contains_key("properties")
@@ -45,18 +45,18 @@ fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
     }
     let mut strict = Map::with_capacity(fields.len() + 2);
     let mut bounds = Vec::new();
-    for (word, value) in fields {
-        match word.as_str() {
+    for (keyword, value) in fields {
+        match keyword.as_str() {
             "$schema" | "default" | "examples" | "required" => {}
             "additionalProperties" if value == &Value::Bool(false) => {}
             "type" | "title" | "description" | "enum" | "const" => {
-                strict.insert(word.clone(), value.clone());
+                strict.insert(keyword.clone(), value.clone());
             }
             "properties" | "$defs" | "definitions" => {
-                strict.insert(word.clone(), children(value, dialect, depth)?);
+                strict.insert(keyword.clone(), children(value, dialect, depth)?);
             }
             "items" => {
-                strict.insert(word.clone(), node(value, dialect, depth + 1)?);
+                strict.insert(keyword.clone(), node(value, dialect, depth + 1)?);
             }
             "anyOf" | "oneOf" => {
                 let options = value.as_array()?.iter();
@@ -66,18 +66,18 @@ fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
             }
             "format" => {
                 if value.as_str().is_some_and(is_known_format) {
-                    strict.insert(word.clone(), value.clone());
+                    strict.insert(keyword.clone(), value.clone());
                 }
             }
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
             | "minItems" | "maxItems" | "pattern" => match dialect {
-                Dialect::OpenAi => {
-                    strict.insert(word.clone(), value.clone());
+                SchemaDialect::OpenAi => {
+                    strict.insert(keyword.clone(), value.clone());
                 }
-                Dialect::Anthropic => bounds.push(format!("{word}: {value}")),
+                SchemaDialect::Anthropic => bounds.push(format!("{keyword}: {value}")),
             },
-            "minLength" | "maxLength" if dialect == Dialect::Anthropic => {
-                bounds.push(format!("{word}: {value}"));
+            "minLength" | "maxLength" if dialect == SchemaDialect::Anthropic => {
+                bounds.push(format!("{keyword}: {value}"));
             }
             _ => return None,
         }
@@ -87,7 +87,7 @@ fn node(schema: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
     Some(Value::Object(strict))
 }
 
-fn children(value: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
+fn children(value: &Value, dialect: SchemaDialect, depth: usize) -> Option<Value> {
     let mut children = Map::new();
     for (name, child) in value.as_object()? {
         children.insert(name.clone(), node(child, dialect, depth + 1)?);
@@ -95,14 +95,18 @@ fn children(value: &Value, dialect: Dialect, depth: usize) -> Option<Value> {
     Some(Value::Object(children))
 }
 
-fn close_object(fields: &Map<String, Value>, strict: &mut Map<String, Value>, dialect: Dialect) {
+fn close_object(
+    fields: &Map<String, Value>,
+    strict: &mut Map<String, Value>,
+    dialect: SchemaDialect,
+) {
     let Some(Value::Object(properties)) = strict.get("properties") else {
         return;
     };
     let required = match (dialect, fields.get("required")) {
-        (Dialect::Anthropic, Some(required)) => required.clone(),
-        (Dialect::Anthropic, None) => Value::Array(Vec::new()),
-        (Dialect::OpenAi, _) => {
+        (SchemaDialect::Anthropic, Some(required)) => required.clone(),
+        (SchemaDialect::Anthropic, None) => Value::Array(Vec::new()),
+        (SchemaDialect::OpenAi, _) => {
             Value::Array(properties.keys().cloned().map(Value::String).collect())
         }
     };
@@ -137,7 +141,7 @@ fn is_known_format(format: &str) -> bool {
     )
 }
 
-/// True if a definition can reach itself.
+/// Returns true if a definition refers to itself, directly or not.
 fn is_recursive(schema: &Value) -> bool {
     fn visit<'a>(root: &'a Value, value: &'a Value, open: &mut Vec<&'a str>) -> bool {
         match value {
@@ -167,7 +171,7 @@ fn is_recursive(schema: &Value) -> bool {
     visit(schema, schema, &mut Vec::new())
 }
 
-/// A name that vendors take: letters, digits, `_` and `-`, at most 64.
+/// Returns a schema name that vendors accept: letters, digits, `_` and `-`, at most 64 characters.
 pub(crate) fn name(name: &str) -> String {
     let name: String = name
         .chars()

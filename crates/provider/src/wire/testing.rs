@@ -1,32 +1,36 @@
-//! Feeding wires by hand, for their tests.
+//! Helpers for the tests of wires.
 
 use provost_core::Message;
 use provost_model::{
-    ChatRequest, Fold, ModelError, ModelEvent, ModelInfo, ModelResponse, NativeOutput,
+    ChatRequest, ModelError, ModelEvent, ModelInfo, ModelResponse, ResponseAccumulator,
+    StructuredOutputSupport,
 };
 use serde_json::Value;
 
-use super::{Decoder, Progress, Wire};
+use super::{DecodeStatus, Decoder, WireFormat};
 use crate::wire::SseEvent;
 
 pub(crate) fn info() -> ModelInfo {
     ModelInfo {
         reasoning: true,
-        native_output: NativeOutput::WithTools,
+        native_output: StructuredOutputSupport::WithTools,
         ..ModelInfo::unknown("test", "m-1")
     }
 }
 
-pub(crate) fn ask() -> ChatRequest {
+pub(crate) fn test_request() -> ChatRequest {
     ChatRequest::new([Message::user("Hi")])
 }
 
-pub(crate) fn encode(wire: &impl Wire, request: &ChatRequest, info: &ModelInfo) -> Value {
+pub(crate) fn encode(wire: &impl WireFormat, request: &ChatRequest, info: &ModelInfo) -> Value {
     serde_json::from_slice(&wire.encode(request, info).unwrap()).unwrap()
 }
 
-/// What a wire makes of a list of events, ended by the end of the stream.
-pub(crate) fn decode(wire: &impl Wire, data: &[&str]) -> (Vec<ModelEvent>, Result<(), ModelError>) {
+/// Decodes a list of events and then the end of the stream.
+pub(crate) fn decode(
+    wire: &impl WireFormat,
+    data: &[&str],
+) -> (Vec<ModelEvent>, Result<(), ModelError>) {
     let mut decoder = wire.decoder();
     let mut events = Vec::new();
     let result = feed(decoder.as_mut(), data, &mut events);
@@ -40,20 +44,23 @@ fn feed(
 ) -> Result<(), ModelError> {
     for data in data {
         let event = SseEvent { event: b"", data: data.as_bytes() };
-        if decoder.push(&event, events)? == Progress::Done {
+        if decoder.push(&event, events)? == DecodeStatus::Done {
             return Ok(());
         }
     }
     decoder.finish(events)
 }
 
-/// The whole answer.
-pub(crate) fn answer(wire: &impl Wire, data: &[&str]) -> Result<ModelResponse, ModelError> {
+/// Decodes a complete response.
+pub(crate) fn decode_response(
+    wire: &impl WireFormat,
+    data: &[&str],
+) -> Result<ModelResponse, ModelError> {
     let (events, result) = decode(wire, data);
     result?;
-    let mut fold = Fold::default();
+    let mut accumulator = ResponseAccumulator::default();
     for event in &events {
-        fold.push(event)?;
+        accumulator.push(event)?;
     }
-    fold.finish()
+    accumulator.finish()
 }

@@ -1,4 +1,5 @@
-//! The same wires against an independent mock of the vendors' APIs. `scripts/conformance aimock` starts it; without it nothing is checked.
+//! Runs the wires against an independent mock of the vendors' APIs. `scripts/conformance aimock` starts the mock;
+//! without it these tests check nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use serde_json::json;
 use crate::content::{ask, tool};
 use crate::harness::{Options, WIRES, drain, model_at, retries, short, texts};
 
-/// The variable that says where the mock listens.
+/// Variable with the address of the mock.
 const VARIABLE: &str = "PROVOST_AIMOCK";
 
 fn asked(wire: WireKind, mut options: Options) -> Option<HttpModel> {
-    // The mock takes every entry among the tools for a tool, also the mark that the vendor has there.
+    // The mock treats every entry of the tool list as a tool, including the vendor's cache marker.
     options.prompt_cache = false;
     let url = std::env::var(VARIABLE).ok()?;
     let base = match wire {
@@ -78,7 +79,7 @@ async fn tools(wire: WireKind) -> bool {
     let arguments: Vec<_> =
         message.tool_calls().map(|call| call.parse_arguments().unwrap()).collect();
     assert_eq!(arguments, [json!({"q": "a"}), json!({"q": "b"})], "{wire:?}");
-    // What a run does for vendors that give no ids.
+    // A run assigns ids for vendors that send none.
     for (place, part) in message.parts.iter_mut().enumerate() {
         if let provost_core::ContentPart::ToolCall(call) = part
             && call.id.is_empty()
@@ -123,18 +124,18 @@ async fn cut(wire: WireKind) -> bool {
     let (events, failure) = drain(&model, ask("cut off")).await;
     let class = failure.map(|error| error.class);
     assert!(
-        matches!(class, Some(Class::Transport | Class::Incomplete)),
+        matches!(class, Some(Class::Transport | Class::StreamTruncated)),
         "{wire:?} {class:?} {events:?}"
     );
     true
 }
 
-/// The faults that the mock itself injects.
+/// Checks the faults that the mock injects.
 async fn faults(wire: WireKind) -> bool {
     for (fault, classes) in [
         ("x-aimock-chaos-drop", &[Class::Overloaded][..]),
         ("x-aimock-chaos-ratelimit", &[Class::RateLimited]),
-        ("x-aimock-chaos-disconnect", &[Class::Transport, Class::Incomplete]),
+        ("x-aimock-chaos-disconnect", &[Class::Transport, Class::StreamTruncated]),
         ("x-aimock-chaos-malformed", &[Class::Malformed]),
     ] {
         let model = asked(wire, chaos(fault)).unwrap();

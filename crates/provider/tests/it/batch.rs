@@ -1,4 +1,4 @@
-//! The batch APIs of vendors over a real socket: handed in by one, collected by another.
+//! Batch APIs of vendors over a real socket. One client submits a batch and another one collects it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use provost_model::{
     BatchJob, BatchPhase, BatchRequest, ChatRequest, ModelErrorClass, RetryPolicy, ScriptedModel,
     fail, run_batch, text,
 };
-use provost_provider::{NativeBatch, NativeBatchBuilder};
+use provost_provider::{BatchClient, BatchClientBuilder};
 use serde_json::{Value, json};
 
 use crate::embed::{Reply, Server, json_reply};
@@ -23,17 +23,17 @@ fn requests(ids: &[&str]) -> Vec<BatchRequest> {
     ids.iter().map(request).collect()
 }
 
-fn built(builder: NativeBatchBuilder, server: &Server, prefix: &str) -> NativeBatch {
+fn built(builder: BatchClientBuilder, server: &Server, prefix: &str) -> BatchClient {
     builder
         .base_url(format!("http://{}{prefix}", server.address))
         .api_key("key-123".to_owned())
-        .look_every(Duration::from_millis(1))
+        .poll_interval(Duration::from_millis(1))
         .retry(RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() })
         .build()
         .unwrap()
 }
 
-/// The job as another process reads it.
+/// Returns the job as another process reads it.
 fn carried(job: &BatchJob) -> BatchJob {
     serde_json::from_str(&serde_json::to_string(job).unwrap()).unwrap()
 }
@@ -57,7 +57,7 @@ async fn a_batch_of_openai_is_a_file_and_another_process_collects_it() {
         json_reply(200, &json!({ "id": "file-1" })),
         json_reply(200, &json!({ "id": "batch_1", "status": "validating" })),
     ]);
-    let job = built(NativeBatch::openai("gpt-5-mini"), &first, "/v1")
+    let job = built(BatchClient::openai("gpt-5-mini"), &first, "/v1")
         .submit(&requests(&["a", "b", "c"]))
         .await
         .unwrap();
@@ -96,15 +96,18 @@ async fn a_batch_of_openai_is_a_file_and_another_process_collects_it() {
         ]),
     ]);
     let mut told = Vec::new();
-    let outcome = built(NativeBatch::openai("gpt-5-mini"), &second, "/v1")
-        .finish(&carried(&job), |state| told.push((state.phase, state.done)))
+    let outcome = built(BatchClient::openai("gpt-5-mini"), &second, "/v1")
+        .wait(&carried(&job), |state| told.push((state.phase, state.done)))
         .await
         .unwrap();
-    assert_eq!(told, [(BatchPhase::Working, 1), (BatchPhase::Ended, 2)]);
-    let ids: Vec<&str> = outcome.items.iter().map(|item| item.id.as_str()).collect();
-    assert_eq!((ids, outcome.answered()), (vec!["a", "b", "c"], 2));
-    assert_eq!(outcome.items[0].outcome.as_ref().unwrap().message.text(), "answer a");
-    assert_eq!(outcome.items[1].outcome.as_ref().unwrap_err().class, ModelErrorClass::RateLimited);
+    assert_eq!(told, [(BatchPhase::InProgress, 1), (BatchPhase::Completed, 2)]);
+    let ids: Vec<&str> = outcome.results.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!((ids, outcome.succeeded()), (vec!["a", "b", "c"], 2));
+    assert_eq!(outcome.results[0].outcome.as_ref().unwrap().message.text(), "answer a");
+    assert_eq!(
+        outcome.results[1].outcome.as_ref().unwrap_err().class,
+        ModelErrorClass::RateLimited
+    );
     assert_eq!(outcome.usage(), Usage::new(4, 6));
 }
 
@@ -127,9 +130,9 @@ async fn a_batch_of_anthropic_is_one_request_and_its_answers_are_lines() {
                 "stop_reason": "end_turn", "usage": { "input_tokens": 2, "output_tokens": 3 } } } }),
         ]),
     ]);
-    let batch = built(NativeBatch::anthropic("claude-haiku-4-5"), &server, "");
+    let batch = built(BatchClient::anthropic("claude-haiku-4-5"), &server, "");
     let job = batch.submit(&requests(&["a", "b", "c"])).await.unwrap();
-    let outcome = batch.finish(&carried(&job), |_| {}).await.unwrap();
+    let outcome = batch.wait(&carried(&job), |_| {}).await.unwrap();
     let asked = server.requests();
     assert!(asked[0].head.starts_with("post /v1/messages/batches "), "{}", asked[0].head);
     assert!(
@@ -141,12 +144,15 @@ async fn a_batch_of_anthropic_is_one_request_and_its_answers_are_lines() {
     assert_eq!(body["requests"][1]["params"]["model"], "claude-haiku-4-5");
     assert_eq!(body["requests"][1]["params"].get("stream"), None);
     assert!(asked[2].head.starts_with("get /v1/messages/batches/msgbatch_1/results "));
-    assert_eq!(outcome.items[0].outcome.as_ref().unwrap().message.text(), "answer a");
+    assert_eq!(outcome.results[0].outcome.as_ref().unwrap().message.text(), "answer a");
     assert_eq!(
-        outcome.items[1].outcome.as_ref().unwrap_err().class,
+        outcome.results[1].outcome.as_ref().unwrap_err().class,
         ModelErrorClass::InvalidRequest
     );
-    assert_eq!(outcome.items[2].outcome.as_ref().unwrap_err().class, ModelErrorClass::Incomplete);
+    assert_eq!(
+        outcome.results[2].outcome.as_ref().unwrap_err().class,
+        ModelErrorClass::StreamTruncated
+    );
 }
 
 #[tokio::test]
@@ -175,14 +181,14 @@ async fn a_batch_of_gemini_is_an_operation_with_its_answers_inside() {
         json_reply(200, &ended),
         json_reply(200, &json!({})),
     ]);
-    let batch = built(NativeBatch::gemini("gemini-2.5-flash"), &server, "/v1beta");
+    let batch = built(BatchClient::gemini("gemini-2.5-flash"), &server, "/v1beta");
     let job = batch.submit(&requests(&["a", "b"])).await.unwrap();
     let mut told = Vec::new();
     let outcome =
-        batch.finish(&carried(&job), |state| told.push((state.done, state.total))).await.unwrap();
+        batch.wait(&carried(&job), |state| told.push((state.done, state.total))).await.unwrap();
     assert_eq!(told, [(0, 2), (2, 2)]);
-    assert_eq!(outcome.items[0].outcome.as_ref().unwrap().message.text(), "answer a");
-    assert_eq!(outcome.items[1].outcome.as_ref().unwrap_err().class, ModelErrorClass::Overloaded);
+    assert_eq!(outcome.results[0].outcome.as_ref().unwrap().message.text(), "answer a");
+    assert_eq!(outcome.results[1].outcome.as_ref().unwrap_err().class, ModelErrorClass::Overloaded);
     batch.cancel(&job).await.unwrap();
     let asked = server.requests();
     assert!(
@@ -206,15 +212,15 @@ async fn tools_have_their_own_names_again_when_another_process_collects() {
         ),
         lines(&[json!({ "custom_id": "a", "response": { "status_code": 200, "body": answer } })]),
     ]);
-    let batch = built(NativeBatch::openai("gpt-5-mini"), &server, "/v1");
+    let batch = built(BatchClient::openai("gpt-5-mini"), &server, "/v1");
     let mut asked = requests(&["a"]);
     let (name, description) = ("memory.read".to_owned(), "Reads".to_owned());
     let input_schema = json!({ "type": "object" });
     asked[0].request.tools.push(Arc::new(ToolDefinition { name, description, input_schema }));
     let job = batch.submit(&asked).await.unwrap();
     assert!(server.requests()[0].text.contains("memory_read"), "the vendor refuses dots");
-    let outcome = batch.finish(&carried(&job), |_| {}).await.unwrap();
-    let response = outcome.items[0].outcome.as_ref().unwrap();
+    let outcome = batch.wait(&carried(&job), |_| {}).await.unwrap();
+    let response = outcome.results[0].outcome.as_ref().unwrap();
     assert_eq!(response.message.tool_calls().next().unwrap().name, "memory.read");
 }
 
@@ -225,14 +231,14 @@ async fn a_batch_is_begun_only_once_and_looked_at_as_often_as_it_takes() {
         json_reply(503, &json!({})),
         json_reply(200, &json!({ "id": "msgbatch_1", "processing_status": "in_progress" })),
     ]);
-    let batch = built(NativeBatch::anthropic("claude-haiku-4-5"), &server, "");
+    let batch = built(BatchClient::anthropic("claude-haiku-4-5"), &server, "");
     let error = batch.submit(&requests(&["a"])).await.unwrap_err();
     assert_eq!((error.class, server.requests().len()), (ModelErrorClass::Overloaded, 1));
     let (provider, model) = ("anthropic".to_owned(), "claude-haiku-4-5".to_owned());
     let (id, requests_of) = ("msgbatch_1".to_owned(), vec!["a".to_owned()]);
     let tool_names = BTreeMap::new();
     let job = BatchJob { provider, model, id, requests: requests_of, tool_names };
-    assert_eq!(batch.state(&job).await.unwrap().phase, BatchPhase::Working);
+    assert_eq!(batch.status(&job).await.unwrap().phase, BatchPhase::InProgress);
     for bad in [requests(&["a", "a"]), requests(&[""]), Vec::new()] {
         let error = batch.submit(&bad).await.unwrap_err();
         assert_eq!(error.class, ModelErrorClass::InvalidRequest);
@@ -244,7 +250,7 @@ async fn a_batch_is_begun_only_once_and_looked_at_as_often_as_it_takes() {
 async fn elsewhere_so_many_calls_are_made_at_a_time() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (inside, peak) = (Arc::clone(&now), Arc::clone(&most));
-    let model = ScriptedModel::answering(move |_, n| {
+    let model = ScriptedModel::from_fn(move |_, n| {
         let running = inside.fetch_add(1, Ordering::SeqCst) + 1;
         peak.fetch_max(running, Ordering::SeqCst);
         match n % 5 {
@@ -263,9 +269,9 @@ async fn elsewhere_so_many_calls_are_made_at_a_time() {
     })
     .await
     .unwrap();
-    assert_eq!((outcome.items.len(), outcome.answered()), (20, 16));
+    assert_eq!((outcome.results.len(), outcome.succeeded()), (20, 16));
     assert!(
-        outcome.items.iter().map(|item| item.id.as_str()).eq(ids),
+        outcome.results.iter().map(|item| item.id.as_str()).eq(ids),
         "in the order of the requests"
     );
     assert_eq!(most.load(Ordering::SeqCst), 4);

@@ -1,4 +1,4 @@
-//! Which tools a model must, may or must not call.
+//! Tool choices: tools that a model may, must or must not call.
 
 use provost_model::{ToolChoice, complete};
 use provost_testkit::{FakeProvider, Reply, WireKind};

@@ -1,4 +1,4 @@
-//! What is said comes through, in order and whole.
+//! Content of requests and responses arrives complete and in order.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn text_comes_back_with_id_model_and_usage() {
         let answer = complete(&model(wire, &provider), ask("Hi")).await.unwrap();
         assert_eq!(answer.message.text(), "Grüße 🦀");
         assert_eq!(answer.message.role, Role::Assistant);
-        // One vendor says neither, one says no id, and one keeps no cache.
+        // One vendor sends neither, one sends no id, and one has no cache.
         let says_model = wire != WireKind::Bedrock;
         let says_id = !matches!(wire, WireKind::Ollama | WireKind::Bedrock);
         let usage = match wire {
@@ -116,7 +116,7 @@ async fn parallel_and_fragmented_calls_are_put_together() {
                 .and_call("call_2", "search", &json!({"q": "b"}))
                 .raw_call("call_3", "now", "")
                 .fragment(fragment);
-            // Two vendors send arguments as JSON and not as text, so that they cannot be broken.
+            // Two vendors send arguments as JSON and not as text, so they cannot be invalid.
             let is_text = !matches!(wire, WireKind::Gemini | WireKind::Ollama);
             let reply = match is_text {
                 true => reply.raw_call("call_4", "search", "{\"q\": oops"),
@@ -225,10 +225,10 @@ async fn every_stop_reason_is_told() {
             provider.reply(reply.stop(stop));
             let answer = complete(&asked, ask("?")).await.unwrap();
             let expected = match (wire, stop) {
-                // This vendor reports a filter as a refusal, and this one a refusal as a filter.
+                // One vendor reports a filter as a refusal, another a refusal as a filter.
                 (WireKind::Anthropic, StopReason::ContentFilter) => StopReason::Refusal,
                 (WireKind::Gemini, StopReason::Refusal) => StopReason::ContentFilter,
-                // These do not tell a stop sequence from an end, and this one knows neither refusals nor filters.
+                // These vendors do not distinguish a stop sequence from an end. One knows neither refusals nor filters.
                 (
                     WireKind::OpenAiResponses | WireKind::Gemini | WireKind::Ollama,
                     StopReason::StopSequence,
@@ -247,7 +247,7 @@ async fn every_stop_reason_is_told() {
         ("pause_turn", StopReason::Unknown),
         ("model_context_window_exceeded", StopReason::MaxTokens),
     ] {
-        provider.reply(Reply::text("x").stop_word(word));
+        provider.reply(Reply::text("x").stop_reason_name(word));
         assert_eq!(complete(&asked, ask("?")).await.unwrap().stop, stop);
     }
 }
@@ -272,7 +272,7 @@ async fn s226_request_ids_and_rate_limits_are_told() {
     }
 }
 
-/// Of the vendors of this statement, those that speak this wire.
+/// Checks the vendors of this statement that use this wire.
 #[tokio::test]
 async fn s227_fields_of_routing_and_search_are_sent_and_citations_are_kept() {
     let provider = FakeProvider::start().await;
@@ -282,7 +282,7 @@ async fn s227_fields_of_routing_and_search_are_sent_and_citations_are_kept() {
         "citations": ["https://example.com/a"],
     });
     let body = format!("data: {chunk}\n\ndata: [DONE]\n\n");
-    provider.reply(Reply::fixed(200, "text/event-stream", body));
+    provider.reply(Reply::raw_response(200, "text/event-stream", body));
     let asked = openai_compatible("router", provider.base_url(), "m")
         .metadata_field("citations")
         .build()

@@ -1,4 +1,4 @@
-//! The embeddings wire against a real socket.
+//! Embeddings wire over a real socket.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,22 +7,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use provost_core::Usage;
-use provost_model::{Embedder, ModelErrorClass, Purpose, RetryPolicy};
+use provost_model::{Embedder, EmbeddingInputType, ModelErrorClass, RetryPolicy};
 use provost_provider::{
-    HttpEmbedder, HttpEmbedderBuilder, NativeBatch, Timeouts, cohere_reranker, openai_embeddings,
+    BatchClient, HttpEmbedder, HttpEmbedderBuilder, Timeouts, cohere_reranker, openai_embeddings,
 };
 use serde_json::{Value, json};
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 pub(crate) enum Reply {
     Json(u16, String),
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Reset,
-    /// No answer at all, ever.
+    /// The server never responds.
     Silence,
 }
 
-/// A request as it came in: its head in lower case, and its body.
+/// A received request: its head in lower case, and its body.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     pub(crate) head: String,
@@ -30,7 +30,7 @@ pub(crate) struct Recorded {
     body: Value,
 }
 
-/// A server for one request per connection.
+/// A server that accepts one request per connection.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     replies: Arc<Mutex<VecDeque<Reply>>>,
@@ -119,8 +119,9 @@ fn texts(texts: &[&str]) -> Vec<String> {
 async fn texts_go_in_batches_and_come_back_in_order() {
     let provider =
         Server::start([vectors(&[[1.0, 0.0], [2.0, 0.0]], 5), vectors(&[[3.0, 0.0]], 2)]);
-    let embedder = builder(&provider).batch_texts(2).ask_dimensions().build().unwrap();
-    let made = embedder.embed(&texts(&["a", "b", "c"]), Purpose::Document).await.unwrap();
+    let embedder = builder(&provider).batch_texts(2).request_dimensions().build().unwrap();
+    let made =
+        embedder.embed(&texts(&["a", "b", "c"]), EmbeddingInputType::Document).await.unwrap();
     assert_eq!(made.vectors, [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]);
     assert_eq!((made.usage, made.usage_known), (Usage::new(7, 0), true));
     let requests = provider.requests();
@@ -138,8 +139,8 @@ async fn texts_go_in_batches_and_come_back_in_order() {
 async fn purposes_have_their_prefixes() {
     let provider = Server::start([vectors(&[[1.0, 0.0]], 1), vectors(&[[1.0, 0.0]], 1)]);
     let embedder = builder(&provider).prefixes("passage: ", "query: ").build().unwrap();
-    embedder.embed(&texts(&["a"]), Purpose::Document).await.unwrap();
-    embedder.embed(&texts(&["a"]), Purpose::Query).await.unwrap();
+    embedder.embed(&texts(&["a"]), EmbeddingInputType::Document).await.unwrap();
+    embedder.embed(&texts(&["a"]), EmbeddingInputType::Query).await.unwrap();
     let requests = provider.requests();
     let asked: Vec<&Value> = requests.iter().map(|request| &request.body["input"][0]).collect();
     assert_eq!(asked, ["passage: a", "query: a"]);
@@ -150,7 +151,7 @@ async fn purposes_have_their_prefixes() {
 async fn passing_faults_are_tried_again() {
     let busy = json_reply(503, &json!({ "error": { "message": "busy" } }));
     let provider = Server::start([busy, Reply::Reset, vectors(&[[1.0, 0.0]], 1)]);
-    let made = embedder(&provider).embed(&texts(&["a"]), Purpose::Query).await.unwrap();
+    let made = embedder(&provider).embed(&texts(&["a"]), EmbeddingInputType::Query).await.unwrap();
     assert_eq!(made.vectors.len(), 1);
     assert_eq!(provider.requests().len(), 3);
 }
@@ -159,12 +160,13 @@ async fn passing_faults_are_tried_again() {
 async fn lasting_faults_are_typed_and_hold_no_key() {
     for (status, body, class) in [
         (401, json!({ "error": { "message": "bad key sk-hunter2" } }), ModelErrorClass::Auth),
-        (404, json!({ "error": { "message": "no such model" } }), ModelErrorClass::UnknownModel),
+        (404, json!({ "error": { "message": "no such model" } }), ModelErrorClass::ModelNotFound),
         (200, json!({ "data": [] }), ModelErrorClass::Malformed),
         (200, json!({ "data": [{ "embedding": [1.0] }] }), ModelErrorClass::Malformed),
     ] {
         let provider = Server::start([json_reply(status, &body)]);
-        let error = embedder(&provider).embed(&texts(&["a"]), Purpose::Query).await.unwrap_err();
+        let error =
+            embedder(&provider).embed(&texts(&["a"]), EmbeddingInputType::Query).await.unwrap_err();
         assert_eq!(error.class, class, "{error}");
         assert!(!error.message.contains("hunter2"), "{error}");
         assert_eq!(provider.requests().len(), 1);
@@ -174,9 +176,10 @@ async fn lasting_faults_are_typed_and_hold_no_key() {
 #[tokio::test]
 async fn an_empty_text_is_refused_before_anything_is_sent() {
     let provider = Server::start([]);
-    let refused = embedder(&provider).embed(&texts(&["a", " "]), Purpose::Document).await;
+    let refused =
+        embedder(&provider).embed(&texts(&["a", " "]), EmbeddingInputType::Document).await;
     assert_eq!(refused.unwrap_err().class, ModelErrorClass::InvalidRequest);
-    let none = embedder(&provider).embed(&[], Purpose::Document).await.unwrap();
+    let none = embedder(&provider).embed(&[], EmbeddingInputType::Document).await.unwrap();
     assert!(none.vectors.is_empty());
     assert_eq!(provider.requests().len(), 0);
 }
@@ -187,7 +190,7 @@ async fn a_silent_server_is_given_up() {
     let timeouts = Timeouts { first_byte: Duration::from_millis(50), ..Timeouts::default() };
     let embedder =
         builder(&provider).timeouts(timeouts).retry(RetryPolicy::never()).build().unwrap();
-    let error = embedder.embed(&texts(&["a"]), Purpose::Query).await.unwrap_err();
+    let error = embedder.embed(&texts(&["a"]), EmbeddingInputType::Query).await.unwrap_err();
     assert_eq!(error.class, ModelErrorClass::Timeout, "{error}");
 }
 
@@ -204,7 +207,7 @@ fn a_refused_base_url_is_shown_without_user_and_password() {
     let url = "https://alice:hunter2@example.com/v1";
     let embedder = openai_embeddings("acme", url, "m", 3).build().err().unwrap();
     let reranker = cohere_reranker("m").api_key("key").base_url(url).build().err().unwrap();
-    let batch = NativeBatch::openai("m").api_key("key").base_url(url).build().err().unwrap();
+    let batch = BatchClient::openai("m").api_key("key").base_url(url).build().err().unwrap();
     for error in [embedder, reranker, batch] {
         let said = format!("{error} {error:?}");
         assert!(said.contains("https://***@example.com/v1"), "{said}");

@@ -1,4 +1,4 @@
-//! What goes wrong is told by its class, once, and tried again only while that is harmless.
+//! Failures have the right class, are reported once and are retried only before the first delta.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn s243_every_failure_has_its_class_and_its_chance_of_a_retry() {
             (Failure::Quota, Class::QuotaExceeded, 1),
             (Failure::ContextLength, Class::ContextLength, 1),
             (Failure::ContentFilter, Class::ContentFilter, 1),
-            (Failure::UnknownModel, Class::UnknownModel, 1),
+            (Failure::UnknownModel, Class::ModelNotFound, 1),
             (Failure::InvalidRequest, Class::InvalidRequest, 1),
             (Failure::ToolSchema, Class::InvalidRequest, 1),
             (Failure::RateLimited, Class::RateLimited, 5),
@@ -89,8 +89,8 @@ async fn a_wait_that_is_asked_too_long_fails_at_once() {
 async fn s243_a_stream_that_breaks_before_its_first_delta_is_tried_again() {
     for wire in WIRES {
         for broken in [
-            Reply::new().cut(),
-            Reply::new().end_early(),
+            Reply::new().drop_connection(),
+            Reply::new().omit_final_frame(),
             Reply::reset(),
             Reply::new().fail_midway(Failure::Overloaded),
         ] {
@@ -112,14 +112,17 @@ async fn s243_nothing_is_tried_again_after_the_first_delta() {
         let bad_type = wire.event(name, bad_type(wire));
         let bad_text = wire.event(name, bad_text(wire));
         for (broken, class) in [
-            (Reply::text("half").cut(), Class::Transport),
-            (Reply::text("half").end_early(), Class::Incomplete),
+            (Reply::text("half").drop_connection(), Class::Transport),
+            (Reply::text("half").omit_final_frame(), Class::StreamTruncated),
             (Reply::text("half").fail_midway(Failure::Overloaded), Class::Overloaded),
             (Reply::text("half").fail_midway(Failure::RateLimited), Class::RateLimited),
-            (Reply::text("half").raw(broken_json).end_early(), Class::Malformed),
-            (Reply::text("half").raw(bad_type).end_early(), Class::Malformed),
-            (Reply::text("half").raw(bad_text).end_early(), Class::Malformed),
-            (Reply::call("c", "search", &serde_json::json!({"q": 1})).cut(), Class::Transport),
+            (Reply::text("half").raw(broken_json).omit_final_frame(), Class::Malformed),
+            (Reply::text("half").raw(bad_type).omit_final_frame(), Class::Malformed),
+            (Reply::text("half").raw(bad_text).omit_final_frame(), Class::Malformed),
+            (
+                Reply::call("c", "search", &serde_json::json!({"q": 1})).drop_connection(),
+                Class::Transport,
+            ),
         ] {
             let provider = FakeProvider::start().await;
             provider.replies([broken.clone(), Reply::text("again")]);
@@ -134,7 +137,7 @@ async fn s243_nothing_is_tried_again_after_the_first_delta() {
     }
 }
 
-/// JSON that is not the vendor's.
+/// Returns JSON with a type that the vendor does not use.
 fn bad_type(wire: WireKind) -> &'static [u8] {
     match wire {
         WireKind::OpenAiChat => b"{\"choices\": \"none\"}",
@@ -145,7 +148,7 @@ fn bad_type(wire: WireKind) -> &'static [u8] {
     }
 }
 
-/// A piece of text that is none.
+/// Returns bytes that are not valid text.
 fn bad_text(wire: WireKind) -> &'static [u8] {
     match wire {
         WireKind::OpenAiChat => b"{\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}",
@@ -167,7 +170,7 @@ fn broken_is_call(events: &[ModelEvent]) -> bool {
 async fn an_answer_that_is_whole_survives_a_late_break() {
     let provider = FakeProvider::start().await;
     let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    provider.reply(Reply::text("whole").raw(finish).cut());
+    provider.reply(Reply::text("whole").raw(finish).drop_connection());
     let (events, failure) = drain(&model(WireKind::OpenAiChat, &provider), ask()).await;
     assert_eq!(failure, None);
     assert_eq!(texts(&events), ["whole"]);
@@ -177,7 +180,7 @@ async fn an_answer_that_is_whole_survives_a_late_break() {
 async fn s226_a_stream_without_choices_is_exactly_one_error() {
     let provider = FakeProvider::start().await;
     let empty = "data: {\"id\":\"x\",\"choices\":[]}\n\ndata: [DONE]\n\n";
-    provider.reply(Reply::fixed(200, "text/event-stream", empty));
+    provider.reply(Reply::raw_response(200, "text/event-stream", empty));
     let (events, failure) = drain(&model(WireKind::OpenAiChat, &provider), ask()).await;
     assert_eq!(failure.unwrap().class, Class::Malformed);
     assert_eq!(texts(&events).len(), 0);
@@ -188,14 +191,18 @@ async fn s226_a_stream_without_choices_is_exactly_one_error() {
 async fn an_answer_that_is_no_stream_is_told() {
     for wire in WIRES {
         for (reply, class, part) in [
-            (Reply::fixed(200, "text/html", "<html>portal</html>"), Class::Malformed, "base URL"),
             (
-                Reply::fixed(200, "application/json", "{\"choices\":[]}"),
+                Reply::raw_response(200, "text/html", "<html>portal</html>"),
                 Class::Malformed,
                 "base URL",
             ),
             (
-                Reply::fixed(
+                Reply::raw_response(200, "application/json", "{\"choices\":[]}"),
+                Class::Malformed,
+                "base URL",
+            ),
+            (
+                Reply::raw_response(
                     200,
                     "application/json",
                     "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\"}}",
@@ -204,12 +211,13 @@ async fn an_answer_that_is_no_stream_is_told() {
                 "no",
             ),
             (
-                Reply::fixed(404, "text/plain", "404 page not found"),
+                Reply::raw_response(404, "text/plain", "404 page not found"),
                 Class::InvalidRequest,
                 "base URL",
             ),
             (
-                Reply::fixed(307, "text/plain", "").header("location", "https://evil.example/v1"),
+                Reply::raw_response(307, "text/plain", "")
+                    .header("location", "https://evil.example/v1"),
                 Class::InvalidRequest,
                 "evil.example",
             ),
@@ -229,7 +237,7 @@ async fn an_endless_error_body_and_an_echoed_key_do_no_harm() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
         let body = format!("the key {KEY} is wrong. {}", "x".repeat(1_000_000));
-        provider.reply(Reply::fixed(401, "text/plain", body).stall());
+        provider.reply(Reply::raw_response(401, "text/plain", body).hang_midway());
         let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
         assert_eq!(error.class, Class::Auth);
         assert!(error.message.contains("the key *** is wrong"), "{}", error.message);
@@ -237,7 +245,7 @@ async fn an_endless_error_body_and_an_echoed_key_do_no_harm() {
 
         let echo = format!("{{\"type\":\"error\",\"error\":{{\"message\":\"{KEY}\"}}}}");
         let echo = wire.event("modelStreamErrorException", echo.as_bytes());
-        provider.reply(Reply::text("half").raw(echo).end_early());
+        provider.reply(Reply::text("half").raw(echo).omit_final_frame());
         let error = drain(&model(wire, &provider), ask()).await.1.unwrap();
         assert!(error.message.ends_with(": ***"), "{}", error.message);
     }
@@ -276,7 +284,7 @@ async fn a_stage_without_a_limit_is_one() {
 async fn the_values_of_ones_own_headers_are_hidden_in_errors() {
     let provider = FakeProvider::start().await;
     let body = "token tok-hunter3 and proxy Basic aHVudGVyNA== (aHVudGVyNA==) are wrong: flag 1";
-    provider.reply(Reply::fixed(401, "text/plain", body));
+    provider.reply(Reply::raw_response(401, "text/plain", body));
     let model = provost_provider::OpenAi::builder("gpt-5.1")
         .api_key(KEY)
         .base_url(provider.base_url())
@@ -297,26 +305,31 @@ async fn silence_ends_in_a_timeout_wherever_it_begins() {
     for wire in WIRES {
         for (reply, timeouts, part, deltas) in [
             (
-                Reply::silence(),
+                Reply::never_respond(),
                 Timeouts { first_byte: short, ..Timeouts::default() },
                 "first-byte",
                 0,
             ),
-            (Reply::new().stall(), Timeouts { idle: short, ..Timeouts::default() }, "idle", 0),
             (
-                Reply::text("half").stall(),
+                Reply::new().hang_midway(),
+                Timeouts { idle: short, ..Timeouts::default() },
+                "idle",
+                0,
+            ),
+            (
+                Reply::text("half").hang_midway(),
                 Timeouts { idle: short, ..Timeouts::default() },
                 "idle",
                 1,
             ),
             (
-                Reply::text("half").stall(),
+                Reply::text("half").hang_midway(),
                 Timeouts { total: Some(short), ..Timeouts::default() },
                 "deadline",
                 1,
             ),
             (
-                Reply::silence(),
+                Reply::never_respond(),
                 Timeouts { total: Some(short), ..Timeouts::default() },
                 "deadline",
                 0,

@@ -1,6 +1,6 @@
-//! Bytes that no vendor sends, for every decoder: no panic, and never more kept or given than came.
+//! Fuzz tests of the decoders: no panic, and no more output or memory than input.
 //!
-//! Bounded by rounds; `scripts/stress decoders SECONDS` goes on for as long as one likes, from other seeds.
+//! The number of rounds is limited. `scripts/stress decoders SECONDS` runs for any time with other seeds.
 
 mod corpus;
 mod mutate;
@@ -8,26 +8,26 @@ mod mutate;
 use std::time::{Duration, Instant};
 
 use provost_core::StopReason;
-use provost_model::{Fold, ModelError, ModelEvent};
+use provost_model::{ModelError, ModelEvent, ResponseAccumulator};
 use provost_provider::wire::anthropic::AnthropicMessages;
 use provost_provider::wire::bedrock::BedrockConverse;
 use provost_provider::wire::gemini::GeminiContent;
 use provost_provider::wire::ollama::OllamaChat;
 use provost_provider::wire::openai_chat::OpenAiChat;
 use provost_provider::wire::openai_responses::OpenAiResponses;
-use provost_provider::wire::{Frames, Progress, Wire};
+use provost_provider::wire::{DecodeStatus, FrameParser, WireFormat};
 use provost_testkit::WireKind;
 
 use crate::harness::WIRES;
 use corpus::Corpus;
 use mutate::{Chance, mutate, mutate_bytes};
 
-/// Rounds for each wire where nobody asks for more.
+/// Default number of rounds for each wire.
 const ROUNDS: u64 = 400;
-/// The variable that asks for a time in seconds.
+/// Variable with a time limit in seconds.
 const SECONDS: &str = "PROVOST_FUZZ_SECONDS";
 
-fn wire_of(kind: WireKind) -> Box<dyn Wire> {
+fn wire_of(kind: WireKind) -> Box<dyn WireFormat> {
     match kind {
         WireKind::OpenAiChat => {
             Box::new(OpenAiChat { metadata_fields: vec!["x".to_owned()], ..OpenAiChat::default() })
@@ -40,7 +40,7 @@ fn wire_of(kind: WireKind) -> Box<dyn Wire> {
     }
 }
 
-/// What a decoder made of an answer: the kinds of events in their order, and how it ended.
+/// Result of a decoder: the kinds of its events in order, and the end.
 #[derive(Default)]
 struct Mark(String);
 
@@ -48,7 +48,7 @@ impl Mark {
     fn saw(&mut self, event: &ModelEvent) {
         let name = format!("{event:?}");
         let end = name.find(|each: char| !each.is_ascii_alphanumeric()).unwrap_or(name.len());
-        // Many of one kind in a row are nothing new.
+        // Repeated events of the same kind add no information.
         if !self.0.ends_with(&name[..end]) {
             self.0.push(' ');
             self.0.push_str(&name[..end]);
@@ -56,8 +56,8 @@ impl Mark {
     }
 }
 
-/// Feeds bytes in pieces of any size; what comes out is bounded by what went in.
-fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> (Mark, bool) {
+/// Feeds bytes in parts of random size. The output is bounded by the input.
+fn feed(wire: &dyn WireFormat, bytes: &[u8], chance: &mut Chance) -> (Mark, bool) {
     let mut mark = Mark::default();
     let ended = fed(wire, bytes, chance, &mut mark);
     let end = match &ended {
@@ -69,14 +69,14 @@ fn feed(wire: &dyn Wire, bytes: &[u8], chance: &mut Chance) -> (Mark, bool) {
 }
 
 fn fed(
-    wire: &dyn Wire,
+    wire: &dyn WireFormat,
     bytes: &[u8],
     chance: &mut Chance,
     mark: &mut Mark,
 ) -> Result<StopReason, ModelError> {
-    let mut frames = Frames::new(wire.framing());
+    let mut frames = FrameParser::new(wire.framing());
     let mut decoder = wire.decoder();
-    let (mut fold, mut out, mut given) = (Fold::default(), Vec::new(), 0);
+    let (mut fold, mut out, mut given) = (ResponseAccumulator::default(), Vec::new(), 0);
     let mut rest = bytes;
     let mut done = false;
     while !rest.is_empty() {
@@ -84,7 +84,7 @@ fn fed(
         rest = tail;
         frames.push(piece, |event| {
             if !done {
-                done = decoder.push(&event, &mut out)? == Progress::Done;
+                done = decoder.push(&event, &mut out)? == DecodeStatus::Done;
             }
             Ok::<(), ModelError>(())
         })?;
@@ -96,7 +96,7 @@ fn fed(
     }
     frames.finish(|event| {
         if !done {
-            done = decoder.push(&event, &mut out)? == Progress::Done;
+            done = decoder.push(&event, &mut out)? == DecodeStatus::Done;
         }
         Ok::<(), ModelError>(())
     })?;
@@ -123,13 +123,14 @@ fn size(event: &ModelEvent) -> usize {
     }
 }
 
-/// One damaged answer.
+/// Returns a damaged response.
 fn damaged(corpus: &Corpus, kind: WireKind, chance: &mut Chance) -> Vec<u8> {
     let answers = corpus.answers();
     let mut pieces = answers[chance.below(answers.len())].clone();
     mutate(&mut pieces, chance);
     let mut bytes = pieces.concat();
-    // A damaged frame fails its checksum, so that nothing behind it would ever be tried: its payload is damaged before.
+    // A damaged frame fails its checksum, so no later byte would be decoded. Therefore the payload is damaged before
+    // framing.
     if kind == WireKind::Bedrock && chance.below(2) == 0 {
         let names = ["messageStart", "contentBlockStart", "contentBlockDelta", "metadata", "x"];
         let mut payload = br#"{"contentBlockIndex":1,"start":{"toolUse":{"toolUseId":"a","name":"b"}},"delta":{"text":"x","toolUse":{"input":"{"},"reasoningContent":{"signature":"s"}},"usage":{"inputTokens":1}}"#.to_vec();
@@ -143,7 +144,7 @@ fn damaged(corpus: &Corpus, kind: WireKind, chance: &mut Chance) -> Vec<u8> {
     bytes
 }
 
-/// Whether an answer is still whole. A panic names the bytes, in the form in which they are kept.
+/// Decodes the bytes and checks the result. A panic prints the bytes in the format of the corpus.
 fn round(corpus: &mut Corpus, kind: WireKind, bytes: &[u8], seed: u64) -> bool {
     let fed = || feed(wire_of(kind).as_ref(), bytes, &mut Chance(seed | 1));
     match std::panic::catch_unwind(fed) {
@@ -159,7 +160,7 @@ fn round(corpus: &mut Corpus, kind: WireKind, bytes: &[u8], seed: u64) -> bool {
 fn no_bytes_harm_a_decoder() {
     let asked = std::env::var(SECONDS).ok().and_then(|seconds| seconds.parse().ok());
     let end = asked.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    // Where a time is given, each run tries something else.
+    // With a time limit, each run uses other seeds.
     let first = match end {
         Some(_) => u64::from(std::process::id()) << 32,
         None => 0x9E37_79B9_7F4A_7C15,

@@ -1,11 +1,11 @@
-//! All wires behind one door, so that every test runs for each.
+//! Runs each test for every wire.
 
 use std::time::Duration;
 
 use futures::StreamExt;
 use provost_core::Env;
 use provost_model::{ChatModel, ChatRequest, ModelError, ModelEvent, RetryPolicy};
-use provost_provider::wire::Wire;
+use provost_provider::wire::WireFormat;
 use provost_provider::{
     Anthropic, Bedrock, Gemini, HttpModel, HttpModelBuilder, Ollama, OpenAi, Timeouts,
 };
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) const WIRES: [WireKind; 6] = WireKind::ALL;
 pub(crate) const KEY: &str = "sk-hunter2";
 
-/// What a test may change about the model.
+/// Options of the model under test.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) timeouts: Timeouts,
@@ -54,7 +54,7 @@ pub(crate) fn model_with(wire: WireKind, provider: &FakeProvider, options: Optio
     model_at(wire, &base_url, options)
 }
 
-/// A model at an address, whoever listens there.
+/// Returns a model with this base URL.
 pub(crate) fn model_at(wire: WireKind, base_url: &str, options: Options) -> HttpModel {
     let replay = options.replay_reasoning;
     match wire {
@@ -82,7 +82,7 @@ pub(crate) fn model_at(wire: WireKind, base_url: &str, options: Options) -> Http
 
 pub(crate) const BEDROCK_MODEL: &str = "us.anthropic.claude-haiku-4-5-20251001-v1:0";
 
-/// The conversation in the body of a request.
+/// Returns the messages in the body of a request.
 pub(crate) fn conversation(wire: WireKind, body: &Value) -> &Value {
     match wire {
         WireKind::OpenAiResponses => &body["input"],
@@ -91,14 +91,14 @@ pub(crate) fn conversation(wire: WireKind, body: &Value) -> &Value {
     }
 }
 
-/// What the first message of a request says.
+/// Returns the text of the first message in a request.
 pub(crate) fn first_words(wire: WireKind, body: &Value) -> String {
     let first = &conversation(wire, body)[0];
     let content = first.get("content").or(first.get("parts")).cloned().unwrap_or_default();
     content.as_str().or(content[0]["text"].as_str()).unwrap_or("?").to_owned()
 }
 
-/// What a file of snapshots is called for a wire.
+/// Returns the name of a wire in snapshot files.
 pub(crate) fn short(wire: WireKind) -> &'static str {
     match wire {
         WireKind::OpenAiChat => "openai",
@@ -110,7 +110,11 @@ pub(crate) fn short(wire: WireKind) -> &'static str {
     }
 }
 
-fn finish<W: Wire>(builder: HttpModelBuilder<W>, base_url: &str, options: Options) -> HttpModel {
+fn finish<W: WireFormat>(
+    builder: HttpModelBuilder<W>,
+    base_url: &str,
+    options: Options,
+) -> HttpModel {
     let builder = options
         .headers
         .iter()
@@ -128,7 +132,7 @@ fn finish<W: Wire>(builder: HttpModelBuilder<W>, base_url: &str, options: Option
     builder.build().unwrap()
 }
 
-/// Everything a call gives: its events, and the error it ends with.
+/// Collects the events of a call and the error at its end.
 pub(crate) async fn drain(
     model: &HttpModel,
     request: ChatRequest,
@@ -163,12 +167,12 @@ pub(crate) fn retries(events: &[ModelEvent]) -> Vec<(u32, Duration)> {
     retries.collect()
 }
 
-/// A model that is known to reason and to be held to schemas.
+/// Returns a model with support for reasoning and schemas.
 pub(crate) fn held_to_schemas(wire: WireKind, provider: &FakeProvider) -> HttpModel {
-    fn able<W: Wire>(builder: HttpModelBuilder<W>, base_url: &str) -> HttpModel {
+    fn able<W: WireFormat>(builder: HttpModelBuilder<W>, base_url: &str) -> HttpModel {
         let able = builder.with_info(|info| {
             info.reasoning = true;
-            info.native_output = provost_model::NativeOutput::WithTools;
+            info.native_output = provost_model::StructuredOutputSupport::WithTools;
         });
         finish(able, base_url, Options::default())
     }

@@ -1,4 +1,4 @@
-//! What servers send that they should not: never a wrong answer, always one error with a class.
+//! Invalid input from servers results in one error with a class and never in a wrong response.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn once() -> Options {
     Options { retry: RetryPolicy::never(), ..Options::default() }
 }
 
-/// A whole answer as one piece of bytes.
+/// Returns a complete response as bytes.
 fn answer_bytes(wire: WireKind, text: &str) -> Vec<u8> {
     Reply::text(text).render(wire).concat()
 }
@@ -24,7 +24,7 @@ async fn half_a_character_at_the_border_of_a_chunk_is_put_together() {
     let text = "Grüße 🦀 ü";
     for wire in WIRES {
         let bytes = answer_bytes(wire, text);
-        // Each byte comes alone, so every character is cut in every place.
+        // Each byte arrives alone, so every character is split at every position.
         let reply = bytes.iter().fold(Reply::new(), |reply, byte| reply.raw(vec![*byte]));
         let provider = FakeProvider::start().await;
         provider.reply(reply.only_raw());
@@ -51,7 +51,7 @@ async fn a_flood_of_comments_ends_in_an_error() {
     {
         let provider = FakeProvider::start().await;
         let flood = ": still here\n\n".repeat(100_000);
-        provider.reply(Reply::new().raw(flood).only_raw().stall());
+        provider.reply(Reply::new().raw(flood).only_raw().hang_midway());
         let error = drain(&model_with(wire, &provider, once()), ask("?")).await.1.unwrap();
         assert_eq!(error.class, Class::Malformed, "{wire:?}");
         assert!(error.message.contains("comments"), "{error}");
@@ -62,8 +62,10 @@ async fn a_flood_of_comments_ends_in_an_error() {
 async fn a_stream_that_never_ends_is_ended() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        let endless =
-            Reply::new().deltas(vec!["again "; 2000]).chunk_delay(Duration::from_millis(5)).stall();
+        let endless = Reply::new()
+            .deltas(vec!["again "; 2000])
+            .chunk_delay(Duration::from_millis(5))
+            .hang_midway();
         provider.reply(endless);
         let timeouts = Timeouts { total: Some(Duration::from_millis(300)), ..Timeouts::default() };
         let options = Options { timeouts, ..once() };
@@ -78,7 +80,7 @@ async fn one_event_without_an_end_is_not_kept() {
         let provider = FakeProvider::start().await;
         let piece = vec![b'x'; 1024 * 1024];
         let reply = (0..10).fold(Reply::new().raw("data: "), |reply, _| reply.raw(piece.clone()));
-        provider.reply(reply.only_raw().stall());
+        provider.reply(reply.only_raw().hang_midway());
         let error = drain(&model_with(wire, &provider, once()), ask("?")).await.1.unwrap();
         assert_eq!(error.class, Class::Malformed, "{wire:?} {error}");
     }
@@ -113,7 +115,7 @@ async fn a_web_page_with_a_status_is_told_by_its_title() {
     for wire in WIRES {
         let page = "<!doctype html><html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>";
         let provider = FakeProvider::start().await;
-        provider.reply(Reply::fixed(502, "text/html", page));
+        provider.reply(Reply::raw_response(502, "text/html", page));
         let error = drain(&model_with(wire, &provider, once()), ask("?")).await.1.unwrap();
         assert_eq!((error.class, error.status), (Class::Overloaded, Some(502)), "{wire:?}");
         assert!(error.message.contains("502 Bad Gateway"), "{error}");

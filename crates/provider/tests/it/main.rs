@@ -1,4 +1,4 @@
-//! One suite for every wire, against a real socket.
+//! Test suite for all wires over a real socket.
 
 #[cfg(test)]
 mod aimock;

@@ -1,4 +1,4 @@
-//! What each wire can do, checked and printed as one table.
+//! Capabilities of each wire, checked and printed as a table.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use provost_core::{
     ContentPart, Document, Image, Message, Role, StopReason, Timestamp, ToolCall, ToolResult,
     ToolResultPart, Usage,
 };
-use provost_model::{ChatRequest, Effort, ModelErrorClass, OutputSchema, complete};
+use provost_model::{ChatRequest, ModelErrorClass, OutputSchema, ReasoningEffort, complete};
 use provost_testkit::{Failure, FakeProvider, Reply, WireKind};
 use serde_json::json;
 
 use crate::content::{ask, tool};
 use crate::harness::{WIRES, conversation, drain, model, short, texts};
 
-/// What was found.
+/// Result of a check.
 type Found = Result<&'static str, String>;
 
 const CHECKS: [&str; 14] = [
@@ -177,7 +177,7 @@ async fn play(
     drain(&model(wire, &provider), ask("hi")).await
 }
 
-/// The body of the request that a model is sent.
+/// Returns the body of the request that a model receives.
 async fn sent(wire: WireKind, request: ChatRequest) -> String {
     let provider = FakeProvider::start().await;
     provider.reply(Reply::text("ok"));
@@ -187,7 +187,7 @@ async fn sent(wire: WireKind, request: ChatRequest) -> String {
     }
 }
 
-/// A name that the vendor refuses goes out as another and comes back as itself.
+/// Checks that a tool name which the vendor rejects is replaced in the request and restored in the response.
 async fn alias(wire: WireKind) -> Found {
     let provider = FakeProvider::answering(|request| {
         let body = request.json().to_string();
@@ -237,7 +237,7 @@ async fn schema(wire: WireKind) -> Found {
 
 async fn effort(wire: WireKind) -> Found {
     let mut request = ask("?");
-    request.settings.effort = Some(Effort::High);
+    request.settings.effort = Some(ReasoningEffort::High);
     let provider = FakeProvider::start().await;
     provider.reply(Reply::text("x"));
     let asked = crate::harness::held_to_schemas(wire, &provider);
@@ -276,9 +276,9 @@ async fn replay(wire: WireKind) -> Found {
     }
 }
 
-/// What was used is known as far as the vendor told it before the line broke.
+/// Checks that usage which was reported before the connection broke is known.
 async fn cut(wire: WireKind) -> Found {
-    let reply = Reply::text("half").usage(Usage::new(10, 5)).cut();
+    let reply = Reply::text("half").usage(Usage::new(10, 5)).drop_connection();
     let (events, error) = play(wire, reply).await;
     let told = events
         .iter()

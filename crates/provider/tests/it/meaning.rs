@@ -1,4 +1,4 @@
-//! Random conversations for every wire: what is sent, read back by each vendor's rules, means what was said.
+//! Random conversations for every wire. A request, read back by the rules of each vendor, has the same meaning.
 
 use provost_core::{ContentPart, Message, Role, Timestamp, ToolCall, ToolResult};
 use provost_model::{ChatRequest, complete};
@@ -9,12 +9,12 @@ use crate::content::tool;
 use crate::harness::{WIRES, conversation, model, short};
 
 const ROUNDS: u64 = 40;
-/// The variable that names a directory where what was sent is kept, for those who check it against published schemas.
+/// Variable with a directory for the request bodies, which can then be validated against published schemas.
 const BODIES: &str = "PROVOST_BODIES";
 
-/// One thing that was said. Calls are counted, so that a result names the call it belongs to whatever its id is.
+/// A statement of a conversation. Calls are numbered, so that a result names its call whatever its id is.
 #[derive(Debug, Clone, PartialEq)]
-enum Said {
+enum Statement {
     User(String),
     Model(String),
     Call(usize, Value),
@@ -31,7 +31,7 @@ impl Chance {
     }
 }
 
-/// An id of a call in some vendor's style, or in none.
+/// Returns a call id in the style of some vendor or in none.
 fn id(number: usize, chance: &mut Chance) -> String {
     match chance.below(6) {
         0 => format!("call_{number}"),
@@ -43,38 +43,38 @@ fn id(number: usize, chance: &mut Chance) -> String {
     }
 }
 
-/// A conversation, and what it means.
-fn history(seed: u64) -> (ChatRequest, Vec<Said>) {
+/// Returns a conversation and its meaning.
+fn history(seed: u64) -> (ChatRequest, Vec<Statement>) {
     let mut chance = Chance(seed);
     let (mut messages, mut said, mut calls) = (Vec::new(), Vec::new(), 0);
     let names = ["search", "memory.read", "größe", "a/b", "3d"];
     for turn in 0..1 + chance.below(5) {
         let text = format!("user {turn} \"quoted\" ü");
         messages.push(Message::user(text.clone()));
-        said.push(Said::User(text));
+        said.push(Statement::User(text));
         let mut parts = Vec::new();
         let wanted = chance.below(4);
         if wanted == 0 || chance.below(2) == 0 {
             let text = format!("model {turn}");
             parts.push(ContentPart::text(text.clone()));
-            said.push(Said::Model(text));
+            said.push(Statement::Model(text));
         }
         let (mut results, mut expected) = (Vec::new(), Vec::new());
         for _ in 0..wanted {
             let name = names[usize::try_from(chance.below(5)).unwrap_or(0)];
             let arguments = json!({"n": calls, "text": "ü \"x\""});
             let call = ToolCall::new(id(calls, &mut chance), name, &arguments);
-            said.push(Said::Call(calls, arguments));
+            said.push(Statement::Call(calls, arguments));
             match chance.below(5) {
-                // Lost in a crash.
-                0 => expected.push(Said::Result(calls, "missing".to_owned(), true)),
+                // The result was lost in a crash.
+                0 => expected.push(Statement::Result(calls, "missing".to_owned(), true)),
                 1 => {
                     results.push(ToolResult::error(&call, format!("failed {calls}")));
-                    expected.push(Said::Result(calls, format!("failed {calls}"), true));
+                    expected.push(Statement::Result(calls, format!("failed {calls}"), true));
                 }
                 _ => {
                     results.push(ToolResult::text(&call, format!("result {calls}")));
-                    expected.push(Said::Result(calls, format!("result {calls}"), false));
+                    expected.push(Statement::Result(calls, format!("result {calls}"), false));
                 }
             }
             parts.push(ContentPart::ToolCall(call));
@@ -91,16 +91,16 @@ fn history(seed: u64) -> (ChatRequest, Vec<Said>) {
         messages.push(Message::results(results));
     }
     messages.push(Message::user("end"));
-    said.push(Said::User("end".to_owned()));
+    said.push(Statement::User("end".to_owned()));
     let mut request = ChatRequest::new(messages);
     request.tools = names.iter().map(|name| tool(name)).collect();
     (request, said)
 }
 
-/// Reads a vendor's request back.
+/// Reads the request of a vendor.
 struct Reader {
     ids: Vec<String>,
-    said: Vec<Said>,
+    said: Vec<Statement>,
 }
 
 impl Reader {
@@ -110,8 +110,8 @@ impl Reader {
             return;
         }
         self.said.push(match role {
-            "assistant" | "model" => Said::Model(text),
-            _ => Said::User(text),
+            "assistant" | "model" => Statement::Model(text),
+            _ => Statement::User(text),
         });
     }
 
@@ -122,7 +122,7 @@ impl Reader {
             Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
             value => value.clone(),
         };
-        self.said.push(Said::Call(self.ids.len(), arguments));
+        self.said.push(Statement::Call(self.ids.len(), arguments));
         self.ids.push(id);
     }
 
@@ -134,10 +134,10 @@ impl Reader {
             None => (text, failed),
         };
         let text = if text.starts_with("No result:") { "missing" } else { text };
-        self.said.push(Said::Result(place.unwrap_or(usize::MAX), text.to_owned(), failed));
+        self.said.push(Statement::Result(place.unwrap_or(usize::MAX), text.to_owned(), failed));
     }
 
-    /// Messages with a role and content: a string, or blocks.
+    /// Reads a message with a role and content: a string or blocks.
     fn blocks(&mut self, role: &str, content: &Value) {
         if content.is_string() {
             self.text(role, content);
@@ -226,7 +226,7 @@ fn keep(wire: WireKind, seed: u64, body: &Value) {
 #[test]
 fn the_oracle_can_fail() {
     let (request, said) = history(3);
-    assert!(said.iter().any(|said| matches!(said, Said::Result(..))));
+    assert!(said.iter().any(|said| matches!(said, Statement::Result(..))));
     let calls = request.messages.iter().flat_map(|message| message.tool_calls()).count();
-    assert_eq!(calls, said.iter().filter(|said| matches!(said, Said::Call(..))).count());
+    assert_eq!(calls, said.iter().filter(|said| matches!(said, Statement::Call(..))).count());
 }

@@ -1,4 +1,4 @@
-//! A conversation that one vendor's model began and another's goes on with: what each is sent, for every pair.
+//! A conversation that one vendor's model starts and another's continues, for every pair of vendors.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::content::{ask, tool};
 use crate::harness::{WIRES, conversation, model, short};
 
-/// The id of a call in a vendor's own style; some have none.
+/// Returns a call id in the style of a vendor. Some vendors have none.
 fn call_id(wire: WireKind, number: usize) -> String {
     match wire {
         WireKind::OpenAiChat => format!("call_{number}"),
@@ -21,8 +21,8 @@ fn call_id(wire: WireKind, number: usize) -> String {
     }
 }
 
-/// A conversation in which a vendor's model thought, said something and made two calls, of which one got its result; a result
-/// of nobody's call is in it, too.
+/// Returns a conversation with reasoning, text and two calls of one vendor's model. One call has a result, and one
+/// result has no call.
 async fn history(wire: WireKind) -> ChatRequest {
     let provider = FakeProvider::start().await;
     let reply = Reply::new()

@@ -1,4 +1,4 @@
-//! What a model thought comes back to the provider that understands it, and to no other.
+//! Reasoning is sent back only to the provider that understands it.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn reasoning_comes_back_and_returns_byte_for_byte_to_its_own_provider_only
     }
 }
 
-/// What went back is what came, as each vendor wants it; what is foreign did not.
+/// Checks that reasoning is sent back unchanged in the vendor's format and that foreign data is removed.
 async fn assert_sent_back(wire: WireKind, provider: &FakeProvider, request: ChatRequest) {
     let sent = conversation(wire, &provider.bodies()[1])[1].clone();
     match wire {

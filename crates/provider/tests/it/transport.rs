@@ -1,4 +1,4 @@
-//! Connections: injected, shared, reused and let go.
+//! Connections: injected, shared, reused and closed.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn ask() -> ChatRequest {
 async fn s228_dropping_the_stream_ends_the_request() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        provider.reply(Reply::text("half").stall());
+        provider.reply(Reply::text("half").hang_midway());
         let asked = model(wire, &provider);
         let mut stream = asked.stream(ask());
         loop {
@@ -37,7 +37,7 @@ async fn s228_dropping_the_stream_ends_the_request() {
 async fn s228_dropping_the_stream_before_the_first_byte_ends_the_request() {
     for wire in WIRES {
         let provider = FakeProvider::start().await;
-        provider.replies([Reply::silence(), Reply::text("next")]);
+        provider.replies([Reply::never_respond(), Reply::text("next")]);
         let asked = model(wire, &provider);
         let mut stream = asked.stream(ask());
         tokio::select! {
@@ -51,7 +51,7 @@ async fn s228_dropping_the_stream_before_the_first_byte_ends_the_request() {
     }
 }
 
-/// The source tests it twice, for a typed answer goes another way there.
+/// The source tests this twice, because a typed response takes another path there.
 #[tokio::test]
 async fn s228_an_error_ends_the_stream_and_the_request_with_a_typed_answer_too() {
     let shape = OutputSchema {
@@ -62,8 +62,8 @@ async fn s228_an_error_ends_the_stream_and_the_request_with_a_typed_answer_too()
     for wire in WIRES {
         for output in [None, Some(Arc::new(shape.clone()))] {
             let provider = FakeProvider::start().await;
-            let failing = Reply::text("{").fail_midway(Failure::Overloaded).stall();
-            provider.replies([failing, Reply::text("{\"n\":1}").stall()]);
+            let failing = Reply::text("{").fail_midway(Failure::Overloaded).hang_midway();
+            provider.replies([failing, Reply::text("{\"n\":1}").hang_midway()]);
             let asked = model(wire, &provider);
             let request = ChatRequest { output: output.clone(), ..ask() };
             let mut stream = asked.stream(request.clone());
@@ -86,7 +86,7 @@ async fn s228_an_error_ends_the_stream_and_the_request_with_a_typed_answer_too()
 
 #[tokio::test]
 async fn s229_an_injected_client_is_the_one_that_is_used() {
-    // A client is built without the process-wide crypto provider that this feature set of the library lacks.
+    // The client is built without the process-wide crypto provider, which this feature set of the library lacks.
     for wire in WIRES {
         let provider = FakeProvider::start().await;
         provider.reply(Reply::text("x"));
@@ -114,7 +114,7 @@ async fn one_connection_serves_many_calls() {
     for wire in WIRES {
         let provider = FakeProvider::answering(|_| Reply::text("x")).await;
         for _ in 0..20 {
-            // A model of its own each time: connections are shared by all.
+            // A new model each time, because all models share connections.
             complete(&model(wire, &provider), ask()).await.unwrap();
         }
         assert_eq!(provider.connection_count(), 1, "{wire:?}");

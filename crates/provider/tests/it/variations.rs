@@ -1,9 +1,9 @@
-//! The same wires with other keys, other addresses and other habits.
+//! Wires with other keys, base URLs and options.
 
 use provost_core::{Message, ToolCall, ToolResult};
-use provost_model::{ChatRequest, Effort, ToolChoice, complete};
+use provost_model::{ChatRequest, ReasoningEffort, ToolChoice, complete};
 use provost_provider::wire::bedrock::AwsCredentials;
-use provost_provider::{Anthropic, AzureOpenAi, Bedrock, Providers};
+use provost_provider::{Anthropic, AzureOpenAi, Bedrock, ProviderRegistry};
 use provost_testkit::{FakeProvider, Recorded, Reply};
 use serde_json::{Value, json};
 
@@ -83,10 +83,10 @@ async fn a_signed_request_holds_no_secret() {
     assert!(!format!("{:?}", request.headers).contains("hunter2"));
 }
 
-/// What a provider of the table is sent.
+/// Returns the request body that a provider of the registry receives.
 async fn sent(name: &str, request: ChatRequest) -> Value {
     let provider = FakeProvider::answering(|_: &Recorded| Reply::text("ok")).await;
-    let model = Providers::builtin()
+    let model = ProviderRegistry::builtin()
         .builder(&format!("{name}/some-model"), |_| None)
         .unwrap()
         .base_url(provider.base_url())
@@ -110,7 +110,7 @@ fn busy() -> ChatRequest {
     request.tool_choice = ToolChoice::Required;
     request.settings.max_tokens = Some(5);
     request.settings.seed = Some(1);
-    request.settings.effort = Some(Effort::Low);
+    request.settings.effort = Some(ReasoningEffort::Low);
     request.settings.parallel_tool_calls = Some(false);
     request
 }

@@ -1,10 +1,13 @@
-//! Embeddings, rankings and lists of models of several vendors, byte for byte over a real socket.
+//! Embeddings, rerank requests and model lists of several vendors, byte for byte over a real socket.
 
 use std::time::Duration;
 
-use provost_model::{Catalog, Embedder, ModelErrorClass, Purpose, Ranked, Reranker, RetryPolicy};
+use provost_model::{
+    Embedder, EmbeddingInputType, ModelCatalog, ModelErrorClass, RerankResult, Reranker,
+    RetryPolicy,
+};
 use provost_provider::{
-    HttpEmbedderBuilder, HttpRerankerBuilder, ModelList, cohere_embeddings, cohere_reranker,
+    HttpEmbedderBuilder, HttpRerankerBuilder, ModelListing, cohere_embeddings, cohere_reranker,
     gemini_embeddings, ollama_embeddings, voyage_embeddings, voyage_reranker,
 };
 use serde_json::{Value, json};
@@ -15,13 +18,13 @@ fn quick() -> RetryPolicy {
     RetryPolicy { base: Duration::from_millis(1), ..RetryPolicy::default() }
 }
 
-/// What is sent to a vendor for two documents, and that its answer is understood.
+/// Checks the request for two documents and the decoded response.
 async fn vectors(builder: HttpEmbedderBuilder, prefix: &str, answer: Value) -> (String, String) {
     let provider = Server::start([json_reply(503, &json!({})), json_reply(200, &answer)]);
     let url = format!("http://{}{prefix}", provider.address);
-    let embedder = builder.base_url(url).retry(quick()).ask_dimensions().build().unwrap();
+    let embedder = builder.base_url(url).retry(quick()).request_dimensions().build().unwrap();
     let texts = ["one".to_owned(), "two".to_owned()];
-    let made = embedder.embed(&texts, Purpose::Document).await.unwrap();
+    let made = embedder.embed(&texts, EmbeddingInputType::Document).await.unwrap();
     assert_eq!(made.vectors, [[1.0, 0.0], [0.0, 1.0]]);
     let mut requests = provider.requests();
     assert_eq!(requests.len(), 2, "an overloaded server is asked again");
@@ -76,21 +79,21 @@ async fn voyage_and_cohere_are_told_the_purpose() {
     assert!(missing.contains("VOYAGE_API_KEY"), "{missing}");
 }
 
-async fn ranking(builder: HttpRerankerBuilder, answer: Value) -> (String, Vec<Ranked>) {
+async fn ranking(builder: HttpRerankerBuilder, answer: Value) -> (String, Vec<RerankResult>) {
     let provider = Server::start([json_reply(200, &answer)]);
     let url = format!("http://{}", provider.address);
     let reranker =
         builder.base_url(url).api_key("key-123".to_owned()).retry(quick()).build().unwrap();
     let documents = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
     let ranking = reranker.rerank("which?", &documents, Some(2)).await.unwrap();
-    (provider.requests()[0].text.clone(), ranking.ranked)
+    (provider.requests()[0].text.clone(), ranking.results)
 }
 
 #[tokio::test]
 async fn rankings_come_best_first_whatever_the_vendor_calls_things() {
     let items =
         json!([{ "index": 0, "relevance_score": 0.1 }, { "index": 2, "relevance_score": 0.9 }]);
-    let best = [Ranked { index: 2, score: 0.9 }, Ranked { index: 0, score: 0.1 }];
+    let best = [RerankResult { index: 2, score: 0.9 }, RerankResult { index: 0, score: 0.1 }];
     let answer = json!({ "data": items, "usage": { "total_tokens": 9 } });
     let (body, ranked) = ranking(voyage_reranker("rerank-2.5"), answer).await;
     assert_eq!(ranked, best);
@@ -119,7 +122,7 @@ async fn a_ranking_that_makes_no_sense_is_refused_and_none_is_not_asked_for() {
         let documents = ["a".to_owned()];
         let error = reranker.rerank("which?", &documents, None).await.unwrap_err();
         assert_eq!(error.class, ModelErrorClass::Malformed, "{error}");
-        assert!(reranker.rerank("which?", &[], None).await.unwrap().ranked.is_empty());
+        assert!(reranker.rerank("which?", &[], None).await.unwrap().results.is_empty());
         assert_eq!(provider.requests().len(), 1);
     }
 }
@@ -133,11 +136,11 @@ async fn a_catalog_is_refreshed_from_the_list_of_a_provider() {
     let provider = Server::start([json_reply(200, &list)]);
     let url = format!("http://{}/v1", provider.address);
     let fetched =
-        ModelList::openai("openai", url).api_key("key-123".to_owned()).fetch().await.unwrap();
+        ModelListing::openai("openai", url).api_key("key-123".to_owned()).fetch().await.unwrap();
     let request = &provider.requests()[0];
     assert!(request.head.starts_with("get /v1/models "), "{}", request.head);
     assert!(request.head.contains("authorization: bearer key-123"), "{}", request.head);
-    let mut catalog = Catalog::builtin().clone();
+    let mut catalog = ModelCatalog::builtin().clone();
     let before = catalog.info("openai", "gpt-5.1");
     catalog.refresh(fetched);
     assert_eq!(catalog.info("openai", "gpt-5.1"), before, "what is known stays known");
@@ -147,7 +150,7 @@ async fn a_catalog_is_refreshed_from_the_list_of_a_provider() {
     let tags = json!({ "models": [{ "name": "llama3.2:latest" }, { "name": "qwen2.5:0.5b" }] });
     let provider = Server::start([json_reply(200, &tags)]);
     let url = format!("http://{}", provider.address);
-    catalog.refresh(ModelList::ollama(url).fetch().await.unwrap());
+    catalog.refresh(ModelListing::ollama(url).fetch().await.unwrap());
     assert!(provider.requests()[0].head.starts_with("get /api/tags "));
     let names: Vec<&str> = catalog.models("ollama").collect();
     assert!(names.contains(&"llama3.2:latest") && names.contains(&"qwen2.5:0.5b"), "{names:?}");

@@ -1,4 +1,4 @@
-//! Ordinary prose, code, ids, hashes and pictures, in which nothing is hidden.
+//! Ordinary prose, code, ids, hashes and images, which stay unchanged.
 
 use std::borrow::Cow;
 use std::fs;
@@ -9,13 +9,13 @@ use base64::prelude::BASE64_STANDARD;
 use provost_core::Env;
 use sha2::{Digest, Sha256};
 
-use super::taught;
+use super::redactor_with;
 use crate::Redactor;
 
-/// A redactor that knows a thousand secrets.
-fn knowing() -> Redactor {
+/// Returns a redactor with a thousand secrets.
+fn redactor_with_many_secrets() -> Redactor {
     let values: Vec<String> = (0..1000u32).map(|n| hash(n)[..24].to_owned()).collect();
-    taught(&values.iter().map(String::as_str).collect::<Vec<_>>())
+    redactor_with(&values.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn hash(n: u32) -> String {
@@ -31,7 +31,7 @@ fn check(redactor: &Redactor, name: &str, text: &str) {
 
 #[test]
 fn ids_hashes_and_pictures_stay() {
-    let redactor = knowing();
+    let redactor = redactor_with_many_secrets();
     let mut ids = String::new();
     for n in 10_000..12_000 {
         ids.push_str(&format!(
@@ -62,7 +62,7 @@ fn ids_hashes_and_pictures_stay() {
 #[test]
 fn the_code_and_the_manuals_of_this_project_stay() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let redactor = knowing();
+    let redactor = redactor_with_many_secrets();
     let mut count = 0;
     for dir in [
         "crates/agent/src",

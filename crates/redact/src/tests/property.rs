@@ -1,4 +1,4 @@
-//! Random texts, random secrets, random cuts.
+//! Random texts, secrets and chunks.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
 use proptest::prelude::*;
 
-use super::taught;
-use crate::{MARK, Redactor};
+use super::redactor_with;
+use crate::{PLACEHOLDER, Redactor};
 
-/// Pieces from which texts are made that come close to matches.
+/// Pieces of texts that nearly match.
 const PIECES: [&str; 40] = [
     "password",
     "=",
@@ -73,7 +73,7 @@ fn secret() -> impl Strategy<Value = String> {
     .prop_filter("too short", |value| value.trim().len() >= 4)
 }
 
-/// Cuts bytes at places that do not care for characters.
+/// Splits bytes at arbitrary positions, also inside characters.
 fn streamed(redactor: &Redactor, bytes: &[u8], cuts: &[usize]) -> Vec<u8> {
     let mut stream = redactor.stream();
     let mut out = Vec::new();
@@ -117,7 +117,7 @@ proptest! {
         order in proptest::collection::vec((0usize..4, 0usize..7, 0usize..2000), 0..6),
         cuts in proptest::collection::vec(0usize..40, 0..60),
     ) {
-        let redactor = taught(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+        let redactor = redactor_with(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
         let mut text = text;
         for (which, form, place) in order {
             let Some(secret) = secrets.get(which) else { continue };
@@ -130,13 +130,13 @@ proptest! {
         prop_assert_eq!(whole.as_bytes(), bytes.as_slice());
         let ones = vec![1; text.len()];
         prop_assert_eq!(streamed(&redactor, text.as_bytes(), &ones), bytes);
-        // Nothing that was learned is left in any form, except where the mark itself has it.
-        for part in whole.split(MARK) {
+        // No encoding of a secret remains, except inside the placeholder itself.
+        for part in whole.split(PLACEHOLDER) {
             for form in secrets.iter().flat_map(|secret| forms(secret)) {
                 prop_assert!(!part.contains(&form), "{:?} in {:?}", form, part);
             }
         }
-        prop_assert_eq!(redactor.finds(text.as_bytes()), matches!(whole, Cow::Owned(_)));
+        prop_assert_eq!(redactor.contains_secret(text.as_bytes()), matches!(whole, Cow::Owned(_)));
     }
 
     #[test]
@@ -144,33 +144,33 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..400),
         cuts in proptest::collection::vec(0usize..30, 0..20),
     ) {
-        let redactor = taught(&["swordfish"]);
+        let redactor = redactor_with(&["swordfish"]);
         prop_assert_eq!(streamed(&redactor, &bytes, &cuts), redactor.redact_bytes(&bytes).into_owned());
     }
 
     #[test]
     fn text_without_secrets_is_what_it_was(words in proptest::collection::vec("[a-z]{1,9}", 0..80)) {
         let text = words.join(" ");
-        let redactor = taught(&["Sw0rdfish!", "AnotherOne7"]);
+        let redactor = redactor_with(&["Sw0rdfish!", "AnotherOne7"]);
         prop_assert!(matches!(redactor.redact(&text), Cow::Borrowed(_)));
     }
 }
 
 #[test]
 fn a_stream_holds_back_little_and_no_more_than_it_must() {
-    let redactor = taught(&["swordfish"]);
+    let redactor = redactor_with(&["swordfish"]);
     let mut stream = redactor.stream();
     let mut given = 0;
     for n in 0..1000usize {
         given += stream.push(b"plain words. ").len();
         assert!((n + 1) * 13 - given <= 32, "{given} after {n}");
     }
-    // A value without an end is passed over in constant memory.
+    // A value without an end is scanned in constant memory.
     let mut stream = redactor.stream();
     let mut out = stream.push(b"password=");
     for _ in 0..2000 {
         out.extend(stream.push(&[b'q'; 4096]));
-        assert!(stream.held() <= 8192);
+        assert!(stream.buffered_len() <= 8192);
     }
     out.extend(stream.finish());
     assert!(out == b"password=[REDACTED]", "{} bytes", out.len());

@@ -1,22 +1,24 @@
-//! Tables of what is hidden and what is not.
+//! Tables of redacted and unchanged texts.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use provost_core::Secret;
 use serde_json::json;
 
-use super::taught;
-use crate::{MARK, Redactor, Unlearnable};
+use super::redactor_with;
+use crate::{PLACEHOLDER, Redactor, RegisterError};
 
-/// `¶` stands for the mark.
+/// `
+///
+/// ` represents the placeholder.
 fn check(cases: &[(&str, &str)]) {
     let redactor = Redactor::new();
     for (text, want) in cases {
-        let want = want.replace('¶', MARK);
+        let want = want.replace('¶', PLACEHOLDER);
         let got = redactor.redact(text);
         assert_eq!(got, want, "of {text:?}");
         assert_eq!(redactor.redact(&got), want, "again, of {text:?}");
-        assert_eq!(redactor.finds(text.as_bytes()), text != &want);
+        assert_eq!(redactor.contains_secret(text.as_bytes()), text != &want);
     }
 }
 
@@ -67,7 +69,7 @@ fn keys_of_known_services_are_hidden() {
         a("sk-", 3000),
     ];
     for key in &keys {
-        let shown = |text: &str| text.replace(key.as_str(), MARK);
+        let shown = |text: &str| text.replace(key.as_str(), PLACEHOLDER);
         for text in [
             key.clone(),
             format!("the key {key} is bad"),
@@ -176,9 +178,9 @@ fn json_is_understood_at_any_depth_of_quoting() {
             !clean.contains("hunter") && !clean.contains("two") && !clean.contains("def1"),
             "{clean}"
         );
-        assert_eq!(clean.matches(MARK).count(), 2, "{clean}");
+        assert_eq!(clean.matches(PLACEHOLDER).count(), 2, "{clean}");
         assert!(clean.contains("password") && clean.contains("clientSecret"), "{clean}");
-        // It is still the JSON that it was.
+        // The result is still valid JSON.
         serde_json::from_str::<serde_json::Value>(&clean).unwrap();
         text = json!(text).to_string();
     }
@@ -270,7 +272,7 @@ fn what_is_said_about_secrets_stays() {
 #[test]
 fn learned_values_are_hidden_in_every_form() {
     let value = "pä\"ss/w+rd\n~7?x=1 &c";
-    let redactor = taught(&[value]);
+    let redactor = redactor_with(&[value]);
     let json1 = serde_json::to_string(value).unwrap();
     let json2 = serde_json::to_string(&json1).unwrap();
     let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -291,8 +293,8 @@ fn learned_values_are_hidden_in_every_form() {
         "p%C3%A4%22ss%2Fw%2Brd%0A~7%3Fx%3D1+%26c".to_owned(),
     ] {
         let clean = redactor.redact(&text);
-        assert!(clean.contains(MARK), "{text}");
-        let rest = clean.replace(MARK, "");
+        assert!(clean.contains(PLACEHOLDER), "{text}");
+        let rest = clean.replace(PLACEHOLDER, "");
         assert!(rest.len() <= 8, "{text} became {clean}");
     }
     assert_eq!(redactor.redact("nothing of it"), "nothing of it");
@@ -304,14 +306,14 @@ fn long_values_and_many_with_one_beginning_are_found() {
     let many: Vec<String> =
         (0..500).map(|n| format!("common-beginning-of-all-keys-{n:04}")).collect();
     let redactor =
-        taught(&many.iter().map(String::as_str).chain([long.as_str()]).collect::<Vec<_>>());
-    assert_eq!(redactor.redact(&format!("<{long}>")), format!("<{MARK}>"));
+        redactor_with(&many.iter().map(String::as_str).chain([long.as_str()]).collect::<Vec<_>>());
+    assert_eq!(redactor.redact(&format!("<{long}>")), format!("<{PLACEHOLDER}>"));
     assert_eq!(
         redactor.redact(&format!("<{}>", BASE64_STANDARD.encode(&long))),
-        format!("<{MARK}>")
+        format!("<{PLACEHOLDER}>")
     );
     for key in &many {
-        assert_eq!(redactor.redact(&format!("a {key} b")), format!("a {MARK} b"));
+        assert_eq!(redactor.redact(&format!("a {key} b")), format!("a {PLACEHOLDER} b"));
     }
     assert_eq!(redactor.redact("common-beginning-of-all-keys-x"), "common-beginning-of-all-keys-x");
 }
@@ -319,13 +321,13 @@ fn long_values_and_many_with_one_beginning_are_found() {
 #[test]
 fn values_that_stand_everywhere_are_refused_with_a_reason() {
     let redactor = Redactor::new();
-    let learn = |value: &str| redactor.learn(&Secret::from(value));
-    assert_eq!(learn("abc"), Err(Unlearnable::Short { len: 3 }));
-    assert_eq!(learn("  a  "), Err(Unlearnable::Short { len: 1 }));
-    assert_eq!(learn("abcd"), Ok(()));
-    assert!(matches!(learn(&"x".repeat(2 << 20)), Err(Unlearnable::Long { .. })));
-    assert!(Unlearnable::Short { len: 3 }.to_string().contains("4 bytes"));
-    assert_eq!(redactor.redact("an abc and abcd"), format!("an abc and {MARK}"));
+    let register = |value: &str| redactor.register(&Secret::from(value));
+    assert_eq!(register("abc"), Err(RegisterError::TooShort { len: 3 }));
+    assert_eq!(register("  a  "), Err(RegisterError::TooShort { len: 1 }));
+    assert_eq!(register("abcd"), Ok(()));
+    assert!(matches!(register(&"x".repeat(2 << 20)), Err(RegisterError::TooLong { .. })));
+    assert!(RegisterError::TooShort { len: 3 }.to_string().contains("4 bytes"));
+    assert_eq!(redactor.redact("an abc and abcd"), format!("an abc and {PLACEHOLDER}"));
 }
 
 #[test]
@@ -333,17 +335,17 @@ fn a_value_that_is_learned_under_way_is_hidden_at_once() {
     let redactor = Redactor::new();
     let mut stream = redactor.stream();
     let mut out = stream.push(b"swordfish is not known yet, and then it is: ");
-    redactor.learn(&Secret::from("swordfish")).unwrap();
+    redactor.register(&Secret::from("swordfish")).unwrap();
     out.extend(stream.push(b"sword"));
     out.extend(stream.push(b"fish"));
     out.extend(stream.finish());
     let text = String::from_utf8(out).unwrap();
-    assert_eq!(text, format!("swordfish is not known yet, and then it is: {MARK}"));
+    assert_eq!(text, format!("swordfish is not known yet, and then it is: {PLACEHOLDER}"));
 }
 
 #[test]
 fn json_values_are_redacted_in_place() {
-    let redactor = taught(&["swordfish", "987654"]);
+    let redactor = redactor_with(&["swordfish", "987654"]);
     let mut value = json!({
         "password": "x", "pin": 987654, "count": 7, "headers": { "Authorization": ["Bearer abc"], "cookie": "a=b; c=d" },
         "list": ["a swordfish", "b"], "swordfish": 1, "token": "hello", "api_key": null, "apiKey": "abcd1234", "passcode": 1234,
@@ -352,8 +354,8 @@ fn json_values_are_redacted_in_place() {
     assert_eq!(
         value,
         json!({
-            "password": MARK, "pin": MARK, "count": 7, "headers": { "Authorization": [format!("Bearer {MARK}")], "cookie": MARK },
-            "list": [format!("a {MARK}"), "b"], MARK: 1, "token": "hello", "api_key": null, "apiKey": MARK, "passcode": MARK,
+            "password": PLACEHOLDER, "pin": PLACEHOLDER, "count": 7, "headers": { "Authorization": [format!("Bearer {PLACEHOLDER}")], "cookie": PLACEHOLDER },
+            "list": [format!("a {PLACEHOLDER}"), "b"], PLACEHOLDER: 1, "token": "hello", "api_key": null, "apiKey": PLACEHOLDER, "passcode": PLACEHOLDER,
         })
     );
     assert!(!redactor.redact_json(&mut value));
@@ -361,6 +363,6 @@ fn json_values_are_redacted_in_place() {
 
 #[test]
 fn it_cannot_be_read_back() {
-    let redactor = taught(&["swordfish"]);
+    let redactor = redactor_with(&["swordfish"]);
     assert_eq!(format!("{redactor:?}"), "Redactor([REDACTED])");
 }

@@ -1,12 +1,14 @@
-//! `process` by bubblewrap: name spaces, a root file system of its own, a filter for calls into the kernel.
+//! `process` isolation with bubblewrap: Linux namespaces, a separate root file system and a seccomp filter.
 //!
-//! A launcher sets the bounds and opens the files that `bwrap` reads by number, then becomes `bwrap`; without one a shell does.
-//! The environment of `bwrap` is empty: it runs outside, where a variable of the program could make the loader take in code, and
-//! a program can read that of the first process it sees. `bwrap` is told the program's own by a file that nobody else can read.
-//! Where jobs of a kind come again, a sandbox is set up before the next one is known: see [`warm`].
+//! A launcher sets the resource limits, opens the files that `bwrap` reads by descriptor, and executes `bwrap`. Without
+//! a launcher, a shell does the same. `bwrap` runs with an empty environment: it runs outside of the sandbox, where a
+//! variable of the command could make the dynamic loader load code, and a program can read the environment of the first
+//! process in its namespace. `bwrap` reads the variables of the command from a file that only this user can read.
+//! Recurring commands use warm sandboxes: see [`warm`].
 //!
-//! Invariant: the number of the user outside is ours. So `/proc` can only be read: to the kernel the owner of `/proc/sys` and
-//! its like is the root user, whatever that one is called inside.
+//! Invariant: outside of its namespace, the command runs with the user id of this process. It can therefore only read
+//! `/proc`: for the kernel, `/proc/sys` and similar files belong to root outside of the namespace, whatever the user id
+//! inside is.
 
 mod shell;
 mod warm;
@@ -21,49 +23,51 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::none::{pipes, terms};
-use crate::backend::{Backend, Holding, NO_CGROUP, cpu_holding, holdings, memory_holding};
-use crate::command::Job;
-use crate::egress::{self, Entrance};
+use crate::backend::none::{pipes, process_options};
+use crate::backend::{
+    GuaranteeStatus, NO_CGROUP, SandboxBackend, cpu_status, guarantee_statuses, memory_status,
+};
+use crate::command::SandboxCommand;
+use crate::egress::{self, ProxyListener};
 use crate::error::IsolationError;
-use crate::launcher::fork_server::Spaces;
-use crate::launcher::order::{Order, Work, Wrap};
-use crate::launcher::rlimits::Bounds;
-use crate::launcher::{Launcher, RELAY, variables};
-use crate::limits::WARM_WAITING;
+use crate::launcher::fork_server::LinuxNamespaces;
+use crate::launcher::order::{BwrapLaunch, LaunchKind, LaunchOrder};
+use crate::launcher::rlimits::Rlimits;
+use crate::launcher::{Launcher, RELAY_ARG, variables};
+use crate::limits::WARM_SANDBOXES_DEFAULT;
 use crate::linux::cgroup::Cgroups;
-use crate::linux::layout::{self, DEVICES, Place, SYSTEM_DIRS, WORKSPACE};
+use crate::linux::layout::{self, DEVICES, SYSTEM_DIRS, SandboxLayout, WORKSPACE};
 use crate::linux::process_tree;
-use crate::linux::rootfs::{Root, Roots};
-use crate::linux::scratch_dir::Scratch;
-use crate::linux::seccomp::{self, Shared, Sockets};
-use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Limits, Profile, Workspace};
-use crate::teardown::{Remains, STATUS_FILE};
-use crate::warm::fork_server::{Room, Starter};
-use crate::warm::pool::{Pool, When};
-use crate::warm::spawn_thread::Spawner;
+use crate::linux::rootfs::{Rootfs, RootfsCache};
+use crate::linux::scratch_dir::ScratchDir;
+use crate::linux::seccomp::{self, SharedWithHost, SocketPolicy};
+use crate::process::{ProcessOptions, SandboxedProcess, SetupCheck};
+use crate::profile::{Guarantee, IsolationProfile, ResourceLimits, WorkspaceMount};
+use crate::teardown::{STATUS_FILE, Teardown};
+use crate::warm::fork_server::{ForkServer, JobResources};
+use crate::warm::pool::{WarmPool, WarmupPolicy};
+use crate::warm::spawn_thread::SpawnThread;
 
 const NAME: &str = "bubblewrap";
-/// The private directory for temporary files.
+/// Private directory for temporary files.
 const TMP: &str = "/tmp";
-/// The user and the group of a program.
+/// User and group id of the command.
 const NOBODY: &str = "65534";
-/// Where what is ours is in a sandbox: our launcher, and the entrance to the proxy.
+/// Directory in the sandbox for the launcher and the socket of the proxy.
 const RUN: &str = "/run";
 const LAUNCHER_INSIDE: &str = "/run/provost/launcher";
-const ENTRANCE_INSIDE: &str = "/run/provost/egress";
+const PROXY_SOCKET_INSIDE: &str = "/run/provost/egress";
 
-/// The file with the filter for calls, for all jobs.
+/// File with the seccomp filter, shared by all jobs.
 const FILTER_FILE: &str = "filter";
-/// The file with the variables of a program, in the directory of its job.
+/// File with the environment variables of the command, in the directory of its job.
 const VARIABLES_FILE: &str = "variables";
 
-/// Inside, where processes are counted for the user that the program is.
+/// Sets the process limit inside the sandbox, where the kernel counts the processes of the sandbox user.
 const COUNT_SCRIPT: &str =
     "ulimit -u \"$1\" 2>/dev/null || ulimit -p \"$1\" 2>/dev/null || exit 125; shift; exec \"$@\"";
-/// Files of `/proc` that nobody inside needs. What only a capability opens is not among them, nor what can only be written to,
-/// nor what everybody on the machine may read and tells nothing but numbers.
+/// Files of `/proc` that are hidden from commands. The list omits files that need a capability, files that are
+/// write-only, and files that every user can read and that only contain statistics.
 const PROC_HIDDEN: [&str; 5] = [
     "/proc/keys",
     "/proc/timer_list",
@@ -72,191 +76,215 @@ const PROC_HIDDEN: [&str; 5] = [
     "/proc/latency_stats",
 ];
 
-/// Keeps programs in with bubblewrap.
+/// The bubblewrap backend.
 #[derive(Debug)]
 pub struct Bubblewrap {
-    wrapper: Arc<Wrapper>,
-    pool: Arc<Pool<Wrapper>>,
+    builder: Arc<BwrapBuilder>,
+    pool: Arc<WarmPool<BwrapBuilder>>,
 }
 
-/// Sets sandboxes up.
+/// Builds and starts `bwrap` sandboxes.
 #[derive(Debug)]
-struct Wrapper {
+struct BwrapBuilder {
     bwrap: PathBuf,
     shell: PathBuf,
     launcher: Option<Launcher>,
-    starter: Option<Starter>,
-    spawner: Arc<Spawner>,
-    roots: Roots,
-    scratch: Scratch,
-    /// What stands around every program.
+    fork_server: Option<ForkServer>,
+    spawn_thread: Arc<SpawnThread>,
+    roots: RootfsCache,
+    scratch: ScratchDir,
+    /// Arguments of `bwrap` that every sandbox shares.
     system: Vec<String>,
     cgroups: Cgroups,
     is_root: bool,
 }
 
 impl Bubblewrap {
-    /// Looks for `bwrap` and runs a program in it.
+    /// Finds `bwrap` and runs a test command in it.
     pub async fn open(launcher: Option<Launcher>) -> Result<Self, IsolationError> {
-        let unavailable = |why: &str| IsolationError::Unavailable {
+        let unavailable = |reason: &str| IsolationError::Unavailable {
             mode: IsolationMode::Process,
-            why: why.to_owned(),
+            reason: reason.to_owned(),
         };
-        let bwrap =
-            layout::find("bwrap".as_ref()).map_err(|_missing| unavailable("there is no bwrap"))?;
-        let shell = layout::find("sh".as_ref())?;
-        process_tree::check(IsolationMode::Process)?;
-        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        let filter = seccomp::filter(Sockets::OwnNetwork, Shared::default())?;
-        let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::bytes(&filter));
-        written.map_err(IsolationError::io("the filter cannot be kept"))?;
-        let roots = Roots::open(scratch.clone());
-        let roots = roots.map_err(IsolationError::io("the system files cannot be copied"))?;
-        let spawner = Arc::new(Spawner::open()?);
-        let cgroups = Cgroups::find();
-        let starter = launcher.clone().map(|launcher| {
-            Starter::open(
+        let bwrap = layout::find_program("bwrap".as_ref())
+            .map_err(|_missing| unavailable("`bwrap` is not installed"))?;
+        let shell = layout::find_program("sh".as_ref())?;
+        process_tree::check_supported(IsolationMode::Process)?;
+        let scratch = ScratchDir::open()
+            .map_err(IsolationError::io("cannot create the directory for sandboxes"))?;
+        let filter = seccomp::filter(SocketPolicy::OwnNetwork, SharedWithHost::default())?;
+        let written = fs::write(scratch.path().join(FILTER_FILE), seccomp::encode(&filter));
+        written.map_err(IsolationError::io("cannot write the seccomp filter"))?;
+        let roots = RootfsCache::open(scratch.clone());
+        let roots = roots.map_err(IsolationError::io("cannot copy the system files"))?;
+        let spawn_thread = Arc::new(SpawnThread::open()?);
+        let cgroups = Cgroups::detect();
+        let fork_server = launcher.clone().map(|launcher| {
+            ForkServer::open(
                 launcher,
-                Arc::clone(&spawner),
+                Arc::clone(&spawn_thread),
                 scratch.clone(),
                 cgroups.clone(),
-                Spaces::Shared,
+                LinuxNamespaces::Shared,
             )
         });
-        let starter = starter.transpose()?;
-        let mut opened = Wrapper {
+        let fork_server = fork_server.transpose()?;
+        let mut opened = BwrapBuilder {
             bwrap,
             shell,
             launcher,
-            starter,
-            spawner,
+            fork_server,
+            spawn_thread,
             scratch,
             roots,
-            system: system(),
+            system: system_args(),
             cgroups,
             is_root: rustix::process::geteuid().is_root(),
         };
-        if let Err(error) = opened.trial().await {
-            // A launcher that is none is no reason to have no sandbox: without one it is as strong.
-            let Some(_starter) = opened.starter.take() else {
+        if let Err(error) = opened.self_check().await {
+            // A broken launcher is not a reason to have no sandbox: a sandbox without a launcher is equally strict.
+            let Some(_fork_server) = opened.fork_server.take() else {
                 return Err(unavailable(&error.to_string()));
             };
-            opened.trial().await.map_err(|error| unavailable(&error.to_string()))?;
-            tracing::warn!(%error, "the launcher does not work: a shell starts sandboxes");
+            opened.self_check().await.map_err(|error| unavailable(&error.to_string()))?;
+            tracing::warn!(%error, "the launcher does not work: sandboxes are started by a shell");
         }
-        let wrapper = Arc::new(opened);
-        let pool = Arc::new(Pool::new(Arc::clone(&wrapper), WARM_WAITING, When::SecondJob));
-        Ok(Self { wrapper, pool })
+        let builder = Arc::new(opened);
+        let pool = Arc::new(WarmPool::new(
+            Arc::clone(&builder),
+            WARM_SANDBOXES_DEFAULT,
+            WarmupPolicy::SecondJob,
+        ));
+        Ok(Self { builder, pool })
     }
 
-    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let plan = self.wrapper.plan(&job)?;
-        if let Some(shape) = self.wrapper.shape(&job, &plan)?
-            && let Some(waiting) = self.pool.take(&shape)
+    async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
+        let plan = self.builder.plan(&job)?;
+        if let Some(spec) = self.builder.warm_spec(&job, &plan)?
+            && let Some(waiting) = self.pool.acquire(&spec)
         {
-            match self.wrapper.start_in(waiting, &job, &plan) {
+            match self.builder.start_in_warm(waiting, &job, &plan) {
                 Ok(running) => return Ok(running),
-                Err(error) => tracing::debug!(%error, "a sandbox that waited is gone"),
+                Err(error) => tracing::debug!(%error, "a warm sandbox is gone"),
             }
         }
-        self.wrapper.begin(job, plan).await
+        self.builder.begin(job, plan).await
     }
 }
 
-/// What is known of a sandbox before it is set up.
-struct Plan {
-    place: Place,
-    root: Arc<Root>,
-    /// What stands around the program.
+/// The parts of a sandbox that are known before it starts.
+struct BwrapPlan {
+    layout: SandboxLayout,
+    root: Arc<Rootfs>,
+    /// Arguments of `bwrap` that describe the sandbox.
     sandbox: Vec<String>,
 }
 
-impl Wrapper {
-    async fn trial(&self) -> Result<(), IsolationError> {
-        let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Process));
+impl BwrapBuilder {
+    async fn self_check(&self) -> Result<(), IsolationError> {
+        let job = SandboxCommand::new(
+            "true",
+            [] as [&str; 0],
+            IsolationProfile::new(IsolationMode::Process),
+        );
         let input = job.input.clone();
         let plan = self.plan(&job)?;
-        let ended =
-            self.begin(job, plan).await?.drive(input, &CancellationToken::new(), |_, _| {}).await?;
+        let ended = self
+            .begin(job, plan)
+            .await?
+            .wait_with_output(input, &CancellationToken::new(), |_, _| {})
+            .await?;
         match ended.code {
             0 => Ok(()),
             code => Err(IsolationError::Setup {
                 backend: NAME,
-                why: format!("`true` ended with {code}"),
+                reason: format!("the test command exited with code {code}"),
             }),
         }
     }
 
-    fn plan(&self, job: &Job) -> Result<Plan, IsolationError> {
-        let place = Place::of(job, Some(WORKSPACE), Path::new(TMP))?;
+    fn plan(&self, job: &SandboxCommand) -> Result<BwrapPlan, IsolationError> {
+        let layout = SandboxLayout::of(job, Some(WORKSPACE), Path::new(TMP))?;
         let root = self.roots.current();
-        let root = root.map_err(IsolationError::io("the system files cannot be copied"))?;
-        let sandbox = self.sandbox(&place, job, &root)?;
-        Ok(Plan { place, root, sandbox })
+        let root = root.map_err(IsolationError::io("cannot copy the system files"))?;
+        let sandbox = self.sandbox_args(&layout, job, &root)?;
+        Ok(BwrapPlan { layout, root, sandbox })
     }
 
-    async fn begin(&self, job: Job, plan: Plan) -> Result<Running, IsolationError> {
-        let Plan { place, root, sandbox } = plan;
+    async fn begin(
+        &self,
+        job: SandboxCommand,
+        plan: BwrapPlan,
+    ) -> Result<SandboxedProcess, IsolationError> {
+        let BwrapPlan { layout, root, sandbox } = plan;
         let limits = &job.profile.limits;
-        let (waiting, room) = match &self.starter {
-            Some(starter) => {
-                let (waiting, room) = starter.take(limits).await?;
-                (Some((starter, waiting)), room)
+        let (waiting, resources) = match &self.fork_server {
+            Some(fork_server) => {
+                let (waiting, resources) = fork_server.acquire(limits).await?;
+                (Some((fork_server, waiting)), resources)
             }
-            None => (None, Room::make(&self.scratch, &self.cgroups, limits)?),
+            None => (None, JobResources::create(&self.scratch, &self.cgroups, limits)?),
         };
-        let dir = room.dir.path();
-        let entrance = job.profile.network.entrance(dir)?;
-        let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
-        line.extend(sandbox.into_iter().map(OsString::from));
-        if let Some(entrance) = &entrance {
-            line.extend(self.ours(Some(entrance)).into_iter().map(OsString::from));
+        let dir = resources.dir.path();
+        let proxy = job.profile.network.open_proxy(dir)?;
+        let mut command_line: Vec<OsString> = vec![self.bwrap.clone().into()];
+        command_line.extend(sandbox.into_iter().map(OsString::from));
+        if let Some(proxy) = &proxy {
+            command_line.extend(self.support_mounts(Some(proxy)).into_iter().map(OsString::from));
         }
-        line.push("--".into());
-        line.extend(self.inner(&place, &job, entrance.is_some()));
-        line.extend(job.args.iter().cloned());
-        let wrap = self.wrap(limits, dir);
-        let env = layout::environment(&job, place.inside.as_deref(), Path::new(TMP));
+        command_line.push("--".into());
+        command_line.extend(self.inner_command(&layout, &job, proxy.is_some()));
+        command_line.extend(job.args.iter().cloned());
+        let launch = self.bwrap_launch(limits, dir);
+        let env = layout::environment(&job, layout.workspace.as_deref(), Path::new(TMP));
         let started = match waiting {
-            Some((starter, waiting)) => {
-                let order = Order { work: Work::Wrap(wrap), line, env };
-                starter.start(waiting, &order, &job)
+            Some((fork_server, waiting)) => {
+                let order = LaunchOrder { kind: LaunchKind::Bwrap(launch), command_line, env };
+                fork_server.start(waiting, &order, &job)
             }
             None => {
                 let told = dir.join(VARIABLES_FILE);
-                let mut command =
-                    shell::command(&self.shell, &wrap, &told, &room.cgroup.doors(), &line);
+                let mut command = shell::command(
+                    &self.shell,
+                    &launch,
+                    &told,
+                    &resources.cgroup.procs_files(),
+                    &command_line,
+                );
                 command.env_clear().current_dir("/");
                 pipes(&mut command, &job.input);
                 match fs::write(&told, variables(&env)) {
-                    Ok(()) => self.spawner.start(command).await,
-                    Err(error) => Err(IsolationError::io("no directory for a job")(error)),
+                    Ok(()) => self.spawn_thread.start(command).await,
+                    Err(error) => {
+                        Err(IsolationError::io("cannot create the directory of a job")(error))
+                    }
                 }
             }
         };
-        let remains = Remains::of_sandbox(room, Arc::clone(&self.spawner));
-        let remains = Remains { root: Some(root), entrance, ..remains };
-        let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-        Running::of_started(started, remains, terms)
+        let teardown = Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread));
+        let teardown = Teardown { root: Some(root), proxy: proxy, ..teardown };
+        let process_options =
+            ProcessOptions { setup_check: SetupCheck::StatusFile, ..process_options(&job, NAME) };
+        SandboxedProcess::of_started(started, teardown, process_options)
     }
 
-    /// How to become `bwrap`.
-    fn wrap(&self, limits: &Limits, dir: &Path) -> Wrap {
-        Wrap {
-            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
+    /// Returns the launch description of `bwrap`.
+    fn bwrap_launch(&self, limits: &ResourceLimits, dir: &Path) -> BwrapLaunch {
+        BwrapLaunch {
+            rlimits: Rlimits::of(limits, self.cgroups.counts_memory()),
             status: dir.join(STATUS_FILE),
             filter: self.scratch.path().join(FILTER_FILE),
         }
     }
 
-    /// What stands around the program.
-    fn sandbox(
+    /// Returns the arguments of `bwrap` that describe the sandbox.
+    fn sandbox_args(
         &self,
-        place: &Place,
-        job: &Job,
-        root: &Root,
+        layout: &SandboxLayout,
+        job: &SandboxCommand,
+        root: &Rootfs,
     ) -> Result<Vec<String>, IsolationError> {
-        // First of all: everything else is mounted into it, and nothing can be made in it.
+        // The root must come first: everything else is mounted into it, and it is read-only.
         let mut args = vec![
             "--ro-bind".to_owned(),
             root.path().to_string_lossy().into_owned(),
@@ -267,56 +295,65 @@ impl Wrapper {
         let size = job.profile.limits.tmp_bytes.to_string();
         add(&["--size", &size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
         add(&["--perms", "1777", "--size", &size, "--tmpfs", TMP]);
-        if let Some(outside) = &place.outside {
-            let kind = if place.is_writable { "--bind" } else { "--ro-bind" };
-            let outside = outside.to_str().ok_or_else(|| {
-                IsolationError::Job("the path of the workspace is no text".to_owned())
+        if let Some(host_workspace) = &layout.host_workspace {
+            let kind = if layout.is_writable { "--bind" } else { "--ro-bind" };
+            let host_workspace = host_workspace.to_str().ok_or_else(|| {
+                IsolationError::Invalid("the path of the workspace is not valid UTF-8".to_owned())
             })?;
-            add(&[kind, outside, WORKSPACE]);
+            add(&[kind, host_workspace, WORKSPACE]);
         }
-        add(&["--chdir", &place.dir.to_string_lossy()]);
+        add(&["--chdir", &layout.dir.to_string_lossy()]);
         Ok(args)
     }
 
-    /// What is ours in a sandbox: the launcher, and the entrance to the proxy where there is one.
-    fn ours(&self, entrance: Option<&Entrance>) -> Vec<String> {
+    /// Returns the mounts of the launcher and of the proxy socket, if there is one.
+    fn support_mounts(&self, proxy: Option<&ProxyListener>) -> Vec<String> {
         let Some(launcher) = &self.launcher else { return Vec::new() };
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         let mut args: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["--tmpfs", RUN]);
         add(&["--ro-bind", &shown(&launcher.program), LAUNCHER_INSIDE]);
-        if let Some(entrance) = entrance {
-            add(&["--ro-bind", &shown(entrance.path()), ENTRANCE_INSIDE]);
+        if let Some(proxy) = proxy {
+            add(&["--ro-bind", &shown(proxy.path()), PROXY_SOCKET_INSIDE]);
         }
         add(&["--remount-ro", RUN]);
         args
     }
 
-    /// What `bwrap` starts: the program, behind whatever must be done inside first.
-    fn inner(&self, place: &Place, job: &Job, has_network: bool) -> Vec<OsString> {
+    /// Returns the command line that `bwrap` executes: the relay and the process limit, if needed, then the program.
+    fn inner_command(
+        &self,
+        layout: &SandboxLayout,
+        job: &SandboxCommand,
+        has_network: bool,
+    ) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let (true, Some(launcher)) = (has_network, &self.launcher) {
             words.push(LAUNCHER_INSIDE.into());
             words.extend(launcher.args.iter().map(Into::into));
-            words.extend([RELAY.into(), egress::PORT.to_string().into(), ENTRANCE_INSIDE.into()]);
+            words.extend([
+                RELAY_ARG.into(),
+                egress::PORT.to_string().into(),
+                PROXY_SOCKET_INSIDE.into(),
+            ]);
         }
         if !self.cgroups.counts_pids() {
             words.extend(["/bin/sh", "-c", COUNT_SCRIPT, "sh"].map(Into::into));
             words.push(job.profile.limits.pids.to_string().into());
         }
-        words.push(place.program.clone().into());
+        words.push(layout.program.clone().into());
         words
     }
 }
 
-/// What stands around every program.
-fn system() -> Vec<String> {
+/// Returns the arguments of `bwrap` that every sandbox shares.
+fn system_args() -> Vec<String> {
     let mut args: Vec<String> = Vec::new();
     let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
     add(&["--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]);
     add(&["--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]);
-    // Those that are links are in the root already.
+    // The root file system already contains the symbolic links.
     for dir in
         SYSTEM_DIRS.map(Path::new).into_iter().filter(|dir| dir.is_dir() && !dir.is_symlink())
     {
@@ -331,7 +368,7 @@ fn system() -> Vec<String> {
     args
 }
 
-impl Backend for Bubblewrap {
+impl SandboxBackend for Bubblewrap {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -340,34 +377,39 @@ impl Backend for Bubblewrap {
         IsolationMode::Process
     }
 
-    fn holds(&self) -> Vec<Holding> {
-        let groups = &self.wrapper.cgroups;
-        let told = |hold: Hold| match hold {
-            Hold::Files => (true, "a root of its own, the system read-only"),
-            Hold::Network => (true, "a network of its own with nothing in it"),
-            Hold::AllowList => match &self.wrapper.launcher {
-                Some(_) => (true, "the proxy is the only way out"),
-                None => (false, "this program is no launcher, which carries words to the proxy"),
+    fn guarantees(&self) -> Vec<GuaranteeStatus> {
+        let groups = &self.builder.cgroups;
+        let status_of = |guarantee: Guarantee| match guarantee {
+            Guarantee::Files => (true, "a separate root with a read-only system"),
+            Guarantee::Network => (true, "an empty network namespace"),
+            Guarantee::AllowList => match &self.builder.launcher {
+                Some(_) => (true, "only the proxy is reachable"),
+                None => {
+                    (false, "this program cannot act as the launcher that connects to the proxy")
+                }
             },
-            Hold::Environment => (true, "a clean environment, also of the first process"),
-            Hold::Tree => (true, "a process name space that ends as a whole"),
-            Hold::Processes => (true, "a process name space and a session of its own"),
-            Hold::Kernel => (true, "a filter for calls, no capabilities, no new privileges"),
-            Hold::Pids if groups.counts_pids() => (true, "a control group"),
-            Hold::Pids if self.wrapper.is_root => (false, NO_CGROUP),
-            Hold::Pids => (true, "a bound for the user in its name space"),
-            Hold::Memory => memory_holding(groups),
-            Hold::Cpu => cpu_holding(groups),
-            Hold::Tmp => (true, "a file system in memory, of bounded size"),
+            Guarantee::Environment => (true, "a clean environment, also for the first process"),
+            Guarantee::Tree => (true, "a process namespace that ends as a whole"),
+            Guarantee::Processes => (true, "a process namespace and a separate session"),
+            Guarantee::Kernel => (true, "a seccomp filter, no capabilities, no new privileges"),
+            Guarantee::Pids if groups.counts_pids() => (true, "a control group"),
+            Guarantee::Pids if self.builder.is_root => (false, NO_CGROUP),
+            Guarantee::Pids => (true, "a process limit for the user of the namespace"),
+            Guarantee::Memory => memory_status(groups),
+            Guarantee::Cpu => cpu_status(groups),
+            Guarantee::Tmp => (true, "a size-limited file system in memory"),
         };
-        holdings(told)
+        guarantee_statuses(status_of)
     }
 
-    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+    fn start(
+        &self,
+        job: SandboxCommand,
+    ) -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>> {
         self.begin(job).boxed()
     }
 
-    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+    fn workspace(&self, workspace: &WorkspaceMount) -> Option<PathBuf> {
         workspace.dir().map(|_| PathBuf::from(WORKSPACE))
     }
 }

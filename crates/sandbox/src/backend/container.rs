@@ -1,19 +1,21 @@
-//! `container` by the command line of an engine (podman, docker) or of a runtime (runc, crun), hardened the same way for each.
+//! `container` isolation with the command line of an engine (podman, docker) or of a runtime (runc, crun), hardened in
+//! the same way for each.
 //!
-//! No network but none, a read-only root, no capabilities, no new privileges, a user that is nobody, and bounds for memory,
-//! processors, processes, files and `/tmp`. Values of variables never stand in the arguments of a command, which everybody on
-//! the machine can read.
+//! A container has no network, a read-only root, no capabilities, no new privileges, an unprivileged user, and limits
+//! on memory, processors, processes, files and `/tmp`. Values of variables are never command-line arguments, which
+//! every user of the machine can read, unless an engine offers no other way.
 //!
-//! With warm containers a job finds one that waits for it. Each is for one job and ends with it, so a job never sees what
-//! another one left.
+//! With warm containers, a command uses a container that is already running. Each container serves one command and ends
+//! with it, so a command never sees the data of another one.
 //!
-//! Invariant: a container has a name that only we know, with the process in it that made it. However its command ended, it is
-//! taken away by that name; what a process has left that is no more is taken away by the next one.
+//! Invariant: the unique name of a container contains the identity of the process that created it. The backend removes
+//! every container by name, however its command ended. The next start removes the containers of processes that no
+//! longer exist.
 
 mod engine;
-mod machine;
+mod exec_script;
+mod host_rootfs;
 mod oci;
-mod words;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -25,215 +27,242 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
-use self::engine::{Engine, Launch, Shape};
-use self::words::MISSING;
+use self::engine::{ContainerCommand, ContainerEngine, ContainerSpec};
+use self::exec_script::EXIT_NOT_FOUND;
 use crate::backend::none::pipes;
-use crate::backend::{Backend, Holding, holdings};
-use crate::command::{Input, Job};
+use crate::backend::{GuaranteeStatus, SandboxBackend, guarantee_statuses};
+use crate::command::{SandboxCommand, Stdin};
 use crate::error::IsolationError;
 use crate::linux::layout::{self, WORKSPACE};
-use crate::linux::scratch_dir::Scratch;
-use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Limits, Network, Profile, Workspace};
-use crate::teardown::{Leader, Remains};
-use crate::warm::pool::{self, Pool, When};
-use crate::warm::spawn_thread::Spawner;
+use crate::linux::scratch_dir::ScratchDir;
+use crate::process::{ProcessOptions, SandboxedProcess, SetupCheck};
+use crate::profile::{Guarantee, IsolationProfile, NetworkAccess, ResourceLimits, WorkspaceMount};
+use crate::teardown::{RootProcess, Teardown};
+use crate::warm::pool::{self, WarmPool, WarmupPolicy};
+use crate::warm::spawn_thread::SpawnThread;
 
 const NAME: &str = "container";
 const TMP: &str = "/tmp";
-/// The user and the group of a program that has no files to change.
+/// User and group of a command without a writable workspace.
 const NOBODY: (u32, u32) = (65_534, 65_534);
 
-/// What a container is made of.
+/// Root file system of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// An image, by its name; podman and docker only.
+pub enum RootfsSource {
+    /// An image, by name. Only podman and docker.
     Image(String),
-    /// A directory with a root file system; not docker.
+    /// A directory with a root file system. Not docker.
     Rootfs(PathBuf),
-    /// The programs and libraries of this machine, to read; not docker.
-    Machine,
+    /// The programs and libraries of this machine, read-only. Not docker.
+    Host,
 }
 
-/// When an image is fetched.
+/// When an image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pull {
-    /// Never: it must be there.
+pub enum PullPolicy {
+    /// Never. The image must exist locally.
     #[default]
     Never,
-    /// When it is not there.
+    /// If the image does not exist locally.
     Missing,
-    /// Before every job.
+    /// Before every command.
     Always,
 }
 
-/// How containers are run.
+/// Options of the container backend.
 #[derive(Debug, Clone)]
 pub struct ContainerOptions {
-    /// `podman`, `docker`, `runc`, `crun`, or a path to one of them.
+    /// `podman`, `docker`, `runc`, `crun`, or the path of one of them.
     pub engine: PathBuf,
-    /// Arguments of the engine itself, before its command.
+    /// Arguments of the engine, before its subcommand.
     pub engine_args: Vec<String>,
-    /// What a container is made of whose profile does not say.
-    pub source: Source,
-    /// When an image is fetched.
-    pub pull: Pull,
-    /// Another runtime of podman or docker, such as `runc` or `runsc`.
+    /// Root file system for profiles that do not name one.
+    pub source: RootfsSource,
+    /// When an image is pulled.
+    pub pull: PullPolicy,
+    /// Another runtime of podman or docker, such as `runc` or `runsc`. `None`: the default of the engine.
     pub runtime: Option<String>,
-    /// What no job goes beyond, whatever its profile says.
-    pub ceiling: Limits,
-    /// Containers that wait for each sort of job that has come lately; none by default.
+    /// Upper limits for every command, whatever its profile requests.
+    pub ceiling: ResourceLimits,
+    /// Number of warm containers per recently used specification. Default: 0.
     pub warm: usize,
 }
 
 impl ContainerOptions {
-    /// The usual way.
-    pub fn new(engine: impl Into<PathBuf>, source: Source) -> Self {
+    /// Returns the default options.
+    pub fn new(engine: impl Into<PathBuf>, source: RootfsSource) -> Self {
         Self {
             engine: engine.into(),
             engine_args: Vec::new(),
             source,
-            pull: Pull::Never,
+            pull: PullPolicy::Never,
             runtime: None,
-            // How long a job takes is for its profile to say: a server stays.
-            ceiling: Limits { time: Duration::MAX, cpu_time: Duration::MAX, ..Limits::default() },
+            // No limits on time: a server may run for as long as its profile allows.
+            ceiling: ResourceLimits {
+                time: Duration::MAX,
+                cpu_time: Duration::MAX,
+                ..ResourceLimits::default()
+            },
             warm: 0,
         }
     }
 }
 
-/// Keeps programs in containers.
+/// The container backend.
 #[derive(Debug)]
 pub struct Container {
-    maker: Arc<Maker>,
-    pool: Arc<Pool<Maker>>,
+    factory: Arc<ContainerFactory>,
+    pool: Arc<WarmPool<ContainerFactory>>,
     options: ContainerOptions,
 }
 
-/// Makes containers.
+/// Creates containers.
 #[derive(Debug)]
-struct Maker {
-    engine: Engine,
-    spawner: Arc<Spawner>,
-    scratch: Scratch,
+struct ContainerFactory {
+    engine: ContainerEngine,
+    spawn_thread: Arc<SpawnThread>,
+    scratch: ScratchDir,
 }
 
-impl pool::Maker for Maker {
-    type Shape = Shape;
-    type Waiting = Running;
+impl pool::WarmFactory for ContainerFactory {
+    type Spec = ContainerSpec;
+    type Sandbox = SandboxedProcess;
 
-    fn make(self: Arc<Self>, shape: Shape) -> BoxFuture<'static, Result<Running, IsolationError>> {
-        async move { self.start(&shape, &words::waiting()).await }.boxed()
+    fn create(
+        self: Arc<Self>,
+        spec: ContainerSpec,
+    ) -> BoxFuture<'static, Result<SandboxedProcess, IsolationError>> {
+        async move { self.start(&spec, &exec_script::waiting_shell()).await }.boxed()
     }
 
-    fn has_ended(waiting: &Running) -> bool {
+    fn has_ended(waiting: &SandboxedProcess) -> bool {
         waiting.has_ended()
     }
 }
 
-impl Maker {
-    /// Starts a container. Somebody must say how long it may run.
+impl ContainerFactory {
+    /// Starts a container. The specification must contain a time limit.
     ///
-    /// It is made by a task of its own: whoever gives up while it is made leaves one that is there, which is taken away like any
-    /// other. Given up in the middle, it would be known to its runtime and to nobody else.
+    /// A separate task creates the container: if the caller is dropped meanwhile, the container still exists as a value
+    /// and is removed like any other. An interrupted creation would leave a container that only its runtime knows.
     async fn start(
         self: &Arc<Self>,
-        shape: &Shape,
-        launch: &Launch,
-    ) -> Result<Running, IsolationError> {
-        let (maker, shape, launch) = (Arc::clone(self), shape.clone(), launch.clone());
-        let making = tokio::spawn(async move { maker.make_one(&shape, &launch).await });
-        making.await.unwrap_or_else(|error| {
-            Err(IsolationError::Job(format!("a container was not made: {error}")))
+        spec: &ContainerSpec,
+        command: &ContainerCommand,
+    ) -> Result<SandboxedProcess, IsolationError> {
+        let (factory, spec, command) = (Arc::clone(self), spec.clone(), command.clone());
+        let creation = tokio::spawn(async move { factory.create_container(&spec, &command).await });
+        creation.await.unwrap_or_else(|error| {
+            Err(IsolationError::Invalid(format!("the container was not created: {error}")))
         })
     }
 
-    async fn make_one(&self, shape: &Shape, launch: &Launch) -> Result<Running, IsolationError> {
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+    async fn create_container(
+        &self,
+        spec: &ContainerSpec,
+        command: &ContainerCommand,
+    ) -> Result<SandboxedProcess, IsolationError> {
+        let dir = self
+            .scratch
+            .create_job_dir()
+            .map_err(IsolationError::io("cannot create the directory of a job"))?;
         let name = engine::name(&dir);
-        let made = self.engine.run(&name, shape, launch, dir.path());
-        let remains = Remains {
-            leader: Leader::Program,
-            cgroup: self.engine.groups(&name),
+        let built = self.engine.run(&name, spec, command, dir.path());
+        let teardown = Teardown {
+            root_process: RootProcess::Program,
+            cgroup: self.engine.cgroups(&name),
             dir: Some(dir),
             root: None,
-            last: Some(self.engine.end(&name)),
-            entrance: None,
-            spawner: Arc::clone(&self.spawner),
+            cleanup: Some(self.engine.cleanup_command(&name)),
+            proxy: None,
+            spawn_thread: Arc::clone(&self.spawn_thread),
         };
         let started = async {
-            let mut command = made?;
-            pipes(&mut command, &Input::Piped);
-            self.spawner.start(command).await
+            let mut command = built?;
+            pipes(&mut command, &Stdin::Piped);
+            self.spawn_thread.start(command).await
         };
-        let terms = Terms {
+        let process_options = ProcessOptions {
             backend: NAME,
-            set_up: self.engine.set_up(),
-            time: shape.limits.time,
-            output_bytes_max: shape.limits.output_bytes,
+            setup_check: self.engine.setup_check(),
+            time: spec.limits.time,
+            output_bytes_max: spec.limits.output_bytes,
         };
-        Running::of_started(started.await, remains, terms)
+        SandboxedProcess::of_started(started.await, teardown, process_options)
     }
 }
 
 impl Container {
-    /// Looks for the engine, takes away what others have left in it, and runs a program in a container.
+    /// Finds the engine, removes abandoned containers and runs a test command.
     pub async fn open(options: ContainerOptions) -> Result<Self, IsolationError> {
         let unavailable =
-            |why: String| IsolationError::Unavailable { mode: IsolationMode::Container, why };
-        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        let engine = Engine::open(&options, &scratch).map_err(unavailable)?;
-        let maker = Arc::new(Maker { engine, spawner: Arc::new(Spawner::open()?), scratch });
-        let sweeping = Arc::clone(&maker);
-        if tokio::task::spawn_blocking(move || sweeping.engine.sweep()).await.is_err() {
-            tracing::warn!("containers that others have left may still be there");
+            |reason: String| IsolationError::Unavailable { mode: IsolationMode::Container, reason };
+        let scratch = ScratchDir::open()
+            .map_err(IsolationError::io("cannot create the directory for sandboxes"))?;
+        let engine = ContainerEngine::open(&options, &scratch).map_err(unavailable)?;
+        let factory = Arc::new(ContainerFactory {
+            engine,
+            spawn_thread: Arc::new(SpawnThread::open()?),
+            scratch,
+        });
+        let sweeper = Arc::clone(&factory);
+        if tokio::task::spawn_blocking(move || sweeper.engine.sweep()).await.is_err() {
+            tracing::warn!("abandoned containers may remain");
         }
-        let pool = Arc::new(Pool::new(Arc::clone(&maker), options.warm, When::FirstJob));
-        let opened = Self { maker, pool, options };
-        let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Container));
+        let pool =
+            Arc::new(WarmPool::new(Arc::clone(&factory), options.warm, WarmupPolicy::FirstJob));
+        let opened = Self { factory, pool, options };
+        let job = SandboxCommand::new(
+            "true",
+            [] as [&str; 0],
+            IsolationProfile::new(IsolationMode::Container),
+        );
         let running = opened.begin(job).await.map_err(|error| unavailable(error.to_string()))?;
-        let ended = running.drive(Input::Empty, &CancellationToken::new(), |_, _| {}).await;
+        let ended =
+            running.wait_with_output(Stdin::Empty, &CancellationToken::new(), |_, _| {}).await;
         match ended {
             Ok(ended) if ended.code == 0 => Ok(opened),
-            Ok(ended) => Err(unavailable(format!("`true` ended with {}", ended.code))),
+            Ok(ended) => {
+                Err(unavailable(format!("the test command exited with code {}", ended.code)))
+            }
             Err(error) => Err(unavailable(error.to_string())),
         }
     }
 
-    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
+    async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
         job.check()?;
-        if let Network::Allow(_) = &job.profile.network {
+        if let NetworkAccess::Allow(_) = &job.profile.network {
             return Err(IsolationError::Unavailable {
                 mode: IsolationMode::Container,
-                why: "a container has no way to the proxy: use `process`".to_owned(),
+                reason: "a container cannot reach the proxy: use `process`".to_owned(),
             });
         }
-        let shape = self.shape(&job.profile)?;
-        let inside = shape.workspace.as_ref().map(|_| Path::new(WORKSPACE));
+        let spec = self.spec(&job.profile)?;
+        let inside = spec.workspace.as_ref().map(|_| Path::new(WORKSPACE));
         let start = PathBuf::from(if inside.is_some() { WORKSPACE } else { TMP });
-        let launch = Launch {
+        let command = ContainerCommand {
             program: job.program.clone(),
             args: job.args.clone(),
             env: layout::environment(&job, inside, Path::new(TMP)),
             dir: job.dir.as_ref().map_or_else(|| start.clone(), |dir| start.join(dir)),
         };
-        let Some(mut warm) = self.pool.take(&shape) else {
-            return self.maker.start(&shape, &launch).await;
+        let Some(mut warm) = self.pool.acquire(&spec) else {
+            return self.factory.start(&spec, &command).await;
         };
-        words::start(&mut warm, &launch).await?;
-        let limits = &shape.limits;
-        warm.begin(Terms {
+        exec_script::start(&mut warm, &command).await?;
+        let limits = &spec.limits;
+        warm.begin(ProcessOptions {
             backend: NAME,
-            set_up: SetUp::Unless(MISSING),
+            setup_check: SetupCheck::ExitCodeNot(EXIT_NOT_FOUND),
             time: limits.time,
             output_bytes_max: limits.output_bytes,
         });
         Ok(warm)
     }
 
-    /// Everything about a container but what runs in it.
-    fn shape(&self, profile: &Profile) -> Result<Shape, IsolationError> {
-        let cannot = || IsolationError::io("the workspace cannot be used");
+    /// Returns everything about the container except its command.
+    fn spec(&self, profile: &IsolationProfile) -> Result<ContainerSpec, IsolationError> {
+        let cannot = || IsolationError::io("cannot use the workspace");
         let limits = profile.limits.stricter(&self.options.ceiling);
         let mut user = NOBODY;
         let workspace = match profile.workspace.dir() {
@@ -241,10 +270,11 @@ impl Container {
             Some(dir) => {
                 let real = dir.canonicalize().map_err(cannot())?;
                 if real.to_str().is_none_or(|text| text.contains([':', ','])) {
-                    let why = "the path of the workspace has `:` or `,` in it, or is no text";
-                    return Err(IsolationError::Job(why.to_owned()));
+                    let reason =
+                        "the path of the workspace contains `:` or `,`, or is not valid UTF-8";
+                    return Err(IsolationError::Invalid(reason.to_owned()));
                 }
-                let is_writable = matches!(profile.workspace, Workspace::ReadWrite(_));
+                let is_writable = matches!(profile.workspace, WorkspaceMount::ReadWrite(_));
                 if is_writable {
                     let owner = real.metadata().map_err(cannot())?;
                     user = (owner.uid(), owner.gid());
@@ -253,15 +283,15 @@ impl Container {
             }
         };
         let source = profile.source.clone().unwrap_or_else(|| self.options.source.clone());
-        self.maker
-            .engine
-            .check(&source)
-            .map_err(|why| IsolationError::Unavailable { mode: IsolationMode::Container, why })?;
-        Ok(Shape { source, limits, workspace, user })
+        self.factory.engine.check(&source).map_err(|reason| IsolationError::Unavailable {
+            mode: IsolationMode::Container,
+            reason,
+        })?;
+        Ok(ContainerSpec { source, limits, workspace, user })
     }
 }
 
-impl Backend for Container {
+impl SandboxBackend for Container {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -270,25 +300,30 @@ impl Backend for Container {
         IsolationMode::Container
     }
 
-    fn holds(&self) -> Vec<Holding> {
-        let told = |hold: Hold| match hold {
-            Hold::Files => (true, "a root of its own, read-only"),
-            Hold::Network => (true, "no network"),
-            Hold::AllowList => (false, "a container has no way to the proxy"),
-            Hold::Environment => (true, "a clean environment"),
-            Hold::Tree | Hold::Processes => (true, "a container, taken away by its name"),
-            Hold::Kernel => (true, "a filter, no capabilities, no new privileges"),
-            Hold::Pids | Hold::Memory | Hold::Cpu => (true, "a control group of the container"),
-            Hold::Tmp => (true, "a file system in memory, of bounded size"),
+    fn guarantees(&self) -> Vec<GuaranteeStatus> {
+        let status_of = |guarantee: Guarantee| match guarantee {
+            Guarantee::Files => (true, "a separate read-only root"),
+            Guarantee::Network => (true, "no network"),
+            Guarantee::AllowList => (false, "a container cannot reach the proxy"),
+            Guarantee::Environment => (true, "a clean environment"),
+            Guarantee::Tree | Guarantee::Processes => (true, "a container, removed by name"),
+            Guarantee::Kernel => (true, "a seccomp filter, no capabilities, no new privileges"),
+            Guarantee::Pids | Guarantee::Memory | Guarantee::Cpu => {
+                (true, "the control group of the container")
+            }
+            Guarantee::Tmp => (true, "a size-limited file system in memory"),
         };
-        holdings(told)
+        guarantee_statuses(status_of)
     }
 
-    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+    fn start(
+        &self,
+        job: SandboxCommand,
+    ) -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>> {
         self.begin(job).boxed()
     }
 
-    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+    fn workspace(&self, workspace: &WorkspaceMount) -> Option<PathBuf> {
         workspace.dir().map(|_| PathBuf::from(WORKSPACE))
     }
 }

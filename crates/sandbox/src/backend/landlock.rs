@@ -1,8 +1,9 @@
-//! `process` without bubblewrap: Landlock for files, a filter for calls, bounds, and name spaces where the kernel gives them.
+//! `process` isolation without bubblewrap: Landlock for files, a seccomp filter, resource limits, and namespaces if the
+//! kernel permits them.
 //!
-//! The files stay where they are, so a program sees the paths of the machine and is refused at them: it has no `/proc`, no
-//! `/tmp` but its own directory (`TMPDIR`), and no sockets by a path. Landlock does not look at rights, owners and times of
-//! files, so a program cannot change them by a path at all: `chmod` fails, also in the workspace.
+//! Files keep their paths, so a command sees the paths of the machine, but access fails. A command has no `/proc`, no
+//! `/tmp` except its own directory (`TMPDIR`), and no socket paths. Landlock does not control permissions, owners and
+//! times of files, so the filter blocks all path-based changes to them: `chmod` fails even in the workspace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,124 +13,145 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::none::terms;
-use crate::backend::{Backend, Holding, NO_CGROUP, cpu_holding, holdings, memory_holding};
-use crate::command::Job;
+use crate::backend::none::process_options;
+use crate::backend::{
+    GuaranteeStatus, NO_CGROUP, SandboxBackend, cpu_status, guarantee_statuses, memory_status,
+};
+use crate::command::SandboxCommand;
 use crate::error::IsolationError;
 use crate::launcher::Launcher;
-use crate::launcher::fork_server::Spaces;
-use crate::launcher::order::{Order, Orders, Work};
-use crate::launcher::rlimits::Bounds;
+use crate::launcher::fork_server::LinuxNamespaces;
+use crate::launcher::order::{LandlockLaunch, LaunchKind, LaunchOrder};
+use crate::launcher::rlimits::Rlimits;
 use crate::linux::cgroup::Cgroups;
-use crate::linux::layout::{self, DEVICES, Place, SYSTEM_DIRS, SYSTEM_FILES};
+use crate::linux::layout::{self, DEVICES, SYSTEM_DIRS, SYSTEM_FILES, SandboxLayout};
 use crate::linux::process_tree;
-use crate::linux::scratch_dir::{JobDir, Scratch};
-use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Profile, Workspace};
-use crate::teardown::Remains;
-use crate::warm::fork_server::Starter;
-use crate::warm::spawn_thread::Spawner;
+use crate::linux::scratch_dir::{JobDir, ScratchDir};
+use crate::process::{ProcessOptions, SandboxedProcess, SetupCheck};
+use crate::profile::{Guarantee, IsolationProfile, WorkspaceMount};
+use crate::teardown::Teardown;
+use crate::warm::fork_server::ForkServer;
+use crate::warm::spawn_thread::SpawnThread;
 
 const NAME: &str = "landlock";
 
-/// Keeps programs in with Landlock.
+/// The Landlock backend.
 #[derive(Debug)]
-pub struct Landlocked {
-    starter: Starter,
-    spawner: Arc<Spawner>,
+pub struct LandlockBackend {
+    fork_server: ForkServer,
+    spawn_thread: Arc<SpawnThread>,
     cgroups: Cgroups,
     has_namespaces: bool,
     is_root: bool,
 }
 
-impl Landlocked {
-    /// Looks what the kernel gives, and runs a program in it.
+impl LandlockBackend {
+    /// Detects what the kernel supports and runs a test command.
     pub async fn open(launcher: Launcher) -> Result<Self, IsolationError> {
-        let with = Self::attempt(launcher.clone(), /*has_namespaces*/ true).await;
-        match with {
+        let opened = Self::attempt(launcher.clone(), /*has_namespaces*/ true).await;
+        match opened {
             Ok(opened) => Ok(opened),
             Err(_) => Self::without_namespaces(launcher).await,
         }
     }
 
-    /// The same without name spaces, as on a machine that gives none.
+    /// Opens the backend without namespaces, as on a machine that does not permit them.
     pub async fn without_namespaces(launcher: Launcher) -> Result<Self, IsolationError> {
         Self::attempt(launcher, /*has_namespaces*/ false).await
     }
 
     async fn attempt(launcher: Launcher, has_namespaces: bool) -> Result<Self, IsolationError> {
         let unavailable =
-            |why: String| IsolationError::Unavailable { mode: IsolationMode::Process, why };
-        process_tree::check(IsolationMode::Process)?;
-        let spawner = Arc::new(Spawner::open()?);
-        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        let cgroups = Cgroups::find();
-        let spaces = if has_namespaces { Spaces::Own } else { Spaces::Shared };
-        let (by, groups) = (Arc::clone(&spawner), cgroups.clone());
+            |reason: String| IsolationError::Unavailable { mode: IsolationMode::Process, reason };
+        process_tree::check_supported(IsolationMode::Process)?;
+        let spawn_thread = Arc::new(SpawnThread::open()?);
+        let scratch = ScratchDir::open()
+            .map_err(IsolationError::io("cannot create the directory for sandboxes"))?;
+        let cgroups = Cgroups::detect();
+        let namespaces =
+            if has_namespaces { LinuxNamespaces::New } else { LinuxNamespaces::Shared };
+        let (thread, groups) = (Arc::clone(&spawn_thread), cgroups.clone());
         let opened = Self {
-            starter: Starter::open(launcher, by, scratch, groups, spaces)?,
-            spawner,
+            fork_server: ForkServer::open(launcher, thread, scratch, groups, namespaces)?,
+            spawn_thread,
             cgroups,
             has_namespaces,
             is_root: rustix::process::geteuid().is_root(),
         };
-        let job = Job::new("true", [] as [&str; 0], Profile::new(IsolationMode::Process));
+        let job = SandboxCommand::new(
+            "true",
+            [] as [&str; 0],
+            IsolationProfile::new(IsolationMode::Process),
+        );
         let input = job.input.clone();
         let running = opened.begin(job).await?;
-        let ended = running.drive(input, &CancellationToken::new(), |_, _| {}).await;
+        let ended = running.wait_with_output(input, &CancellationToken::new(), |_, _| {}).await;
         match ended {
             Ok(ended) if ended.code == 0 => Ok(opened),
-            Ok(ended) => Err(unavailable(format!("`true` ended with {}", ended.code))),
+            Ok(ended) => {
+                Err(unavailable(format!("the test command exited with code {}", ended.code)))
+            }
             Err(error) => Err(unavailable(error.to_string())),
         }
     }
 
-    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let taken = self.starter.take(&job.profile.limits).await?;
-        let (waiting, room) = taken;
-        let dir = &room.dir;
+    async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
+        let acquired = self.fork_server.acquire(&job.profile.limits).await?;
+        let (waiting, resources) = acquired;
+        let dir = &resources.dir;
         let tmp = dir.path().join("tmp");
-        std::fs::create_dir(&tmp).map_err(IsolationError::io("no directory for a job"))?;
-        let place = Place::of(&job, None, &tmp)?;
-        let entrance = job.profile.network.entrance(dir.path())?;
-        let mut orders = self.orders(&job, &place, dir, &tmp);
-        orders.entrance = entrance.as_ref().map(|entrance| entrance.path().to_owned());
-        let order = Order {
-            work: Work::Landlock(Box::new(orders)),
-            line: layout::line(&place, &job),
-            env: layout::environment(&job, place.inside.as_deref(), &tmp),
+        std::fs::create_dir(&tmp)
+            .map_err(IsolationError::io("cannot create the directory of a job"))?;
+        let layout = SandboxLayout::of(&job, None, &tmp)?;
+        let proxy = job.profile.network.open_proxy(dir.path())?;
+        let mut launch = self.launch(&job, &layout, dir, &tmp);
+        launch.proxy_socket = proxy.as_ref().map(|proxy| proxy.path().to_owned());
+        let order = LaunchOrder {
+            kind: LaunchKind::Landlock(Box::new(launch)),
+            command_line: layout::command_line(&layout, &job),
+            env: layout::environment(&job, layout.workspace.as_deref(), &tmp),
         };
-        let started = self.starter.start(waiting, &order, &job);
-        let remains = Remains { entrance, ..Remains::of_sandbox(room, Arc::clone(&self.spawner)) };
-        let terms = Terms { set_up: SetUp::Told, ..terms(&job, NAME) };
-        Running::of_started(started, remains, terms)
+        let started = self.fork_server.start(waiting, &order, &job);
+        let teardown = Teardown {
+            proxy: proxy,
+            ..Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread))
+        };
+        let process_options =
+            ProcessOptions { setup_check: SetupCheck::StatusFile, ..process_options(&job, NAME) };
+        SandboxedProcess::of_started(started, teardown, process_options)
     }
 
-    fn orders(&self, job: &Job, place: &Place, dir: &JobDir, tmp: &Path) -> Orders {
+    fn launch(
+        &self,
+        job: &SandboxCommand,
+        layout: &SandboxLayout,
+        dir: &JobDir,
+        tmp: &Path,
+    ) -> LandlockLaunch {
         let limits = &job.profile.limits;
         let system = SYSTEM_DIRS.iter().chain(&SYSTEM_FILES).map(PathBuf::from);
         let (mut read, mut write) = (system.collect::<Vec<_>>(), vec![tmp.to_owned()]);
-        if let Some(outside) = &place.outside {
-            let list = if place.is_writable { &mut write } else { &mut read };
-            list.push(outside.clone());
+        if let Some(host_workspace) = &layout.host_workspace {
+            let list = if layout.is_writable { &mut write } else { &mut read };
+            list.push(host_workspace.clone());
         }
         let counts = !self.cgroups.counts_pids();
-        Orders {
+        LandlockLaunch {
             dir: dir.path().to_owned(),
-            start: place.dir.clone(),
+            start: layout.dir.clone(),
             read,
             write,
             devices: DEVICES.map(PathBuf::from).to_vec(),
             is_root: self.is_root,
             has_namespaces: self.has_namespaces,
-            entrance: None,
-            bounds: Bounds::of(limits, self.cgroups.counts_memory()),
+            proxy_socket: None,
+            rlimits: Rlimits::of(limits, self.cgroups.counts_memory()),
             pids: counts.then_some(u64::from(limits.pids)),
         }
     }
 }
 
-impl Backend for Landlocked {
+impl SandboxBackend for LandlockBackend {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -138,38 +160,47 @@ impl Backend for Landlocked {
         IsolationMode::Process
     }
 
-    fn holds(&self) -> Vec<Holding> {
-        let (groups, spaces) = (&self.cgroups, self.has_namespaces);
-        let told = |hold: Hold| match hold {
-            Hold::Files => (true, "Landlock: the system read-only, the workspace, nothing else"),
-            Hold::Network if spaces => {
-                (true, "no sockets, and a network of its own with nothing in it")
+    fn guarantees(&self) -> Vec<GuaranteeStatus> {
+        let (groups, namespaces) = (&self.cgroups, self.has_namespaces);
+        let status_of = |guarantee: Guarantee| match guarantee {
+            Guarantee::Files => (true, "Landlock: only the read-only system and the workspace"),
+            Guarantee::Network if namespaces => {
+                (true, "no sockets, and an empty network namespace")
             }
-            Hold::Network => (true, "no sockets"),
-            Hold::AllowList if spaces => (true, "the proxy is the only way out"),
-            Hold::AllowList => (false, "the kernel gives no network of its own"),
-            Hold::Environment => (true, "a clean environment, no /proc"),
-            Hold::Tree if spaces => (true, "a process name space that ends as a whole"),
-            Hold::Tree => (true, "a watcher to which every process falls back"),
-            Hold::Processes if spaces => (true, "a process name space, no /proc"),
-            Hold::Processes => (true, "Landlock scopes, a filter for calls, no /proc"),
-            Hold::Kernel => (true, "a filter for calls, no new privileges"),
-            Hold::Pids if groups.counts_pids() => (true, "a control group"),
-            Hold::Pids if self.is_root => (false, NO_CGROUP),
-            Hold::Pids if spaces => (true, "a bound for the user in its name space"),
-            Hold::Pids => (true, "a bound for the user, above what that one runs already"),
-            Hold::Memory => memory_holding(groups),
-            Hold::Cpu => cpu_holding(groups),
-            Hold::Tmp => (false, "a private directory on the disk: only each file is bounded"),
+            Guarantee::Network => (true, "no sockets"),
+            Guarantee::AllowList if namespaces => (true, "only the proxy is reachable"),
+            Guarantee::AllowList => (false, "the kernel permits no network namespace"),
+            Guarantee::Environment => (true, "a clean environment, no /proc"),
+            Guarantee::Tree if namespaces => (true, "a process namespace that ends as a whole"),
+            Guarantee::Tree => (true, "a supervisor that inherits every orphaned process"),
+            Guarantee::Processes if namespaces => (true, "a process namespace, no /proc"),
+            Guarantee::Processes => (true, "Landlock scopes, a seccomp filter, no /proc"),
+            Guarantee::Kernel => (true, "a seccomp filter, no new privileges"),
+            Guarantee::Pids if groups.counts_pids() => (true, "a control group"),
+            Guarantee::Pids if self.is_root => (false, NO_CGROUP),
+            Guarantee::Pids if namespaces => {
+                (true, "a process limit for the user of the namespace")
+            }
+            Guarantee::Pids => {
+                (true, "a process limit for the user, on top of its existing processes")
+            }
+            Guarantee::Memory => memory_status(groups),
+            Guarantee::Cpu => cpu_status(groups),
+            Guarantee::Tmp => {
+                (false, "a private directory on disk: only the size of each file is limited")
+            }
         };
-        holdings(told)
+        guarantee_statuses(status_of)
     }
 
-    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+    fn start(
+        &self,
+        job: SandboxCommand,
+    ) -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>> {
         self.begin(job).boxed()
     }
 
-    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+    fn workspace(&self, workspace: &WorkspaceMount) -> Option<PathBuf> {
         workspace.dir().map(Path::to_owned)
     }
 }

@@ -1,6 +1,7 @@
-//! No isolation: a program with a clean environment, a deadline and its own process group.
+//! No isolation: a command with a clean environment, a time limit and its own process group.
 //!
-//! It is for programs that the operator trusts. Only where a control group can be made are all its processes gone at the end.
+//! Only for programs that the operator trusts. All processes of a command are gone at its end only if a control group
+//! can be created.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,80 +12,84 @@ use futures::future::BoxFuture;
 use provost_core::resource::IsolationMode;
 use tokio::process::Command;
 
-use crate::backend::{Backend, Holding, holdings};
-use crate::command::{Input, Job};
+use crate::backend::{GuaranteeStatus, SandboxBackend, guarantee_statuses};
+use crate::command::{SandboxCommand, Stdin};
 use crate::error::IsolationError;
-use crate::linux::child_process::Started;
-use crate::linux::layout::{self, Place};
+use crate::linux::child_process::StartedProcess;
+use crate::linux::layout::{self, SandboxLayout};
 use crate::linux::process_tree;
-use crate::linux::scratch_dir::Scratch;
-use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Hold, Workspace};
-use crate::teardown::{Leader, Remains};
-use crate::warm::spawn_thread::Spawner;
+use crate::linux::scratch_dir::ScratchDir;
+use crate::process::{ProcessOptions, SandboxedProcess, SetupCheck};
+use crate::profile::{Guarantee, WorkspaceMount};
+use crate::teardown::{RootProcess, Teardown};
+use crate::warm::spawn_thread::SpawnThread;
 
 const NAME: &str = "none";
 
-/// Runs programs without isolation.
+/// The backend without isolation.
 #[derive(Debug)]
-pub struct Bare {
-    spawner: Arc<Spawner>,
-    scratch: Scratch,
+pub struct NoSandbox {
+    spawn_thread: Arc<SpawnThread>,
+    scratch: ScratchDir,
 }
 
-impl Bare {
-    /// Ready to run programs.
+impl NoSandbox {
+    /// Opens the backend.
     pub fn open() -> Result<Self, IsolationError> {
-        process_tree::check(IsolationMode::None)?;
-        let scratch = Scratch::open().map_err(IsolationError::io("no directory for sandboxes"))?;
-        Ok(Self { spawner: Arc::new(Spawner::open()?), scratch })
+        process_tree::check_supported(IsolationMode::None)?;
+        let scratch = ScratchDir::open()
+            .map_err(IsolationError::io("cannot create the directory for sandboxes"))?;
+        Ok(Self { spawn_thread: Arc::new(SpawnThread::open()?), scratch })
     }
 
-    async fn begin(&self, job: Job) -> Result<Running, IsolationError> {
-        let dir = self.scratch.job().map_err(IsolationError::io("no directory for a job"))?;
+    async fn begin(&self, job: SandboxCommand) -> Result<SandboxedProcess, IsolationError> {
+        let dir = self
+            .scratch
+            .create_job_dir()
+            .map_err(IsolationError::io("cannot create the directory of a job"))?;
         let tmp = dir.path().to_owned();
-        let place = Place::of(&job, None, &tmp)?;
-        let mut command = Command::new(&place.program);
+        let layout = SandboxLayout::of(&job, None, &tmp)?;
+        let mut command = Command::new(&layout.program);
         command.args(&job.args).env_clear().envs(layout::environment(
             &job,
-            place.inside.as_deref(),
+            layout.workspace.as_deref(),
             &tmp,
         ));
-        command.current_dir(&place.dir).process_group(0);
+        command.current_dir(&layout.dir).process_group(0);
         pipes(&mut command, &job.input);
-        let Started { process, pipes } = self.spawner.start(command).await?;
-        let spawner = Arc::clone(&self.spawner);
-        let remains = Remains {
-            leader: Leader::Program,
+        let StartedProcess { process, pipes } = self.spawn_thread.start(command).await?;
+        let spawn_thread = Arc::clone(&self.spawn_thread);
+        let teardown = Teardown {
+            root_process: RootProcess::Program,
             cgroup: None,
             dir: Some(dir),
             root: None,
-            last: None,
-            entrance: None,
-            spawner,
+            cleanup: None,
+            proxy: None,
+            spawn_thread,
         };
-        Running::new(process, pipes, remains, terms(&job, NAME))
+        SandboxedProcess::new(process, pipes, teardown, process_options(&job, NAME))
     }
 }
 
-/// Pipes for a program, none for what it may not read.
-pub(crate) fn pipes(command: &mut Command, input: &Input) {
-    command.stdin(if *input == Input::Empty { Stdio::null() } else { Stdio::piped() });
+/// Creates the pipes of a command. Without input, its standard input is empty.
+pub(crate) fn pipes(command: &mut Command, input: &Stdin) {
+    command.stdin(if *input == Stdin::Empty { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
-/// How a job's program is told apart from its sandbox, where there is nothing to set up.
-pub(crate) fn terms(job: &Job, backend: &'static str) -> Terms {
+/// Returns the options of a command without a setup phase.
+pub(crate) fn process_options(job: &SandboxCommand, backend: &'static str) -> ProcessOptions {
     let limits = &job.profile.limits;
-    Terms {
+    ProcessOptions {
         backend,
-        set_up: SetUp::Always,
+        setup_check: SetupCheck::NotNeeded,
         time: limits.time,
         output_bytes_max: limits.output_bytes,
     }
 }
 
-impl Backend for Bare {
+impl SandboxBackend for NoSandbox {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -93,19 +98,22 @@ impl Backend for Bare {
         IsolationMode::None
     }
 
-    fn holds(&self) -> Vec<Holding> {
-        let told = |hold: Hold| match hold {
-            Hold::Environment => (true, "a clean environment"),
-            _ => (false, "nothing keeps it apart"),
+    fn guarantees(&self) -> Vec<GuaranteeStatus> {
+        let status_of = |guarantee: Guarantee| match guarantee {
+            Guarantee::Environment => (true, "a clean environment"),
+            _ => (false, "no isolation"),
         };
-        holdings(told)
+        guarantee_statuses(status_of)
     }
 
-    fn start(&self, job: Job) -> BoxFuture<'_, Result<Running, IsolationError>> {
+    fn start(
+        &self,
+        job: SandboxCommand,
+    ) -> BoxFuture<'_, Result<SandboxedProcess, IsolationError>> {
         self.begin(job).boxed()
     }
 
-    fn workspace(&self, workspace: &Workspace) -> Option<PathBuf> {
+    fn workspace(&self, workspace: &WorkspaceMount) -> Option<PathBuf> {
         workspace.dir().map(Path::to_owned)
     }
 }

@@ -1,4 +1,4 @@
-//! Becoming `bwrap`, with bounds.
+//! Executes `bwrap` with resource limits.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,38 +10,38 @@ use std::process::{Command, ExitCode};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 
-use super::order::{Order, Wrap};
+use super::order::{BwrapLaunch, LaunchOrder};
 
-pub(super) fn run(wrap: &Wrap, order: &Order) -> io::Result<ExitCode> {
-    let status = inherited(&wrap.status, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
-    let filter = inherited(&wrap.filter, OFlags::RDONLY)?;
-    wrap.bounds.set()?;
+pub(super) fn run(launch: &BwrapLaunch, order: &LaunchOrder) -> io::Result<ExitCode> {
+    let status = inherited(&launch.status, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+    let filter = inherited(&launch.filter, OFlags::RDONLY)?;
+    launch.rlimits.set()?;
     let (program, args) = order.program()?;
     let mut command = Command::new(program);
     command.arg("--json-status-fd").arg(status.as_raw_fd().to_string());
     command.arg("--add-seccomp-fd").arg(filter.as_raw_fd().to_string());
-    let told = told(&order.env)?;
-    command.arg("--args").arg(told.as_raw_fd().to_string());
+    let variables = variables_file(&order.env)?;
+    command.arg("--args").arg(variables.as_raw_fd().to_string());
     command.args(args).env_clear().current_dir("/");
     Err(command.exec())
 }
 
-/// The variables of a program, as arguments of `bwrap` that stand in a file. In its environment they would count for itself,
-/// and everybody can read its command line.
+/// Returns the variables of the command as `bwrap` arguments for a file. Variables in the environment of `bwrap` would
+/// affect `bwrap` itself, and every user can read its command line.
 pub(crate) fn variables(env: &BTreeMap<String, String>) -> Vec<u8> {
     let words = env.iter().flat_map(|(name, value)| ["--setenv", name, value]);
     words.flat_map(|word| word.bytes().chain([0])).collect()
 }
 
-/// The same in a file that is nowhere but in memory, and still open after an `exec`.
-fn told(env: &BTreeMap<String, String>) -> io::Result<OwnedFd> {
+/// Writes the variables to a memory file that stays open across `exec`.
+fn variables_file(env: &BTreeMap<String, String>) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("variables", MemfdFlags::empty())?);
     file.write_all(&variables(env))?;
     file.rewind()?;
     Ok(file.into())
 }
 
-/// Opens a file that is still open after an `exec`: `bwrap` knows it by its number, and hands none of them on.
-fn inherited(path: &Path, how: OFlags) -> io::Result<OwnedFd> {
-    Ok(open(path, how, Mode::RUSR | Mode::WUSR)?)
+/// Opens a file that stays open across `exec`. `bwrap` receives its descriptor and does not pass it on.
+fn inherited(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    Ok(open(path, flags, Mode::RUSR | Mode::WUSR)?)
 }

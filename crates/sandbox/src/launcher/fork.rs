@@ -1,48 +1,47 @@
-//! How a launcher makes new processes of itself.
+//! Process creation of the launcher.
 #![expect(unsafe_code, reason = "the library has no safe call that makes a process")]
 
 use std::io;
 
 use rustix::process::Pid;
 
-/// Who somebody is after there are two.
+/// Result of a fork.
 #[derive(Debug)]
-pub(super) enum Forked {
-    /// The new one.
-    New,
-    /// The one that was there, with the number of the new one.
-    Made(Pid),
+pub(super) enum ForkResult {
+    /// The calling code runs in the new process.
+    Child,
+    /// The calling code runs in the original process. Contains the process id of the new one.
+    Parent(Pid),
 }
 
-/// Makes a process whose parent is our own: that one waits for it, and its end is the end of the new one.
-pub(super) fn sibling() -> io::Result<Forked> {
+/// Creates a process with the same parent as the caller. That parent waits for the new process.
+pub(super) fn sibling() -> io::Result<ForkResult> {
     fork(libc::CLONE_PARENT)
 }
 
-/// Makes a process below this one.
-pub(super) fn child() -> io::Result<Forked> {
+/// Creates a child process.
+pub(super) fn child() -> io::Result<ForkResult> {
     fork(0)
 }
 
-fn fork(flags: libc::c_int) -> io::Result<Forked> {
+fn fork(flags: libc::c_int) -> io::Result<ForkResult> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
-    let nothing: libc::c_long = 0;
-    // SAFETY: without a stack and without shared memory this is `fork`. A launcher has one thread, so no lock is held and nothing
-    // is half done in the memory that the new process gets a copy of.
-    let number =
-        unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, nothing, nothing) };
-    match i32::try_from(number).map(Pid::from_raw) {
-        _ if number < 0 => Err(io::Error::last_os_error()),
-        Ok(Some(pid)) => Ok(Forked::Made(pid)),
-        _ => Ok(Forked::New),
+    let none: libc::c_long = 0;
+    // SAFETY: without a stack and without `CLONE_VM`, this call is equivalent to `fork`. A launcher has one thread, so
+    // no other thread can hold a lock or be inside a critical section when the memory is copied.
+    let result = unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) };
+    match i32::try_from(result).map(Pid::from_raw) {
+        _ if result < 0 => Err(io::Error::last_os_error()),
+        Ok(Some(pid)) => Ok(ForkResult::Parent(pid)),
+        _ => Ok(ForkResult::Child),
     }
 }
 
-/// Nothing that this process has open, but its three standard ones, is there after an `exec`.
-pub(super) fn keep_files_to_ourselves() -> io::Result<()> {
+/// Sets close-on-exec for all descriptors except the three standard ones.
+pub(super) fn set_close_on_exec() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: no file is closed or opened by it.
-    let done = unsafe {
+    // SAFETY: `close_range` with `CLOSE_RANGE_CLOEXEC` neither closes nor opens a descriptor.
+    let result = unsafe {
         libc::syscall(
             libc::SYS_close_range,
             FIRST,
@@ -50,5 +49,5 @@ pub(super) fn keep_files_to_ourselves() -> io::Result<()> {
             libc::CLOSE_RANGE_CLOEXEC.cast_signed(),
         )
     };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

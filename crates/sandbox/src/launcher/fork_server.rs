@@ -1,9 +1,10 @@
-//! The process that has others ready.
+//! The fork server: a process that creates launcher processes in advance.
 //!
-//! It is asked for one, makes it, and hands over its number and a line to it. So a job waits neither for a program of our size
-//! to be started nor for a copy of whatever else its owner has in memory, nor for the kernel to let somebody into control
-//! groups, which takes milliseconds where all processors are busy: somebody in there waits for its order already. Whoever is
-//! made is a child of the owner, not of this process, which knows nothing of jobs and has nothing to wait for.
+//! The owner requests a process; the fork server creates it and replies with its process id and a control socket. A job
+//! therefore waits neither for the start of a large executable, nor for a copy of its owner's memory, nor for the
+//! kernel to move a process into control groups, which takes milliseconds on a busy machine: the process already waits
+//! in its control groups. Each new process is a child of the owner, not of the fork server. The fork server knows
+//! nothing about jobs.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -20,150 +21,154 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::fork::{self, Forked};
-use super::order::{Order, Work};
-use super::{bwrap, outer};
+use super::fork::{self, ForkResult};
+use super::order::{LaunchKind, LaunchOrder};
+use super::{bwrap, supervisor};
 
-/// Files that are handed over with one message: an order and the standard files of a program.
+/// Maximum number of descriptors per message: a launch order and the standard files of a program.
 pub(crate) const FILES_MAX: usize = 4;
 
-/// Bytes of one message: a few paths.
+/// Maximum size of a message, in bytes. Messages contain a few paths.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4096;
-/// Where a process waits.
+/// Namespaces in which a process waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spaces {
-    /// Where its owner is.
+pub(crate) enum LinuxNamespaces {
+    /// The namespaces of its owner.
     Shared,
-    /// In name spaces that are made for it, which takes as long as the rest of a start.
-    Own,
+    /// New namespaces. Creating them takes as long as the rest of the start.
+    New,
 }
 
-impl Spaces {
-    /// What stands first in a message that asks for a process.
-    pub(crate) fn letter(self) -> u8 {
+impl LinuxNamespaces {
+    /// Returns the first byte of a request message.
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::Shared => b'-',
-            Self::Own => b'n',
+            Self::New => b'n',
         }
     }
 }
 
-/// What is said by whoever could not become the program.
-const REFUSED: &[u8] = b"no";
-/// What stands before each path of a control group.
-pub(crate) const BETWEEN: u8 = 0;
+/// Message of a process that could not execute the program.
+const EXEC_FAILED: &[u8] = b"no";
+/// Byte before each path of a control group.
+pub(crate) const SEPARATOR: u8 = 0;
 
-/// Makes processes until nobody can ask for one any more. The line to whoever asks is the standard input.
+/// Creates processes until the owner closes the control socket, which is the standard input.
 pub(super) fn run() -> io::Result<ExitCode> {
-    fork::keep_files_to_ourselves()?;
+    fork::set_close_on_exec()?;
     let owner = getppid();
     die_with(owner)?;
-    let line = io::stdin();
-    let line = line.as_fd();
+    let control = io::stdin();
+    let control = control.as_fd();
     loop {
-        let Some((place, _)) = receive(line)? else { return Ok(ExitCode::SUCCESS) };
-        let (ours, theirs) = pair()?;
+        let Some((groups, _)) = receive(control)? else { return Ok(ExitCode::SUCCESS) };
+        let (ours, theirs) = socket_pair()?;
         match fork::sibling()? {
-            Forked::New => {
+            ForkResult::Child => {
                 drop(ours);
-                return wait_for_order(theirs, owner, &place);
+                return wait_for_order(theirs, owner, &groups);
             }
-            Forked::Made(pid) => {
+            ForkResult::Parent(pid) => {
                 let number = pid.as_raw_nonzero().get().to_ne_bytes();
-                send(line, &number, &[ours.as_fd()])?;
+                send(control, &number, &[ours.as_fd()])?;
             }
         }
     }
 }
 
-/// Does what it is told, once. Whoever is told nothing ends.
-fn wait_for_order(line: OwnedFd, owner: Option<Pid>, place: &[u8]) -> io::Result<ExitCode> {
+/// Waits for one launch order and executes it. Exits if the control socket is closed.
+fn wait_for_order(control: OwnedFd, owner: Option<Pid>, groups: &[u8]) -> io::Result<ExitCode> {
     die_with(owner)?;
-    // Nobody can be told yet that it is not let in.
-    let is_in = enter(place, owner);
-    Order::rehearse()?;
-    let Some(order) = ordered(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
-    drop(line);
-    is_in?;
-    let order = Order::read(order)?;
-    match &order.work {
-        Work::Wrap(wrap) => bwrap::run(wrap, &order),
-        Work::Landlock(orders) => outer::run(orders, &order, owner),
-        Work::Program => Err(io::Error::other("a program is started in a sandbox only")),
+    // An error can only be reported after the order has arrived.
+    let joined = join_groups(groups, owner);
+    LaunchOrder::warm_up()?;
+    let Some(order) = receive_order(control.as_fd())? else { return Ok(ExitCode::SUCCESS) };
+    drop(control);
+    joined?;
+    let order = LaunchOrder::read(order)?;
+    match &order.kind {
+        LaunchKind::Bwrap(launch) => bwrap::run(launch, &order),
+        LaunchKind::Landlock(launch) => supervisor::run(launch, &order, owner),
+        LaunchKind::Program => Err(io::Error::other("a program can start only inside a sandbox")),
     }
 }
 
-/// Waits for an order and takes the standard files that come with it: its own standard input, the line of whoever made it, is
-/// no more after this.
-fn ordered(line: BorrowedFd<'_>) -> io::Result<Option<File>> {
-    let Some((_, files)) = receive(line)? else { return Ok(None) };
+/// Waits for a launch order and replaces the standard files by those of the order. This drops the standard input, which
+/// is the control socket of the fork server.
+fn receive_order(control: BorrowedFd<'_>) -> io::Result<Option<File>> {
+    let Some((_, files)) = receive(control)? else { return Ok(None) };
     let files: Result<[OwnedFd; FILES_MAX], _> = files.try_into();
     let [order, stdin, stdout, stderr] =
-        files.map_err(|_files| io::Error::other("the files of a program are missing"))?;
+        files.map_err(|_files| io::Error::other("the message must contain four descriptors"))?;
     dup2_stdin(stdin)?;
     dup2_stdout(stdout)?;
     dup2_stderr(stderr)?;
     Ok(Some(order.into()))
 }
 
-/// Waits in a sandbox that is set up, and becomes the program. The line to whoever orders is the standard input.
+/// Waits in a warm sandbox for a launch order and executes the program. The control socket is the standard input.
 pub(super) fn wait_inside() -> io::Result<ExitCode> {
-    let line = io::stdin().as_fd().try_clone_to_owned()?;
-    Order::rehearse()?;
-    let Some(order) = ordered(line.as_fd())? else { return Ok(ExitCode::SUCCESS) };
-    let failed = Order::read(order).and_then(|order| order.exec());
-    // What ends now is not the program, which has the line no more.
-    send(line.as_fd(), REFUSED, &[])?;
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    LaunchOrder::warm_up()?;
+    let Some(order) = receive_order(control.as_fd())? else { return Ok(ExitCode::SUCCESS) };
+    let failed = LaunchOrder::read(order).and_then(|order| order.exec());
+    // Only a launcher that failed to execute the program still has the control socket.
+    send(control.as_fd(), EXEC_FAILED, &[])?;
     failed
 }
 
-/// Enters control groups, and name spaces if they are asked for.
-fn enter(place: &[u8], owner: Option<Pid>) -> io::Result<()> {
-    let mut words = place.split(|byte| *byte == BETWEEN);
-    let spaces = words.next().unwrap_or_default();
-    words.map(OsStr::from_bytes).try_for_each(|door| fs::write(door, "0"))?;
-    if spaces == [Spaces::Own.letter()] {
-        outer::enter()?;
-        // The kernel forgets it with the rights that were given up.
+/// Joins the control groups and, if requested, new namespaces.
+fn join_groups(groups: &[u8], owner: Option<Pid>) -> io::Result<()> {
+    let mut parts = groups.split(|byte| *byte == SEPARATOR);
+    let namespaces = parts.next().unwrap_or_default();
+    parts.map(OsStr::from_bytes).try_for_each(|procs_file| fs::write(procs_file, "0"))?;
+    if namespaces == [LinuxNamespaces::New.code()] {
+        supervisor::enter_namespaces()?;
+        // The kernel clears the setting when the process changes its credentials.
         die_with(owner)?;
     }
     Ok(())
 }
 
-/// Ends with its owner, also if that one has just ended.
+/// Makes the kernel kill this process when its owner ends. Fails if the owner has already ended.
 fn die_with(owner: Option<Pid>) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     match owner.is_some() && getppid() == owner {
         true => Ok(()),
-        false => Err(io::Error::other("whoever started this has ended")),
+        false => Err(io::Error::other("the owner of this process has ended")),
     }
 }
 
-/// A line between two processes. A message comes as a whole.
-pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Returns a connected pair of sockets that preserve message boundaries.
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a few bytes and files.
-pub(crate) fn send(line: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
-        return Err(io::Error::other("too many files for one message"));
+/// Sends bytes and descriptors in one message.
+pub(crate) fn send(
+    control: BorrowedFd<'_>,
+    bytes: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut buffer);
+    if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::Error::other("too many descriptors for one message"));
     }
-    sendmsg(line, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(control, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// A message, and the files with it; nothing if there will never be one.
-pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+/// Receives a message and its descriptors. `None` if the other end is closed.
+pub(crate) fn receive(control: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; MESSAGE_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut buffer = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut buffer);
     let read = loop {
         let into = &mut [IoSliceMut::new(&mut bytes)];
-        match recvmsg(line, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(control, into, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             read => break read?,
@@ -174,7 +179,7 @@ pub(crate) fn receive(line: BorrowedFd<'_>) -> io::Result<Option<(Vec<u8>, Vec<O
     }
     bytes.truncate(read.bytes);
     let mut files = Vec::new();
-    for message in control.drain() {
+    for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(some) = message {
             files.extend(some);
         }

@@ -1,6 +1,7 @@
-//! What a launcher is told: what to do, a command line, and an environment.
+//! Launch orders: an action, a command line and an environment.
 //!
-//! Whoever orders writes it to a file in memory, of any length, and hands that over with the standard files of the program.
+//! The sender writes the order to a memory file of any length and sends its descriptor together with the standard files
+//! of the program.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,82 +17,87 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use super::fork_server;
-use super::rlimits::Bounds;
+use super::rlimits::Rlimits;
 
-/// What comes between two parts. No word of a command line has it in it.
-const BETWEEN: u8 = 0;
+/// Separates the parts of an order. Command-line arguments cannot contain it.
+const SEPARATOR: u8 = 0;
 
-/// What to do.
+/// Action of a launcher.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
-    /// Become `bwrap`.
-    Wrap(Wrap),
-    /// Keep a program in with Landlock.
-    Landlock(Box<Orders>),
-    /// Become the program: everything else is done.
+pub(crate) enum LaunchKind {
+    /// Execute `bwrap`.
+    #[serde(rename = "wrap")]
+    Bwrap(BwrapLaunch),
+    /// Confine a program with Landlock.
+    Landlock(Box<LandlockLaunch>),
+    /// Execute the program. The sandbox is already set up.
     Program,
 }
 
-/// How to become `bwrap`.
+/// Files and limits of `bwrap`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Wrap {
-    /// What holds for everything that is started.
-    pub(crate) bounds: Bounds,
-    /// Where it tells about itself.
+pub(crate) struct BwrapLaunch {
+    /// Resource limits of the process and its descendants.
+    #[serde(rename = "bounds")]
+    pub(crate) rlimits: Rlimits,
+    /// File to which `bwrap` writes its status.
     pub(crate) status: PathBuf,
-    /// The filter for calls.
+    /// File with the seccomp filter.
     pub(crate) filter: PathBuf,
 }
 
-/// How to keep a program in with Landlock.
+/// Restrictions of a program that runs with Landlock.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    /// Where it tells how it went.
+pub(crate) struct LandlockLaunch {
+    /// Directory for the status files.
     pub(crate) dir: PathBuf,
-    /// Where the program starts.
+    /// Working directory of the program.
     pub(crate) start: PathBuf,
-    /// What it may read, and execute.
+    /// Paths that the program may read and execute.
     pub(crate) read: Vec<PathBuf>,
-    /// What it may change.
+    /// Paths that the program may change.
     pub(crate) write: Vec<PathBuf>,
-    /// Devices that it may use.
+    /// Devices that the program may use.
     pub(crate) devices: Vec<PathBuf>,
-    /// Whether the user outside is root.
+    /// True if the user outside is root.
     pub(crate) is_root: bool,
-    /// Whether it has name spaces.
+    /// True if the program runs in new namespaces.
     pub(crate) has_namespaces: bool,
-    /// The entrance to the proxy, for a network of its own.
-    pub(crate) entrance: Option<PathBuf>,
-    /// What holds for everything that is started.
-    pub(crate) bounds: Bounds,
-    /// Processes of the user.
+    /// Socket of the proxy. `None` without network access.
+    #[serde(rename = "entrance")]
+    pub(crate) proxy_socket: Option<PathBuf>,
+    /// Resource limits of the process and its descendants.
+    #[serde(rename = "bounds")]
+    pub(crate) rlimits: Rlimits,
+    /// Process limit of the user. `None` if a control group enforces the limit.
     pub(crate) pids: Option<u64>,
 }
 
-/// What a launcher is told.
+/// An order to a launcher.
 #[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) work: Work,
-    /// A program and its arguments.
-    pub(crate) line: Vec<OsString>,
-    /// The environment of the program.
+pub(crate) struct LaunchOrder {
+    pub(crate) kind: LaunchKind,
+    /// Program and its arguments.
+    pub(crate) command_line: Vec<OsString>,
+    /// Environment of the program.
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// All of it that is known to be text.
+/// The parts of an order that are valid UTF-8, serialized as JSON.
 #[derive(Serialize, Deserialize)]
-struct Told<W, E> {
-    work: W,
+struct OrderText<W, E> {
+    #[serde(rename = "work")]
+    kind: W,
     env: E,
 }
 
-impl Order {
-    /// Writes it to a file that is nowhere but in memory.
+impl LaunchOrder {
+    /// Writes the order to a memory file.
     pub(crate) fn write(&self) -> io::Result<File> {
-        let mut bytes = serde_json::to_vec(&Told { work: &self.work, env: &self.env })?;
-        for word in &self.line {
-            bytes.push(BETWEEN);
+        let mut bytes = serde_json::to_vec(&OrderText { kind: &self.kind, env: &self.env })?;
+        for word in &self.command_line {
+            bytes.push(SEPARATOR);
             bytes.extend_from_slice(word.as_encoded_bytes());
         }
         let mut file = File::from(memfd_create("order", MemfdFlags::CLOEXEC)?);
@@ -99,27 +105,30 @@ impl Order {
         Ok(file)
     }
 
-    /// Hands it over, with the standard files of the program.
-    pub(crate) fn send(&self, line: BorrowedFd<'_>, files: &[OwnedFd; 3]) -> io::Result<()> {
+    /// Sends the order with the standard files of the program.
+    pub(crate) fn send(&self, control: BorrowedFd<'_>, files: &[OwnedFd; 3]) -> io::Result<()> {
         let order = OwnedFd::from(self.write()?);
         let [stdin, stdout, stderr] = files;
         let files = [&order, stdin, stdout, stderr].map(|file| file.as_fd());
-        fork_server::send(line, b"go", &files)
+        fork_server::send(control, b"go", &files)
     }
 
-    /// Becomes the program; gives back why not.
+    /// Executes the program. Returns only if that fails.
     pub(super) fn exec(&self) -> io::Result<ExitCode> {
         let (program, args) = self.program()?;
         Err(Command::new(program).args(args).env_clear().envs(&self.env).exec())
     }
 
-    /// Writes and reads one that nobody has ordered: what that needs of this program and of memory is then at hand.
-    pub(super) fn rehearse() -> io::Result<()> {
-        let wrap = Wrap { bounds: Bounds::default(), status: "/".into(), filter: "/".into() };
+    /// Writes, reads and executes a dummy order, so that the code and memory pages of this path are loaded before a
+    /// real order arrives.
+    pub(super) fn warm_up() -> io::Result<()> {
+        let launch =
+            BwrapLaunch { rlimits: Rlimits::default(), status: "/".into(), filter: "/".into() };
         let env = BTreeMap::from([(String::new(), String::new())]);
-        let order = Self { work: Work::Wrap(wrap), line: vec!["/".into(); 64], env };
+        let order =
+            Self { kind: LaunchKind::Bwrap(launch), command_line: vec!["/".into(); 64], env };
         let read = Self::read(order.write()?)?;
-        // No directory is a program, but the way to find that out is the way to start one.
+        // The kernel cannot execute a directory, but the attempt runs the same code as a real start.
         drop(read.exec());
         Ok(())
     }
@@ -128,17 +137,18 @@ impl Order {
         let mut bytes = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut bytes)?;
-        let mut parts = bytes.split(|byte| *byte == BETWEEN);
-        let told: Told<Work, _> = serde_json::from_slice(parts.next().unwrap_or_default())?;
-        let line = parts.map(|word| OsString::from_vec(word.to_vec())).collect();
-        Ok(Self { work: told.work, line, env: told.env })
+        let mut parts = bytes.split(|byte| *byte == SEPARATOR);
+        let text: OrderText<LaunchKind, _> =
+            serde_json::from_slice(parts.next().unwrap_or_default())?;
+        let command_line = parts.map(|word| OsString::from_vec(word.to_vec())).collect();
+        Ok(Self { kind: text.kind, command_line, env: text.env })
     }
 
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     pub(super) fn program(&self) -> io::Result<(&OsStr, &[OsString])> {
-        match self.line.as_slice() {
+        match self.command_line.as_slice() {
             [program, args @ ..] => Ok((program, args)),
-            [] => Err(io::Error::other("there is no program to start")),
+            [] => Err(io::Error::other("the order names no program")),
         }
     }
 }
@@ -149,14 +159,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_also_what_is_no_text() {
-        let wrap = Wrap { bounds: Bounds::default(), status: "/s".into(), filter: "/f".into() };
-        let line =
+        let launch =
+            BwrapLaunch { rlimits: Rlimits::default(), status: "/s".into(), filter: "/f".into() };
+        let command_line =
             vec![OsString::from("sh"), OsString::new(), OsString::from_vec(vec![0xff, b'\n'])];
         let env = BTreeMap::from([("A".to_owned(), "b=\nc\u{1}".to_owned())]);
-        let order = Order { work: Work::Wrap(wrap), line, env };
-        let read = Order::read(order.write().unwrap()).unwrap();
-        assert_eq!((&read.line, &read.env), (&order.line, &order.env));
-        assert!(matches!(&read.work, Work::Wrap(wrap) if wrap.status.as_os_str() == "/s"));
+        let order = LaunchOrder { kind: LaunchKind::Bwrap(launch), command_line, env };
+        let read = LaunchOrder::read(order.write().unwrap()).unwrap();
+        assert_eq!((&read.command_line, &read.env), (&order.command_line, &order.env));
+        assert!(
+            matches!(&read.kind, LaunchKind::Bwrap(launch) if launch.status.as_os_str() == "/s")
+        );
         assert_eq!(read.program().unwrap().1.len(), 2);
     }
 }

@@ -1,28 +1,28 @@
-//! Bounds that the kernel keeps for each process by itself.
+//! Resource limits that the kernel enforces per process.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use crate::profile::Limits;
+use crate::profile::ResourceLimits;
 
-/// What one process may have.
+/// Resource limits of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Bounds {
-    /// Bytes of a file.
+pub(crate) struct Rlimits {
+    /// Maximum file size, in bytes.
     pub(crate) file_bytes: u64,
-    /// Open files.
+    /// Maximum number of open files.
     pub(crate) open_files: u64,
-    /// Seconds on a processor.
+    /// Maximum processor time, in seconds.
     pub(crate) cpu_seconds: u64,
-    /// Bytes of memory, where no control group counts them.
+    /// Maximum memory, in bytes. `None` if a control group enforces the limit.
     pub(crate) memory_bytes: Option<u64>,
 }
 
-impl Bounds {
-    /// Those of a job.
-    pub(crate) fn of(limits: &Limits, is_memory_counted: bool) -> Self {
+impl Rlimits {
+    /// Returns the limits of a command.
+    pub(crate) fn of(limits: &ResourceLimits, is_memory_counted: bool) -> Self {
         Self {
             file_bytes: limits.file_bytes,
             open_files: limits.open_files,
@@ -31,7 +31,7 @@ impl Bounds {
         }
     }
 
-    /// Sets them for this process and everything that it starts. What is already bounded more strictly stays so.
+    /// Sets the limits for this process and its descendants. A stricter existing limit stays in force.
     pub(super) fn set(&self) -> io::Result<()> {
         let limits = [
             (Resource::Core, Some(0)),

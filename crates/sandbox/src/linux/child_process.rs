@@ -1,4 +1,4 @@
-//! The process of a job that is a child of ours, whoever has made it.
+//! The root process of a job, which is a child of this process.
 
 mod watch;
 
@@ -18,136 +18,136 @@ use tokio::time::timeout;
 use self::watch::watch;
 use crate::limits::KILL_GRACE;
 use crate::linux::process_tree;
-use crate::teardown::Held;
+use crate::teardown::PidFd;
 
-/// The process of a job.
+/// The root process of a job.
 #[derive(Debug)]
-pub(crate) enum Process {
-    /// Started by the library, which also waits for it.
-    Child(Child),
-    /// Made by our starter.
-    Made(Made, AsyncFd<OwnedFd>),
+pub(crate) enum ChildProcess {
+    /// Started with the standard library of Tokio, which also waits for it.
+    Spawned(Child),
+    /// Created by the fork server.
+    Forked(ForkedChild, AsyncFd<OwnedFd>),
 }
 
-/// A child of ours that somebody else has made. Dropping it ends it.
+/// A child process that the fork server created. Dropping it kills it.
 #[derive(Debug)]
-pub(crate) struct Made {
-    held: Held,
+pub(crate) struct ForkedChild {
+    pidfd: PidFd,
     status: Option<ExitStatus>,
 }
 
 /// A process that was just started.
 #[derive(Debug)]
-pub(crate) struct Started {
-    pub(crate) process: Process,
-    /// Our ends of its standard files.
-    pub(crate) pipes: Pipes,
+pub(crate) struct StartedProcess {
+    pub(crate) process: ChildProcess,
+    /// Our ends of the standard files.
+    pub(crate) pipes: StdPipes,
 }
 
-/// The ends of its pipes that are ours.
+/// Our ends of the standard files of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Pipes {
+pub(crate) struct StdPipes {
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
 }
 
-impl Pipes {
+impl StdPipes {
     pub(crate) fn of(child: &mut Child) -> Self {
         Self { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
     }
 }
 
-impl Process {
-    /// A process whose end can be waited for.
-    pub(crate) fn watched(made: Made) -> io::Result<Self> {
-        let handle = watch(made.held.handle.try_clone()?)?;
-        Ok(Self::Made(made, handle))
+impl ChildProcess {
+    /// Wraps a process whose end can be awaited.
+    pub(crate) fn from_forked(child: ForkedChild) -> io::Result<Self> {
+        let handle = watch(child.pidfd.handle.try_clone()?)?;
+        Ok(Self::Forked(child, handle))
     }
 
-    /// A handle on it; nothing if it is gone.
-    pub(crate) fn held(&self) -> Option<Held> {
+    /// Returns a handle of the process. `None` if the process is gone.
+    pub(crate) fn pidfd(&self) -> Option<PidFd> {
         match self {
-            Self::Child(child) => {
+            Self::Spawned(child) => {
                 let pid = i32::try_from(child.id()?).ok().and_then(Pid::from_raw)?;
-                Some(Held { pid, handle: process_tree::handle(pid)? })
+                Some(PidFd { pid, handle: process_tree::open_pidfd(pid)? })
             }
-            Self::Made(made, _) => {
-                Some(Held { pid: made.held.pid, handle: made.held.handle.try_clone().ok()? })
+            Self::Forked(child, _) => {
+                Some(PidFd { pid: child.pidfd.pid, handle: child.pidfd.handle.try_clone().ok()? })
             }
         }
     }
 
-    /// Fetches it if it has ended. One that has not is ended by the hand of whoever has started it.
-    pub(crate) fn fetch(self) {
-        if let Self::Child(mut child) = self {
+    /// Reaps the process if it has ended. Otherwise, dropping it kills it.
+    pub(crate) fn reap(self) {
+        if let Self::Spawned(mut child) = self {
             drop(child.try_wait());
         }
     }
 
-    /// Waits for its end. It can be asked again.
+    /// Waits for the end of the process. Repeated calls return the same status.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let (made, handle) = match self {
-            Self::Child(child) => return child.wait().await,
-            Self::Made(made, handle) => (made, handle),
+        let (child, handle) = match self {
+            Self::Spawned(child) => return child.wait().await,
+            Self::Forked(child, handle) => (child, handle),
         };
         loop {
-            if let Some(status) = made.fetch()? {
+            if let Some(status) = child.reap()? {
                 return Ok(status);
             }
-            let mut seen = handle.readable().await?;
-            if made.fetch()?.is_none() {
-                seen.clear_ready();
+            let mut ready = handle.readable().await?;
+            if child.reap()?.is_none() {
+                ready.clear_ready();
             }
         }
     }
 }
 
-/// Waits until a process has ended, whoever its parent is; not for longer than it may take.
-pub(crate) async fn ended(handle: OwnedFd) {
+/// Waits for the end of any process, for a bounded time.
+pub(crate) async fn wait_until_ended(handle: OwnedFd) {
     if let Ok(handle) = watch(handle)
         && timeout(KILL_GRACE, handle.readable()).await.is_err()
     {
-        tracing::warn!("a process of a sandbox does not end");
+        tracing::warn!("a process of a sandbox does not end after SIGKILL");
     }
 }
 
-impl Made {
-    /// A child of ours by its number; nothing if there is no such process.
+impl ForkedChild {
+    /// Opens a child process by its id. `None` if there is no such process.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Some(Self { held: Held { pid, handle: process_tree::handle(pid)? }, status: None })
+        Some(Self { pidfd: PidFd { pid, handle: process_tree::open_pidfd(pid)? }, status: None })
     }
 
-    /// True if it is over.
+    /// True if the process has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        process_tree::ended_within(&self.held.handle, Duration::ZERO)
+        process_tree::ended_within(&self.pidfd.handle, Duration::ZERO)
     }
 
-    /// How it has ended, if it has.
-    fn fetch(&mut self) -> io::Result<Option<ExitStatus>> {
+    /// Returns the exit status if the process has ended.
+    fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
-            let which = WaitId::PidFd(self.held.handle.as_fd());
-            let told = waitid(which, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
-            self.status = told.as_ref().map(status);
+            let which = WaitId::PidFd(self.pidfd.handle.as_fd());
+            let wait_status = waitid(which, WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
+            self.status = wait_status.as_ref().map(status);
         }
         Ok(self.status)
     }
 }
 
-impl Drop for Made {
+impl Drop for ForkedChild {
     fn drop(&mut self) {
-        if matches!(self.fetch(), Ok(None)) {
-            pidfd_send_signal(&self.held.handle, Signal::KILL).unwrap_or_default();
-            process_tree::ended_within(&self.held.handle, KILL_GRACE);
-            // Nobody else would fetch it.
-            self.fetch().map(drop).unwrap_or_default();
+        if matches!(self.reap(), Ok(None)) {
+            pidfd_send_signal(&self.pidfd.handle, Signal::KILL).unwrap_or_default();
+            process_tree::ended_within(&self.pidfd.handle, KILL_GRACE);
+            // No other code reaps this process.
+            self.reap().map(drop).unwrap_or_default();
         }
     }
 }
 
-fn status(told: &WaitIdStatus) -> ExitStatus {
+fn status(wait_status: &WaitIdStatus) -> ExitStatus {
     const CODE_AT: i32 = 8;
-    match (told.exit_status(), told.terminating_signal()) {
+    match (wait_status.exit_status(), wait_status.terminating_signal()) {
         (Some(code), _) => ExitStatus::from_raw(code << CODE_AT),
         (None, signal) => ExitStatus::from_raw(signal.unwrap_or_default()),
     }

@@ -1,22 +1,22 @@
-//! What of the system is in a sandbox, and where programs are found there.
+//! System paths in a sandbox, and the resolution of programs and working directories.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::command::Job;
+use crate::command::SandboxCommand;
 use crate::error::IsolationError;
-use crate::profile::{Network, Workspace};
+use crate::profile::{NetworkAccess, WorkspaceMount};
 
-/// Where the workspace is where a sandbox has a root of its own.
+/// Workspace path in a sandbox with a separate root.
 pub(crate) const WORKSPACE: &str = "/workspace";
-/// Where programs are looked for, in this order.
+/// Search path for programs.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Directories with the programs and libraries of the system.
 pub(crate) const SYSTEM_DIRS: [&str; 7] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-/// What programs need of `/etc`. The rest of it may hold secrets of the machine.
+/// Files of `/etc` that programs need. Other files may contain secrets of the machine.
 pub(crate) const SYSTEM_FILES: [&str; 17] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
@@ -40,58 +40,63 @@ pub(crate) const SYSTEM_FILES: [&str; 17] = [
 pub(crate) const DEVICES: [&str; 5] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// A job as one backend sees it.
-pub(crate) struct Place {
-    /// The workspace as it is outside, in its real place.
-    pub(crate) outside: Option<PathBuf>,
-    /// True if the workspace may be changed.
+/// Resolved paths of a command in one backend.
+pub(crate) struct SandboxLayout {
+    /// Canonical path of the workspace on the host.
+    pub(crate) host_workspace: Option<PathBuf>,
+    /// True if the workspace is writable.
     pub(crate) is_writable: bool,
-    /// The workspace as the program sees it.
-    pub(crate) inside: Option<PathBuf>,
-    /// Where the program starts.
+    /// Workspace path that the program sees.
+    pub(crate) workspace: Option<PathBuf>,
+    /// Working directory of the program.
     pub(crate) dir: PathBuf,
-    /// The program.
+    /// Path of the program.
     pub(crate) program: PathBuf,
 }
 
-impl Place {
-    /// Finds the program and the workspace. `root` is where the workspace is inside; nothing means that it stays in its place.
-    pub(crate) fn of(job: &Job, root: Option<&str>, tmp: &Path) -> Result<Self, IsolationError> {
+impl SandboxLayout {
+    /// Resolves the program and the workspace. `root` is the workspace path inside; `None` keeps the path of the host.
+    pub(crate) fn of(
+        job: &SandboxCommand,
+        root: Option<&str>,
+        tmp: &Path,
+    ) -> Result<Self, IsolationError> {
         job.check()?;
-        let outside = match job.profile.workspace.dir() {
+        let host_workspace = match job.profile.workspace.dir() {
             None => None,
             Some(dir) => {
-                let real = dir.canonicalize();
-                let real = real.map_err(IsolationError::io("the workspace cannot be used"))?;
-                if !real.is_dir() || real == Path::new("/") {
-                    return Err(IsolationError::Job(
-                        "the workspace is no directory of its own".to_owned(),
+                let canonical = dir.canonicalize();
+                let canonical =
+                    canonical.map_err(IsolationError::io("cannot use the workspace"))?;
+                if !canonical.is_dir() || canonical == Path::new("/") {
+                    return Err(IsolationError::Invalid(
+                        "the workspace must be a directory other than `/`".to_owned(),
                     ));
                 }
-                Some(real)
+                Some(canonical)
             }
         };
-        let inside = outside.as_ref().map(|real| match root {
+        let workspace = host_workspace.as_ref().map(|canonical| match root {
             Some(root) => PathBuf::from(root),
-            None => real.clone(),
+            None => canonical.clone(),
         });
-        let start = inside.clone().unwrap_or_else(|| tmp.to_owned());
+        let start = workspace.clone().unwrap_or_else(|| tmp.to_owned());
         let dir = match &job.dir {
             Some(dir) => start.join(dir),
             None => start,
         };
-        let is_writable = matches!(job.profile.workspace, Workspace::ReadWrite(_));
-        let program = find(&job.program)?;
-        Ok(Self { outside, is_writable, inside, dir, program })
+        let is_writable = matches!(job.profile.workspace, WorkspaceMount::ReadWrite(_));
+        let program = find_program(&job.program)?;
+        Ok(Self { host_workspace, is_writable, workspace, dir, program })
     }
 }
 
-/// Finds a program by its name where the system has programs. A path is taken as it is.
-pub(crate) fn find(program: &OsStr) -> Result<PathBuf, IsolationError> {
+/// Finds a program by name in the search path. A path is returned unchanged.
+pub(crate) fn find_program(program: &OsStr) -> Result<PathBuf, IsolationError> {
     let path = Path::new(program);
     let missing = || IsolationError::NoProgram(program.to_string_lossy().into_owned());
     if path.components().count() > 1 || path.is_absolute() {
-        // Those of the system are in the sandbox where they are outside.
+        // System programs have the same path inside and outside of the sandbox.
         let is_system = SYSTEM_DIRS.iter().any(|dir| path.starts_with(dir));
         return match is_system && !path.is_file() {
             true => Err(missing()),
@@ -106,15 +111,16 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, IsolationError> {
         .ok_or_else(missing)
 }
 
-/// The program and its arguments.
-pub(crate) fn line(place: &Place, job: &Job) -> Vec<OsString> {
-    std::iter::once(place.program.clone().into()).chain(job.args.iter().cloned()).collect()
+/// Returns the program and its arguments.
+pub(crate) fn command_line(layout: &SandboxLayout, job: &SandboxCommand) -> Vec<OsString> {
+    std::iter::once(layout.program.clone().into()).chain(job.args.iter().cloned()).collect()
 }
 
-/// The environment of a program: a few names that all have, what its network needs, and what its job says.
+/// Returns the environment of a program: common variables, proxy variables if it has network access, and the variables
+/// of the command.
 pub(crate) fn environment(
-    job: &Job,
-    inside: Option<&Path>,
+    job: &SandboxCommand,
+    workspace: Option<&Path>,
     tmp: &Path,
 ) -> BTreeMap<String, String> {
     let tmp = tmp.to_string_lossy().into_owned();
@@ -124,10 +130,10 @@ pub(crate) fn environment(
         ("TMPDIR".to_owned(), tmp),
         ("LANG".to_owned(), "C.UTF-8".to_owned()),
     ]);
-    if let Some(inside) = inside {
-        env.insert("WORKSPACE".to_owned(), inside.to_string_lossy().into_owned());
+    if let Some(workspace) = workspace {
+        env.insert("WORKSPACE".to_owned(), workspace.to_string_lossy().into_owned());
     }
-    if let Network::Allow(_) = &job.profile.network {
+    if let NetworkAccess::Allow(_) = &job.profile.network {
         let proxy = format!("http://127.0.0.1:{}", crate::egress::PORT);
         for name in ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
             env.insert(name.to_owned(), proxy.clone());

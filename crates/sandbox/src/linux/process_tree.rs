@@ -1,7 +1,7 @@
-//! Processes and those below them, as the kernel tells them.
+//! Process trees, read from `/proc`.
 //!
-//! Invariant: a signal goes to a process that was seen to be below the root when its handle was already held, so a number that
-//! somebody else has got meanwhile is never signalled.
+//! Invariant: a signal is sent through a handle that was open when the process was verified to be a descendant of the
+//! root. A reused process id is therefore never signalled.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,50 +13,50 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::IsolationError;
-use crate::limits::{KILL_ROUNDS_MAX, LOOK, STOP_ROUNDS_MAX, TREE_MAX};
+use crate::limits::{KILL_ROUNDS_MAX, POLL_INTERVAL_MAX, STOP_ROUNDS_MAX, TREE_MAX};
 
-/// A process below another one.
+/// A descendant of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Below {
+pub(crate) struct Descendant {
     pub(crate) pid: Pid,
     parent: Pid,
 }
 
-/// Refuses a machine whose kernel does not list the processes that a program has started.
-pub(crate) fn check(mode: IsolationMode) -> Result<(), IsolationError> {
-    if is_told() {
+/// Fails if the kernel does not list the children of a process.
+pub(crate) fn check_supported(mode: IsolationMode) -> Result<(), IsolationError> {
+    if children_listing_available() {
         return Ok(());
     }
-    let why = "the kernel does not tell which processes a program has started".to_owned();
-    Err(IsolationError::Unavailable { mode, why })
+    let reason = "the kernel does not list child processes".to_owned();
+    Err(IsolationError::Unavailable { mode, reason })
 }
 
-/// True if the kernel tells which processes are below one.
-fn is_told() -> bool {
+/// True if the kernel lists the children of a process.
+fn children_listing_available() -> bool {
     fs::metadata("/proc/thread-self/children").is_ok()
 }
 
-/// A handle on a process; nothing if there is no such process any more.
-pub(crate) fn handle(pid: Pid) -> Option<OwnedFd> {
+/// Opens a handle of a process. `None` if the process no longer exists.
+pub(crate) fn open_pidfd(pid: Pid) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// All processes below one, those that have ended and were not fetched yet left out.
-pub(crate) fn below(root: Pid) -> Vec<Below> {
-    let mut found = Vec::new();
-    let mut waiting = VecDeque::from([root]);
-    while let Some(parent) = waiting.pop_front() {
+/// Returns all living descendants of a process. Zombies are excluded.
+pub(crate) fn descendants(root: Pid) -> Vec<Descendant> {
+    let mut descendants = Vec::new();
+    let mut pending = VecDeque::from([root]);
+    while let Some(parent) = pending.pop_front() {
         for pid in children(parent) {
-            if found.len() >= TREE_MAX {
-                return found;
+            if descendants.len() >= TREE_MAX {
+                return descendants;
             }
-            waiting.push_back(pid);
+            pending.push_back(pid);
             if state(pid).is_some_and(|state| state.is_alive) {
-                found.push(Below { pid, parent });
+                descendants.push(Descendant { pid, parent });
             }
         }
     }
-    found
+    descendants
 }
 
 fn children(pid: Pid) -> Vec<Pid> {
@@ -78,22 +78,23 @@ struct State {
 
 fn state(pid: Pid) -> Option<State> {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before it may hold anything, also a bracket.
+    // The process name before the bracket may itself contain brackets.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    let word = fields.next()?;
-    let (is_alive, is_stopped) = (!matches!(word, "Z" | "X"), matches!(word, "T" | "t"));
+    let state = fields.next()?;
+    let (is_alive, is_stopped) = (!matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
     Some(State { parent: fields.next()?.parse().ok()?, is_alive, is_stopped })
 }
 
-/// When a process was started, in ticks since the machine was; with its number it names one process for ever.
-pub(crate) fn started(pid: u32) -> Option<u64> {
+/// Returns the start time of a process in clock ticks since boot. Start time and process id together identify a process
+/// uniquely.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Processes and threads of a user on this machine.
+/// Returns the number of processes and threads of a user on this machine.
 pub(crate) fn tasks_of(user: u32) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
@@ -103,56 +104,58 @@ pub(crate) fn tasks_of(user: u32) -> u64 {
     threads.map(|count| count as u64).sum()
 }
 
-/// Signals a process if it is still where it was seen.
-pub(crate) fn signal(seen: Below, signal: Signal) {
-    let Some(held) = handle(seen.pid) else { return };
+/// Signals a process if it still has the same parent.
+pub(crate) fn signal(seen: Descendant, signal: Signal) {
+    let Some(pidfd) = open_pidfd(seen.pid) else { return };
     let is_there =
         state(seen.pid).is_some_and(|state| state.parent == seen.parent.as_raw_nonzero().get());
-    if is_there && let Err(error) = pidfd_send_signal(&held, signal) {
-        tracing::trace!(%error, "a process of a sandbox is gone already");
+    if is_there && let Err(error) = pidfd_send_signal(&pidfd, signal) {
+        tracing::trace!(%error, "a process of a sandbox has already ended");
     }
 }
 
-/// Signals everything below a process.
-pub(crate) fn signal_below(root: Pid, what: Signal) {
-    for seen in below(root) {
-        signal(seen, what);
+/// Signals all descendants of a process.
+pub(crate) fn signal_descendants(root: Pid, kind: Signal) {
+    for seen in descendants(root) {
+        signal(seen, kind);
     }
 }
 
-/// Kills everything below a process, until nothing is left there.
+/// Kills all descendants of a process. Returns true if none is left.
 ///
-/// What forks faster than it is killed is stopped first: who is stopped forks no more, and those that are not become fewer.
-pub(crate) fn kill_below(root: Pid) -> bool {
+/// A tree that forks faster than it is killed is stopped first: a stopped process cannot fork, so the number of running
+/// processes decreases.
+pub(crate) fn kill_descendants(root: Pid) -> bool {
     for round in 0..KILL_ROUNDS_MAX {
-        let found = below(root);
-        if found.is_empty() {
+        let descendants = descendants(root);
+        if descendants.is_empty() {
             return true;
         }
-        let is_restless = |seen: &&Below| state(seen.pid).is_some_and(|state| !state.is_stopped);
-        let restless: Vec<_> = found.iter().filter(is_restless).copied().collect();
-        if (1..STOP_ROUNDS_MAX).contains(&round) && !restless.is_empty() {
-            restless.into_iter().for_each(|seen| signal(seen, Signal::STOP));
+        let is_running =
+            |seen: &&Descendant| state(seen.pid).is_some_and(|state| !state.is_stopped);
+        let running: Vec<_> = descendants.iter().filter(is_running).copied().collect();
+        if (1..STOP_ROUNDS_MAX).contains(&round) && !running.is_empty() {
+            running.into_iter().for_each(|seen| signal(seen, Signal::STOP));
             continue;
         }
-        for seen in found {
+        for seen in descendants {
             signal(seen, Signal::KILL);
         }
         if round >= STOP_ROUNDS_MAX {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL_MAX);
         }
     }
     false
 }
 
-/// Waits until a process has ended; false if it takes longer.
-pub(crate) fn ended_within(held: &OwnedFd, patience: Duration) -> bool {
-    let until = Instant::now() + patience;
+/// Waits until a process has ended. Returns false after `max_wait`.
+pub(crate) fn ended_within(pidfd: &OwnedFd, max_wait: Duration) -> bool {
+    let until = Instant::now() + max_wait;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let left =
             Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        let mut fds = [PollFd::new(held, PollFlags::IN)];
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         match poll(&mut fds, Some(&left)) {
             Ok(0) => return false,
             Ok(_) => return true,

@@ -1,9 +1,9 @@
-//! The root of sandboxes that have one of their own: places for what is bound into it, the links of the system, and an `/etc`
-//! of copies, in one directory that is bound as a whole, to read. To make each of these anew takes longer than to start a
-//! program.
+//! The root file system of sandboxes: mount points, the symbolic links of the system, and an `/etc` of copies, in one
+//! directory that is mounted read-only. Creating these for every job takes longer than starting a program.
 //!
-//! Invariant: nothing is in it but names of the system, and of `/etc` what everybody on this machine may read, of the places
-//! that [`SYSTEM_FILES`] names. When one of these has changed, the next job gets new copies; those that run keep theirs.
+//! Invariant: the root contains only paths of the system and, below the entries of [`SYSTEM_FILES`], those files of
+//! `/etc` that every user can read. After a change of a source file, the next job uses new copies; running jobs keep
+//! theirs.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -13,92 +13,92 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::limits::ETC_BYTES_MAX;
 use crate::linux::layout::{SYSTEM_DIRS, SYSTEM_FILES};
-use crate::linux::scratch_dir::Scratch;
+use crate::linux::scratch_dir::ScratchDir;
 
-/// Where all of it comes from.
+/// Directory of the copied files.
 const SOURCE: &str = "/etc";
-/// Links may lead there: it is in every sandbox.
+/// Links into this directory stay links, because it exists in every sandbox.
 const SYSTEM: &str = "/usr";
-/// Everybody may read it; everybody may look for names in it, too.
-const READ_BY_ALL: u32 = 0o004;
-const ENTERED_BY_ALL: u32 = 0o005;
+/// Permission bits of a file that every user can read, and of a directory that every user can list.
+const WORLD_READABLE: u32 = 0o004;
+const WORLD_LISTABLE: u32 = 0o005;
 
-/// What is mounted into every sandbox, or into some.
-const PLACES: [&str; 6] = ["dev", "etc", "proc", "run", "tmp", "workspace"];
+/// Mount points of a sandbox.
+const MOUNT_POINTS: [&str; 6] = ["dev", "etc", "proc", "run", "tmp", "workspace"];
 
-/// Keeps the copies new.
+/// Creates a new root when the source files change.
 #[derive(Debug)]
-pub(crate) struct Roots {
-    scratch: Scratch,
-    last: Mutex<(Arc<Root>, u64)>,
+pub(crate) struct RootfsCache {
+    scratch: ScratchDir,
+    last: Mutex<(Arc<Rootfs>, u64)>,
 }
 
-/// One root. It goes with the last job that has it.
+/// One root. It is removed when the last job that uses it ends.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct Rootfs {
     dir: PathBuf,
-    stamp: Stamp,
-    /// What it is in stays as long as it does.
-    _scratch: Scratch,
+    fingerprints: FileFingerprints,
+    /// Keeps the parent directory alive.
+    _scratch: ScratchDir,
 }
 
-/// What tells that something has changed: which file it is and when it, or what is in it, changed.
-type Stamp = Vec<Option<[i64; 4]>>;
+/// Inode and modification times of the source files, to detect changes.
+type FileFingerprints = Vec<Option<[i64; 4]>>;
 
-impl Roots {
-    /// Makes the first one below a private directory.
-    pub(crate) fn open(scratch: Scratch) -> io::Result<Self> {
-        let first = Arc::new(Root::make(&scratch, 0)?);
+impl RootfsCache {
+    /// Creates the first root in a private directory.
+    pub(crate) fn open(scratch: ScratchDir) -> io::Result<Self> {
+        let first = Arc::new(Rootfs::create(&scratch, 0)?);
         Ok(Self { scratch, last: Mutex::new((first, 0)) })
     }
 
-    /// The root for a job that starts now.
-    pub(crate) fn current(&self) -> io::Result<Arc<Root>> {
+    /// Returns the root for a new job.
+    pub(crate) fn current(&self) -> io::Result<Arc<Rootfs>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.0.stamp != stamp() {
+        if last.0.fingerprints != fingerprints() {
             let number = last.1 + 1;
-            *last = (Arc::new(Root::make(&self.scratch, number)?), number);
+            *last = (Arc::new(Rootfs::create(&self.scratch, number)?), number);
         }
         Ok(Arc::clone(&last.0))
     }
 }
 
-impl Root {
-    fn make(scratch: &Scratch, number: u64) -> io::Result<Self> {
-        // Taken first: what changes meanwhile is seen by the next job.
-        let stamp = stamp();
+impl Rootfs {
+    fn create(scratch: &ScratchDir, number: u64) -> io::Result<Self> {
+        // Recorded before copying, so that the next job detects a concurrent change.
+        let fingerprints = fingerprints();
         let dir = scratch.path().join(format!("root-{number}"));
-        let made = Self { dir, stamp, _scratch: scratch.clone() };
-        made.lay_out()?;
-        let etc = made.dir.join("etc");
-        let mut room = ETC_BYTES_MAX;
+        let rootfs = Self { dir, fingerprints, _scratch: scratch.clone() };
+        rootfs.create_mount_points()?;
+        let etc = rootfs.dir.join("etc");
+        let mut budget = ETC_BYTES_MAX;
         for source in SYSTEM_FILES.map(Path::new) {
-            let Ok(below) = source.strip_prefix(SOURCE) else { continue };
-            let target = etc.join(below);
+            let Ok(relative) = source.strip_prefix(SOURCE) else { continue };
+            let target = etc.join(relative);
             fs::create_dir_all(target.parent().unwrap_or(&etc))?;
             match (fs::symlink_metadata(source), source.canonicalize()) {
-                (Ok(kind), Ok(real)) if kind.is_symlink() && real.starts_with(SYSTEM) => {
-                    symlink(real, target)?;
+                (Ok(kind), Ok(canonical)) if kind.is_symlink() && canonical.starts_with(SYSTEM) => {
+                    symlink(canonical, target)?;
                 }
-                (Ok(_), Ok(real)) => copy(&real, &target, &mut room)?,
-                // Not every machine has everything, and a link may lead nowhere.
+                (Ok(_), Ok(canonical)) => copy(&canonical, &target, &mut budget)?,
+                // A path may not exist on this machine, or be a broken link.
                 _ => {}
             }
         }
-        Ok(made)
+        Ok(rootfs)
     }
 
-    /// Makes the places for what is mounted, and the links of the system.
-    fn lay_out(&self) -> io::Result<()> {
+    /// Creates the mount points and the links of the system.
+    fn create_mount_points(&self) -> io::Result<()> {
         fs::create_dir(&self.dir)?;
-        for place in PLACES {
-            fs::create_dir(self.dir.join(place))?;
+        for mount_point in MOUNT_POINTS {
+            fs::create_dir(self.dir.join(mount_point))?;
         }
         for dir in SYSTEM_DIRS.map(Path::new) {
-            let place = self.dir.join(dir.strip_prefix("/").unwrap_or(dir));
+            let mount_point = self.dir.join(dir.strip_prefix("/").unwrap_or(dir));
             match fs::read_link(dir) {
-                Ok(target) => symlink(target, place)?,
-                Err(_) if dir.is_dir() => fs::create_dir(place)?,
+                Ok(target) => symlink(target, mount_point)?,
+                Err(_) if dir.is_dir() => fs::create_dir(mount_point)?,
                 Err(_) => {}
             }
         }
@@ -110,38 +110,40 @@ impl Root {
     }
 }
 
-impl Drop for Root {
+impl Drop for Rootfs {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.dir) {
-            tracing::debug!(%error, "a root of sandboxes stays");
+            tracing::debug!(%error, "cannot remove a root of sandboxes");
         }
     }
 }
 
-fn stamp() -> Stamp {
-    let of = |it: Metadata| [it.ino().cast_signed(), it.ctime(), it.ctime_nsec(), it.mtime()];
+fn fingerprints() -> FileFingerprints {
+    let of = |metadata: Metadata| {
+        [metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec(), metadata.mtime()]
+    };
     SYSTEM_FILES.map(|path| fs::metadata(path).ok().map(of)).to_vec()
 }
 
-/// Copies a file, or a directory with all that is in it. What not everybody may read is left out, and so is what is no file.
-fn copy(source: &Path, target: &Path, room: &mut u64) -> io::Result<()> {
+/// Copies a file or a directory tree. Skips entries that not every user can read, and special files.
+fn copy(source: &Path, target: &Path, budget: &mut u64) -> io::Result<()> {
     let Ok(kind) = fs::symlink_metadata(source) else { return Ok(()) };
     if kind.is_symlink() {
-        // As it is: where it leads inside is for the sandbox to say.
+        // Copied as a link: the sandbox resolves it.
         return symlink(fs::read_link(source)?, target);
     }
-    if kind.is_dir() && kind.mode() & ENTERED_BY_ALL == ENTERED_BY_ALL {
+    if kind.is_dir() && kind.mode() & WORLD_LISTABLE == WORLD_LISTABLE {
         fs::create_dir(target)?;
         for entry in fs::read_dir(source)?.filter_map(Result::ok) {
-            copy(&entry.path(), &target.join(entry.file_name()), room)?;
+            copy(&entry.path(), &target.join(entry.file_name()), budget)?;
         }
-    } else if kind.is_file() && kind.mode() & READ_BY_ALL != 0 {
-        match room.checked_sub(kind.len()) {
+    } else if kind.is_file() && kind.mode() & WORLD_READABLE != 0 {
+        match budget.checked_sub(kind.len()) {
             Some(left) => {
-                *room = left;
+                *budget = left;
                 if let Err(error) = fs::copy(source, target) {
                     fs::remove_file(target).unwrap_or_default();
-                    // Somebody may be about to put another one in its place: then the next job has that.
+                    // The file may be replaced at this moment. The next job copies the new one.
                     return if error.kind() == io::ErrorKind::NotFound {
                         Ok(())
                     } else {
@@ -150,7 +152,7 @@ fn copy(source: &Path, target: &Path, room: &mut u64) -> io::Result<()> {
                 }
             }
             None => {
-                tracing::warn!(file = %source.display(), "too large for the /etc of sandboxes");
+                tracing::warn!(file = %source.display(), "file too large for the /etc of sandboxes");
             }
         }
     }
@@ -166,8 +168,8 @@ mod tests {
     #[test]
     fn there_is_what_is_named_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::open_in(parent.path()).unwrap();
-        let roots = Roots::open(scratch).unwrap();
+        let scratch = ScratchDir::open_in(parent.path()).unwrap();
+        let roots = RootfsCache::open(scratch).unwrap();
         let root = roots.current().unwrap();
         let etc = root.path().join("etc");
         let own = fs::read(etc.join("passwd")).unwrap();
@@ -177,15 +179,15 @@ mod tests {
             assert!(SYSTEM_FILES.iter().any(|named| Path::new(named).starts_with(&source)));
         }
         assert!(!etc.join("shadow").exists() && !etc.join("hostname").exists());
-        // Nothing has changed: the same copies are good for the next job.
+        // Without a change, the next job uses the same copies.
         assert_eq!(roots.current().unwrap().path(), root.path());
-        // Beside it there are only empty places, and links of the system.
+        // Apart from `etc`, the root contains only empty directories and links.
         for entry in fs::read_dir(root.path()).unwrap().flatten() {
             let is_link = entry.file_type().unwrap().is_symlink();
             let is_empty = || fs::read_dir(entry.path()).unwrap().next().is_none();
             assert!(is_link || entry.file_name() == "etc" || is_empty(), "{entry:?}");
         }
-        // Whoever has a root has all that it is in.
+        // A root keeps its parent directory alive.
         let dir = root.path().to_owned();
         drop(roots);
         assert!(dir.exists());
@@ -211,7 +213,7 @@ mod tests {
         names.sort();
         assert_eq!(names, ["link", "open"]);
         assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("/etc/shadow"));
-        // Where there is no room nothing is half there.
+        // A file that exceeds the budget is skipped completely.
         let full = parent.path().join("full");
         copy(&source, &full, &mut 3).unwrap();
         assert!(!full.join("open").exists());

@@ -1,7 +1,7 @@
-//! Calls into the kernel that a sandboxed program does not get.
+//! System calls that a sandboxed program must not use.
 //!
-//! A list of what is refused, not of what is allowed: a tool may be any program. What is on it lets a program change the
-//! machine, look into others, make name spaces or reach parts of the kernel with a history of holes.
+//! The filter is a deny list, because a tool may be any program. It denies calls that change the machine, inspect other
+//! processes, create namespaces, or reach kernel subsystems with a history of vulnerabilities.
 
 mod program;
 #[cfg(test)]
@@ -11,18 +11,19 @@ use seccompiler::BpfProgram;
 
 use crate::error::IsolationError;
 
-/// Which sockets a program may make.
+/// Sockets that a program may create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sockets {
-    /// Those of its own network: there is nothing in it but what we put there.
+pub(crate) enum SocketPolicy {
+    /// Sockets of its own network namespace, which contains only the proxy.
     OwnNetwork,
-    /// Those over IP, in its own network; none by a path, since paths are those of the machine.
+    /// IP sockets in its own network namespace. No sockets with a path, because the program sees the paths of the
+    /// machine.
     OwnInternet,
-    /// None at all but pairs.
+    /// Only socket pairs.
     None,
 }
 
-/// Refused whatever their arguments are.
+/// Denied with any arguments.
 const REFUSED: &[(i64, &str)] = &[
     (libc::SYS_acct, "acct"),
     (libc::SYS_add_key, "add_key"),
@@ -89,11 +90,12 @@ const REFUSED: &[(i64, &str)] = &[
     (libc::SYS_ustat, "ustat"),
 ];
 
-/// Refused where a program shares the queues and segments of the machine.
-const SHARED: &[i64] = &[libc::SYS_mq_open, libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmget];
+/// Denied if the program shares the message queues and memory segments of the machine.
+const SHARED_IPC: &[i64] =
+    &[libc::SYS_mq_open, libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmget];
 
-/// Refused where a program sees the files of the machine: Landlock does not look at rights, owners and times.
-const MARKS_BY_PATH: &[i64] = &[
+/// Denied if the program sees the files of the machine: Landlock does not control permissions, owners and times.
+const METADATA_BY_PATH: &[i64] = &[
     libc::SYS_fchmodat,
     libc::SYS_fchownat,
     SYS_FCHMODAT2,
@@ -114,13 +116,13 @@ const MARKS_BY_PATH: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_futimesat,
 ];
-/// Newer than the list of numbers that is at hand.
+/// System call number that `libc` does not define yet.
 const SYS_FCHMODAT2: i64 = 452;
-/// Refused, too, where the program is root: it owns the files of the system, which it may open to read.
-const MARKS_BY_FILE: &[i64] =
+/// Also denied if the program is root: root owns the system files, which it can open for reading.
+const METADATA_BY_FD: &[i64] =
     &[libc::SYS_fchmod, libc::SYS_fchown, libc::SYS_fsetxattr, libc::SYS_fremovexattr];
 
-/// The flags of a new process that make name spaces.
+/// Clone flags that create namespaces.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -131,130 +133,133 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// The sockets of a network that has nothing in it but what we put there.
+/// Socket families of a network namespace that contains only the proxy.
 const OWN_FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Requests to a terminal that put words into somebody else's mouth.
+/// Terminal requests that inject input for other programs.
 const TERMINAL: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// A call that is not for everybody.
+/// A system call that is denied under a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Call {
+struct SyscallRule {
     number: u32,
-    when: When,
-    /// What it says when it is refused.
+    condition: ArgCondition,
+    /// Error number that a denied call returns.
     error: u32,
 }
 
-/// When a call is refused, by one of its arguments.
+/// Condition on one argument under which a call is denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum When {
-    /// Whatever its arguments are.
+enum ArgCondition {
+    /// With any arguments.
     Always,
     /// One of these bits is set.
     AnyBit { argument: u32, bits: u32 },
-    /// The lower half, which is all that the call looks at, is one of these.
+    /// The lower half of the argument, the only part that the call reads, is one of these values.
     LowIs { argument: u32, values: Vec<u32> },
-    /// The whole of it is none of these.
+    /// The complete argument is none of these values.
     NoneOf { argument: u32, values: Vec<u32> },
 }
 
-/// What a sandbox shares with the machine, so that a filter must keep it away.
+/// Resources of the machine that a sandbox shares, so that the filter must protect them.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Shared {
-    /// Queues and segments of memory.
+pub(crate) struct SharedWithHost {
+    /// Message queues and memory segments.
     pub(crate) queues: bool,
-    /// The tree of files.
+    /// The file tree.
     pub(crate) files: bool,
-    /// The user, if that is root.
+    /// The user, if it is root.
     pub(crate) root: bool,
 }
 
-/// Makes the filter.
-pub(crate) fn filter(sockets: Sockets, shared: Shared) -> Result<BpfProgram, IsolationError> {
+/// Builds the filter.
+pub(crate) fn filter(
+    sockets: SocketPolicy,
+    shared: SharedWithHost,
+) -> Result<BpfProgram, IsolationError> {
     let processor = program::processor().ok_or_else(|| IsolationError::Setup {
         backend: "seccomp",
-        why: format!("the calls of {} are not known", std::env::consts::ARCH),
+        reason: format!("the system calls of {} are unknown", std::env::consts::ARCH),
     })?;
-    Ok(program::assemble(processor, &calls(sockets, shared)))
+    Ok(program::assemble(processor, &rules(sockets, shared)))
 }
 
-/// All calls that are not for everybody, in order.
-fn calls(sockets: Sockets, shared: Shared) -> Vec<Call> {
+/// Returns all conditionally denied calls, sorted by number.
+fn rules(sockets: SocketPolicy, shared: SharedWithHost) -> Vec<SyscallRule> {
     let mut calls = Vec::new();
-    let mut refuse = |number: i64, when: When, error: i32| {
-        // All numbers of calls are small.
+    let mut refuse = |number: i64, condition: ArgCondition, error: i32| {
+        // All system call numbers are small.
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        calls.push(Call { number, when, error: error.cast_unsigned() });
+        calls.push(SyscallRule { number, condition, error: error.cast_unsigned() });
     };
     for (call, _) in REFUSED {
-        refuse(*call, When::Always, libc::EPERM);
+        refuse(*call, ArgCondition::Always, libc::EPERM);
     }
     let lists = [
-        (SHARED, shared.queues),
-        (MARKS_BY_PATH, shared.files),
-        (MARKS_BY_FILE, shared.files && shared.root),
+        (SHARED_IPC, shared.queues),
+        (METADATA_BY_PATH, shared.files),
+        (METADATA_BY_FD, shared.files && shared.root),
     ];
     for (list, _) in lists.into_iter().filter(|(_, is_refused)| *is_refused) {
         for call in list {
-            refuse(*call, When::Always, libc::EPERM);
+            refuse(*call, ArgCondition::Always, libc::EPERM);
         }
     }
     if shared.files {
-        // With a path; without one it is about a file that is open.
-        let when = When::NoneOf { argument: 1, values: vec![0] };
-        refuse(libc::SYS_utimensat, when, libc::EPERM);
+        // Only with a path: without one, the call changes an open file.
+        let condition = ArgCondition::NoneOf { argument: 1, values: vec![0] };
+        refuse(libc::SYS_utimensat, condition, libc::EPERM);
     }
     let bits = NAMESPACES.into_iter().fold(0, |all, flag| all | flag.cast_unsigned());
-    refuse(libc::SYS_clone, When::AnyBit { argument: 0, bits }, libc::EPERM);
+    refuse(libc::SYS_clone, ArgCondition::AnyBit { argument: 0, bits }, libc::EPERM);
     let values = TERMINAL.iter().filter_map(|request| u32::try_from(*request).ok()).collect();
-    refuse(libc::SYS_ioctl, When::LowIs { argument: 1, values }, libc::EPERM);
+    refuse(libc::SYS_ioctl, ArgCondition::LowIs { argument: 1, values }, libc::EPERM);
     let families: &[i32] = match sockets {
-        Sockets::OwnNetwork => &OWN_FAMILIES,
-        Sockets::OwnInternet => &[libc::AF_INET, libc::AF_INET6],
-        Sockets::None => &[],
+        SocketPolicy::OwnNetwork => &OWN_FAMILIES,
+        SocketPolicy::OwnInternet => &[libc::AF_INET, libc::AF_INET6],
+        SocketPolicy::None => &[],
     };
-    let when = match families {
-        [] => When::Always,
+    let condition = match families {
+        [] => ArgCondition::Always,
         _ => {
             let values = families.iter().map(|family| family.cast_unsigned()).collect();
-            When::NoneOf { argument: 0, values }
+            ArgCondition::NoneOf { argument: 0, values }
         }
     };
-    refuse(libc::SYS_socket, when, libc::EPERM);
-    // Its flags are behind a pointer, where no filter can look; without it libraries use `clone`.
-    refuse(libc::SYS_clone3, When::Always, libc::ENOSYS);
+    refuse(libc::SYS_socket, condition, libc::EPERM);
+    // The flags are behind a pointer, which a filter cannot read. Without the call, libraries use `clone`.
+    refuse(libc::SYS_clone3, ArgCondition::Always, libc::ENOSYS);
     calls.sort_by_key(|call| call.number);
     calls
 }
 
-/// The same filter in the words of runtimes for containers, for a program with a network and files of its own.
+/// Returns the same filter in the OCI format, for a program with its own network and files.
 pub(crate) fn oci() -> serde_json::Value {
     use serde_json::json;
-    /// There is no family of sockets with a higher number.
+    /// No socket family has a higher number.
     const FAMILY_MAX: i32 = 64;
-    let no = |names: &[&str], errno: i32, args: serde_json::Value| json!({ "names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": errno, "args": args });
+    let deny = |names: &[&str], errno: i32, args: serde_json::Value| json!({ "names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": errno, "args": args });
     let masked = |index: u32, mask: u64, value: u64| json!([{ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" }]);
     let refused: Vec<&str> = REFUSED.iter().map(|(_, name)| *name).collect();
-    let mut calls = vec![no(&refused, libc::EPERM, json!([]))];
-    calls.push(no(&["clone3"], libc::ENOSYS, json!([])));
+    let mut calls = vec![deny(&refused, libc::EPERM, json!([]))];
+    calls.push(deny(&["clone3"], libc::ENOSYS, json!([])));
     for flag in NAMESPACES.map(|flag| u64::from(flag.cast_unsigned())) {
-        calls.push(no(&["clone"], libc::EPERM, masked(0, flag, flag)));
+        calls.push(deny(&["clone"], libc::EPERM, masked(0, flag, flag)));
     }
     for request in TERMINAL {
-        calls.push(no(&["ioctl"], libc::EPERM, masked(1, u64::from(u32::MAX), request)));
+        calls.push(deny(&["ioctl"], libc::EPERM, masked(1, u64::from(u32::MAX), request)));
     }
-    // Conditions on one argument are alternatives there, so each family that is not for programs has a rule.
+    // Conditions on one argument are alternatives in this format, so each denied family has its own rule.
     for family in (0..FAMILY_MAX).filter(|family| !OWN_FAMILIES.contains(family)) {
-        let is_it = json!([{ "index": 0, "value": family, "op": "SCMP_CMP_EQ" }]);
-        calls.push(no(&["socket"], libc::EPERM, is_it));
+        let is_family = json!([{ "index": 0, "value": family, "op": "SCMP_CMP_EQ" }]);
+        calls.push(deny(&["socket"], libc::EPERM, is_family));
     }
-    // Calls of any other form of the processor end the program.
+    // A call of another architecture kills the program.
     json!({ "defaultAction": "SCMP_ACT_ALLOW", "syscalls": calls })
 }
 
-/// A filter as the kernel reads it.
-pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
+/// Encodes a filter in the binary format of the kernel.
+pub(crate) fn encode(program: &BpfProgram) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(program.len() * 8);
     for step in program {
         bytes.extend_from_slice(&step.code.to_ne_bytes());

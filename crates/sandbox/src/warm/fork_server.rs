@@ -1,11 +1,13 @@
-//! Has processes of ours ready for the next jobs.
+//! Client of the fork server, which keeps launcher processes ready for the next jobs.
 //!
-//! To start a program from a large process costs what that one is large, and a shell between the two costs a program more. So
-//! our launcher is started once, and has processes ready that wait for their orders: see [`crate::launcher::fork_server`]. One that
-//! has died is started again by the next job; jobs that run do not need it any more, since their parent is this process.
-//! There are a few of them, because it takes the kernel longer to let one into its control groups than a short job lasts.
+//! Starting a program from a large process takes time in proportion to its memory, and a shell in between adds the
+//! start of another program. The launcher is therefore started once and creates processes that wait for orders: see
+//! [`crate::launcher::fork_server`]. If the fork server dies, the next job starts a new one; running jobs do not need
+//! it, because their parent is this process. Several processes are ready at a time, because the kernel needs longer to
+//! move one into its control groups than a short job runs.
 //!
-//! Invariant: a process is held from the moment that it can be told anything, so none is lost, whoever gives up when.
+//! Invariant: this process holds a handle of each ready process before it sends an order, so a dropped caller leaks no
+//! process.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,140 +22,164 @@ use rustix::process::Pid;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 
-use crate::command::{Input, Job};
+use crate::command::{SandboxCommand, Stdin};
 use crate::error::IsolationError;
-use crate::launcher::fork_server::{BETWEEN, MESSAGE_BYTES_MAX, Spaces, pair, receive, send};
-use crate::launcher::order::Order;
-use crate::launcher::{Launcher, STARTER};
-use crate::limits::{KILL_GRACE, STARTER_TRIES_MAX, STARTERS_WAITING_MAX};
+use crate::launcher::fork_server::{
+    LinuxNamespaces, MESSAGE_BYTES_MAX, SEPARATOR, receive, send, socket_pair,
+};
+use crate::launcher::order::LaunchOrder;
+use crate::launcher::{FORK_SERVER_ARG, Launcher};
+use crate::limits::{FORK_SERVER_ATTEMPTS_MAX, KILL_GRACE, READY_PROCESSES_MAX};
 use crate::linux::cgroup::{Cgroup, Cgroups};
-use crate::linux::child_process::{Made, Pipes, Process, Started};
+use crate::linux::child_process::{ChildProcess, ForkedChild, StartedProcess, StdPipes};
 use crate::linux::layout::DEVICES;
-use crate::linux::scratch_dir::{JobDir, Scratch};
-use crate::profile::Limits;
-use crate::warm::spawn_thread::Spawner;
+use crate::linux::scratch_dir::{JobDir, ScratchDir};
+use crate::profile::ResourceLimits;
+use crate::warm::spawn_thread::SpawnThread;
 
-/// Has processes ready for the next jobs.
+/// Keeps processes ready for the next jobs.
 #[derive(Debug)]
-pub(crate) struct Starter {
-    /// Goes before what it needs.
-    line: Mutex<Option<Line>>,
+pub(crate) struct ForkServer {
+    /// Must be dropped before the values below.
+    line: Mutex<Option<ForkServerPipe>>,
     launcher: Launcher,
-    spawner: Arc<Spawner>,
-    scratch: Scratch,
+    spawn_thread: Arc<SpawnThread>,
+    scratch: ScratchDir,
     cgroups: Cgroups,
-    spaces: Spaces,
-    nothing: File,
+    namespaces: LinuxNamespaces,
+    dev_null: File,
 }
 
-/// The line to the launcher.
+/// Connection to the fork server.
 #[derive(Debug)]
-struct Line {
+struct ForkServerPipe {
     end: OwnedFd,
-    /// The places of those that were asked for and have not been taken, in the order in which they come.
-    asked: VecDeque<Room>,
-    /// Goes with this.
+    /// Resources of the requested processes, in the order of the replies.
+    requested: VecDeque<JobResources>,
+    /// Dropped with the connection, which kills the fork server.
     _launcher: Child,
 }
 
-/// What a job has to itself, made before the job is known.
+/// Resources of a job, created before its command is known.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct JobResources {
     pub(crate) dir: JobDir,
     pub(crate) cgroup: Cgroup,
-    limits: Limits,
+    limits: ResourceLimits,
 }
 
-/// A process of ours that waits for its order, in its control groups.
+/// A launcher process that waits for its order in the control groups of its job.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    made: Made,
+pub(crate) struct ReadyProcess {
+    child: ForkedChild,
     line: OwnedFd,
 }
 
-impl Room {
-    /// Makes one.
-    pub(crate) fn make(
-        scratch: &Scratch,
+impl JobResources {
+    /// Creates the directory and the control groups of a job.
+    pub(crate) fn create(
+        scratch: &ScratchDir,
         cgroups: &Cgroups,
-        limits: &Limits,
+        limits: &ResourceLimits,
     ) -> Result<Self, IsolationError> {
-        let dir = scratch.job().map_err(IsolationError::io("no directory for a job"))?;
-        let cgroup = cgroups.make(dir.name());
-        let cgroup = cgroup.map_err(IsolationError::io("no control group for a job"))?;
-        let bound = cgroups.bound(dir.name(), limits);
-        bound.map_err(IsolationError::io("no control group for a job"))?;
+        let dir = scratch
+            .create_job_dir()
+            .map_err(IsolationError::io("cannot create the directory of a job"))?;
+        let cgroup = cgroups.create(dir.name());
+        let cgroup =
+            cgroup.map_err(IsolationError::io("cannot create the control group of a job"))?;
+        let limited = cgroups.set_limits(dir.name(), limits);
+        limited.map_err(IsolationError::io("cannot create the control group of a job"))?;
         Ok(Self { dir, cgroup, limits: limits.clone() })
     }
 }
 
-impl Starter {
+impl ForkServer {
     pub(crate) fn open(
         launcher: Launcher,
-        spawner: Arc<Spawner>,
-        scratch: Scratch,
+        spawn_thread: Arc<SpawnThread>,
+        scratch: ScratchDir,
         cgroups: Cgroups,
-        spaces: Spaces,
+        namespaces: LinuxNamespaces,
     ) -> Result<Self, IsolationError> {
-        let nothing =
-            File::open(DEVICES[0]).map_err(IsolationError::io("there is no /dev/null"))?;
-        Ok(Self { line: Mutex::new(None), launcher, spawner, scratch, cgroups, spaces, nothing })
+        let dev_null =
+            File::open(DEVICES[0]).map_err(IsolationError::io("cannot open /dev/null"))?;
+        Ok(Self {
+            line: Mutex::new(None),
+            launcher,
+            spawn_thread,
+            scratch,
+            cgroups,
+            namespaces,
+            dev_null,
+        })
     }
 
-    /// The one that waits for the next job. Waits itself only if that one is just being made.
-    pub(crate) async fn take(&self, limits: &Limits) -> Result<(Waiting, Room), IsolationError> {
+    /// Returns a ready process. Waits only if none is ready yet.
+    pub(crate) async fn acquire(
+        &self,
+        limits: &ResourceLimits,
+    ) -> Result<(ReadyProcess, JobResources), IsolationError> {
         let mut line = self.line.lock().await;
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
+            attempts += 1;
             let mut opened = match line.take() {
                 Some(opened) => opened,
                 None => self.connect().await?,
             };
-            let taken = match opened.asked.is_empty() {
+            let available = match opened.requested.is_empty() {
                 false => Ok(()),
-                true => opened.ask(self.spaces, Room::make(&self.scratch, &self.cgroups, limits)?),
+                true => opened.request(
+                    self.namespaces,
+                    JobResources::create(&self.scratch, &self.cgroups, limits)?,
+                ),
             };
-            match taken.and_then(|()| opened.ready()) {
-                Ok((waiting, room)) => {
+            match available.and_then(|()| opened.next_ready()) {
+                Ok((process, resources)) => {
                     *line = Some(opened);
-                    if room.limits != *limits {
-                        let bound = self.cgroups.bound(room.dir.name(), limits);
-                        bound.map_err(IsolationError::io("no control group for a job"))?;
+                    if resources.limits != *limits {
+                        let limited = self.cgroups.set_limits(resources.dir.name(), limits);
+                        limited.map_err(IsolationError::io(
+                            "cannot create the control group of a job",
+                        ))?;
                     }
-                    return Ok((waiting, room));
+                    return Ok((process, resources));
                 }
-                // Somebody has ended the launcher, or the one that waited.
-                Err(_) if tries < STARTER_TRIES_MAX => {}
-                Err(error) => return Err(IsolationError::io("no sandbox can be started")(error)),
+                // The fork server or the ready process was killed from outside.
+                Err(_) if attempts < FORK_SERVER_ATTEMPTS_MAX => {}
+                Err(error) => return Err(IsolationError::io("cannot start a sandbox")(error)),
             }
         }
     }
 
-    /// Hands a job to the one that waits, and has others made meanwhile: for jobs that may have as much.
+    /// Assigns a command to a ready process and requests new ones with the same limits.
     pub(crate) fn start(
         &self,
-        waiting: Waiting,
-        order: &Order,
-        job: &Job,
-    ) -> Result<Started, IsolationError> {
-        let cannot = IsolationError::io("the sandbox cannot be started");
+        process: ReadyProcess,
+        order: &LaunchOrder,
+        job: &SandboxCommand,
+    ) -> Result<StartedProcess, IsolationError> {
+        let cannot = IsolationError::io("cannot start the sandbox");
         let (files, pipes) = self.files(&job.input).map_err(cannot)?;
-        Ok(Started { process: self.hand(waiting, order, &files, &job.profile.limits)?, pipes })
+        Ok(StartedProcess {
+            process: self.assign(process, order, &files, &job.profile.limits)?,
+            pipes,
+        })
     }
 
-    /// The standard files of a program, and our ends of them.
-    pub(crate) fn files(&self, input: &Input) -> io::Result<([OwnedFd; 3], Pipes)> {
+    /// Creates the standard files of a program and our ends of them.
+    pub(crate) fn files(&self, input: &Stdin) -> io::Result<([OwnedFd; 3], StdPipes)> {
         let (stdin, to_stdin) = match input {
-            Input::Empty => (self.nothing()?, None),
-            Input::Bytes(_) | Input::Piped => {
+            Stdin::Empty => (self.dev_null()?, None),
+            Stdin::Bytes(_) | Stdin::Piped => {
                 let (theirs, ours) = io::pipe()?;
                 (OwnedFd::from(theirs), Some(OwnedFd::from(ours)))
             }
         };
         let (from_stdout, stdout) = io::pipe()?;
         let (from_stderr, stderr) = io::pipe()?;
-        let pipes = Pipes {
+        let pipes = StdPipes {
             stdin: to_stdin.map(|end| ChildStdin::from_std(end.into())).transpose()?,
             stdout: Some(ChildStdout::from_std(OwnedFd::from(from_stdout).into())?),
             stderr: Some(ChildStderr::from_std(OwnedFd::from(from_stderr).into())?),
@@ -161,95 +187,101 @@ impl Starter {
         Ok(([stdin, stdout.into(), stderr.into()], pipes))
     }
 
-    /// A file with nothing in it.
-    pub(crate) fn nothing(&self) -> io::Result<OwnedFd> {
-        Ok(self.nothing.try_clone()?.into())
+    /// Returns an empty file.
+    pub(crate) fn dev_null(&self) -> io::Result<OwnedFd> {
+        Ok(self.dev_null.try_clone()?.into())
     }
 
-    /// Hands an order and its standard files to the one that waits, and has others made meanwhile.
-    pub(crate) fn hand(
+    /// Sends an order and its standard files to a ready process, then requests new processes.
+    pub(crate) fn assign(
         &self,
-        waiting: Waiting,
-        order: &Order,
+        process: ReadyProcess,
+        order: &LaunchOrder,
         files: &[OwnedFd; 3],
-        limits: &Limits,
-    ) -> Result<Process, IsolationError> {
-        let handed = order.send(waiting.line.as_fd(), files);
-        let started = handed.and_then(|()| Process::watched(waiting.made));
+        limits: &ResourceLimits,
+    ) -> Result<ChildProcess, IsolationError> {
+        let sent = order.send(process.line.as_fd(), files);
+        let started = sent.and_then(|()| ChildProcess::from_forked(process.child));
         if let Ok(mut line) = self.line.try_lock()
             && let Some(opened) = line.as_mut()
-            && self.ask_for_more(opened, limits).is_err()
+            && self.refill(opened, limits).is_err()
         {
-            // The next job starts another one.
+            // The next job starts a new fork server.
             *line = None;
         }
-        started.map_err(IsolationError::io("the sandbox cannot be started"))
+        started.map_err(IsolationError::io("cannot start the sandbox"))
     }
 
-    /// Asks for one in place of the one that was taken, and for one more while there are few. An error means that there is no
-    /// launcher.
-    fn ask_for_more(&self, line: &mut Line, limits: &Limits) -> io::Result<()> {
-        for _ in 0..STARTERS_WAITING_MAX.saturating_sub(line.asked.len()).min(2) {
-            let Ok(room) = Room::make(&self.scratch, &self.cgroups, limits) else { break };
-            line.ask(self.spaces, room)?;
+    /// Requests a replacement, and one more while fewer than the maximum are ready. An error means that the fork server
+    /// is gone.
+    fn refill(&self, line: &mut ForkServerPipe, limits: &ResourceLimits) -> io::Result<()> {
+        for _ in 0..READY_PROCESSES_MAX.saturating_sub(line.requested.len()).min(2) {
+            let Ok(resources) = JobResources::create(&self.scratch, &self.cgroups, limits) else {
+                break;
+            };
+            line.request(self.namespaces, resources)?;
         }
         Ok(())
     }
 
-    async fn connect(&self) -> Result<Line, IsolationError> {
-        let (ours, theirs) = pair().map_err(IsolationError::io("no line to a launcher"))?;
+    async fn connect(&self) -> Result<ForkServerPipe, IsolationError> {
+        let (ours, theirs) =
+            socket_pair().map_err(IsolationError::io("cannot create the control socket"))?;
         let mut command = Command::new(&self.launcher.program);
-        command.args(&self.launcher.args).arg(STARTER).env_clear().current_dir("/");
+        command.args(&self.launcher.args).arg(FORK_SERVER_ARG).env_clear().current_dir("/");
         command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
-        let launcher = self.spawner.spawn(command).await?;
-        Ok(Line { end: ours, asked: VecDeque::new(), _launcher: launcher })
+        let launcher = self.spawn_thread.spawn(command).await?;
+        Ok(ForkServerPipe { end: ours, requested: VecDeque::new(), _launcher: launcher })
     }
 }
 
-impl Line {
-    /// Asks for a process that waits in the groups of a room.
-    fn ask(&mut self, spaces: Spaces, room: Room) -> io::Result<()> {
-        let mut doors = vec![spaces.letter()];
-        for door in room.cgroup.doors() {
-            doors.push(BETWEEN);
-            doors.extend_from_slice(door.as_os_str().as_encoded_bytes());
+impl ForkServerPipe {
+    /// Requests a process that waits in the control groups of `resources`.
+    fn request(&mut self, namespaces: LinuxNamespaces, resources: JobResources) -> io::Result<()> {
+        let mut procs_files = vec![namespaces.code()];
+        for procs_file in resources.cgroup.procs_files() {
+            procs_files.push(SEPARATOR);
+            procs_files.extend_from_slice(procs_file.as_os_str().as_encoded_bytes());
         }
-        if doors.len() > MESSAGE_BYTES_MAX {
-            return Err(io::Error::other("the paths of control groups are too long"));
+        if procs_files.len() > MESSAGE_BYTES_MAX {
+            return Err(io::Error::other("the control group paths are too long"));
         }
-        send(self.end.as_fd(), &doors, &[])?;
-        self.asked.push_back(room);
+        send(self.end.as_fd(), &procs_files, &[])?;
+        self.requested.push_back(resources);
         Ok(())
     }
 
-    /// The next one of those that were asked for.
-    fn ready(&mut self) -> io::Result<(Waiting, Room)> {
+    /// Receives the next requested process.
+    fn next_ready(&mut self) -> io::Result<(ReadyProcess, JobResources)> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let room = self.asked.pop_front().ok_or_else(gone)?;
-        let patience = Timespec {
+        let resources = self.requested.pop_front().ok_or_else(gone)?;
+        let max_wait = Timespec {
             tv_sec: KILL_GRACE.as_secs().cast_signed(),
             tv_nsec: KILL_GRACE.subsec_nanos().into(),
         };
         let mut fds = [PollFd::new(&self.end, PollFlags::IN)];
-        if poll(&mut fds, Some(&patience))? == 0 {
+        if poll(&mut fds, Some(&max_wait))? == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let (number, mut files) = receive(self.end.as_fd())?.ok_or_else(gone)?;
         let number = number.try_into().map_err(|_number| gone())?;
-        let made = Pid::from_raw(i32::from_ne_bytes(number)).and_then(Made::of);
-        match (made, files.pop()) {
-            (Some(made), Some(line)) if !made.has_ended() => Ok((Waiting { made, line }, room)),
+        let child = Pid::from_raw(i32::from_ne_bytes(number)).and_then(ForkedChild::of);
+        match (child, files.pop()) {
+            (Some(child), Some(line)) if !child.has_ended() => {
+                Ok((ReadyProcess { child, line }, resources))
+            }
             _ => Err(gone()),
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for ForkServerPipe {
     fn drop(&mut self) {
-        // The launcher ends after the last one that it was asked for. They are children of ours, which nobody else would fetch.
+        // The fork server exits after the last requested process. The processes are children of this process, which
+        // must reap them.
         shutdown(&self.end, Shutdown::Write).unwrap_or_default();
-        while !self.asked.is_empty() {
-            drop(self.ready());
+        while !self.requested.is_empty() {
+            drop(self.next_ready());
         }
     }
 }

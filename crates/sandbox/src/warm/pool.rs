@@ -1,7 +1,7 @@
-//! Sandboxes that wait for a job.
+//! The pool of warm sandboxes.
 //!
-//! One is made for a shape: everything about it but what runs in it. It is for one job, ends with it, and ends by itself when
-//! nobody can start it any more.
+//! A warm sandbox has a specification, which is everything about it except the command. It serves one command and ends
+//! with it. It also ends when the pool is dropped.
 
 use std::fmt::Debug;
 use std::mem;
@@ -11,145 +11,151 @@ use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::error::IsolationError;
-use crate::limits::{WARM_IDLE, WARM_SHAPES_MAX};
+use crate::limits::{WARM_IDLE, WARM_SPECS_MAX};
 
-/// Makes sandboxes that wait.
-pub(crate) trait Maker: Send + Sync + 'static {
-    /// Everything about a sandbox but what runs in it.
-    type Shape: Debug + Clone + PartialEq + Send + Sync + 'static;
-    /// One that waits. Dropping it ends it.
-    type Waiting: Debug + Send + 'static;
+/// Creates warm sandboxes.
+pub(crate) trait WarmFactory: Send + Sync + 'static {
+    /// Everything about a sandbox except the command.
+    type Spec: Debug + Clone + PartialEq + Send + Sync + 'static;
+    /// A warm sandbox. Dropping it ends it.
+    type Sandbox: Debug + Send + 'static;
 
-    /// Makes one.
-    fn make(
+    /// Creates a warm sandbox.
+    fn create(
         self: Arc<Self>,
-        shape: Self::Shape,
-    ) -> BoxFuture<'static, Result<Self::Waiting, IsolationError>>;
+        spec: Self::Spec,
+    ) -> BoxFuture<'static, Result<Self::Sandbox, IsolationError>>;
 
-    /// True if it does not wait any more.
-    fn has_ended(waiting: &Self::Waiting) -> bool;
+    /// True if the sandbox has ended.
+    fn has_ended(waiting: &Self::Sandbox) -> bool;
 }
 
-/// When the first ones of a shape are made.
+/// When the first sandboxes of a specification are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// With the first job of it.
+pub(crate) enum WarmupPolicy {
+    /// With its first job.
     FirstJob,
-    /// With the second job of it: to make one costs as much as the job itself, and many shapes are seen once.
+    /// With its second job: creating one costs as much as the job itself, and many specifications occur only once.
     SecondJob,
 }
 
-/// The sandboxes that wait.
+/// The warm sandboxes by specification.
 #[derive(Debug)]
-pub(crate) struct Pool<M: Maker> {
-    maker: Arc<M>,
-    /// For each shape.
+pub(crate) struct WarmPool<M: WarmFactory> {
+    factory: Arc<M>,
+    /// Maximum number of sandboxes per specification.
     size: usize,
-    from: When,
-    /// The shape that was used last is the last.
-    shelves: Mutex<Vec<Shelf<M>>>,
+    policy: WarmupPolicy,
+    /// Buckets, ordered by their last use; the most recently used bucket is last.
+    buckets: Mutex<Vec<PoolBucket<M>>>,
 }
 
 #[derive(Debug)]
-struct Shelf<M: Maker> {
-    shape: M::Shape,
-    /// The one that has waited longest is the first.
-    waiting: Vec<(Instant, M::Waiting)>,
-    /// Those that are being made.
-    coming: usize,
-    /// True if somebody lets those go that nobody wants.
-    is_watched: bool,
-    /// True if none of this shape can wait.
-    is_hopeless: bool,
+struct PoolBucket<M: WarmFactory> {
+    spec: M::Spec,
+    /// Ready sandboxes with their creation time, oldest first.
+    waiting: Vec<(Instant, M::Sandbox)>,
+    /// Number of sandboxes that are being created.
+    in_progress: usize,
+    /// True if a task removes idle sandboxes of the bucket.
+    has_expiry_task: bool,
+    /// True if sandboxes of this specification cannot be warm.
+    is_disabled: bool,
 }
 
-impl<M: Maker> Pool<M> {
-    pub(crate) fn new(maker: Arc<M>, size: usize, from: When) -> Self {
-        Self { maker, size, from, shelves: Mutex::default() }
+impl<M: WarmFactory> WarmPool<M> {
+    pub(crate) fn new(factory: Arc<M>, size: usize, policy: WarmupPolicy) -> Self {
+        Self { factory, size, policy, buckets: Mutex::default() }
     }
 
-    fn shelves(&self) -> MutexGuard<'_, Vec<Shelf<M>>> {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buckets(&self) -> MutexGuard<'_, Vec<PoolBucket<M>>> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of a shape, if one waits. Others are made in its place.
-    pub(crate) fn take(self: &Arc<Self>, shape: &M::Shape) -> Option<M::Waiting> {
+    /// Takes a sandbox of a specification, if one is ready, and creates replacements.
+    pub(crate) fn acquire(self: &Arc<Self>, spec: &M::Spec) -> Option<M::Sandbox> {
         if self.size == 0 {
             return None;
         }
-        let mut shelves = self.shelves();
-        let at = shelves.iter().position(|shelf| shelf.shape == *shape);
-        let mut shelf = match at {
-            Some(at) => shelves.remove(at),
-            None => Shelf::new(shape.clone()),
+        let mut buckets = self.buckets();
+        let at = buckets.iter().position(|bucket| bucket.spec == *spec);
+        let mut bucket = match at {
+            Some(at) => buckets.remove(at),
+            None => PoolBucket::new(spec.clone()),
         };
-        let before = shelf.waiting.len();
-        shelf.waiting.retain(|(_, waiting)| !M::has_ended(waiting));
-        // What ended without having been used could not wait.
-        shelf.is_hopeless |= before > 0 && shelf.waiting.is_empty();
-        let taken = if shelf.waiting.is_empty() { None } else { Some(shelf.waiting.remove(0)) };
-        let missing = self.size.saturating_sub(shelf.waiting.len() + shelf.coming);
-        let is_early = at.is_none() && self.from == When::SecondJob;
-        let wanted = if shelf.is_hopeless || is_early { 0 } else { missing };
-        shelf.coming += wanted;
-        shelves.push(shelf);
-        let excess = shelves.len().saturating_sub(WARM_SHAPES_MAX);
-        let old: Vec<Shelf<M>> = shelves.drain(..excess).collect();
-        drop(shelves);
+        let before = bucket.waiting.len();
+        bucket.waiting.retain(|(_, waiting)| !M::has_ended(waiting));
+        // A sandbox that ended without being used cannot be warm.
+        bucket.is_disabled |= before > 0 && bucket.waiting.is_empty();
+        let taken = if bucket.waiting.is_empty() { None } else { Some(bucket.waiting.remove(0)) };
+        let missing = self.size.saturating_sub(bucket.waiting.len() + bucket.in_progress);
+        let is_early = at.is_none() && self.policy == WarmupPolicy::SecondJob;
+        let to_create = if bucket.is_disabled || is_early { 0 } else { missing };
+        bucket.in_progress += to_create;
+        buckets.push(bucket);
+        let excess = buckets.len().saturating_sub(WARM_SPECS_MAX);
+        let old: Vec<PoolBucket<M>> = buckets.drain(..excess).collect();
+        drop(buckets);
         drop(old);
-        for _ in 0..wanted {
-            tokio::spawn(make(Arc::downgrade(self), shape.clone()));
+        for _ in 0..to_create {
+            tokio::spawn(fill(Arc::downgrade(self), spec.clone()));
         }
         taken.map(|(_, waiting)| waiting)
     }
 
-    /// Puts one on its shelf. True if somebody must watch that one from now on.
-    fn put(&self, shape: &M::Shape, made: Result<M::Waiting, IsolationError>) -> bool {
-        let mut shelves = self.shelves();
-        let Some(shelf) = shelves.iter_mut().find(|shelf| shelf.shape == *shape) else {
+    /// Adds a created sandbox to its bucket. Returns true if the caller must start the expiry task.
+    fn put(&self, spec: &M::Spec, created: Result<M::Sandbox, IsolationError>) -> bool {
+        let mut buckets = self.buckets();
+        let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.spec == *spec) else {
             return false;
         };
-        shelf.coming = shelf.coming.saturating_sub(1);
-        match made {
+        bucket.in_progress = bucket.in_progress.saturating_sub(1);
+        match created {
             Ok(waiting) => {
-                shelf.waiting.push((Instant::now(), waiting));
-                !mem::replace(&mut shelf.is_watched, true)
+                bucket.waiting.push((Instant::now(), waiting));
+                !mem::replace(&mut bucket.has_expiry_task, true)
             }
             Err(error) => {
-                tracing::info!(%error, "sandboxes of this sort cannot wait: each job makes its own");
-                shelf.is_hopeless = true;
+                tracing::info!(%error, "sandboxes of this kind cannot be warm; each job creates its own");
+                bucket.is_disabled = true;
                 false
             }
         }
     }
 
-    /// Lets those go that nobody has wanted. The time is that of the next one; without it nobody needs to watch any more.
-    fn expire(&self, shape: &M::Shape) -> Option<Instant> {
-        let mut shelves = self.shelves();
-        let shelf = shelves.iter_mut().find(|shelf| shelf.shape == *shape)?;
+    /// Removes idle sandboxes. Returns the time of the next expiry, or `None` if the task can end.
+    fn expire(&self, spec: &M::Spec) -> Option<Instant> {
+        let mut buckets = self.buckets();
+        let bucket = buckets.iter_mut().find(|bucket| bucket.spec == *spec)?;
         let now = Instant::now();
-        shelf.waiting.retain(|(since, _)| *since + WARM_IDLE > now);
-        let next = shelf.waiting.first().map(|(since, _)| *since + WARM_IDLE);
-        shelf.is_watched = next.is_some();
+        bucket.waiting.retain(|(since, _)| *since + WARM_IDLE > now);
+        let next = bucket.waiting.first().map(|(since, _)| *since + WARM_IDLE);
+        bucket.has_expiry_task = next.is_some();
         next
     }
 }
 
-impl<M: Maker> Shelf<M> {
-    fn new(shape: M::Shape) -> Self {
-        Self { shape, waiting: Vec::new(), coming: 0, is_watched: false, is_hopeless: false }
+impl<M: WarmFactory> PoolBucket<M> {
+    fn new(spec: M::Spec) -> Self {
+        Self {
+            spec,
+            waiting: Vec::new(),
+            in_progress: 0,
+            has_expiry_task: false,
+            is_disabled: false,
+        }
     }
 }
 
-async fn make<M: Maker>(pool: Weak<Pool<M>>, shape: M::Shape) {
+async fn fill<M: WarmFactory>(pool: Weak<WarmPool<M>>, spec: M::Spec) {
     let Some(now) = pool.upgrade() else { return };
-    let made = Arc::clone(&now.maker).make(shape.clone()).await;
-    let must_watch = now.put(&shape, made);
+    let created = Arc::clone(&now.factory).create(spec.clone()).await;
+    let needs_expiry_task = now.put(&spec, created);
     drop(now);
-    let mut next = must_watch.then(|| Instant::now() + WARM_IDLE);
+    let mut next = needs_expiry_task.then(|| Instant::now() + WARM_IDLE);
     while let Some(at) = next {
         tokio::time::sleep_until(at).await;
-        next = pool.upgrade().and_then(|pool| pool.expire(&shape));
+        next = pool.upgrade().and_then(|pool| pool.expire(&spec));
     }
 }
 
@@ -159,15 +165,15 @@ mod tests {
 
     use super::*;
 
-    /// Makes letters, which wait for ever.
+    /// Creates characters in place of sandboxes. They never end.
     struct Letters;
 
-    impl Maker for Letters {
-        type Shape = char;
-        type Waiting = char;
+    impl WarmFactory for Letters {
+        type Spec = char;
+        type Sandbox = char;
 
-        fn make(self: Arc<Self>, shape: char) -> BoxFuture<'static, Result<char, IsolationError>> {
-            async move { Ok(shape) }.boxed()
+        fn create(self: Arc<Self>, spec: char) -> BoxFuture<'static, Result<char, IsolationError>> {
+            async move { Ok(spec) }.boxed()
         }
 
         fn has_ended(_: &char) -> bool {
@@ -175,30 +181,30 @@ mod tests {
         }
     }
 
-    fn waiting(pool: &Pool<Letters>) -> usize {
-        pool.shelves().iter().map(|shelf| shelf.waiting.len()).sum()
+    fn waiting(pool: &WarmPool<Letters>) -> usize {
+        pool.buckets().iter().map(|bucket| bucket.waiting.len()).sum()
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_waits_from_the_second_job_on_and_goes_when_nobody_wants_it() {
-        let pool = Arc::new(Pool::new(Arc::new(Letters), 1, When::SecondJob));
+        let pool = Arc::new(WarmPool::new(Arc::new(Letters), 1, WarmupPolicy::SecondJob));
         let moment = || tokio::time::sleep(std::time::Duration::from_millis(1));
-        assert_eq!(pool.take(&'a'), None);
+        assert_eq!(pool.acquire(&'a'), None);
         moment().await;
-        assert_eq!((pool.take(&'a'), pool.take(&'b')), (None, None));
+        assert_eq!((pool.acquire(&'a'), pool.acquire(&'b')), (None, None));
         moment().await;
         for _ in 0..100 {
-            assert_eq!(pool.take(&'a'), Some('a'));
+            assert_eq!(pool.acquire(&'a'), Some('a'));
             moment().await;
         }
-        // However many were made, one watches over those that wait.
+        // There is one expiry task, however many sandboxes were created.
         assert_eq!((waiting(&pool), Arc::weak_count(&pool)), (1, 1));
         tokio::time::sleep(WARM_IDLE / 2).await;
         assert_eq!(waiting(&pool), 1);
         tokio::time::sleep(WARM_IDLE).await;
         assert_eq!((waiting(&pool), Arc::weak_count(&pool)), (0, 0));
-        assert_eq!(pool.take(&'a'), None);
+        assert_eq!(pool.acquire(&'a'), None);
         moment().await;
-        assert_eq!(pool.take(&'a'), Some('a'));
+        assert_eq!(pool.acquire(&'a'), Some('a'));
     }
 }

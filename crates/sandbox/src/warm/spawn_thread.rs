@@ -1,7 +1,7 @@
 //! The thread that starts programs.
 //!
-//! A sandbox dies with the thread that started it, so that nothing outlives this process. A thread of the runtime may end
-//! sooner than the process; this one ends when nobody can want it any more.
+//! A sandbox dies together with the thread that started it, so that no sandbox outlives this process. A runtime thread
+//! can end earlier than the process; this thread ends when its last handle is dropped.
 
 use std::io;
 use std::sync::mpsc;
@@ -12,50 +12,51 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::error::IsolationError;
-use crate::linux::child_process::{Pipes, Process, Started};
+use crate::linux::child_process::{ChildProcess, StartedProcess, StdPipes};
 
-/// Starts programs. It lives as long as anything that it has started.
+/// Handle of the thread. It lives as long as the programs that it started.
 #[derive(Debug)]
-pub(crate) struct Spawner {
-    orders: mpsc::Sender<Order>,
+pub(crate) struct SpawnThread {
+    requests: mpsc::Sender<SpawnRequest>,
 }
 
-struct Order {
+struct SpawnRequest {
     command: Command,
     runtime: Handle,
     done: oneshot::Sender<io::Result<Child>>,
 }
 
-impl Spawner {
+impl SpawnThread {
     pub(crate) fn open() -> Result<Self, IsolationError> {
-        let (orders, taken) = mpsc::channel::<Order>();
+        let (requests, received) = mpsc::channel::<SpawnRequest>();
         let work = move || {
-            for Order { mut command, runtime, done } in taken {
+            for SpawnRequest { mut command, runtime, done } in received {
                 let _runtime = runtime.enter();
-                // Nobody waits any more: the program is ended as its command says.
+                // The receiver is gone. Dropping the child kills it.
                 drop(done.send(command.spawn()));
             }
         };
         let built = thread::Builder::new().name("sandbox-spawner".to_owned()).spawn(work);
-        built.map_err(IsolationError::io("no thread for sandboxes"))?;
-        Ok(Self { orders })
+        built.map_err(IsolationError::io("cannot start the thread for sandboxes"))?;
+        Ok(Self { requests })
     }
 
     /// Starts a program.
     pub(crate) async fn spawn(&self, mut command: Command) -> Result<Child, IsolationError> {
         command.kill_on_drop(true);
         let (done, child) = oneshot::channel();
-        let order = Order { command, runtime: Handle::current(), done };
-        let gone = || IsolationError::Job("the thread that starts programs has ended".to_owned());
-        self.orders.send(order).map_err(|_order| gone())?;
+        let request = SpawnRequest { command, runtime: Handle::current(), done };
+        let gone =
+            || IsolationError::Invalid("the thread that starts programs has ended".to_owned());
+        self.requests.send(request).map_err(|_order| gone())?;
         let child = child.await.map_err(|_closed| gone())?;
-        child.map_err(IsolationError::io("the sandbox cannot be started"))
+        child.map_err(IsolationError::io("cannot start the sandbox"))
     }
 
-    /// Starts the program of a job.
-    pub(crate) async fn start(&self, command: Command) -> Result<Started, IsolationError> {
+    /// Starts the root process of a job.
+    pub(crate) async fn start(&self, command: Command) -> Result<StartedProcess, IsolationError> {
         let mut child = self.spawn(command).await?;
-        let pipes = Pipes::of(&mut child);
-        Ok(Started { process: Process::Child(child), pipes })
+        let pipes = StdPipes::of(&mut child);
+        Ok(StartedProcess { process: ChildProcess::Spawned(child), pipes })
     }
 }

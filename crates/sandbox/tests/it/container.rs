@@ -7,15 +7,15 @@ use std::time::Duration;
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::IsolationMode;
 use provost_sandbox::{
-    Backends, Cause, Container, ContainerOptions, Input, IsolationError, Job, Limits, Network,
-    Profile, Source, Workspace,
+    Container, ContainerOptions, ExitReason, IsolationError, IsolationProfile, NetworkAccess,
+    ResourceLimits, RootfsSource, SandboxCommand, SandboxRegistry, Stdin, WorkspaceMount,
 };
 
 use crate::engines::{Engines, Opened, open};
 use crate::stage::{QUIET, marked, run, sh, try_run, until};
 
-fn profile() -> Profile {
-    Profile::new(IsolationMode::Container)
+fn profile() -> IsolationProfile {
+    IsolationProfile::new(IsolationMode::Container)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,7 +27,7 @@ async fn a_program_runs_in_a_container_and_nothing_is_left() {
             let options = ContainerOptions { warm, ..options.clone() };
             let Some(opened) = open(name, options).await else { continue };
             println!("{name}, {warm} waiting");
-            holds(
+            guarantees(
                 &engines.home().join(format!("files {name} {warm}").replace([' ', ','], "-")),
                 &opened.backends,
             )
@@ -36,16 +36,16 @@ async fn a_program_runs_in_a_container_and_nothing_is_left() {
     }
 }
 
-/// Everything that a container holds.
-async fn holds(files: &Path, backends: &Backends) {
+/// Checks all guarantees of a container.
+async fn guarantees(files: &Path, backends: &SandboxRegistry) {
     let files = files.to_owned();
-    let job = sh("cat; id -u; echo no >&2; exit 7", profile()).input(Input::Bytes(b"hi ".to_vec()));
+    let job = sh("cat; id -u; echo no >&2; exit 7", profile()).input(Stdin::Bytes(b"hi ".to_vec()));
     let done = run(backends, job).await;
     assert_eq!((done.out.as_str(), done.ended.code), ("hi 65534\n", 7), "{}", done.err);
 
     fs::create_dir(&files).unwrap();
     fs::write(files.join("a"), "inside").unwrap();
-    let read = profile().workspace(Workspace::ReadOnly(files.clone()));
+    let read = profile().workspace(WorkspaceMount::ReadOnly(files.clone()));
     let done =
         run(backends, sh("cat a; touch b; touch /etc/x; env", read).env("COLOUR", "blue")).await;
     assert!(
@@ -56,7 +56,7 @@ async fn holds(files: &Path, backends: &Backends) {
     );
     assert!(!done.out.contains("CARGO"), "{}", done.out);
     assert!(!files.join("b").exists());
-    let write = profile().workspace(Workspace::ReadWrite(files.clone()));
+    let write = profile().workspace(WorkspaceMount::ReadWrite(files.clone()));
     assert_eq!(run(backends, sh("echo x > b", write)).await.ended.code, 0);
     assert!(files.join("b").exists());
 
@@ -71,31 +71,32 @@ async fn holds(files: &Path, backends: &Backends) {
     );
     assert!(done.out.contains("Seccomp:\t2"), "{}", done.out);
 
-    let limits = Limits {
+    let limits = ResourceLimits {
         memory_bytes: 64 << 20,
         pids: 16,
         time: Duration::from_secs(30),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let script = "head -c 200000000 /dev/zero > /dev/shm/a; i=0; while [ $i -lt 40 ]; do sleep 20 & i=$((i+1)); done; echo all";
     let done = run(backends, sh(script, profile().limits(limits))).await;
     assert!(!done.out.contains("all"), "{}", done.out);
 
     let mark = format!("95432{}", std::process::id());
-    let limits = Limits { time: Duration::from_millis(1500), ..Limits::default() };
+    let limits = ResourceLimits { time: Duration::from_millis(1500), ..ResourceLimits::default() };
     let script =
         format!("setsid sh -c 'sleep {mark}' & trap '' 15; while true; do sleep {mark}; done");
     let done = run(backends, sh(&script, profile().limits(limits))).await;
-    assert_eq!(done.ended.cause, Cause::TimedOut);
+    assert_eq!(done.ended.reason, ExitReason::TimedOut);
     until("the end of a container", || marked(&mark).is_empty()).await;
 
     let egress = crate::egress::nobody();
-    let refused = try_run(backends, sh("true", profile().network(Network::Allow(egress)))).await;
+    let refused =
+        try_run(backends, sh("true", profile().network(NetworkAccess::Allow(egress)))).await;
     assert_eq!(refused.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
 }
 
-fn nowhere() -> Source {
-    Source::Rootfs("/no/such/directory".into())
+fn nowhere() -> RootfsSource {
+    RootfsSource::Rootfs("/no/such/directory".into())
 }
 
 /// What an operator allows counts, whatever a profile says; and only containers have roots to choose from.
@@ -104,17 +105,22 @@ async fn no_job_goes_beyond_the_ceiling_of_the_operator() {
     let _alone = QUIET.lock().await;
     let engines = Engines::here();
     for (name, mut options) in engines.with_rootfs() {
-        options.ceiling = Limits { pids: 8, time: Duration::from_secs(20), ..Limits::default() };
+        options.ceiling =
+            ResourceLimits { pids: 8, time: Duration::from_secs(20), ..ResourceLimits::default() };
         let Some(Opened { backends, .. }) = open(name, options).await else { continue };
-        let wide = Limits { pids: 1_000, time: Duration::from_secs(3_600), ..Limits::default() };
+        let wide = ResourceLimits {
+            pids: 1_000,
+            time: Duration::from_secs(3_600),
+            ..ResourceLimits::default()
+        };
         let script = "i=0; while [ $i -lt 20 ]; do sleep 5 & i=$((i+1)); done; echo all";
         let done = run(&backends, sh(script, profile().limits(wide))).await;
         assert!(!done.out.contains("all"), "{}", done.out);
         let elsewhere = try_run(&backends, sh("true", profile().source(nowhere()))).await;
         assert_eq!(elsewhere.err().unwrap().fault().code, ToolErrorCode::IsolationUnavailable);
     }
-    let process = Backends::find(None).await;
-    let rooted = Profile::new(IsolationMode::Process).source(nowhere());
+    let process = SandboxRegistry::detect(None).await;
+    let rooted = IsolationProfile::new(IsolationMode::Process).source(nowhere());
     let refused = process.select(&rooted).err().unwrap();
     assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
 }
@@ -141,14 +147,16 @@ async fn waits_for_one_job(engines: &Engines, opened: Opened) {
     for _ in 0..4 {
         until("a container that waits", || !known(&owner).is_empty()).await;
         let waited = known(&owner);
-        let job = sh(script, profile()).input(Input::Bytes(b"in".to_vec())).env("A", "it's $A");
+        let job = sh(script, profile()).input(Stdin::Bytes(b"in".to_vec())).env("A", "it's $A");
         let done = run(&backends, job).await;
         assert_eq!((done.out.as_str(), done.ended.code), ("in it's $A\n", 0), "{}", done.err);
         assert!(known(&owner).is_disjoint(&waited), "a container that waited was not used");
     }
     let code = run(&backends, sh("exit 9", profile())).await.ended.code;
     assert_eq!(code, 9);
-    let missing = try_run(&backends, Job::new("no-such-program", [] as [&str; 0], profile())).await;
+    let missing =
+        try_run(&backends, SandboxCommand::new("no-such-program", [] as [&str; 0], profile()))
+            .await;
     assert!(missing.is_err_and(|error| matches!(error, IsolationError::Setup { .. })));
     let capabilities = "grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ulimit -n; id -u";
     let said = run(&backends, sh(capabilities, profile())).await.out;
@@ -161,11 +169,11 @@ async fn waits_for_one_job(engines: &Engines, opened: Opened) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_engine_or_an_image_there_is_no_container() {
-    let missing = ContainerOptions::new("no-such-engine", Source::Image("x".to_owned()));
+    let missing = ContainerOptions::new("no-such-engine", RootfsSource::Image("x".to_owned()));
     let refused = Container::open(missing).await.err().unwrap();
     assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");
     for (_, mut options) in Engines::here().with_rootfs() {
-        for source in [Source::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
+        for source in [RootfsSource::Image("localhost/no-such-image:1".to_owned()), nowhere()] {
             options.source = source;
             let refused = Container::open(options.clone()).await.err().unwrap();
             assert_eq!(refused.fault().code, ToolErrorCode::IsolationUnavailable, "{refused}");

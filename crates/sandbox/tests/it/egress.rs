@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use http::HeaderName;
 use provost_core::Secret;
-use provost_net::TableLookup;
+use provost_net::StaticResolver;
 use provost_sandbox::egress::{EgressEvent, EgressLog, NetPolicy};
-use provost_sandbox::{Egress, EgressRule, Hold, Job, Network, Profile, Verdict};
+use provost_sandbox::{
+    EgressDecision, EgressPolicy, EgressRule, Guarantee, IsolationProfile, NetworkAccess,
+    SandboxCommand,
+};
 
 use crate::stage::{all, profile, run};
 
@@ -58,27 +61,27 @@ fn log() -> (EgressLog, Arc<Mutex<Vec<EgressEvent>>>) {
 }
 
 /// A list with nobody on it.
-pub(crate) fn nobody() -> Arc<Egress> {
-    Arc::new(Egress::new("t", Vec::new(), NetPolicy::default(), log().0).unwrap())
+pub(crate) fn nobody() -> Arc<EgressPolicy> {
+    Arc::new(EgressPolicy::new("t", Vec::new(), NetPolicy::default(), log().0).unwrap())
 }
 
-fn asks(text: &str, profile: &Profile) -> Job {
+fn asks(text: &str, profile: &IsolationProfile) -> SandboxCommand {
     let port = provost_sandbox::egress::PORT.to_string();
-    Job::new("perl", ["-e", CLIENT, &port, text], profile.clone())
+    SandboxCommand::new("perl", ["-e", CLIENT, &port, text], profile.clone())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::too_many_lines, reason = "one list, and all that is tried against it")]
 async fn only_what_is_on_the_list_is_reached_and_every_attempt_is_told() {
     for (name, backends) in all().await {
-        let holds = backends.all().next().unwrap().holds();
-        if !holds.iter().any(|it| it.hold == Hold::AllowList && it.is_held) {
+        let holds = backends.all().next().unwrap().guarantees();
+        if !holds.iter().any(|it| it.guarantee == Guarantee::AllowList && it.is_enforced) {
             continue;
         }
         let ((address, seen), (log, events)) = (server(), log());
         let port = address.port();
         let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 0);
-        let lookup = TableLookup::new()
+        let resolver = StaticResolver::new()
             .name("allowed.test", [at("127.0.0.1")])
             .name("other.test", [at("127.0.0.1")])
             .name("inward.test", [at("169.254.169.254")]);
@@ -91,8 +94,9 @@ async fn only_what_is_on_the_list_is_reached_and_every_attempt_is_told() {
             EgressRule::new("inward.test").unwrap(),
         ];
         let policy = NetPolicy::open();
-        let egress = Egress::with_lookup("weather", rules, policy, Arc::new(lookup), log).unwrap();
-        let profile = profile().network(Network::Allow(Arc::new(egress)));
+        let egress =
+            EgressPolicy::with_resolver("weather", rules, policy, Arc::new(resolver), log).unwrap();
+        let profile = profile().network(NetworkAccess::Allow(Arc::new(egress)));
 
         let plain = |host: &str, path: &str| {
             format!(
@@ -145,14 +149,15 @@ async fn only_what_is_on_the_list_is_reached_and_every_attempt_is_told() {
         let done = run(&backends, direct).await;
         assert_ne!(done.ended.code, 0, "{name}: {}", done.out);
         let events = events.lock().unwrap();
-        let count = |verdict| events.iter().filter(|event| event.verdict == verdict).count();
-        assert_eq!(count(Verdict::Allowed), 2, "{name}: {events:#?}");
-        assert!(count(Verdict::Refused) >= 10, "{name}: {events:#?}");
+        let count = |verdict| events.iter().filter(|event| event.decision == verdict).count();
+        assert_eq!(count(EgressDecision::Allowed), 2, "{name}: {events:#?}");
+        assert!(count(EgressDecision::Refused) >= 10, "{name}: {events:#?}");
         assert!(events.iter().all(|event| event.tool == "weather"));
         assert!(
             events
                 .iter()
-                .any(|event| event.host == "inward.test" && event.verdict == Verdict::Refused)
+                .any(|event| event.host == "inward.test"
+                    && event.decision == EgressDecision::Refused)
         );
     }
 }

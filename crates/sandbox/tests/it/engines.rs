@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use provost_core::contract::ToolErrorCode;
-use provost_sandbox::{Backends, Container, ContainerOptions, Source};
+use provost_sandbox::{Container, ContainerOptions, RootfsSource, SandboxRegistry};
 use tempfile::TempDir;
 
 /// Where runc and crun keep what they know.
@@ -25,7 +25,7 @@ pub(crate) struct Engines {
 /// An engine that works, with a name for tables.
 pub(crate) struct Opened {
     pub(crate) name: &'static str,
-    pub(crate) backends: Backends,
+    pub(crate) backends: SandboxRegistry,
 }
 
 impl Engines {
@@ -47,7 +47,7 @@ impl Engines {
 
     /// All of them, whether they work or not.
     fn all(&self) -> [(&'static str, ContainerOptions); 3] {
-        let of = |engine: &'static str| (engine, ContainerOptions::new(engine, Source::Machine));
+        let of = |engine: &'static str| (engine, ContainerOptions::new(engine, RootfsSource::Host));
         let (name, podman) = of("podman");
         let podman = ContainerOptions { engine_args: self.podman_args(), ..podman };
         [of("runc"), of("crun"), (name, podman)]
@@ -80,10 +80,10 @@ impl Engines {
         let Some(root) = &self.root else { return Vec::new() };
         let mut found = Vec::new();
         for (name, options) in self.all().into_iter().filter(|(name, _)| is_here(name)) {
-            let source = Source::Rootfs(root.clone());
+            let source = RootfsSource::Rootfs(root.clone());
             found.push((name, ContainerOptions { source, ..options.clone() }));
             if name == "podman" && self.imports(name, root) {
-                let source = Source::Image(IMAGE.to_owned());
+                let source = RootfsSource::Image(IMAGE.to_owned());
                 found.push(("podman, image", ContainerOptions { source, ..options }));
             }
         }
@@ -91,7 +91,7 @@ impl Engines {
         let answers =
             Command::new("docker").arg("version").output().is_ok_and(|told| told.status.success());
         if answers && self.imports("docker", root) {
-            let source = Source::Image(IMAGE.to_owned());
+            let source = RootfsSource::Image(IMAGE.to_owned());
             found.push(("docker, image", ContainerOptions::new("docker", source)));
         }
         found
@@ -148,7 +148,7 @@ fn is_here(engine: &str) -> bool {
 pub(crate) async fn open(name: &'static str, options: ContainerOptions) -> Option<Opened> {
     match Container::open(options).await {
         Ok(container) => {
-            let mut backends = Backends::default();
+            let mut backends = SandboxRegistry::default();
             backends.add(Arc::new(container));
             Some(Opened { name, backends })
         }

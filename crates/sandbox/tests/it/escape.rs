@@ -11,7 +11,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use provost_sandbox::{Backends, Cause, IsolationError, Job, Limits, Workspace};
+use provost_sandbox::{
+    ExitReason, IsolationError, ResourceLimits, SandboxCommand, SandboxRegistry, WorkspaceMount,
+};
 
 use self::attempts::{ATTEMPTS, Attempt, Tongue};
 use self::outside::Outside;
@@ -27,52 +29,52 @@ const ATTEMPTS_MIN: usize = 100;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
+enum AttackOutcome {
     Contained,
     Refused,
     Escaped(String),
 }
 
-async fn play(backends: &Backends, attempt: &Attempt) -> Verdict {
+async fn run_attempt(backends: &SandboxRegistry, attempt: &Attempt) -> AttackOutcome {
     let outside = Outside::open();
     let script = outside.filled(attempt.script);
-    let limits = Limits {
+    let limits = ResourceLimits {
         time: Duration::from_secs(if attempt.group == "exhaustion" { 3 } else { 15 }),
         pids: 48,
         memory_bytes: 96 << 20,
         file_bytes: 4 << 20,
         tmp_bytes: 8 << 20,
         output_bytes: 256 * 1024,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
-    let workspace = Workspace::ReadWrite(outside.workspace().to_owned());
+    let workspace = WorkspaceMount::ReadWrite(outside.workspace().to_owned());
     let profile = profile_for(backends).limits(limits).workspace(workspace);
     let job = match attempt.tongue {
-        Tongue::Shell => Job::new("sh", ["-c", &script], profile),
-        Tongue::Perl => Job::new("perl", ["-e", &script], profile),
+        Tongue::Shell => SandboxCommand::new("sh", ["-c", &script], profile),
+        Tongue::Perl => SandboxCommand::new("perl", ["-e", &script], profile),
     };
     let started = std::time::Instant::now();
     let done = match try_run(backends, job).await {
         Ok(done) => done,
-        Err(IsolationError::Unavailable { .. }) => return Verdict::Refused,
-        Err(error) => return Verdict::Escaped(format!("it did not run: {error}")),
+        Err(IsolationError::Unavailable { .. }) => return AttackOutcome::Refused,
+        Err(error) => return AttackOutcome::Escaped(format!("it did not run: {error}")),
     };
-    if done.ended.cause == Cause::Exited && done.ended.code == OUT {
-        return Verdict::Escaped(format!("it says so: {} {}", done.out, done.err));
+    if done.ended.reason == ExitReason::Exited && done.ended.code == OUT {
+        return AttackOutcome::Escaped(format!("it says so: {} {}", done.out, done.err));
     }
     if done.out.contains(outside.canary()) || done.err.contains(outside.canary()) {
-        return Verdict::Escaped("it has seen the canary".to_owned());
+        return AttackOutcome::Escaped("it has seen the canary".to_owned());
     }
     if started.elapsed() > Duration::from_secs(40) {
-        return Verdict::Escaped(format!("it took {:?}", started.elapsed()));
+        return AttackOutcome::Escaped(format!("it took {:?}", started.elapsed()));
     }
     if attempt.name.contains("daemon") {
         // One that had stayed would show itself in this time; that nothing comes has no event.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     match outside.noticed() {
-        Some(what) => Verdict::Escaped(what),
-        None => Verdict::Contained,
+        Some(what) => AttackOutcome::Escaped(what),
+        None => AttackOutcome::Contained,
     }
 }
 
@@ -88,7 +90,7 @@ async fn nothing_gets_out() {
     }
     let mut escaped = Vec::new();
     let plays = ATTEMPTS.iter().map(|attempt| {
-        let each = stages.iter().map(async |(_, backends)| play(backends, attempt).await);
+        let each = stages.iter().map(async |(_, backends)| run_attempt(backends, attempt).await);
         async move { (attempt, futures::future::join_all(each).await) }
     });
     let mut plays = futures::stream::iter(plays).buffered(AT_ONCE);
@@ -96,9 +98,9 @@ async fn nothing_gets_out() {
         write!(table, "\n{:<12} {:<44}", attempt.group, attempt.name).unwrap();
         for ((name, _), verdict) in stages.iter().zip(verdicts) {
             let word = match &verdict {
-                Verdict::Contained => "contained",
-                Verdict::Refused => "refused",
-                Verdict::Escaped(why) => {
+                AttackOutcome::Contained => "contained",
+                AttackOutcome::Refused => "refused",
+                AttackOutcome::Escaped(why) => {
                     escaped.push(format!("{name}: {}: {}: {why}", attempt.group, attempt.name));
                     "ESCAPED"
                 }
@@ -115,7 +117,7 @@ async fn nothing_gets_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_sandbox_attempts_do_get_out() {
     use provost_core::resource::IsolationMode;
-    let backends = Backends::find(Some(launcher())).await;
+    let backends = SandboxRegistry::detect(Some(launcher())).await;
     let mut got_out = 0;
     // Only those that aim at what this test has put there.
     let aims = ["{out}", "{tcp}", "{udp}", "{abstract}", "{pid}"];
@@ -126,11 +128,11 @@ async fn without_a_sandbox_attempts_do_get_out() {
     for attempt in ATTEMPTS.iter().filter(harmless) {
         let outside = Outside::open();
         let script = outside.filled(attempt.script);
-        let mut profile = provost_sandbox::Profile::new(IsolationMode::None);
+        let mut profile = provost_sandbox::IsolationProfile::new(IsolationMode::None);
         profile.limits.time = Duration::from_secs(10);
         let job = match attempt.tongue {
-            Tongue::Shell => Job::new("sh", ["-c", &script], profile),
-            Tongue::Perl => Job::new("perl", ["-e", &script], profile),
+            Tongue::Shell => SandboxCommand::new("sh", ["-c", &script], profile),
+            Tongue::Perl => SandboxCommand::new("perl", ["-e", &script], profile),
         };
         let done = try_run(&backends, job).await.unwrap();
         let is_out = done.ended.code == OUT

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use provost_sandbox::{Backends, Bubblewrap, Landlocked, Launcher};
+use provost_sandbox::{Bubblewrap, LandlockBackend, Launcher, SandboxRegistry};
 
-use crate::stage::{launcher, profile, run, says, sh, until};
+use crate::stage::{launcher, output_of, profile, run, sh, until};
 
 /// The launcher of a backend and the one that waits for its next job, by the directory of a job; none where there are no groups.
 fn family(tmp: &str) -> Vec<String> {
@@ -27,12 +27,12 @@ fn family(tmp: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_somebody_has_ended_is_started_again_by_the_next_job() {
-    let Ok(backend) = Landlocked::open(launcher()).await else { return };
-    let mut backends = Backends::default();
+    let Ok(backend) = LandlockBackend::open(launcher()).await else { return };
+    let mut backends = SandboxRegistry::default();
     backends.add(Arc::new(backend));
     // The launcher is the elder of the two.
     for ended in [&[0][..], &[1], &[0, 1]] {
-        let tmp = says(&backends, "echo $TMPDIR", profile()).await;
+        let tmp = output_of(&backends, "echo $TMPDIR", profile()).await;
         let family = family(tmp.trim());
         for pid in ended.iter().filter_map(|at: &usize| family.get(*at)) {
             std::process::Command::new("kill").args(["-9", pid]).status().unwrap();
@@ -46,11 +46,11 @@ async fn one_that_somebody_has_ended_is_started_again_by_the_next_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_go_on_without_it() {
-    let Ok(backend) = Landlocked::open(launcher()).await else { return };
-    let mut backends = Backends::default();
+    let Ok(backend) = LandlockBackend::open(launcher()).await else { return };
+    let mut backends = SandboxRegistry::default();
     backends.add(Arc::new(backend));
-    let tmp = says(&backends, "echo $TMPDIR", profile()).await;
-    let many = (0..8).map(|_| says(&backends, "sleep 0.5; echo on", profile()));
+    let tmp = output_of(&backends, "echo $TMPDIR", profile()).await;
+    let many = (0..8).map(|_| output_of(&backends, "sleep 0.5; echo on", profile()));
     let end = async {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         // It is the one that is in no group of ours.
@@ -74,9 +74,9 @@ async fn bubblewrap_works_without_one() {
             assert_eq!(none, None, "only without bwrap there is no backend");
             return;
         };
-        let mut backends = Backends::default();
+        let mut backends = SandboxRegistry::default();
         backends.add(Arc::new(backend));
-        assert_eq!(says(&backends, "ulimit -n", profile()).await, "256\n");
+        assert_eq!(output_of(&backends, "ulimit -n", profile()).await, "256\n");
         let denied = run(&backends, sh("unshare -U true || ls /etc/shadow", profile())).await;
         assert_ne!(denied.ended.code, 0);
     }
@@ -85,8 +85,8 @@ async fn bubblewrap_works_without_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_but_its_standard_files_is_open_to_a_program() {
     let Ok(backend) = Bubblewrap::open(Some(launcher())).await else { return };
-    let mut backends = Backends::default();
+    let mut backends = SandboxRegistry::default();
     backends.add(Arc::new(backend));
     // The fourth is the directory that is listed.
-    assert_eq!(says(&backends, "ls /proc/self/fd | wc -l", profile()).await, "4\n");
+    assert_eq!(output_of(&backends, "ls /proc/self/fd | wc -l", profile()).await, "4\n");
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_sandbox::{Backends, Limits};
+use provost_sandbox::{ResourceLimits, SandboxRegistry};
 use tokio_util::sync::CancellationToken;
 
 use crate::engines::Engines;
 use crate::stage::{QUIET, everything, marked, profile_for, sh, until};
 
-/// Jobs for each backend; `SANDBOX_JOBS` says another number.
+/// Jobs for each backend; `SANDBOX_JOBS` output_of another number.
 const JOBS_DEFAULT: usize = 40;
 /// Jobs at the same time.
 const AT_ONCE: usize = 8;
@@ -109,7 +109,7 @@ async fn after_random_kills_no_process_directory_mount_or_group_is_left() {
     }
 }
 
-async fn kill_at_random(engines: &Engines, name: &str, backends: Backends, jobs: usize) {
+async fn kill_at_random(engines: &Engines, name: &str, backends: SandboxRegistry, jobs: usize) {
     let began = std::time::Instant::now();
     let mounts = || fs::read_to_string("/proc/self/mounts").unwrap().lines().count();
     let before = mounts();
@@ -124,8 +124,8 @@ async fn kill_at_random(engines: &Engines, name: &str, backends: Backends, jobs:
         // Some end by themselves, some by their time, some are asked, some are dropped at any moment of their life.
         let time = Duration::from_millis(1 + (turn as u64 * 7) % 60);
         let limits = match turn % 4 {
-            1 => Limits { time, ..Limits::default() },
-            _ => Limits::default(),
+            1 => ResourceLimits { time, ..ResourceLimits::default() },
+            _ => ResourceLimits::default(),
         };
         let mut job = sh(&script, profile_for(&backends).limits(limits));
         if turn % 4 != 0 {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use provost_core::resource::IsolationMode;
 use provost_sandbox::{
-    Backend, Backends, Bubblewrap, Cause, Channel, Ended, IsolationError, Job, Landlocked,
-    Launcher, Profile,
+    Bubblewrap, ExitInfo, ExitReason, IsolationError, IsolationProfile, LandlockBackend, Launcher,
+    SandboxBackend, SandboxCommand, SandboxRegistry, StdStream,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -18,28 +18,29 @@ pub(crate) fn launcher() -> Launcher {
 }
 
 /// A profile as a tool has it that says nothing.
-pub(crate) fn profile() -> Profile {
-    Profile::new(IsolationMode::Process)
+pub(crate) fn profile() -> IsolationProfile {
+    IsolationProfile::new(IsolationMode::Process)
 }
 
-type Opened = Result<Arc<dyn Backend>, IsolationError>;
+type Opened = Result<Arc<dyn SandboxBackend>, IsolationError>;
 
 /// Every way to keep a process in that works here, with its name.
-pub(crate) async fn all() -> Vec<(&'static str, Backends)> {
+pub(crate) async fn all() -> Vec<(&'static str, SandboxRegistry)> {
     let mut found: Vec<(&'static str, Opened)> = Vec::new();
     let shared =
-        |backend: Result<Bubblewrap, _>| backend.map(|it| Arc::new(it) as Arc<dyn Backend>);
+        |backend: Result<Bubblewrap, _>| backend.map(|it| Arc::new(it) as Arc<dyn SandboxBackend>);
     found.push(("bubblewrap", shared(Bubblewrap::open(Some(launcher())).await)));
-    let shared =
-        |backend: Result<Landlocked, _>| backend.map(|it| Arc::new(it) as Arc<dyn Backend>);
-    found.push(("landlock", shared(Landlocked::open(launcher()).await)));
-    let bare = Landlocked::without_namespaces(launcher()).await;
+    let shared = |backend: Result<LandlockBackend, _>| {
+        backend.map(|it| Arc::new(it) as Arc<dyn SandboxBackend>)
+    };
+    found.push(("landlock", shared(LandlockBackend::open(launcher()).await)));
+    let bare = LandlockBackend::without_namespaces(launcher()).await;
     found.push(("landlock, no name spaces", shared(bare)));
     let mut all = Vec::new();
     for (name, backend) in found {
         match backend {
             Ok(backend) => {
-                let mut backends = Backends::default();
+                let mut backends = SandboxRegistry::default();
                 backends.add(backend);
                 all.push((name, backends));
             }
@@ -54,7 +55,7 @@ pub(crate) async fn all() -> Vec<(&'static str, Backends)> {
 pub(crate) static QUIET: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Every sandbox of this machine, with the containers of all engines.
-pub(crate) async fn everything(engines: &Engines) -> Vec<(&'static str, Backends)> {
+pub(crate) async fn everything(engines: &Engines) -> Vec<(&'static str, SandboxRegistry)> {
     let mut all = all().await;
     let containers = engines.with_machine(/*warm*/ 0).await.into_iter();
     all.extend(containers.map(|opened| (opened.name, opened.backends)));
@@ -62,29 +63,32 @@ pub(crate) async fn everything(engines: &Engines) -> Vec<(&'static str, Backends
 }
 
 /// A profile for the only backend there is.
-pub(crate) fn profile_for(backends: &Backends) -> Profile {
+pub(crate) fn profile_for(backends: &SandboxRegistry) -> IsolationProfile {
     let mode = backends.all().next().map_or(IsolationMode::Process, |backend| backend.mode());
-    Profile::new(mode)
+    IsolationProfile::new(mode)
 }
 
 /// What came of a job.
 pub(crate) struct Done {
-    pub(crate) ended: Ended,
+    pub(crate) ended: ExitInfo,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 /// Runs a job to its end.
-pub(crate) async fn run(backends: &Backends, job: Job) -> Done {
+pub(crate) async fn run(backends: &SandboxRegistry, job: SandboxCommand) -> Done {
     try_run(backends, job).await.unwrap()
 }
 
 /// Runs a job to its end, or says why it did not run.
-pub(crate) async fn try_run(backends: &Backends, job: Job) -> Result<Done, IsolationError> {
+pub(crate) async fn try_run(
+    backends: &SandboxRegistry,
+    job: SandboxCommand,
+) -> Result<Done, IsolationError> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let each = |channel, bytes: &[u8]| match channel {
-        Channel::Out => out.extend_from_slice(bytes),
-        Channel::Err => err.extend_from_slice(bytes),
+        StdStream::Out => out.extend_from_slice(bytes),
+        StdStream::Err => err.extend_from_slice(bytes),
     };
     let ended = backends.run(job, &CancellationToken::new(), each).await?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -92,14 +96,18 @@ pub(crate) async fn try_run(backends: &Backends, job: Job) -> Result<Done, Isola
 }
 
 /// A shell with a script.
-pub(crate) fn sh(script: &str, profile: Profile) -> Job {
-    Job::new("sh", ["-c", script], profile)
+pub(crate) fn sh(script: &str, profile: IsolationProfile) -> SandboxCommand {
+    SandboxCommand::new("sh", ["-c", script], profile)
 }
 
-/// Asserts that a script ended by itself, well, and gives what it said.
-pub(crate) async fn says(backends: &Backends, script: &str, profile: Profile) -> String {
+/// Runs a script that must succeed. Returns its output.
+pub(crate) async fn output_of(
+    backends: &SandboxRegistry,
+    script: &str,
+    profile: IsolationProfile,
+) -> String {
     let done = run(backends, sh(script, profile)).await;
-    assert_eq!(done.ended.cause, Cause::Exited, "{script}: {}", done.err);
+    assert_eq!(done.ended.reason, ExitReason::Exited, "{script}: {}", done.err);
     assert_eq!(done.ended.code, 0, "{script}: {} {}", done.out, done.err);
     done.out
 }

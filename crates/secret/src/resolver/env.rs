@@ -1,4 +1,4 @@
-//! Values in the environment of the process.
+//! Secrets in environment variables.
 
 use std::env::VarError;
 use std::sync::Arc;
@@ -6,67 +6,78 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, ready};
 use provost_core::{ErrorKind, Secret};
 
-use super::{Resolved, SecretResolver, Shared, filled};
+use super::{Resolved, SecretResolver, SharedNamespaces, require_value};
 use crate::{SecretError, SecretRef, VALUE_KEY};
 
-/// What the names of variables begin with. Without a prefix a reference could name any variable of the process.
+/// Prefix of the variables. Without a prefix, a reference could name any variable of the process.
 pub const ENV_PREFIX: &str = "PROVOST_SECRET_";
-/// The namespace whose variables need no name of a namespace.
+/// Namespace whose variables contain no namespace.
 const NAMESPACE_DEFAULT: &str = "default";
 
 /// Reads a variable.
 type Read = dyn Fn(&str) -> Result<String, VarError> + Send + Sync;
 
-/// Finds values in the environment.
+/// Finds secrets in environment variables.
 ///
-/// `mail:password` is `PROVOST_SECRET_MAIL__PASSWORD` in the namespace `default` and `PROVOST_SECRET__TEAM_A__MAIL__PASSWORD`
-/// in `team-a`; the key `value` is left out. Names that would not stay apart this way are not found here.
+/// `mail:password` is `PROVOST_SECRET_MAIL__PASSWORD` in the namespace `default` and
+/// `PROVOST_SECRET__TEAM_A__MAIL__PASSWORD` in `team-a`. The key `value` is omitted. References whose variable name
+/// would be ambiguous are not found.
 #[derive(Clone)]
 pub struct EnvResolver {
     prefix: String,
-    shared: Shared,
+    shared_namespaces: SharedNamespaces,
     read: Arc<Read>,
 }
 
 impl EnvResolver {
-    /// Reads the process's environment.
+    /// Reads the environment of the process.
     pub fn new() -> Self {
-        Self::reading(|name| std::env::var(name))
+        Self::with_reader(|name| std::env::var(name))
     }
 
     /// Reads variables with a function.
-    pub fn reading(
+    pub fn with_reader(
         read: impl Fn(&str) -> Result<String, VarError> + Send + Sync + 'static,
     ) -> Self {
-        Self { prefix: ENV_PREFIX.to_owned(), shared: Shared::default(), read: Arc::new(read) }
+        Self {
+            prefix: ENV_PREFIX.to_owned(),
+            shared_namespaces: SharedNamespaces::default(),
+            read: Arc::new(read),
+        }
     }
 
-    /// Lets everybody read a namespace.
+    /// Permits every caller to read a namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
-        self.shared.add(namespace);
+        self.shared_namespaces.add(namespace);
         self
     }
 
     fn find(&self, namespace: &str, reference: &SecretRef) -> Resolved {
-        let namespace = self.shared.place(namespace, reference)?;
+        let namespace = self.shared_namespaces.resolve(namespace, reference)?;
         let Some(name) = self.variable(namespace, reference) else { return Ok(None) };
         match (self.read)(&name) {
-            Ok(value) => filled(Secret::new(value), reference, || format!("the variable {name}")),
+            Ok(value) => {
+                require_value(Secret::new(value), reference, || format!("the variable {name}"))
+            }
             Err(VarError::NotPresent) => Ok(None),
             Err(VarError::NotUnicode(_)) => {
                 let place = format!("the variable {name}");
-                Err(SecretError::unreadable(place, ErrorKind::Invalid, "it is no text"))
+                Err(SecretError::unreadable(
+                    place,
+                    ErrorKind::Invalid,
+                    "the value is not valid UTF-8",
+                ))
             }
         }
     }
 
-    /// The variable for a place, unless it would be that of another place as well.
+    /// Returns the variable of a reference. `None` if the name would be ambiguous.
     fn variable(&self, namespace: &str, reference: &SecretRef) -> Option<String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let mut name = self.prefix.clone();
         if namespace != NAMESPACE_DEFAULT {
-            // Two namespaces never share a variable: `_` and capitals would make them look alike.
+            // Two namespaces must never share a variable: `_` and capitals would make them ambiguous.
             if !namespace.chars().all(is_plain) {
                 return None;
             }
@@ -86,7 +97,7 @@ impl Default for EnvResolver {
     }
 }
 
-/// `mail-server.x` as `MAIL_SERVER_X`; nothing where the parts of a variable's name could not be told apart.
+/// Converts `mail-server.x` to `MAIL_SERVER_X`. `None` if the parts of the variable name would be ambiguous.
 fn upper(part: &str) -> Option<String> {
     let upper: String = part
         .chars()

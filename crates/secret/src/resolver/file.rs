@@ -1,4 +1,4 @@
-//! Values in files, as orchestrators mount them.
+//! Secrets in files, as orchestrators mount them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,26 +9,26 @@ use provost_core::{ErrorKind, Secret};
 use provost_redact::VALUE_BYTES_MAX;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{Resolved, SecretResolver, Shared, filled};
+use super::{Resolved, SecretResolver, SharedNamespaces, require_value};
 use crate::{SecretError, SecretRef};
 
-/// Finds values in files: `DIRECTORY/namespace/name/key`. One line end at the end of a file is not part of the value.
+/// Finds secrets in files: `DIRECTORY/namespace/name/key`. One trailing line end is not part of the value.
 #[derive(Debug, Clone)]
 pub struct FileResolver {
     dir: PathBuf,
-    shared: Shared,
+    shared_namespaces: SharedNamespaces,
 }
 
 impl FileResolver {
-    /// Reads files in a directory, which must be there.
+    /// Reads files in a directory, which must exist.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), shared: Shared::default() }
+        Self { dir: dir.into(), shared_namespaces: SharedNamespaces::default() }
     }
 
-    /// Lets everybody read a namespace.
+    /// Permits every caller to read a namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
-        self.shared.add(namespace);
+        self.shared_namespaces.add(namespace);
         self
     }
 }
@@ -40,8 +40,8 @@ impl SecretResolver for FileResolver {
         reference: &'a SecretRef,
     ) -> BoxFuture<'a, Resolved> {
         Box::pin(async move {
-            let namespace = self.shared.place(namespace, reference)?;
-            // The names were checked: none of them leads out of the directory.
+            let namespace = self.shared_namespaces.resolve(namespace, reference)?;
+            // The names were checked, so the path cannot leave the directory.
             let space =
                 SecretRef { namespace: None, name: namespace.to_owned(), key: "x".to_owned() };
             space.check()?;
@@ -50,7 +50,7 @@ impl SecretResolver for FileResolver {
             let read = tokio::task::spawn_blocking(move || read(&dir, &file)).await;
             let read = read.map_err(io::Error::other).and_then(|read| read);
             match read {
-                Ok(Some(value)) => filled(value, reference, || path.display().to_string()),
+                Ok(Some(value)) => require_value(value, reference, || path.display().to_string()),
                 Ok(None) => Ok(None),
                 Err(error) => {
                     let kind = match error.kind() {
@@ -67,7 +67,7 @@ impl SecretResolver for FileResolver {
 fn read(dir: &Path, path: &Path) -> io::Result<Option<Secret<String>>> {
     let file = match File::open(path) {
         Ok(file) => file,
-        // Without its directory nobody knows what would be in it: a mount that is gone is no missing secret.
+        // A missing directory is an error: an absent mount does not mean that the secret does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -78,7 +78,10 @@ fn read(dir: &Path, path: &Path) -> io::Result<Option<Secret<String>>> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.len() > VALUE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large for a secret"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the value is too large for a secret",
+        ));
     }
     let value = Secret::from(text);
     bytes.zeroize();

@@ -1,30 +1,30 @@
-//! Values in the sealed store.
+//! Secrets in the encrypted store.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Resolved, SecretResolver, Shared, filled};
-use crate::{Keyring, SealedStore, SecretError, SecretRef};
+use super::{Resolved, SecretResolver, SharedNamespaces, require_value};
+use crate::{Keyring, SecretError, SecretRef, SecretStore};
 
-/// Finds values in a sealed store.
+/// Finds secrets in an encrypted store.
 #[derive(Clone)]
 pub struct StoreResolver {
-    store: Arc<dyn SealedStore>,
+    store: Arc<dyn SecretStore>,
     keys: Keyring,
-    shared: Shared,
+    shared_namespaces: SharedNamespaces,
 }
 
 impl StoreResolver {
-    /// Opens what is in the store with the keys.
-    pub fn new(store: Arc<dyn SealedStore>, keys: Keyring) -> Self {
-        Self { store, keys, shared: Shared::default() }
+    /// Decrypts the secrets of the store with a keyring.
+    pub fn new(store: Arc<dyn SecretStore>, keys: Keyring) -> Self {
+        Self { store, keys, shared_namespaces: SharedNamespaces::default() }
     }
 
-    /// Lets everybody read a namespace.
+    /// Permits every caller to read a namespace.
     #[must_use]
     pub fn share(mut self, namespace: impl Into<String>) -> Self {
-        self.shared.add(namespace);
+        self.shared_namespaces.add(namespace);
         self
     }
 }
@@ -36,16 +36,16 @@ impl SecretResolver for StoreResolver {
         reference: &'a SecretRef,
     ) -> BoxFuture<'a, Resolved> {
         Box::pin(async move {
-            let namespace = self.shared.place(namespace, reference)?;
+            let namespace = self.shared_namespaces.resolve(namespace, reference)?;
             let row = self.store.get(namespace, &reference.name, &reference.key).await?;
             let Some(row) = row else { return Ok(None) };
-            // A store that hands out another row than was asked for must not be believed, whatever is in that row.
+            // A store that returns another row than requested must not be trusted, whatever the row contains.
             if (row.namespace.as_str(), &row.name, &row.key)
                 != (namespace, &reference.name, &reference.key)
             {
                 return Err(SecretError::Sealed { reference: reference.to_string() });
             }
-            filled(self.keys.open(&row)?, reference, || "the store".to_owned())
+            require_value(self.keys.open(&row)?, reference, || "the store".to_owned())
         })
     }
 }

@@ -7,51 +7,52 @@ use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Secret};
 use provost_store::{Store, StoreOptions};
 
-use super::{filled, named};
+use super::{named, require_value};
 use crate::{
-    KEY_FILE_VARIABLE, KEY_VARIABLE, KeySource, Keyring, MemorySealedStore, SealedPlace, SealedRow,
-    SealedStore, SecretError, SecretResolver, StoreResolver, Vault,
+    InMemorySecretStore, KEY_FILE_VARIABLE, KEY_VARIABLE, KeySource, Keyring, SealedSecret,
+    SecretError, SecretLocation, SecretResolver, SecretStore, StoreResolver, Vault,
 };
 
-async fn row(store: &MemorySealedStore, name: &str) -> SealedRow {
+async fn row(store: &InMemorySecretStore, name: &str) -> SealedSecret {
     store.get("a", name, "value").await.unwrap().unwrap()
 }
 
 #[tokio::test]
 async fn a_row_opens_only_unchanged_in_its_place_and_with_its_key() {
-    let (store, keys) = filled(&[("a", "one", "the first"), ("a", "two", "the second")]).await;
+    let (store, keys) =
+        require_value(&[("a", "one", "the first"), ("a", "two", "the second")]).await;
     let (one, two) = (row(&store, "one").await, row(&store, "two").await);
     assert_eq!(keys.open(&one).unwrap().expose(), "the first");
     let text = String::from_utf8_lossy(&one.sealed).into_owned();
     assert!(!text.contains("first"));
 
-    let is_sealed = |row: &SealedRow| matches!(keys.open(row), Err(SecretError::Sealed { .. }));
+    let is_sealed = |row: &SealedSecret| matches!(keys.open(row), Err(SecretError::Sealed { .. }));
     // The contents of one row in the place of another.
-    assert!(is_sealed(&SealedRow { sealed: two.sealed, ..one.clone() }));
-    assert!(is_sealed(&SealedRow { namespace: "b".into(), ..one.clone() }));
-    assert!(is_sealed(&SealedRow { name: "two".into(), ..one.clone() }));
-    assert!(is_sealed(&SealedRow { key: "other".into(), ..one.clone() }));
-    assert!(is_sealed(&SealedRow { revision: 2, ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { sealed: two.sealed, ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { namespace: "b".into(), ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { name: "two".into(), ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { key: "other".into(), ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { revision: 2, ..one.clone() }));
     // Parts that look alike when they are put together.
-    assert!(is_sealed(&SealedRow { namespace: "ao".into(), name: "ne".into(), ..one.clone() }));
+    assert!(is_sealed(&SealedSecret { namespace: "ao".into(), name: "ne".into(), ..one.clone() }));
     for place in 0..one.sealed.len() {
         let mut changed = one.clone();
         changed.sealed[place] ^= 1;
         assert!(is_sealed(&changed), "byte {place}");
     }
     for len in [0, 10, 24, one.sealed.len() - 1] {
-        assert!(is_sealed(&SealedRow { sealed: one.sealed[..len].to_vec(), ..one.clone() }));
+        assert!(is_sealed(&SealedSecret { sealed: one.sealed[..len].to_vec(), ..one.clone() }));
     }
     let other = Keyring::generate().unwrap();
     assert!(matches!(other.open(&one), Err(SecretError::KeyMissing { .. })));
     // A wrong key under the right id.
-    let forged = SealedRow { key_id: other.current().to_string(), ..one };
+    let forged = SealedSecret { key_id: other.current().to_string(), ..one };
     assert!(matches!(other.open(&forged), Err(SecretError::Sealed { .. })));
 }
 
 #[tokio::test]
 async fn the_same_value_never_looks_the_same() {
-    let (store, keys) = filled(&[("a", "one", "the same"), ("a", "two", "the same")]).await;
+    let (store, keys) = require_value(&[("a", "one", "the same"), ("a", "two", "the same")]).await;
     assert_ne!(row(&store, "one").await.sealed, row(&store, "two").await.sealed);
     let before = row(&store, "one").await;
     Vault::new(store.clone(), keys)
@@ -81,23 +82,23 @@ fn keys_are_read_in_both_forms_and_nothing_else_is() {
 
 /// A store whose process dies after some writes.
 struct Dying {
-    inner: Arc<MemorySealedStore>,
+    inner: Arc<InMemorySecretStore>,
     left: AtomicU64,
 }
 
-impl SealedStore for Dying {
+impl SecretStore for Dying {
     fn get<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<SealedRow>, SecretError>> {
+    ) -> BoxFuture<'a, Result<Option<SealedSecret>, SecretError>> {
         self.inner.get(namespace, name, key)
     }
 
     fn put(
         &self,
-        row: SealedRow,
+        row: SealedSecret,
         replaces: Option<u64>,
     ) -> BoxFuture<'_, Result<bool, SecretError>> {
         let is_alive = self
@@ -115,9 +116,9 @@ impl SealedStore for Dying {
     fn list<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<SealedPlace>,
+        after: Option<SecretLocation>,
         limit: u64,
-    ) -> BoxFuture<'a, Result<Vec<SealedRow>, SecretError>> {
+    ) -> BoxFuture<'a, Result<Vec<SealedSecret>, SecretError>> {
         self.inner.list(namespace, after, limit)
     }
 
@@ -136,7 +137,7 @@ async fn a_rotation_that_was_killed_half_way_is_finished_by_the_next_one() {
     let names: Vec<String> = (0..450).map(|n| format!("s{n:03}")).collect();
     let values: Vec<(&str, &str, &str)> =
         names.iter().map(|name| ("a", name.as_str(), "a value")).collect();
-    let (store, old) = filled(&values).await;
+    let (store, old) = require_value(&values).await;
     let new = old.with_new_key().unwrap();
     let dying = Dying { inner: store.clone(), left: AtomicU64::new(217) };
     Vault::new(Arc::new(dying), new.clone()).reseal().await.unwrap_err();

@@ -7,14 +7,14 @@ use futures::future::BoxFuture;
 use provost_core::{ErrorKind, Secret};
 use provost_redact::Redactor;
 
-use super::{filled, named};
+use super::{named, require_value};
 use crate::{
-    ChainResolver, EnvResolver, FileResolver, Keyring, SealedStore, SecretError, SecretRef,
-    SecretResolver, Secrets, StoreResolver, Vault,
+    ChainResolver, EnvResolver, FileResolver, Keyring, SecretError, SecretRef, SecretResolver,
+    SecretService, SecretStore, StoreResolver, Vault,
 };
 
 fn env(pairs: &'static [(&'static str, &'static str)]) -> EnvResolver {
-    EnvResolver::reading(|name| {
+    EnvResolver::with_reader(|name| {
         let found = pairs.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| (*value).to_owned()).ok_or(VarError::NotPresent)
     })
@@ -136,7 +136,7 @@ impl SecretResolver for Broken {
 
 #[tokio::test]
 async fn only_not_found_goes_on_to_the_next_place() {
-    let (store, keys) = filled(&[("default", "mail", "from the store")]).await;
+    let (store, keys) = require_value(&[("default", "mail", "from the store")]).await;
     let variables = env(&[
         ("PROVOST_SECRET_MAIL", "from a variable"),
         ("PROVOST_SECRET_OTHER", "another"),
@@ -179,7 +179,8 @@ async fn only_not_found_goes_on_to_the_next_place() {
 
 #[tokio::test]
 async fn a_namespace_sees_its_own_and_what_is_shared() {
-    let (store, keys) = filled(&[("ops", "mail", "of ops"), ("team-a", "mail", "of team a")]).await;
+    let (store, keys) =
+        require_value(&[("ops", "mail", "of ops"), ("team-a", "mail", "of team a")]).await;
     let resolver = StoreResolver::new(store, keys);
     assert_eq!(found(&resolver, "ops", "mail").await.as_deref(), Some("of ops"));
     assert_eq!(found(&resolver, "ops", "ops/mail").await.as_deref(), Some("of ops"));
@@ -201,11 +202,11 @@ async fn a_namespace_sees_its_own_and_what_is_shared() {
 async fn values_are_known_before_they_are_handed_out_or_not_handed_out() {
     let redactor = Redactor::new();
     let variables = env(&[("PROVOST_SECRET_MAIL", "swordfish"), ("PROVOST_SECRET_PIN", "123")]);
-    let secrets = Secrets::new(Arc::new(variables), redactor.clone());
+    let secrets = SecretService::new(Arc::new(variables), redactor.clone());
     secrets.get("default", &named("mail")).await.unwrap();
-    assert!(redactor.finds(b"a swordfish"));
+    assert!(redactor.contains_secret(b"a swordfish"));
     let error = secrets.get("default", &named("pin")).await.unwrap_err();
-    assert!(matches!(error, SecretError::Unlearnable { .. }));
+    assert!(matches!(error, SecretError::Unredactable { .. }));
     assert!(!error.to_string().contains("123"));
     assert_eq!(
         secrets.get("default", &named("none")).await.unwrap_err().kind(),
@@ -215,7 +216,7 @@ async fn values_are_known_before_they_are_handed_out_or_not_handed_out() {
 
 #[tokio::test]
 async fn what_could_not_be_kept_secret_is_not_taken_in() {
-    let (store, keys) = filled(&[]).await;
+    let (store, keys) = require_value(&[]).await;
     let vault = Vault::new(store, keys);
     for value in ["", "  ", "abc"] {
         assert!(vault.set("a", &named("x"), &Secret::from(value)).await.is_err(), "{value:?}");

@@ -1,6 +1,6 @@
-//! The tokens that were seen a moment ago, so that a request needs no look into the database.
+//! Cache of recently used tokens, so that most requests need no database lookup.
 //!
-//! What is known may be [`FRESH`] old: a token that another process takes back works for so long here.
+//! An entry is valid for [`TTL`]. A token that another process revokes remains valid here for that time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,88 +12,89 @@ use tokio::time::Instant;
 use super::Principal;
 use super::token::Hash;
 
-/// How long an entry counts.
-pub(crate) const FRESH: Duration = Duration::from_secs(5);
-/// How often it is noted that a token was used.
-const NOTED: Duration = Duration::from_secs(60);
-/// Entries at most, also of tokens that do not exist.
+/// Lifetime of an entry.
+pub(crate) const TTL: Duration = Duration::from_secs(5);
+/// Minimum interval between two records of a token's use.
+const USE_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum number of entries, including those of tokens that do not exist.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A token that may be used.
+/// A valid token.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct CachedToken {
     pub(crate) hash: Hash,
-    pub(crate) who: Arc<Principal>,
+    pub(crate) principal: Arc<Principal>,
     pub(crate) expires: Option<Timestamp>,
     pub(crate) last_used: Option<Timestamp>,
 }
 
-/// What is known of a token.
+/// Result of a cache lookup.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    /// Nothing if there is no such token, or it was taken back.
-    pub(crate) token: Option<Arc<Known>>,
-    /// True if it was noted a moment ago that it is used.
-    pub(crate) noted: bool,
+pub(crate) struct CacheLookup {
+    /// The token. `None` if it does not exist or is revoked.
+    pub(crate) token: Option<Arc<CachedToken>>,
+    /// True if the use of the token was recorded recently.
+    pub(crate) is_use_recorded: bool,
 }
 
 struct Entry {
-    /// Nothing if there is no such token, or it was taken back.
-    token: Option<Arc<Known>>,
+    /// The token. `None` if it does not exist or is revoked.
+    token: Option<Arc<CachedToken>>,
     read: Instant,
-    noted: Option<Instant>,
+    use_recorded: Option<Instant>,
 }
 
-/// The tokens that were seen a moment ago.
+/// Cache of tokens by id.
 #[derive(Default)]
-pub(crate) struct KnownTokens {
+pub(crate) struct TokenCache {
     entries: Mutex<HashMap<TokenId, Entry>>,
 }
 
-impl KnownTokens {
-    /// What is known of a token, if it is fresh: outer nothing means that the database must be asked.
-    pub(crate) fn get(&self, id: TokenId) -> Option<Seen> {
+impl TokenCache {
+    /// Looks up a token. `None` if the cache has no valid entry.
+    pub(crate) fn get(&self, id: TokenId) -> Option<CacheLookup> {
         let (entries, now) = (self.entries(), Instant::now());
-        let entry = entries.get(&id).filter(|entry| now.duration_since(entry.read) < FRESH)?;
-        let noted = entry.noted.is_some_and(|at| now.duration_since(at) < NOTED);
-        Some(Seen { token: entry.token.clone(), noted })
+        let entry = entries.get(&id).filter(|entry| now.duration_since(entry.read) < TTL)?;
+        let is_use_recorded =
+            entry.use_recorded.is_some_and(|at| now.duration_since(at) < USE_INTERVAL);
+        Some(CacheLookup { token: entry.token.clone(), is_use_recorded })
     }
 
-    /// Keeps what the database said.
-    pub(crate) fn put(&self, id: TokenId, token: Option<Arc<Known>>) {
+    /// Stores the result of a database lookup.
+    pub(crate) fn put(&self, id: TokenId, token: Option<Arc<CachedToken>>) {
         let mut entries = self.entries();
         if entries.len() >= ENTRIES_MAX {
-            entries.retain(|_, entry| entry.token.is_some() && entry.read.elapsed() < FRESH);
+            entries.retain(|_, entry| entry.token.is_some() && entry.read.elapsed() < TTL);
             if entries.len() >= ENTRIES_MAX {
                 entries.clear();
             }
         }
-        let noted = entries.get(&id).and_then(|entry| entry.noted);
-        entries.insert(id, Entry { token, read: Instant::now(), noted });
+        let use_recorded = entries.get(&id).and_then(|entry| entry.use_recorded);
+        entries.insert(id, Entry { token, read: Instant::now(), use_recorded });
     }
 
-    /// Forgets a token, so that the next request asks the database.
+    /// Removes a token, so that the next request reads the database.
     pub(crate) fn forget(&self, id: TokenId) {
         self.entries().remove(&id);
     }
 
-    /// True once a minute: then it is time to note that the token was used.
-    pub(crate) fn is_due(&self, id: TokenId, now: Timestamp) -> bool {
+    /// Returns true if the use of the token must be recorded now. It returns true at most once per interval.
+    pub(crate) fn should_record_use(&self, id: TokenId, now: Timestamp) -> bool {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(&id) else {
             return false;
         };
         let stored = entry.token.as_ref().and_then(|token| token.last_used);
-        let stored = stored.is_some_and(|at| now.since(at) < NOTED);
-        if entry.noted.is_some_and(|at| at.elapsed() < NOTED) || stored {
+        let stored = stored.is_some_and(|at| now.since(at) < USE_INTERVAL);
+        if entry.use_recorded.is_some_and(|at| at.elapsed() < USE_INTERVAL) || stored {
             return false;
         }
-        entry.noted = Some(Instant::now());
+        entry.use_recorded = Some(Instant::now());
         true
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<TokenId, Entry>> {
-        // Nothing that can fail happens under this lock.
+        // No code that can panic runs under this lock.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,10 +105,10 @@ mod tests {
 
     use super::*;
 
-    fn token(last_used: Option<Timestamp>) -> Arc<Known> {
-        Arc::new(Known {
+    fn token(last_used: Option<Timestamp>) -> Arc<CachedToken> {
+        Arc::new(CachedToken {
             hash: [0; 32],
-            who: Arc::new(Principal::local()),
+            principal: Arc::new(Principal::local()),
             expires: None,
             last_used,
         })
@@ -115,38 +116,41 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_known_is_known_for_a_moment_only() {
-        let (known, id) = (KnownTokens::default(), Env::system().id());
-        assert!(known.get(id).is_none());
-        known.put(id, None);
-        assert!(known.get(id).unwrap().token.is_none());
-        known.put(id, Some(token(None)));
-        assert!(known.get(id).unwrap().token.is_some());
-        tokio::time::advance(FRESH).await;
-        assert!(known.get(id).is_none());
+        let (cache, id) = (TokenCache::default(), Env::system().id());
+        assert!(cache.get(id).is_none());
+        cache.put(id, None);
+        assert!(cache.get(id).unwrap().token.is_none());
+        cache.put(id, Some(token(None)));
+        assert!(cache.get(id).unwrap().token.is_some());
+        tokio::time::advance(TTL).await;
+        assert!(cache.get(id).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn use_is_noted_once_a_minute() {
-        let (known, env) = (KnownTokens::default(), Env::system());
+        let (cache, env) = (TokenCache::default(), Env::system());
         let (id, other, now) = (env.id(), env.id(), env.now());
-        known.put(id, Some(token(None)));
-        known.put(other, Some(token(Some(now))));
-        assert!(known.is_due(id, now) && !known.is_due(id, now));
-        assert!(!known.is_due(other, now));
-        tokio::time::advance(NOTED).await;
-        known.put(id, Some(token(None)));
-        assert!(known.is_due(id, now) && known.is_due(other, now.after(NOTED)));
+        cache.put(id, Some(token(None)));
+        cache.put(other, Some(token(Some(now))));
+        assert!(cache.should_record_use(id, now) && !cache.should_record_use(id, now));
+        assert!(!cache.should_record_use(other, now));
+        tokio::time::advance(USE_INTERVAL).await;
+        cache.put(id, Some(token(None)));
+        assert!(
+            cache.should_record_use(id, now)
+                && cache.should_record_use(other, now.after(USE_INTERVAL))
+        );
     }
 
     #[tokio::test]
     async fn strangers_cannot_fill_the_memory() {
-        let (known, env) = (KnownTokens::default(), Env::system());
+        let (cache, env) = (TokenCache::default(), Env::system());
         let good = env.id();
-        known.put(good, Some(token(None)));
+        cache.put(good, Some(token(None)));
         for _ in 0..ENTRIES_MAX + 10 {
-            known.put(env.id(), None);
+            cache.put(env.id(), None);
         }
-        assert!(known.entries().len() < ENTRIES_MAX);
-        assert!(known.get(good).is_some());
+        assert!(cache.entries().len() < ENTRIES_MAX);
+        assert!(cache.get(good).is_some());
     }
 }

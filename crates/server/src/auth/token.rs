@@ -1,47 +1,47 @@
-//! The text of a token: `prv_`, its id, and a secret that only its holder has.
+//! Text format of tokens: `prv_`, the id and a secret.
 //!
-//! Invariant: a secret is never stored and never logged; what is kept is its SHA-256.
+//! Invariant: a secret is never stored and never logged. Only its SHA-256 hash is stored.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use provost_core::TokenId;
 use sha2::{Digest, Sha256};
 
-/// What every token begins with, so that scanners of secrets find it.
+/// Prefix of every token. Secret scanners search for it.
 const PREFIX: &str = "prv_";
-/// Digits of the id.
+/// Length of the id.
 const ID_LEN: usize = 26;
-/// Characters of the secret: 32 bytes in base 64.
+/// Length of the secret: 32 bytes in Base64.
 const SECRET_LEN: usize = 43;
-/// Characters of a token.
+/// Length of a token.
 const TOKEN_LEN: usize = PREFIX.len() + ID_LEN + 1 + SECRET_LEN;
 
-/// The hash of a secret.
+/// Hash of a secret.
 pub(crate) type Hash = [u8; 32];
 
-/// A token as a caller shows it: which one, and the hash of its secret.
+/// A token of a request: its id and the hash of its secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct PresentedToken {
     pub(crate) id: TokenId,
     pub(crate) hash: Hash,
 }
 
-/// A fresh secret, or nothing if the machine has no random source.
+/// Creates a secret. `None` if the operating system has no random source.
 pub(crate) fn secret() -> Option<String> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).ok()?;
     Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// The token's text: what goes behind `Bearer`.
+/// Returns the text of a token, as in the header `Authorization: Bearer`.
 pub(crate) fn text(id: TokenId, secret: &str) -> String {
     let id = id.to_string();
     let digits = id.split_once('_').map_or(id.as_str(), |(_, digits)| digits);
     format!("{PREFIX}{digits}_{secret}")
 }
 
-/// Reads a token. Its length is bounded before anything else is looked at.
-pub(crate) fn parse(text: &str) -> Option<Shown> {
+/// Parses a token. `None` if the text is malformed. The length is checked first.
+pub(crate) fn parse(text: &str) -> Option<PresentedToken> {
     if text.len() != TOKEN_LEN || !text.is_ascii() {
         return None;
     }
@@ -50,34 +50,34 @@ pub(crate) fn parse(text: &str) -> Option<Shown> {
     let mut id = *b"tok_00000000000000000000000000";
     id.last_chunk_mut::<ID_LEN>()?.copy_from_slice(digits.as_bytes());
     let id = std::str::from_utf8(&id).ok()?.parse().ok()?;
-    Some(Shown { id, hash: hash(secret) })
+    Some(PresentedToken { id, hash: hash(secret) })
 }
 
-/// The hash of a secret.
+/// Returns the hash of a secret.
 pub(crate) fn hash(secret: &str) -> Hash {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// A hash as it is stored.
+/// Encodes a hash for storage.
 pub(crate) fn to_hex(hash: Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A stored hash.
+/// Decodes a stored hash. `None` if the text is malformed.
 pub(crate) fn from_hex(text: &str) -> Option<Hash> {
     let mut hash = Hash::default();
     if text.len() != 2 * hash.len() || !text.is_ascii() {
         return None;
     }
-    for (place, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * place..2 * place + 2)?, 16).ok()?;
+    for (index, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
     }
     Some(hash)
 }
 
-/// Whether two hashes are the same, in a time that does not tell how much of them is.
-pub(crate) fn same(one: &Hash, other: &Hash) -> bool {
-    let differs = one.iter().zip(other).fold(0, |seen, (one, other)| seen | (one ^ other));
+/// Compares two hashes in constant time.
+pub(crate) fn constant_time_eq(left: &Hash, right: &Hash) -> bool {
+    let differs = left.iter().zip(right).fold(0, |acc, (left, right)| acc | (left ^ right));
     std::hint::black_box(differs) == 0
 }
 
@@ -92,7 +92,7 @@ mod tests {
         let (id, secret) = (Env::system().id(), secret().unwrap());
         let text = text(id, &secret);
         assert_eq!(text.len(), TOKEN_LEN);
-        assert_eq!(parse(&text), Some(Shown { id, hash: hash(&secret) }));
+        assert_eq!(parse(&text), Some(PresentedToken { id, hash: hash(&secret) }));
         for broken in [
             String::new(),
             text[1..].to_owned(),
@@ -112,11 +112,11 @@ mod tests {
         assert_eq!(from_hex(&to_hex(hash)), Some(hash));
         assert_eq!(from_hex("00"), None);
         assert_eq!(from_hex(&"zz".repeat(32)), None);
-        assert!(same(&hash, &hash));
-        for place in 0..32 {
-            let mut other = hash;
-            other[place] ^= 1;
-            assert!(!same(&hash, &other));
+        assert!(constant_time_eq(&hash, &hash));
+        for index in 0..32 {
+            let mut right = hash;
+            right[index] ^= 1;
+            assert!(!constant_time_eq(&hash, &right));
         }
     }
 }

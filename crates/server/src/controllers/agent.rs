@@ -1,8 +1,8 @@
-//! Agents: making, reading, changing and removing them.
+//! Agents: create, read, update and delete.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Agent, AgentChange, AgentConfig, NewAgent, Page, Paging};
+use provost_api::{Agent, AgentChange, AgentConfig, NewAgent, Page, PageQuery};
 
 use crate::app::App;
 use crate::convert;
@@ -16,17 +16,17 @@ pub(crate) async fn create(
 ) -> ApiResult<Created<Agent>> {
     let config = convert::agent::new_config(&new.name, &new.config)?;
     let title = new.title.as_deref().filter(|title| !title.is_empty());
-    let made = app.engine().create_agent(&auth.namespace, &new.name, title, config).await;
-    Ok(Created { value: convert::agent::view(made?), is_new: true })
+    let created = app.engine().create_agent(&auth.namespace, &new.name, title, config).await;
+    Ok(Created { value: convert::agent::view(created?), is_new: true })
 }
 
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Agent>>> {
-    let limit = limit(asked.limit)?;
-    let page = app.engine().agents(&auth.namespace, asked.cursor.as_deref(), limit).await;
+    let limit = limit(params.limit)?;
+    let page = app.engine().agents(&auth.namespace, params.cursor.as_deref(), limit).await;
     Ok(Json(convert::page::map(page?, |profile| Ok(convert::agent::view(profile)))?))
 }
 
@@ -43,13 +43,13 @@ pub(crate) async fn update(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(AgentName(agent)): ApiPath<AgentName>,
-    seen: IfMatch,
+    if_match: IfMatch,
     ApiJson(change): ApiJson<AgentChange>,
 ) -> ApiResult<Versioned<Agent>> {
-    let change = provost_engine::AgentChange {
+    let change = provost_engine::AgentUpdate {
         title: change.title.map(|title| Some(title).filter(|title| !title.is_empty())),
         config: change.config,
-        revision: seen.0,
+        revision: if_match.0,
     };
     let profile = app.engine().update_agent(&auth.namespace, &agent, change).await;
     Ok(versioned(convert::agent::view(profile?)))

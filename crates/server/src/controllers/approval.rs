@@ -1,9 +1,10 @@
-//! Questions to people, their answers, and answers that reach further than one call.
+//! Approvals, decisions about them, and standing approvals.
 
 use axum::Json;
 use axum::extract::State;
 use provost_api::{
-    Answer, Answered, Approval, ApprovalList, Decision, Grant, GrantKey, Page, Paging,
+    Approval, ApprovalQuery, ApprovalReceipt, Decision, DecisionRequest, Page, PageQuery,
+    StandingApproval, StandingApprovalKey,
 };
 use provost_core::lifecycle::ApprovalState;
 use provost_core::{ApprovalDecision, ApprovalId};
@@ -20,23 +21,23 @@ use crate::response::{ApiResult, NoContent};
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<ApprovalList>,
+    ApiQuery(params): ApiQuery<ApprovalQuery>,
 ) -> ApiResult<Json<Page<Approval>>> {
-    let state = match (asked.state, asked.all.unwrap_or(false)) {
+    let state = match (params.state, params.all.unwrap_or(false)) {
         (Some(_), true) => {
-            return Err(error::invalid("all", "`state` is there, too: say one").into());
+            return Err(error::invalid("all", "it cannot be combined with `state`").into());
         }
         (state, false) => Some(state.unwrap_or(ApprovalState::Pending)),
         (None, true) => None,
     };
     let filter = ApprovalFilter {
         state: state.map(|state| state.as_str().to_owned()),
-        run: asked.run,
-        task: asked.task,
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        run: params.run,
+        task: params.task,
+        before: convert::page::cursor(params.cursor.as_deref())?,
     };
     let page =
-        query::approval::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+        query::approval::list(app.engine().store(), &auth.namespace, filter, limit(params.limit)?)
             .await;
     Ok(Json(convert::page::map(page?, convert::approval::view)?))
 }
@@ -50,65 +51,66 @@ pub(crate) async fn get(
     Ok(Json(convert::approval::view(row?)?))
 }
 
-pub(crate) async fn answer(
+pub(crate) async fn decide(
     State(app): State<App>,
     auth: Auth<Approve>,
     ApiPath(id): ApiPath<ApprovalId>,
-    ApiJson(said): ApiJson<Answer>,
-) -> ApiResult<Json<Answered>> {
+    ApiJson(input): ApiJson<DecisionRequest>,
+) -> ApiResult<Json<ApprovalReceipt>> {
     let engine = app.engine();
     let (ns, by) = (&auth.namespace, auth.principal.name.as_str());
-    if said.grant.is_some() && said.decision != Decision::Approve {
-        return Err(error::invalid("grant", "only a yes reaches further: leave it out").into());
+    if input.grant.is_some() && input.decision != Decision::Approve {
+        return Err(error::invalid("grant", "it is valid only with the decision `approve`").into());
     }
-    let answered = match (said.decision, said.text) {
+    let decided = match (input.decision, input.text) {
         (Decision::Approve, None) => {
-            engine.approvals().approve(ns, id, said.grant.unwrap_or_default(), by).await
+            engine.approvals().approve(ns, id, input.grant.unwrap_or_default(), by).await
         }
         (Decision::Approve, Some(_)) => {
             return Err(
-                error::invalid("text", "a yes has none: leave it out, or use `answer`").into()
+                error::invalid("text", "it is not valid with the decision `approve`").into()
             );
         }
         (Decision::Deny, reason) => {
             let decision = ApprovalDecision::Deny { reason: reason.unwrap_or_default() };
             engine.approvals().answer(ns, id, decision, by).await
         }
-        (Decision::Answer, Some(text)) => engine.approvals().answer_text(ns, id, &text, by).await,
-        (Decision::Answer, None) => {
-            return Err(error::invalid("text", "say what the answer is").into());
+        (Decision::Reply, Some(text)) => engine.approvals().answer_text(ns, id, &text, by).await,
+        (Decision::Reply, None) => {
+            return Err(error::invalid("text", "it is required with the decision `answer`").into());
         }
     };
-    let counts = answered?.counted;
+    let accepted = decided?.is_recorded;
     let row = query::approval::get(engine.store(), ns, id).await?;
-    Ok(Json(Answered { counts, approval: convert::approval::view(row)? }))
+    Ok(Json(ApprovalReceipt { accepted, approval: convert::approval::view(row)? }))
 }
 
-pub(crate) async fn list_grants(
+pub(crate) async fn list_standing(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
-) -> ApiResult<Json<Page<Grant>>> {
-    let limit = limit(asked.limit)?;
-    // The key of a call is a hash, so the first colon ends it, whatever the scope is called.
-    let after = match asked.cursor.as_deref() {
+    ApiQuery(params): ApiQuery<PageQuery>,
+) -> ApiResult<Json<Page<StandingApproval>>> {
+    let limit = limit(params.limit)?;
+    // The call key is a hash without a colon, so the first colon separates it from the scope.
+    let after = match params.cursor.as_deref() {
         None => approval_grant::GrantKey { scope: "", call_key: "" },
         Some(cursor) => {
             let key = cursor.split_once(':');
-            let (call_key, scope) =
-                key.ok_or_else(|| error::invalid("cursor", "use `next` of the page before"))?;
+            let (call_key, scope) = key.ok_or_else(|| {
+                error::invalid("cursor", "send the `next` value of the previous page")
+            })?;
             approval_grant::GrantKey { scope, call_key }
         }
     };
     let rows = query::approval::grants(app.engine().store(), &auth.namespace, after, limit).await?;
-    let place = |grant: &Grant| format!("{}:{}", grant.call_key, grant.scope);
-    Ok(Json(convert::page::from_rows(rows, limit, convert::approval::grant, place)?))
+    let cursor = |grant: &StandingApproval| format!("{}:{}", grant.call_key, grant.scope);
+    Ok(Json(convert::page::from_rows(rows, limit, convert::approval::standing, cursor)?))
 }
 
-pub(crate) async fn revoke_grant(
+pub(crate) async fn revoke_standing(
     State(app): State<App>,
     auth: Auth<Approve>,
-    ApiQuery(key): ApiQuery<GrantKey>,
+    ApiQuery(key): ApiQuery<StandingApprovalKey>,
 ) -> ApiResult<NoContent> {
     app.engine().approvals().revoke_grant(&auth.namespace, &key.scope, &key.call_key).await?;
     Ok(NoContent)

@@ -1,8 +1,8 @@
-//! Audit records: who did what.
+//! Audit records.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{AuditList, AuditRecord, Page, Problem, Time};
+use provost_api::{AuditQuery, AuditRecord, DateTime, Page, Problem};
 use provost_engine::EngineError;
 use provost_store::table::governance::audit::{self, AuditFilter, AuditRow};
 
@@ -14,14 +14,14 @@ use crate::response::ApiResult;
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Admin>,
-    ApiQuery(asked): ApiQuery<AuditList>,
+    ApiQuery(params): ApiQuery<AuditQuery>,
 ) -> ApiResult<Json<Page<AuditRecord>>> {
-    let limit = limit(asked.limit)?;
+    let limit = limit(params.limit)?;
     let filter = AuditFilter {
-        run: asked.run,
-        resource: asked.resource,
-        outcome: asked.outcome,
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        run: params.run,
+        resource: params.resource,
+        outcome: params.outcome,
+        before: convert::page::cursor(params.cursor.as_deref())?,
     };
     let namespace = auth.namespace;
     let read = app
@@ -34,6 +34,6 @@ pub(crate) async fn list(
 
 fn record(row: AuditRow) -> Result<AuditRecord, Problem> {
     let AuditRow { id, at, action, outcome, resource, run_id, body, .. } = row;
-    let record = convert::stored(&body)?;
-    Ok(AuditRecord { id, at: Time(at), action, outcome, resource, run: run_id, record })
+    let record = convert::parse_json(&body)?;
+    Ok(AuditRecord { id, at: DateTime(at), action, outcome, resource, run: run_id, record })
 }

@@ -1,8 +1,8 @@
-//! Budgets: what may be spent.
+//! Budgets: spending limits.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Budget, BudgetChange, BudgetKey, Page, Paging, Problem};
+use provost_api::{Budget, BudgetChange, BudgetKey, Page, PageQuery, Problem};
 use provost_core::lifecycle::RequestError;
 use provost_core::text::first_chars;
 use provost_engine::{BudgetScope, EngineError};
@@ -16,11 +16,11 @@ use crate::response::{ApiResult, NoContent};
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Budget>>> {
     let states = app.engine().budgets().list(&auth.namespace).await?;
     let budgets = states.into_iter().map(convert::budget::view).collect::<Result<_, _>>()?;
-    Ok(Json(convert::page::paginate(budgets, &asked, |budget: &Budget| budget.scope.clone())?))
+    Ok(Json(convert::page::paginate(budgets, &params, |budget: &Budget| budget.scope.clone())?))
 }
 
 pub(crate) async fn set(
@@ -43,8 +43,8 @@ pub(crate) async fn remove(
     ApiQuery(key): ApiQuery<BudgetKey>,
 ) -> ApiResult<NoContent> {
     let (engine, scope) = (app.engine(), scope(&key.scope)?);
-    let known = engine.budgets().get(&auth.namespace, scope.clone()).await?;
-    known.ok_or_else(|| missing(&key.scope))?;
+    let budget = engine.budgets().get(&auth.namespace, scope.clone()).await?;
+    budget.ok_or_else(|| missing(&key.scope))?;
     engine.budgets().set(&auth.namespace, scope, None).await?;
     Ok(NoContent)
 }

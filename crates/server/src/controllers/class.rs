@@ -1,8 +1,8 @@
-//! Scheduling classes: how many runs may work at once.
+//! Execution classes and their concurrency limits.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Class, ClassTarget, Page, Paging};
+use provost_api::{ConcurrencyLimit, ExecutionClass, Page, PageQuery};
 use provost_core::lifecycle::RequestError;
 use provost_core::scheduling::ExecutionClassKey;
 use provost_engine::EngineError;
@@ -17,24 +17,27 @@ use crate::response::ApiResult;
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
-) -> ApiResult<Json<Page<Class>>> {
-    let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
+    ApiQuery(params): ApiQuery<PageQuery>,
+) -> ApiResult<Json<Page<ExecutionClass>>> {
+    let (limit, after) = (limit(params.limit)?, params.cursor.unwrap_or_default());
     let rows =
         query::execution_class::list(app.engine().store(), &auth.namespace, &after, limit).await?;
-    Ok(Json(convert::page::from_rows(rows, limit, convert::class::view, |class: &Class| {
-        class.key.clone()
-    })?))
+    Ok(Json(convert::page::from_rows(
+        rows,
+        limit,
+        convert::class::view,
+        |class: &ExecutionClass| class.key.clone(),
+    )?))
 }
 
-pub(crate) async fn set_target(
+pub(crate) async fn set_concurrency_limit(
     State(app): State<App>,
     auth: Auth<Admin>,
     ApiPath(key): ApiPath<ExecutionClassKey>,
-    ApiJson(target): ApiJson<ClassTarget>,
-) -> ApiResult<Json<Class>> {
+    ApiJson(target): ApiJson<ConcurrencyLimit>,
+) -> ApiResult<Json<ExecutionClass>> {
     let engine = app.engine();
-    engine.classes().set_target(&auth.namespace, &key, target.desired).await?;
+    engine.classes().set_target(&auth.namespace, &key, target.limit).await?;
     let namespace = auth.namespace;
     let read = engine.store().read(move |tx| {
         let row = execution_class::find(tx, namespace.as_str(), key.as_str())?;

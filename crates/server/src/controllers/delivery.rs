@@ -1,8 +1,8 @@
-//! Answers on their way out: what an operator looks through and mends.
+//! Deliveries: list, retry and dismiss.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Delivery, DeliveryList, Page};
+use provost_api::{Delivery, DeliveryQuery, Page};
 use provost_core::DeliveryId;
 use provost_core::lifecycle::RequestError;
 use provost_engine::EngineError;
@@ -17,15 +17,15 @@ use crate::response::ApiResult;
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<DeliveryList>,
+    ApiQuery(params): ApiQuery<DeliveryQuery>,
 ) -> ApiResult<Json<Page<Delivery>>> {
     let filter = DeliveryFilter {
-        state: asked.state.map(|state| state.as_str().to_owned()),
-        run: asked.run,
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        state: params.state.map(|state| state.as_str().to_owned()),
+        run: params.run,
+        before: convert::page::cursor(params.cursor.as_deref())?,
     };
     let page =
-        query::delivery::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+        query::delivery::list(app.engine().store(), &auth.namespace, filter, limit(params.limit)?)
             .await;
     Ok(Json(convert::page::map(page?, convert::delivery::view)?))
 }

@@ -1,4 +1,4 @@
-//! Why something waits, or why it failed.
+//! Explanations of waiting and failed runs.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,8 +1,8 @@
-//! What is said to runs and tasks while they work.
+//! Inputs: messages to runs and tasks in progress.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{InputReceipt, NewInput, Page, Paging, PendingInput};
+use provost_api::{InputReceipt, NewInput, Page, PageQuery, PendingInput};
 use provost_core::{InputId, RunId, TaskId};
 use provost_engine::{EngineError, InputRequest, InputTarget};
 use provost_store::query;
@@ -19,9 +19,9 @@ pub(crate) async fn send_to_run(
     auth: Auth<Write>,
     ApiPath(run): ApiPath<RunId>,
     key: IdempotencyKey,
-    ApiJson(said): ApiJson<NewInput>,
+    ApiJson(input): ApiJson<NewInput>,
 ) -> ApiResult<Created<InputReceipt>> {
-    send(&app, &auth, run, request(said, key)?).await
+    send(&app, &auth, run, request(input, key)?).await
 }
 
 pub(crate) async fn send_to_task(
@@ -29,30 +29,30 @@ pub(crate) async fn send_to_task(
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
     key: IdempotencyKey,
-    ApiJson(said): ApiJson<NewInput>,
+    ApiJson(input): ApiJson<NewInput>,
 ) -> ApiResult<Created<InputReceipt>> {
-    send(&app, &auth, task, request(said, key)?).await
+    send(&app, &auth, task, request(input, key)?).await
 }
 
-pub(crate) async fn list_of_run(
+pub(crate) async fn list_for_run(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<PendingInput>>> {
-    pending(&app, &auth, run, &asked).await
+    pending(&app, &auth, run, &params).await
 }
 
-pub(crate) async fn list_of_task(
+pub(crate) async fn list_for_task(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(task): ApiPath<TaskId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<PendingInput>>> {
-    pending(&app, &auth, task, &asked).await
+    pending(&app, &auth, task, &params).await
 }
 
-pub(crate) async fn withdraw(
+pub(crate) async fn delete(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(run): ApiPath<RunId>,
@@ -64,15 +64,15 @@ pub(crate) async fn withdraw(
         engine.store().read(move |tx| Ok::<_, EngineError>(input::find(tx, &namespace, id)?));
     let found = read.await?;
     if found.is_none_or(|row| row.run_id != Some(run)) {
-        let detail = format!("there is no input `{id}` of {run}: check the ids and the namespace");
+        let detail = format!("{run} has no input `{id}`: check the ids and the namespace");
         return Err(error::not_found(detail).into());
     }
     engine.inputs().withdraw(&auth.namespace, id).await?;
     Ok(NoContent)
 }
 
-fn request(said: NewInput, key: IdempotencyKey) -> ApiResult<InputRequest> {
-    let mut request = convert::input::request(said);
+fn request(input: NewInput, key: IdempotencyKey) -> ApiResult<InputRequest> {
+    let mut request = convert::input::request(input);
     request.idempotency_key = key.or_in_body(request.idempotency_key.take())?;
     Ok(request)
 }
@@ -89,14 +89,14 @@ async fn send(
     Ok(Created { is_new: !receipt.deduped, value: convert::input::receipt(receipt) })
 }
 
-/// Lists the messages that wait to be read by a run or a task.
+/// Lists the messages that the run, or the runs of the task, have not read yet.
 async fn pending(
     app: &App,
     auth: &Auth<Read>,
     target: impl Into<InputTarget>,
-    asked: &Paging,
+    params: &PageQuery,
 ) -> ApiResult<Json<Page<PendingInput>>> {
-    let waiting = query::input::pending(app.engine().store(), &auth.namespace, target).await?;
-    let waiting = waiting.into_iter().map(convert::input::pending).collect();
-    Ok(Json(convert::page::paginate(waiting, asked, |input: &PendingInput| input.id)?))
+    let inputs = query::input::pending(app.engine().store(), &auth.namespace, target).await?;
+    let inputs = inputs.into_iter().map(convert::input::pending).collect();
+    Ok(Json(convert::page::paginate(inputs, params, |input: &PendingInput| input.id)?))
 }

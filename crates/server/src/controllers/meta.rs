@@ -1,8 +1,8 @@
-//! The server itself: its health, its version, its numbers and its documentation.
+//! The server itself: health, version, metrics and documentation.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Check, Health, Problem, Version, Who};
+use provost_api::{HealthCheck, HealthReport, Identity, Problem, Version};
 use provost_core::ErrorKind;
 use provost_engine::EngineError;
 use provost_store::SCHEMA_VERSION;
@@ -16,76 +16,82 @@ use crate::extract::{ApiQuery, Auth, Authenticated, Public, Read};
 use crate::metrics;
 use crate::response::{ApiResult, DocsPage, Metrics, OpenApi};
 
-/// The version of the paths.
+/// Version of the API paths.
 const API: &str = "v1";
 
-/// How to report readiness.
+/// Query of the readiness check.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ReadyQuery {
-    /// If it is there, each check is told of; `false` is as if it was not.
-    verbose: Option<Flag>,
+    /// Includes the result of each check in the response. The values `false` and `0` disable it.
+    verbose: Option<VerboseFlag>,
 }
 
-/// A word in a query: there or not.
+/// Boolean query parameter. A parameter without a value is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-enum Flag {
+enum VerboseFlag {
     #[serde(rename = "")]
-    There,
+    Empty,
     #[serde(rename = "true")]
-    Yes,
+    True,
     #[serde(rename = "1")]
     One,
     #[serde(rename = "false")]
-    No,
+    False,
     #[serde(rename = "0")]
     Zero,
 }
 
-pub(crate) async fn healthz(_: Auth<Public>) -> ApiResult<Json<Health>> {
-    Ok(Json(Health { ok: true, checks: Vec::new() }))
+pub(crate) async fn healthz(_: Auth<Public>) -> ApiResult<Json<HealthReport>> {
+    Ok(Json(HealthReport { ok: true, checks: Vec::new() }))
 }
 
 pub(crate) async fn readyz(
     State(app): State<App>,
     _: Auth<Public>,
-    ApiQuery(asked): ApiQuery<ReadyQuery>,
-) -> ApiResult<Json<Health>> {
+    ApiQuery(params): ApiQuery<ReadyQuery>,
+) -> ApiResult<Json<HealthReport>> {
     let mut checks = vec![check_database_write(&app).await];
     checks.extend(check_database_read(&app).await);
     let draining = app.shutdown().is_cancelled();
-    checks.push(check("serving", !draining, if draining { "the server stops" } else { "yes" }));
+    checks.push(check(
+        "serving",
+        !draining,
+        if draining { "the server is shutting down" } else { "yes" },
+    ));
     let failed = checks.iter().filter(|check| !check.ok);
-    let why: Vec<&str> = failed.clone().map(|check| check.name.as_str()).collect();
-    if !why.is_empty() {
-        let detail = format!("not ready: {}", why.join(", "));
+    let names: Vec<&str> = failed.clone().map(|check| check.name.as_str()).collect();
+    if !names.is_empty() {
+        let detail = format!("not ready: {}", names.join(", "));
         let problem = Problem::new(ErrorKind::Unavailable, "not_ready", detail);
-        let name = |problem: Problem, check: &Check| problem.field(&check.name, &check.detail);
-        return Err(failed.fold(problem, name).into());
+        let add_field =
+            |problem: Problem, check: &HealthCheck| problem.field(&check.name, &check.detail);
+        return Err(failed.fold(problem, add_field).into());
     }
-    let verbose = asked.verbose.is_some_and(|flag| !matches!(flag, Flag::No | Flag::Zero));
+    let verbose =
+        params.verbose.is_some_and(|flag| !matches!(flag, VerboseFlag::False | VerboseFlag::Zero));
     let checks = if verbose { checks } else { Vec::new() };
-    Ok(Json(Health { ok: true, checks }))
+    Ok(Json(HealthReport { ok: true, checks }))
 }
 
-fn check(name: &str, ok: bool, detail: impl Into<String>) -> Check {
-    Check { name: name.to_owned(), ok, detail: detail.into() }
+fn check(name: &str, ok: bool, detail: impl Into<String>) -> HealthCheck {
+    HealthCheck { name: name.to_owned(), ok, detail: detail.into() }
 }
 
-/// Sends an empty job through the writer, which waits only for the commit in progress.
-async fn check_database_write(app: &App) -> Check {
+/// Checks that the database is writable: sends an empty job to the writer, which waits only for the commit in progress.
+async fn check_database_write(app: &App) -> HealthCheck {
     let limit = std::time::Duration::from_secs(5);
-    let write = app.engine().store().write_urgent(|_| Ok::<_, EngineError>(()));
+    let write = app.engine().store().write_high_priority(|_| Ok::<_, EngineError>(()));
     match tokio::time::timeout(limit, write).await {
         Ok(Ok(())) => check("database_writable", true, "yes"),
         Ok(Err(error)) => check("database_writable", false, error.code()),
-        Err(_elapsed) => check("database_writable", false, "no answer of the writer in time"),
+        Err(_elapsed) => check("database_writable", false, "the writer did not respond in time"),
     }
 }
 
-/// Reads what shows the state of the database. A server without a worker is ready: it accepts work.
-async fn check_database_read(app: &App) -> Vec<Check> {
-    let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(query::metrics::vital(tx)?));
+/// Checks that the database is readable and reports its state. A server without a worker is ready, because it accepts work.
+async fn check_database_read(app: &App) -> Vec<HealthCheck> {
+    let vital = app.engine().store().read(|tx| Ok::<_, EngineError>(query::metrics::health(tx)?));
     match vital.await {
         Ok(vital) => vec![
             check("database_readable", true, "yes"),
@@ -98,9 +104,9 @@ async fn check_database_read(app: &App) -> Vec<Check> {
 }
 
 pub(crate) async fn metrics(State(app): State<App>, auth: Auth<Read>) -> ApiResult<Metrics> {
-    // The numbers are about all namespaces, so a token for some of them does not read them.
-    if !app.options().open_metrics && !auth.principal.enters("*") {
-        let detail = "the numbers tell of all namespaces: use a token for `*`";
+    // The metrics cover all namespaces, so a token for some of them cannot read them.
+    if !app.options().open_metrics && !auth.principal.can_access("*") {
+        let detail = "the metrics cover all namespaces: use a token for the namespace `*`";
         return Err(Problem::new(ErrorKind::Denied, "scope", detail).into());
     }
     Ok(Metrics(metrics::render(&app).await?))
@@ -114,9 +120,9 @@ pub(crate) async fn docs(_: Auth<Public>) -> ApiResult<DocsPage> {
     Ok(DocsPage)
 }
 
-pub(crate) async fn whoami(auth: Auth<Authenticated>) -> ApiResult<Json<Who>> {
+pub(crate) async fn identity(auth: Auth<Authenticated>) -> ApiResult<Json<Identity>> {
     let Principal { token, name, scopes, namespaces } = auth.principal.as_ref().clone();
-    Ok(Json(Who { token, name, scopes, namespaces }))
+    Ok(Json(Identity { token, name, scopes, namespaces }))
 }
 
 pub(crate) async fn version(_: Auth<Authenticated>) -> ApiResult<Json<Version>> {

@@ -1,10 +1,10 @@
-//! Runs: what they do, how they came where they are, and forks of them.
+//! Runs: their state, history, cancellation, forks and replay.
 
 use axum::Json;
 use axum::extract::State;
 use provost_api::{
-    Attempt, Cancelled, Delivery, Fork, Forked, Interaction, Page, Paging, Replay, Run, RunList,
-    Snapshot, Step,
+    Attempt, CancelReceipt, Delivery, ForkReceipt, ForkRequest, Page, PageQuery, ReplayReport, Run,
+    RunInteraction, RunQuery, RunTransition, Step,
 };
 use provost_core::{DeliveryId, RunId};
 use provost_store::query;
@@ -18,19 +18,19 @@ use crate::response::{ApiResult, Created};
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<RunList>,
+    ApiQuery(params): ApiQuery<RunQuery>,
 ) -> ApiResult<Json<Page<Run>>> {
     let filter = RunFilter {
-        task_id: asked.task,
-        session_id: asked.session,
-        agent: asked.agent,
-        status: asked.status.map(|status| status.as_str().to_owned()),
-        phase: asked.phase.map(|phase| phase.as_str().to_owned()),
-        parent: asked.parent,
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        task_id: params.task,
+        session_id: params.session,
+        agent: params.agent,
+        status: params.status.map(|status| status.as_str().to_owned()),
+        phase: params.phase.map(|phase| phase.as_str().to_owned()),
+        parent: params.parent,
+        before: convert::page::cursor(params.cursor.as_deref())?,
     };
     let page =
-        query::run::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?).await;
+        query::run::list(app.engine().store(), &auth.namespace, filter, limit(params.limit)?).await;
     Ok(Json(convert::page::map(page?, convert::run::view)?))
 }
 
@@ -47,45 +47,45 @@ pub(crate) async fn steps(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Step>>> {
-    let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
-    let limit = limit(asked.limit)?;
+    let after = convert::page::cursor(params.cursor.as_deref())?.unwrap_or(0);
+    let limit = limit(params.limit)?;
     let page =
         query::step::list_with_results(app.engine().store(), &auth.namespace, run, after, limit)
             .await;
     Ok(Json(convert::page::map(page?, convert::run::step)?))
 }
 
-pub(crate) async fn snapshots(
+pub(crate) async fn transitions(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<Paging>,
-) -> ApiResult<Json<Page<Snapshot>>> {
-    let after = convert::page::cursor(asked.cursor.as_deref())?.unwrap_or(0);
-    let limit = limit(asked.limit)?;
+    ApiQuery(params): ApiQuery<PageQuery>,
+) -> ApiResult<Json<Page<RunTransition>>> {
+    let after = convert::page::cursor(params.cursor.as_deref())?.unwrap_or(0);
+    let limit = limit(params.limit)?;
     let page =
         query::run_history::changes(app.engine().store(), &auth.namespace, run, after, limit).await;
-    Ok(Json(convert::page::map(page?, convert::run::snapshot)?))
+    Ok(Json(convert::page::map(page?, convert::run::transition)?))
 }
 
 pub(crate) async fn attempts(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Attempt>>> {
     let rows = query::run::attempts(app.engine().store(), &auth.namespace, run).await?;
     let attempts = rows.into_iter().map(convert::run::attempt).collect::<Result<_, _>>()?;
-    Ok(Json(convert::page::paginate(attempts, &asked, |attempt: &Attempt| attempt.number)?))
+    Ok(Json(convert::page::paginate(attempts, &params, |attempt: &Attempt| attempt.number)?))
 }
 
 pub(crate) async fn replay(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-) -> ApiResult<Json<Replay>> {
+) -> ApiResult<Json<ReplayReport>> {
     let report = app.engine().runs().replay(&auth.namespace, run).await;
     Ok(Json(convert::run::replay(report?)))
 }
@@ -94,12 +94,12 @@ pub(crate) async fn deliveries(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Delivery>>> {
     let rows = query::delivery::of_run(app.engine().store(), &auth.namespace, run).await;
     let rows = rows?.into_iter().map(convert::delivery::view);
     let deliveries = rows.collect::<Result<_, _>>()?;
-    Ok(Json(convert::page::paginate(deliveries, &asked, |delivery: &Delivery| -> DeliveryId {
+    Ok(Json(convert::page::paginate(deliveries, &params, |delivery: &Delivery| -> DeliveryId {
         delivery.id
     })?))
 }
@@ -108,9 +108,9 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(run): ApiPath<RunId>,
-) -> ApiResult<Json<Cancelled>> {
-    let found = app.engine().runs().cancel(&auth.namespace, run).await;
-    Ok(Json(convert::run::cancelled(found?)))
+) -> ApiResult<Json<CancelReceipt>> {
+    let outcome = app.engine().runs().cancel(&auth.namespace, run).await;
+    Ok(Json(convert::run::cancel_receipt(outcome?)))
 }
 
 pub(crate) async fn resume(
@@ -128,21 +128,21 @@ pub(crate) async fn fork(
     auth: Auth<Write>,
     ApiPath(run): ApiPath<RunId>,
     key: IdempotencyKey,
-    ApiJson(asked): ApiJson<Fork>,
-) -> ApiResult<Created<Forked>> {
-    let step = asked.step;
-    let mut edits = convert::run::fork_edits(asked)?;
+    ApiJson(params): ApiJson<ForkRequest>,
+) -> ApiResult<Created<ForkReceipt>> {
+    let step = params.step;
+    let mut edits = convert::run::fork_edits(params)?;
     edits.idempotency_key = key.or_in_body(edits.idempotency_key.take())?;
     edits.by = Some(auth.principal.name.clone());
     let forked = app.engine().runs().fork(&auth.namespace, run, step, edits).await?;
-    Ok(Created { is_new: !forked.deduped, value: convert::run::forked(forked) })
+    Ok(Created { is_new: !forked.deduped, value: convert::run::fork_receipt(forked) })
 }
 
 pub(crate) async fn interaction(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-) -> ApiResult<Json<Interaction>> {
+) -> ApiResult<Json<RunInteraction>> {
     let found = query::input::interaction(app.engine().store(), &auth.namespace, run).await;
     Ok(Json(convert::input::interaction(found?)))
 }

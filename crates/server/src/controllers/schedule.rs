@@ -1,8 +1,8 @@
-//! Schedules: work that comes by itself at its times.
+//! Schedules: recurring tasks.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Page, Paging, PauseSchedule, Schedule, ScheduleChange};
+use provost_api::{Page, PageQuery, Schedule, ScheduleChange, SchedulePause};
 
 use crate::app::App;
 use crate::convert;
@@ -12,12 +12,12 @@ use crate::response::{ApiResult, NoContent};
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Schedule>>> {
-    let (limit, after) = (limit(asked.limit)?, asked.cursor.unwrap_or_default());
+    let (limit, after) = (limit(params.limit)?, params.cursor.unwrap_or_default());
     let states = app.engine().schedules().list(&auth.namespace, &after, limit).await?;
-    let tell = |state| Ok(convert::schedule::view(state));
-    Ok(Json(convert::page::from_rows(states, limit, tell, |schedule: &Schedule| {
+    let convert = |state| Ok(convert::schedule::view(state));
+    Ok(Json(convert::page::from_rows(states, limit, convert, |schedule: &Schedule| {
         schedule.id.clone()
     })?))
 }
@@ -38,7 +38,7 @@ pub(crate) async fn put(
     ApiJson(change): ApiJson<ScheduleChange>,
 ) -> ApiResult<Json<Schedule>> {
     let mut schedule = convert::schedule::change(&schedule, change)?;
-    // The tasks of a schedule are requested by the caller who set it.
+    // The caller that set the schedule is the requester of its tasks.
     schedule.command.requested_by = Some(auth.principal.name.clone());
     let state = app.engine().schedules().put(&auth.namespace, schedule).await;
     Ok(Json(convert::schedule::view(state?)))
@@ -57,8 +57,9 @@ pub(crate) async fn pause(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(ScheduleName(schedule)): ApiPath<ScheduleName>,
-    ApiJson(asked): ApiJson<PauseSchedule>,
+    ApiJson(params): ApiJson<SchedulePause>,
 ) -> ApiResult<Json<Schedule>> {
-    let state = app.engine().schedules().set_paused(&auth.namespace, &schedule, asked.paused).await;
+    let state =
+        app.engine().schedules().set_paused(&auth.namespace, &schedule, params.paused).await;
     Ok(Json(convert::schedule::view(state?)))
 }

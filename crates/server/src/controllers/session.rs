@@ -1,8 +1,8 @@
-//! Conversations: which there are, what was said, how messages wait.
+//! Sessions: their messages and input queues.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{NewSession, Page, Paging, Session, SessionList, SessionMessage};
+use provost_api::{NewSession, Page, PageQuery, Session, SessionMessage, SessionQuery};
 use provost_core::scheduling::InputQueueOverride;
 use provost_store::query;
 use provost_store::table::work::session::SessionFilter;
@@ -15,11 +15,11 @@ use crate::response::{ApiResult, Created};
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<SessionList>,
+    ApiQuery(params): ApiQuery<SessionQuery>,
 ) -> ApiResult<Json<Page<Session>>> {
-    let filter = SessionFilter { agent: asked.agent, key: asked.key, before: asked.cursor };
+    let filter = SessionFilter { agent: params.agent, key: params.key, before: params.cursor };
     let page =
-        query::session::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+        query::session::list(app.engine().store(), &auth.namespace, filter, limit(params.limit)?)
             .await;
     Ok(Json(convert::page::map(page?, convert::session::view)?))
 }
@@ -47,15 +47,15 @@ pub(crate) async fn messages(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<SessionMessage>>> {
-    let from = asked.cursor.as_deref().map(convert::session::place).transpose()?;
-    let limit = limit(asked.limit)?;
+    let from = params.cursor.as_deref().map(convert::session::parse_cursor).transpose()?;
+    let limit = limit(params.limit)?;
     let page =
         query::session::messages(app.engine().store(), &auth.namespace, &session, from, limit)
             .await?;
     let items = page.items.into_iter().map(convert::session::message).collect();
-    Ok(Json(Page { items, next: page.next.map(convert::session::place_text) }))
+    Ok(Json(Page { items, next: page.next.map(convert::session::format_cursor) }))
 }
 
 pub(crate) async fn set_queue(

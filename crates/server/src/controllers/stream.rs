@@ -1,4 +1,4 @@
-//! Streams of server-sent events.
+//! Event streams: server-sent events.
 
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -9,16 +9,16 @@ use provost_core::{RunId, TaskId};
 use crate::app::App;
 use crate::extract::{ApiPath, ApiQuery, Auth, LastEventId, Read, SessionKey};
 use crate::response::{ApiResult, EventStream};
-use crate::sse::{self, Source};
+use crate::sse::{self, StreamSource};
 
-/// How to watch.
+/// Query of an event stream.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StreamQuery {
-    /// The cursor of the last event that was seen; the header `Last-Event-ID` says the same and goes first. `end` begins with
-    /// what happens from now on. Without it everything that is kept is sent first.
+    /// Cursor of the last received event. The header `Last-Event-ID` has the same meaning and takes precedence. The value
+    /// `end` starts at the end of the log. The default starts at the oldest stored event.
     after: Option<String>,
-    /// False leaves the live pieces out.
+    /// False excludes live deltas. The default is true.
     deltas: bool,
 }
 
@@ -32,52 +32,52 @@ pub(crate) async fn run(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    seen: LastEventId,
-    ApiQuery(asked): ApiQuery<StreamQuery>,
+    last_event_id: LastEventId,
+    ApiQuery(params): ApiQuery<StreamQuery>,
 ) -> ApiResult<EventStream> {
-    watch(app, Source::run_of(auth.namespace, run), seen, asked).await
+    watch(app, StreamSource::for_run(auth.namespace, run), last_event_id, params).await
 }
 
 pub(crate) async fn task(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(task): ApiPath<TaskId>,
-    seen: LastEventId,
-    ApiQuery(asked): ApiQuery<StreamQuery>,
+    last_event_id: LastEventId,
+    ApiQuery(params): ApiQuery<StreamQuery>,
 ) -> ApiResult<EventStream> {
-    watch(app, Source::task_of(auth.namespace, task), seen, asked).await
+    watch(app, StreamSource::for_task(auth.namespace, task), last_event_id, params).await
 }
 
 pub(crate) async fn session(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(SessionKey(session)): ApiPath<SessionKey>,
-    seen: LastEventId,
-    ApiQuery(asked): ApiQuery<StreamQuery>,
+    last_event_id: LastEventId,
+    ApiQuery(params): ApiQuery<StreamQuery>,
 ) -> ApiResult<EventStream> {
-    watch(app, Source::session_of(auth.namespace, &session), seen, asked).await
+    watch(app, StreamSource::for_session(auth.namespace, &session), last_event_id, params).await
 }
 
 pub(crate) async fn namespace(
     State(app): State<App>,
     auth: Auth<Read>,
-    seen: LastEventId,
-    ApiQuery(asked): ApiQuery<StreamQuery>,
+    last_event_id: LastEventId,
+    ApiQuery(params): ApiQuery<StreamQuery>,
 ) -> ApiResult<EventStream> {
-    watch(app, Source::all_of(auth.namespace), seen, asked).await
+    watch(app, StreamSource::for_namespace(auth.namespace), last_event_id, params).await
 }
 
 async fn watch(
     app: App,
-    source: Source,
-    seen: LastEventId,
-    asked: StreamQuery,
+    source: StreamSource,
+    last_event_id: LastEventId,
+    params: StreamQuery,
 ) -> ApiResult<EventStream> {
-    // An `EventSource` reconnects to the address it had first: what it has seen since is in the header.
-    let (after, field) = match seen.0.as_deref() {
+    // An `EventSource` reconnects to its first URL and sends the last event id in the header.
+    let (after, field) = match last_event_id.0.as_deref() {
         Some(id) => (Some(id), "last-event-id"),
-        None => (asked.after.as_deref(), "after"),
+        None => (params.after.as_deref(), "after"),
     };
     let start = source.start(app.engine(), after, field).await?;
-    Ok(EventStream(sse::open(app, source, start, asked.deltas).await))
+    Ok(EventStream(sse::open(app, source, start, params.deltas).await))
 }

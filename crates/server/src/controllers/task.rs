@@ -1,8 +1,10 @@
-//! Tasks: handing in work, looking at it, saying more, ending it.
+//! Tasks: submit, read, cancel, archive and retry.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{Accepted, Cancelled, NewTask, Page, Paging, Run, Started, Task, TaskList};
+use provost_api::{
+    CancelReceipt, NewTask, Page, PageQuery, RetryReceipt, Run, Task, TaskQuery, TaskReceipt,
+};
 use provost_core::TaskId;
 use provost_core::id::name::Namespace;
 use provost_store::query;
@@ -14,44 +16,45 @@ use crate::convert;
 use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, IdempotencyKey, Read, Write, limit};
 use crate::response::{ApiResult, Created};
 
-/// Characters of what a task was asked, where it is one of many.
-pub(super) const ASKED_CHARS: usize = 500;
+/// Maximum length of the message of a task in a list, in characters.
+pub(super) const MESSAGE_CHARS: usize = 500;
 
-/// The task is boxed, because it is large and moved several times.
+/// Submits a task. The task is boxed, because it is large and moved several times.
 pub(crate) async fn submit(
     State(app): State<App>,
     auth: Auth<Write>,
     key: IdempotencyKey,
     ApiJson(task): ApiJson<Box<NewTask>>,
-) -> ApiResult<Created<Accepted>> {
+) -> ApiResult<Created<TaskReceipt>> {
     let mut command = convert::task::command(*task);
     command.requested_by = Some(auth.principal.name.clone());
     command.idempotency_key = key.or_in_body(command.idempotency_key.take())?;
-    let accepted = app.engine().submit(&auth.namespace, command).await?;
-    Ok(Created { is_new: !accepted.deduped, value: convert::task::accepted(accepted) })
+    let receipt = app.engine().submit(&auth.namespace, command).await?;
+    Ok(Created { is_new: !receipt.deduped, value: convert::task::receipt(receipt) })
 }
 
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<TaskList>,
+    ApiQuery(params): ApiQuery<TaskQuery>,
 ) -> ApiResult<Json<Page<Task>>> {
     let filter = TaskFilter {
-        state: asked.state.map(|state| state.as_str().to_owned()),
-        agent: asked.agent,
-        session_id: asked.session,
-        label: asked.label,
-        parent: asked.parent,
-        archived: asked.archived.unwrap_or(false),
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        state: params.state.map(|state| state.as_str().to_owned()),
+        agent: params.agent,
+        session_id: params.session,
+        label: params.label,
+        parent: params.parent,
+        archived: params.archived.unwrap_or(false),
+        before: convert::page::cursor(params.cursor.as_deref())?,
     };
     let page =
-        query::task::list(app.engine().store(), &auth.namespace, filter, limit(asked.limit)?)
+        query::task::list(app.engine().store(), &auth.namespace, filter, limit(params.limit)?)
             .await?;
     let ids = page.items.iter().map(|row| row.id).collect();
-    let asked =
-        query::session::asked(app.engine().store(), &auth.namespace, ids, ASKED_CHARS).await?;
-    let message = |row: &TaskRow| asked.get(&row.id).cloned().unwrap_or_default();
+    let messages =
+        query::session::first_inputs(app.engine().store(), &auth.namespace, ids, MESSAGE_CHARS)
+            .await?;
+    let message = |row: &TaskRow| messages.get(&row.id).cloned().unwrap_or_default();
     Ok(Json(convert::page::map(page, |row| {
         let message = message(&row);
         convert::task::view(row, message)
@@ -71,9 +74,9 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
-) -> ApiResult<Json<Cancelled>> {
-    let found = app.engine().tasks().cancel(&auth.namespace, task).await;
-    Ok(Json(convert::run::cancelled(found?)))
+) -> ApiResult<Json<CancelReceipt>> {
+    let outcome = app.engine().tasks().cancel(&auth.namespace, task).await;
+    Ok(Json(convert::run::cancel_receipt(outcome?)))
 }
 
 pub(crate) async fn archive(
@@ -89,38 +92,39 @@ pub(crate) async fn retry(
     State(app): State<App>,
     auth: Auth<Write>,
     ApiPath(task): ApiPath<TaskId>,
-) -> ApiResult<Json<Started>> {
+) -> ApiResult<Json<RetryReceipt>> {
     let run = app.engine().tasks().retry(&auth.namespace, task).await;
-    Ok(Json(Started { run: run? }))
+    Ok(Json(RetryReceipt { run: run? }))
 }
 
 pub(crate) async fn runs(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(task): ApiPath<TaskId>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Run>>> {
     let engine = app.engine();
     let filter = RunFilter {
         task_id: Some(task),
-        before: convert::page::cursor(asked.cursor.as_deref())?,
+        before: convert::page::cursor(params.cursor.as_deref())?,
         ..RunFilter::default()
     };
-    let limit = limit(asked.limit)?;
+    let limit = limit(params.limit)?;
     query::task::get(engine.store(), &auth.namespace, task).await?;
     let page = query::run::list(engine.store(), &auth.namespace, filter, limit).await?;
     Ok(Json(convert::page::map(page, convert::run::view)?))
 }
 
-/// Returns a task as it is, with so many characters of what it was asked.
+/// Returns a task with the first `chars_max` characters of its message.
 pub(super) async fn load_task_view(
     app: &App,
     namespace: &Namespace,
     row: TaskRow,
     chars_max: usize,
 ) -> ApiResult<Task> {
-    let mut asked =
-        query::session::asked(app.engine().store(), namespace, vec![row.id], chars_max).await?;
-    let message = asked.remove(&row.id).unwrap_or_default();
+    let mut messages =
+        query::session::first_inputs(app.engine().store(), namespace, vec![row.id], chars_max)
+            .await?;
+    let message = messages.remove(&row.id).unwrap_or_default();
     Ok(convert::task::view(row, message)?)
 }

@@ -1,8 +1,8 @@
-//! Tokens: who may call. A caller with the scope `admin` sees them, as far as its own token reaches.
+//! API tokens. A caller with the scope `admin` can access tokens whose namespaces its own token covers.
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{NewToken, Page, Paging, Token, TokenCreated};
+use provost_api::{CreatedToken, NewToken, Page, PageQuery, Token};
 use provost_core::TokenId;
 
 use crate::app::App;
@@ -15,7 +15,7 @@ pub(crate) async fn create(
     State(app): State<App>,
     auth: Auth<Admin>,
     ApiJson(new): ApiJson<NewToken>,
-) -> ApiResult<Created<TokenCreated>> {
+) -> ApiResult<Created<CreatedToken>> {
     let value = auth::create(&app, &auth.principal, new).await?;
     Ok(Created { value, is_new: true })
 }
@@ -23,10 +23,10 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Admin>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Token>>> {
-    let after = convert::page::cursor(asked.cursor.as_deref())?;
-    Ok(Json(auth::list(&app, &auth.principal, after, limit(asked.limit)?).await?))
+    let after = convert::page::cursor(params.cursor.as_deref())?;
+    Ok(Json(auth::list(&app, &auth.principal, after, limit(params.limit)?).await?))
 }
 
 pub(crate) async fn revoke(

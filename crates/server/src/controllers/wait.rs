@@ -1,11 +1,10 @@
-//! Long polling: waits for the end of a run. A new event wakes a call, so a thousand waiting calls cost nothing while nothing
-//! happens.
+//! Long polling: waits for the end of a run. A new event wakes a waiting request, so idle requests use no processor time.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::Waited;
+use provost_api::WaitResult;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::{RunId, TaskId};
@@ -19,29 +18,29 @@ use crate::app::App;
 use crate::convert;
 use crate::error;
 use crate::extract::{ApiPath, ApiQuery, Auth, Read};
-use crate::live::{Topic, Wants};
+use crate::live::{Interest, Topic};
 use crate::response::ApiResult;
 
-/// How long a wait takes if the query does not say.
+/// Default timeout.
 const TIMEOUT_DEFAULT_MS: u64 = 30_000;
-/// How long a wait takes at most.
+/// Maximum timeout.
 const TIMEOUT_MAX_MS: u64 = 600_000;
 
-/// How to wait.
+/// Query of a wait.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct WaitQuery {
-    /// Milliseconds to wait at most: 30 seconds if nothing is said, 10 minutes at most.
+    /// Timeout in milliseconds. The default is 30,000; the maximum is 600,000.
     #[schemars(range(max = 600_000))]
     timeout_ms: Option<u64>,
 }
 
-/// Whose end is waited for.
+/// Run to wait for.
 #[derive(Debug, Clone, Copy)]
 enum WaitTarget {
-    /// A run's.
+    /// This run.
     Run(RunId),
-    /// Of the run that answers for a task now.
+    /// The current run of this task.
     Task(TaskId),
 }
 
@@ -49,58 +48,62 @@ pub(crate) async fn for_run(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(run): ApiPath<RunId>,
-    ApiQuery(asked): ApiQuery<WaitQuery>,
-) -> ApiResult<Json<Waited>> {
-    wait(&app, &auth.namespace, WaitTarget::Run(run), asked).await
+    ApiQuery(params): ApiQuery<WaitQuery>,
+) -> ApiResult<Json<WaitResult>> {
+    wait(&app, &auth.namespace, WaitTarget::Run(run), params).await
 }
 
 pub(crate) async fn for_task(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(task): ApiPath<TaskId>,
-    ApiQuery(asked): ApiQuery<WaitQuery>,
-) -> ApiResult<Json<Waited>> {
-    wait(&app, &auth.namespace, WaitTarget::Task(task), asked).await
+    ApiQuery(params): ApiQuery<WaitQuery>,
+) -> ApiResult<Json<WaitResult>> {
+    wait(&app, &auth.namespace, WaitTarget::Task(task), params).await
 }
 
-/// Waits until the run has ended, but not longer than asked. All calls that wait get the same end.
+/// Waits until the run has ended or the timeout elapses.
 async fn wait(
     app: &App,
     namespace: &Namespace,
     target: WaitTarget,
-    asked: WaitQuery,
-) -> ApiResult<Json<Waited>> {
-    let timeout = match asked.timeout_ms.unwrap_or(TIMEOUT_DEFAULT_MS) {
+    params: WaitQuery,
+) -> ApiResult<Json<WaitResult>> {
+    let timeout = match params.timeout_ms.unwrap_or(TIMEOUT_DEFAULT_MS) {
         ms @ 0..=TIMEOUT_MAX_MS => Duration::from_millis(ms),
         _ => {
-            return Err(error::invalid("timeout_ms", "wait 600000 at most, and then again").into());
+            return Err(error::invalid(
+                "timeout_ms",
+                "the maximum is 600000: wait again after a timeout",
+            )
+            .into());
         }
     };
     let until = Instant::now() + timeout;
     let row = load_run(app, namespace, target).await?;
     if has_ended(&row)? {
-        return waited(row, false);
+        return wait_result(row, false);
     }
     let topic = match target {
         WaitTarget::Run(run) => Topic::Run(run),
         WaitTarget::Task(task) => Topic::Task(task),
     };
-    let seat = app.live().join(app.engine(), topic, Wants::Ends).await;
+    let subscription = app.live().subscribe(app.engine(), topic, Interest::Completion).await;
     loop {
         let row = load_run(app, namespace, target).await?;
         if has_ended(&row)? {
-            return waited(row, false);
+            return wait_result(row, false);
         }
         if Instant::now() >= until {
-            return waited(row, true);
+            return wait_result(row, true);
         }
-        // Woken or not, the row is read again.
-        drop(tokio::time::timeout_at(until, seat.changed()).await);
+        // The row is read again after a wake-up and after the timeout.
+        drop(tokio::time::timeout_at(until, subscription.changed()).await);
     }
 }
 
-fn waited(row: RunRow, timed_out: bool) -> ApiResult<Json<Waited>> {
-    Ok(Json(Waited { timed_out, run: convert::run::view(row)? }))
+fn wait_result(row: RunRow, timed_out: bool) -> ApiResult<Json<WaitResult>> {
+    Ok(Json(WaitResult { timed_out, run: convert::run::view(row)? }))
 }
 
 async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiResult<RunRow> {
@@ -109,7 +112,7 @@ async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiRe
         WaitTarget::Run(run) => run,
         WaitTarget::Task(task) => {
             let task = query::task::get(engine.store(), namespace, task).await?;
-            let missing = || error::bug(&format!("{} has no run", task.id));
+            let missing = || error::internal(&format!("{} has no run", task.id));
             task.current_run_id.ok_or_else(missing)?
         }
     };
@@ -117,5 +120,5 @@ async fn load_run(app: &App, namespace: &Namespace, target: WaitTarget) -> ApiRe
 }
 
 fn has_ended(row: &RunRow) -> ApiResult<bool> {
-    Ok(convert::word::<RunStatus>(&row.status)?.is_terminal())
+    Ok(convert::parse_column::<RunStatus>(&row.status)?.is_terminal())
 }

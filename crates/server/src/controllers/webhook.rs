@@ -2,38 +2,40 @@
 
 use axum::Json;
 use axum::extract::State;
-use provost_api::{NewWebhook, Page, Paging, Problem, Webhook, WebhookCreated, WebhookPost};
+use provost_api::{CreatedWebhook, NewWebhook, Page, PageQuery, Problem, Webhook, WebhookDelivery};
 use provost_core::{ErrorKind, WebhookDeliveryId, WebhookId};
-use provost_store::table::outbound::webhook_delivery::PostFilter;
+use provost_store::table::outbound::webhook_delivery::WebhookDeliveryFilter;
 
 use crate::app::App;
 use crate::convert;
 use crate::error;
 use crate::extract::{ApiJson, ApiPath, ApiQuery, Auth, Read, Write, limit};
 use crate::response::{ApiResult, Created, NoContent};
-use crate::webhook::{MasterKey, check_url};
+use crate::webhook::{WebhookSigningKey, check_url};
 
+/// Maximum number of kinds.
 const KINDS_MAX: usize = 64;
+/// Maximum length of a kind.
 const KIND_BYTES_MAX: usize = 64;
 
 pub(crate) async fn create(
     State(app): State<App>,
     auth: Auth<Write>,
-    ApiJson(asked): ApiJson<NewWebhook>,
-) -> ApiResult<Created<WebhookCreated>> {
+    ApiJson(params): ApiJson<NewWebhook>,
+) -> ApiResult<Created<CreatedWebhook>> {
     let options = app.options();
-    let key: &MasterKey = options.master_key.as_ref().ok_or_else(|| {
-        let detail = "this server has no key to sign with: start it with `provost serve`";
+    let key: &WebhookSigningKey = options.webhook_signing_key.as_ref().ok_or_else(|| {
+        let detail = "this server has no signing key for webhooks: start it with `provost serve`";
         Problem::new(ErrorKind::Unavailable, "no_master_key", detail)
     })?;
-    let url = check_url(&asked.url, options.allow_private_webhooks)?;
-    check_kinds(&asked.kinds)?;
-    // The key is derived from the server's own, so there is none to store.
-    let new = provost_engine::NewWebhook { url: url.into(), kinds: asked.kinds };
-    let made = app.engine().webhooks().create(&auth.namespace, new).await?;
-    let secret = key.of(made.id).text();
+    let url = check_url(&params.url, options.allow_private_webhooks)?;
+    check_kinds(&params.kinds)?;
+    // The signing key is derived from the key of the server, so none is stored.
+    let new = provost_engine::NewWebhook { url: url.into(), kinds: params.kinds };
+    let created = app.engine().webhooks().create(&auth.namespace, new).await?;
+    let secret = key.derive(created.id).text();
     Ok(Created {
-        value: WebhookCreated { webhook: convert::webhook::view(made), secret },
+        value: CreatedWebhook { webhook: convert::webhook::view(created), secret },
         is_new: true,
     })
 }
@@ -42,17 +44,17 @@ fn check_kinds(kinds: &[String]) -> Result<(), Problem> {
     if kinds.len() > KINDS_MAX {
         return Err(error::invalid(
             "kinds",
-            "there are too many: name 64 at most, or none for all",
+            "send at most 64 kinds, or an empty list for all kinds",
         ));
     }
-    let is_word = |kind: &String| {
+    let is_kind = |kind: &String| {
         let letters = kind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         letters && (1..=KIND_BYTES_MAX).contains(&kind.len())
     };
-    match kinds.iter().position(|kind| !is_word(kind)) {
-        Some(place) => {
-            let field = format!("kinds[{place}]");
-            Err(error::invalid(&field, "it is no kind of event, as `finished` is"))
+    match kinds.iter().position(|kind| !is_kind(kind)) {
+        Some(index) => {
+            let field = format!("kinds[{index}]");
+            Err(error::invalid(&field, "it is not a kind of event: send a kind such as `finished`"))
         }
         None => Ok(()),
     }
@@ -61,10 +63,10 @@ fn check_kinds(kinds: &[String]) -> Result<(), Problem> {
 pub(crate) async fn list(
     State(app): State<App>,
     auth: Auth<Read>,
-    ApiQuery(asked): ApiQuery<Paging>,
+    ApiQuery(params): ApiQuery<PageQuery>,
 ) -> ApiResult<Json<Page<Webhook>>> {
-    let after: Option<WebhookId> = convert::page::cursor(asked.cursor.as_deref())?;
-    let page = app.engine().webhooks().list(&auth.namespace, after, limit(asked.limit)?).await;
+    let after: Option<WebhookId> = convert::page::cursor(params.cursor.as_deref())?;
+    let page = app.engine().webhooks().list(&auth.namespace, after, limit(params.limit)?).await;
     Ok(Json(convert::page::map(page?, |row| Ok(convert::webhook::view(row)))?))
 }
 
@@ -86,17 +88,17 @@ pub(crate) async fn delete(
     Ok(NoContent)
 }
 
-pub(crate) async fn list_posts(
+pub(crate) async fn list_deliveries(
     State(app): State<App>,
     auth: Auth<Read>,
     ApiPath(id): ApiPath<WebhookId>,
-    ApiQuery(asked): ApiQuery<Paging>,
-) -> ApiResult<Json<Page<WebhookPost>>> {
-    let before: Option<WebhookDeliveryId> = convert::page::cursor(asked.cursor.as_deref())?;
-    let limit = limit(asked.limit)?;
-    let filter = PostFilter { before, ..PostFilter::default() };
-    let page = app.engine().webhooks().posts(&auth.namespace, id, filter, limit).await;
-    Ok(Json(convert::page::map(page?, convert::webhook::post)?))
+    ApiQuery(params): ApiQuery<PageQuery>,
+) -> ApiResult<Json<Page<WebhookDelivery>>> {
+    let before: Option<WebhookDeliveryId> = convert::page::cursor(params.cursor.as_deref())?;
+    let limit = limit(params.limit)?;
+    let filter = WebhookDeliveryFilter { before, ..WebhookDeliveryFilter::default() };
+    let page = app.engine().webhooks().deliveries(&auth.namespace, id, filter, limit).await;
+    Ok(Json(convert::page::map(page?, convert::webhook::delivery)?))
 }
 
 pub(crate) async fn resend(
@@ -104,7 +106,7 @@ pub(crate) async fn resend(
     auth: Auth<Write>,
     ApiPath(id): ApiPath<WebhookId>,
     ApiPath(post): ApiPath<WebhookDeliveryId>,
-) -> ApiResult<Json<WebhookPost>> {
-    let row = app.engine().webhooks().resend(&auth.namespace, id, post).await?;
-    Ok(Json(convert::webhook::post(row)?))
+) -> ApiResult<Json<WebhookDelivery>> {
+    let row = app.engine().webhooks().redeliver(&auth.namespace, id, post).await?;
+    Ok(Json(convert::webhook::delivery(row)?))
 }

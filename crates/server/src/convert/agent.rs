@@ -1,45 +1,45 @@
-//! Agents on the wire.
+//! Converts agents.
 
 use provost_api::{Agent, AgentConfig, Problem};
-use provost_engine::AgentProfile;
+use provost_engine::AgentRevision;
 use serde_json::{Map, Value};
 
 use crate::error;
 
-/// An agent as it stands.
-pub(crate) fn view(profile: AgentProfile) -> Agent {
-    let AgentProfile { name, revision, title, config: stored } = profile;
-    Agent { name, revision, title, config: config(stored) }
+/// Converts an agent.
+pub(crate) fn view(profile: AgentRevision) -> Agent {
+    let AgentRevision { name, revision, title, config: parse_json } = profile;
+    Agent { name, revision, title, config: config(parse_json) }
 }
 
-/// How an agent is configured.
-pub(crate) fn config(stored: provost_engine::AgentConfig) -> AgentConfig {
+/// Converts the configuration of an agent.
+pub(crate) fn config(parse_json: provost_engine::AgentConfig) -> AgentConfig {
     AgentConfig {
-        runner: stored.runner,
-        provider: stored.provider,
-        model: stored.model,
-        system_prompt: stored.system_prompt,
-        workspace_dir: stored.workspace_dir,
-        policy: Some(stored.policy).filter(|policy| *policy != Default::default()),
-        queue: Some(stored.queue).filter(|queue| *queue != Default::default()),
-        more: stored.more,
+        runner: parse_json.runner,
+        provider: parse_json.provider,
+        model: parse_json.model,
+        system_prompt: parse_json.system_prompt,
+        workspace_dir: parse_json.workspace_dir,
+        policy: Some(parse_json.policy).filter(|policy| *policy != Default::default()),
+        queue: Some(parse_json.queue).filter(|queue| *queue != Default::default()),
+        more: parse_json.more,
     }
 }
 
-/// What a caller says about a configuration, as a change of the default.
-fn config_map(said: &AgentConfig) -> Result<Map<String, Value>, Problem> {
-    match serde_json::to_value(said) {
+/// Converts a configuration of the API to changes of the default.
+fn config_map(config: &AgentConfig) -> Result<Map<String, Value>, Problem> {
+    match serde_json::to_value(config) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(error::bug(&format!("a configuration became {other}"))),
-        Err(error) => Err(error::bug(&error)),
+        Ok(other) => Err(error::internal(&format!("a configuration was serialized as {other}"))),
+        Err(error) => Err(error::internal(&error)),
     }
 }
 
-/// A new agent's configuration: the default, with what the caller says.
+/// Returns the configuration of a new agent: the default with the keys of the request.
 pub(crate) fn new_config(
     name: &str,
-    said: &AgentConfig,
+    config: &AgentConfig,
 ) -> Result<provost_engine::AgentConfig, Problem> {
     let default = provost_engine::AgentConfig::default_for(name);
-    default.merged(&config_map(said)?).map_err(error::of_engine)
+    default.merged(&config_map(config)?).map_err(error::from_engine)
 }

@@ -1,31 +1,31 @@
-//! Budgets on the wire.
+//! Converts budgets.
 
-use provost_api::{Budget, Period, Problem};
+use provost_api::{Budget, BudgetPeriod, Problem};
 use provost_core::{Currency, Money};
-use provost_engine::{BudgetPeriod, BudgetState};
+use provost_engine::BudgetUsage;
 
-use super::word;
+use super::parse_column;
 
-/// A budget as it stands.
-pub(crate) fn view(state: BudgetState) -> Result<Budget, Problem> {
-    let currency: Currency = word(&state.currency)?;
+/// Converts a budget.
+pub(crate) fn view(usage: BudgetUsage) -> Result<Budget, Problem> {
+    let currency: Currency = parse_column(&usage.currency)?;
     let money = |micros| Money { currency, ..Money::from_micros(micros) };
     Ok(Budget {
-        scope: state.scope.to_string(),
-        cap: money(state.cap_micros),
-        spent: money(state.spent_micros),
-        reserved: money(state.reserved_micros),
-        period: state.period.map(|period| match period {
-            BudgetPeriod::Day => Period::Day,
-            BudgetPeriod::Month => Period::Month,
+        scope: usage.scope.to_string(),
+        cap: money(usage.cap_micros),
+        spent: money(usage.spent_micros),
+        reserved: money(usage.reserved_micros),
+        period: usage.period.map(|period| match period {
+            provost_engine::BudgetPeriod::Day => BudgetPeriod::Day,
+            provost_engine::BudgetPeriod::Month => BudgetPeriod::Month,
         }),
     })
 }
 
-/// After which time a budget starts anew.
-pub(crate) fn period(period: Period) -> BudgetPeriod {
+/// Converts the period of a budget.
+pub(crate) fn period(period: BudgetPeriod) -> provost_engine::BudgetPeriod {
     match period {
-        Period::Day => BudgetPeriod::Day,
-        Period::Month => BudgetPeriod::Month,
+        BudgetPeriod::Day => provost_engine::BudgetPeriod::Day,
+        BudgetPeriod::Month => provost_engine::BudgetPeriod::Month,
     }
 }

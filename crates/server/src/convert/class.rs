@@ -1,21 +1,21 @@
-//! Classes on the wire.
+//! Converts execution classes.
 
-use provost_api::{Class, Problem, Time};
-use provost_store::table::scheduling::execution_class::ExecClassRow;
+use provost_api::{DateTime, ExecutionClass, Problem};
+use provost_store::table::scheduling::execution_class::ExecutionClassRow;
 
-use super::word;
+use super::parse_column;
 
-/// A class as it stands.
-pub(crate) fn view(row: ExecClassRow) -> Result<Class, Problem> {
-    Ok(Class {
+/// Converts an execution class.
+pub(crate) fn view(row: ExecutionClassRow) -> Result<ExecutionClass, Problem> {
+    Ok(ExecutionClass {
         key: row.key,
         agent: row.agent,
         lane: row.lane,
         pool: row.pool,
-        desired: row.desired,
+        concurrency_limit: row.max_running,
         running: row.running,
-        health: word(&row.health)?,
-        probe_at: row.probe_at.map(Time),
-        updated: Time(row.updated),
+        health: parse_column(&row.health)?,
+        probe_at: row.probe_at.map(DateTime),
+        updated: DateTime(row.updated),
     })
 }

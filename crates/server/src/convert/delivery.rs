@@ -1,25 +1,25 @@
-//! Deliveries on the wire.
+//! Converts deliveries.
 
-use provost_api::{Delivery, Problem, Time};
+use provost_api::{DateTime, Delivery, Problem};
 use provost_store::table::outbound::delivery::DeliveryRow;
 
-use super::{stored, word};
+use super::{parse_column, parse_json};
 
-/// A delivery as it stands.
+/// Converts a delivery.
 pub(crate) fn view(row: DeliveryRow) -> Result<Delivery, Problem> {
     Ok(Delivery {
         id: row.id,
         run: row.run_id,
         channel: row.channel,
-        target: stored(&row.target)?,
-        state: word(&row.state)?,
+        target: parse_json(&row.target)?,
+        state: parse_column(&row.state)?,
         generation: row.generation,
         tries: row.tries,
-        next_at: Time(row.next_at),
-        give_up_at: Time(row.give_up_at),
+        next_at: DateTime(row.next_at),
+        give_up_at: DateTime(row.give_up_at),
         receipt: row.receipt,
         last_error: row.last_error,
-        created: Time(row.created),
-        updated: Time(row.updated),
+        created: DateTime(row.created),
+        updated: DateTime(row.updated),
     })
 }

@@ -1,13 +1,13 @@
-//! Durable events on the wire.
+//! Converts durable events.
 
-use provost_api::{Problem, RunEvent, Time};
+use provost_api::{DateTime, Problem, RunEvent};
 use provost_store::query::event_log::LogEntry;
 
-use super::stored;
+use super::parse_json;
 
-/// A durable event.
+/// Converts a durable event.
 pub(crate) fn view(entry: &LogEntry) -> Result<RunEvent, Problem> {
-    let below = entry.below.as_deref();
+    let below = entry.child.as_deref();
     Ok(RunEvent {
         run: entry.run,
         seq: entry.seq,
@@ -16,9 +16,9 @@ pub(crate) fn view(entry: &LogEntry) -> Result<RunEvent, Problem> {
         agent: below.map(|below| below.agent.clone()),
         call_id: below.map(|below| below.call_id.clone()),
         kind: entry.kind.clone(),
-        at: Time(entry.at),
-        data: entry.body.as_deref().map(stored).transpose()?,
-        message: entry.message.as_deref().map(stored).transpose()?,
-        result: entry.result.as_deref().map(stored).transpose()?,
+        at: DateTime(entry.at),
+        data: entry.body.as_deref().map(parse_json).transpose()?,
+        message: entry.message.as_deref().map(parse_json).transpose()?,
+        result: entry.result.as_deref().map(parse_json).transpose()?,
     })
 }

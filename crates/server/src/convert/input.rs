@@ -1,29 +1,28 @@
-//! What is said to a task, on the wire.
+//! Converts inputs.
 
-use provost_api::{InputReceipt, Interaction, NewInput, PendingInput, Time};
+use provost_api::{DateTime, InputReceipt, NewInput, PendingInput, RunInteraction};
 use provost_core::scheduling::InputQueueOverride;
 use provost_engine::InputRequest;
-use provost_store::query::input::RunInteraction;
 
-/// A message as the engine's request.
-pub(crate) fn request(said: NewInput) -> InputRequest {
+/// Converts a message to a request of the engine.
+pub(crate) fn request(input: NewInput) -> InputRequest {
     InputRequest {
-        message: said.message.into_parts(),
-        queue: InputQueueOverride { mode: said.mode, ..InputQueueOverride::default() },
-        idempotency_key: said.idempotency_key,
-        provenance: said.provenance,
-        routing: said.routing,
+        message: input.message.into_parts(),
+        queue: InputQueueOverride { mode: input.mode, ..InputQueueOverride::default() },
+        idempotency_key: input.idempotency_key,
+        provenance: input.provenance,
+        routing: input.routing,
         ..InputRequest::default()
     }
 }
 
-/// What became of a message.
+/// Converts the receipt of a message.
 pub(crate) fn receipt(receipt: provost_engine::InputReceipt) -> InputReceipt {
     let provost_engine::InputReceipt { input, task, run, outcome, deduped } = receipt;
     InputReceipt { input, task, run, outcome, deduped }
 }
 
-/// A message that nobody has read yet.
+/// Converts a message that no run has read yet.
 pub(crate) fn pending(input: provost_store::query::input::PendingInput) -> PendingInput {
     PendingInput {
         id: input.id,
@@ -33,13 +32,21 @@ pub(crate) fn pending(input: provost_store::query::input::PendingInput) -> Pendi
         outcome: input.outcome,
         message: (*input.message).clone(),
         provenance: input.provenance,
-        created: Time(input.created),
+        created: DateTime(input.created),
     }
 }
 
-/// What can be said to a run now.
-pub(crate) fn interaction(interaction: RunInteraction) -> Interaction {
-    let RunInteraction { run, state, execution, approvals, pending: waiting } = interaction;
-    let pending = waiting.into_iter().map(pending).collect();
-    Interaction { run, state, execution, approvals, pending }
+/// Converts the input state of a run.
+pub(crate) fn interaction(
+    interaction: provost_store::query::input::RunInteraction,
+) -> RunInteraction {
+    let provost_store::query::input::RunInteraction {
+        run,
+        state,
+        execution,
+        approvals,
+        pending: inputs,
+    } = interaction;
+    let pending = inputs.into_iter().map(pending).collect();
+    RunInteraction { run, state, execution, approvals, pending }
 }

@@ -1,29 +1,30 @@
-//! Runs on the wire.
+//! Converts runs.
 
 use provost_api::{
-    Attempt, CancelOutcome, Cancelled, Fork, Forked, Problem, Replay, Run, Snapshot, Step, Time,
+    Attempt, CancelOutcome, CancelReceipt, DateTime, ForkReceipt, ForkRequest, Problem,
+    ReplayReport, Run, RunTransition, Step,
 };
 use provost_core::Money;
-use provost_engine::{ForkEdit, ForkEdits, ReplayReport};
+use provost_engine::{ForkEdit, ForkOptions};
 use provost_store::query::run_history::RunChange;
-use provost_store::query::step::ShownStep;
+use provost_store::query::step::StepView;
 use provost_store::table::work::attempt::AttemptRow;
 use provost_store::table::work::run::RunRow;
 use serde::Deserialize;
 
-use super::{maybe_word, stored, word};
+use super::{parse_column, parse_json, parse_optional_column};
 use crate::error;
 
-/// What a run answered, as it is stored.
+/// Stored result of a run.
 #[derive(Deserialize)]
-struct Answered {
+struct StoredResult {
     #[serde(default)]
     text: Option<String>,
 }
 
-/// A run as it stands.
+/// Converts a run.
 pub(crate) fn view(row: RunRow) -> Result<Run, Problem> {
-    let answered: Option<Answered> = row.result.as_deref().map(stored).transpose()?;
+    let result: Option<StoredResult> = row.result.as_deref().map(parse_json).transpose()?;
     Ok(Run {
         id: row.id,
         namespace: row.namespace,
@@ -32,121 +33,121 @@ pub(crate) fn view(row: RunRow) -> Result<Run, Problem> {
         session: row.session_id,
         agent: row.agent,
         agent_revision: row.agent_revision,
-        status: word(&row.status)?,
-        phase: word(&row.phase)?,
-        outcome: maybe_word(row.outcome_code.as_ref())?,
+        status: parse_column(&row.status)?,
+        phase: parse_column(&row.phase)?,
+        outcome: parse_optional_column(row.outcome_code.as_ref())?,
         detail: row.detail,
-        answer: answered.and_then(|answered| answered.text),
+        answer: result.and_then(|result| result.text),
         parked_for: row.parked_for,
         class: row.class_key,
-        policy: stored(&row.policy)?,
+        policy: parse_json(&row.policy)?,
         attempt: row.attempt_no,
         epoch: row.epoch,
         worker: row.lease_owner,
-        not_before: Time(row.not_before),
-        deadline: row.deadline.map(Time),
+        not_before: DateTime(row.not_before),
+        deadline: row.deadline.map(DateTime),
         timeout_ms: row.timeout_ms,
-        cancel_requested: row.cancel_requested.map(Time),
+        cancel_requested: row.cancel_requested.map(DateTime),
         parent: row.parent_run_id,
         depth: row.depth,
         forked_from: row.forked_from,
         forked_step: row.forked_step,
-        usage: row.usage.as_deref().map(stored).transpose()?,
+        usage: row.usage.as_deref().map(parse_json).transpose()?,
         cost: Money::from_micros(row.cost_micros),
         events: row.next_seq.saturating_sub(1),
         steps: row.next_step.saturating_sub(1),
-        created: Time(row.created),
-        started: row.started.map(Time),
-        ended: row.ended.map(Time),
+        created: DateTime(row.created),
+        started: row.started.map(DateTime),
+        ended: row.ended.map(DateTime),
     })
 }
 
-/// One try of a run.
+/// Converts a run attempt.
 pub(crate) fn attempt(row: AttemptRow) -> Result<Attempt, Problem> {
     Ok(Attempt {
         number: row.attempt_no,
-        strategy: word(&row.strategy)?,
-        status: word(&row.status)?,
+        strategy: parse_column(&row.strategy)?,
+        status: parse_column(&row.status)?,
         epoch: row.epoch,
         provider: row.provider,
         model: row.model,
         execution: row.execution_id,
         worker: row.worker_id,
-        started: Time(row.started),
-        ended: row.ended.map(Time),
-        outcome: maybe_word(row.outcome_code.as_ref())?,
+        started: DateTime(row.started),
+        ended: row.ended.map(DateTime),
+        outcome: parse_optional_column(row.outcome_code.as_ref())?,
         detail: row.detail,
     })
 }
 
-/// One step of the journal.
-pub(crate) fn step(shown: ShownStep) -> Result<Step, Problem> {
-    let ShownStep { row, message, result } = shown;
+/// Converts a step.
+pub(crate) fn step(shown: StepView) -> Result<Step, Problem> {
+    let StepView { row, message, result } = shown;
     Ok(Step {
         number: row.step,
-        kind: word(&row.kind)?,
-        state: word(&row.state)?,
+        kind: parse_column(&row.kind)?,
+        state: parse_column(&row.state)?,
         name: row.name,
         call_id: row.call_id,
-        effect_class: maybe_word(row.effect_class.as_ref())?,
+        effect_class: parse_optional_column(row.effect_class.as_ref())?,
         effect_key: row.effect_key,
         tries: row.tries,
         epoch: row.epoch,
         message: message.map(|message| (*message).clone()),
         result,
-        started: Time(row.started),
-        ended: row.ended.map(Time),
+        started: DateTime(row.started),
+        ended: row.ended.map(DateTime),
     })
 }
 
-/// A change in the life of a run.
-pub(crate) fn snapshot(change: RunChange) -> Result<Snapshot, Problem> {
-    Ok(Snapshot {
+/// Converts a state change of a run.
+pub(crate) fn transition(change: RunChange) -> Result<RunTransition, Problem> {
+    Ok(RunTransition {
         seq: change.seq,
         kind: change.kind,
         status: change.status,
         attempt: change.attempt_no,
         epoch: change.epoch,
-        at: Time(change.at),
+        at: DateTime(change.at),
         error: change.error,
-        data: change.body.as_deref().map(stored).transpose()?,
+        data: change.body.as_deref().map(parse_json).transpose()?,
     })
 }
 
-/// What a request to cancel found.
-pub(crate) fn cancelled(found: provost_engine::Cancelled) -> Cancelled {
-    let outcome = match found {
-        provost_engine::Cancelled::Now => CancelOutcome::Now,
-        provost_engine::Cancelled::Requested => CancelOutcome::Requested,
-        provost_engine::Cancelled::AlreadyTerminal => CancelOutcome::AlreadyTerminal,
+/// Converts the outcome of a cancellation request.
+pub(crate) fn cancel_receipt(outcome: provost_engine::CancelResult) -> CancelReceipt {
+    let outcome = match outcome {
+        provost_engine::CancelResult::Ended => CancelOutcome::Now,
+        provost_engine::CancelResult::Requested => CancelOutcome::Requested,
+        provost_engine::CancelResult::AlreadyEnded => CancelOutcome::AlreadyTerminal,
     };
-    Cancelled { outcome }
+    CancelReceipt { outcome }
 }
 
-/// What is different in a fork.
-pub(crate) fn fork_edits(fork: Fork) -> Result<ForkEdits, Problem> {
-    let edit = match (fork.say, fork.instead) {
+/// Converts a fork request to edits of the engine.
+pub(crate) fn fork_edits(fork: ForkRequest) -> Result<ForkOptions, Problem> {
+    let edit = match (fork.message, fork.replace_last_message) {
         (None, None) => ForkEdit::None,
-        (Some(said), None) => ForkEdit::Say(said.into_parts()),
-        (None, Some(said)) => ForkEdit::Instead(said.into_parts()),
+        (Some(message), None) => ForkEdit::Append(message.into_parts()),
+        (None, Some(message)) => ForkEdit::ReplaceLast(message.into_parts()),
         (Some(_), Some(_)) => {
-            return Err(error::invalid("instead", "`say` is there, too: send one of them"));
+            return Err(error::invalid("instead", "it cannot be combined with `say`"));
         }
     };
-    Ok(ForkEdits { edit, idempotency_key: fork.idempotency_key, by: None })
+    Ok(ForkOptions { edit, idempotency_key: fork.idempotency_key, by: None })
 }
 
-/// A fork that was made.
-pub(crate) fn forked(forked: provost_engine::Forked) -> Forked {
-    let provost_engine::Forked { task, run, session, deduped } = forked;
-    Forked { task, run, session, deduped }
+/// Converts the receipt of a fork.
+pub(crate) fn fork_receipt(forked: provost_engine::ForkReceipt) -> ForkReceipt {
+    let provost_engine::ForkReceipt { task, run, session, deduped } = forked;
+    ForkReceipt { task, run, session, deduped }
 }
 
-/// What a replay found.
-pub(crate) fn replay(report: ReplayReport) -> Replay {
-    Replay {
+/// Converts the result of a replay.
+pub(crate) fn replay(report: provost_engine::ReplayReport) -> ReplayReport {
+    ReplayReport {
         consistent: report.is_consistent(),
-        feeds: report.feeds,
+        feeds: report.entries,
         events: report.events,
         turns: report.turns,
         answer: report.answer,

@@ -1,41 +1,43 @@
-//! Conversations on the wire.
+//! Converts sessions.
 
-use provost_api::{Problem, Session, SessionMessage, Time};
-use provost_store::query::session::{SessionPlace, ShownMessage};
+use provost_api::{DateTime, Problem, Session, SessionMessage};
+use provost_store::query::session::{SessionMessageView, SessionPosition};
 use provost_store::table::work::session::SessionRow;
 
-use super::stored;
+use super::parse_json;
 use crate::error;
 
-/// A conversation as it stands.
+/// Converts a session.
 pub(crate) fn view(row: SessionRow) -> Result<Session, Problem> {
     Ok(Session {
         id: row.id,
         key: row.key,
         agent: row.agent,
-        queue: row.queue.as_deref().map(stored).transpose()?,
+        queue: row.queue.as_deref().map(parse_json).transpose()?,
         revision: row.revision,
         holder: row.holder_run_id,
-        created: Time(row.created),
-        updated: Time(row.updated),
+        created: DateTime(row.created),
+        updated: DateTime(row.updated),
     })
 }
 
-/// A message of a conversation.
-pub(crate) fn message(shown: ShownMessage) -> SessionMessage {
-    let ShownMessage { entry, id, run, message } = shown;
+/// Converts a message of a session.
+pub(crate) fn message(shown: SessionMessageView) -> SessionMessage {
+    let SessionMessageView { entry, id, run, message } = shown;
     SessionMessage { entry, id, run, message: (*message).clone() }
 }
 
-/// Where a page of messages begins, as a cursor.
-pub(crate) fn place_text(place: SessionPlace) -> String {
-    format!("{}-{}", place.revision, place.after)
+/// Formats the cursor of a page of messages.
+pub(crate) fn format_cursor(position: SessionPosition) -> String {
+    format!("{}-{}", position.revision, position.after)
 }
 
-/// Where a page of messages begins.
-pub(crate) fn place(text: &str) -> Result<SessionPlace, Problem> {
+/// Parses the cursor of a page of messages.
+pub(crate) fn parse_cursor(text: &str) -> Result<SessionPosition, Problem> {
     let numbers = text.split_once('-').and_then(|(revision, after)| {
-        Some(SessionPlace { revision: revision.parse().ok()?, after: after.parse().ok()? })
+        Some(SessionPosition { revision: revision.parse().ok()?, after: after.parse().ok()? })
     });
-    numbers.ok_or_else(|| error::invalid("cursor", "use `next` of the page before, as it is"))
+    numbers.ok_or_else(|| {
+        error::invalid("cursor", "send the `next` value of the previous page unchanged")
+    })
 }

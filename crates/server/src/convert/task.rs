@@ -1,13 +1,13 @@
-//! Tasks on the wire.
+//! Converts tasks.
 
-use provost_api::{Accepted, NewTask, Problem, Said, Task, Time};
+use provost_api::{DateTime, MessageInput, NewTask, Problem, Task, TaskReceipt};
 use provost_core::command::TaskRequest;
 use provost_core::{ContentPart, Money};
 use provost_store::table::work::task::TaskRow;
 
-use super::word;
+use super::parse_column;
 
-/// A submission as the engine's command.
+/// Converts a new task to a request of the engine.
 pub(crate) fn command(task: NewTask) -> TaskRequest {
     TaskRequest {
         message: task.message.into_parts(),
@@ -29,7 +29,7 @@ pub(crate) fn command(task: NewTask) -> TaskRequest {
         run_id: task.run,
         label: task.label,
         spawned_by: task.spawned_by,
-        // Whoever takes it in knows that better than what was sent.
+        // The controller sets the requester from the token.
         requested_by: None,
         queue_mode: task.queue_mode,
         priority: task.priority,
@@ -41,13 +41,13 @@ pub(crate) fn command(task: NewTask) -> TaskRequest {
     }
 }
 
-/// A stored command as a submission.
+/// Converts a stored request to a new task.
 pub(super) fn new_task(command: TaskRequest) -> NewTask {
     NewTask {
         message: match <[ContentPart; 1]>::try_from(command.message) {
-            Ok([ContentPart::Text { text }]) => Said::Text(text),
-            Ok([part]) => Said::Parts(vec![part]),
-            Err(parts) => Said::Parts(parts),
+            Ok([ContentPart::Text { text }]) => MessageInput::Text(text),
+            Ok([part]) => MessageInput::Parts(vec![part]),
+            Err(parts) => MessageInput::Parts(parts),
         },
         agent: command.agent,
         hook_id: command.hook_id,
@@ -70,30 +70,30 @@ pub(super) fn new_task(command: TaskRequest) -> NewTask {
         queue_mode: command.queue_mode,
         priority: command.priority,
         budget: command.budget,
-        deadline: command.deadline.map(Time),
+        deadline: command.deadline.map(DateTime),
         new_task: command.new_task,
         delay_ms: command.delay_ms,
         queue_timeout_ms: command.queue_timeout_ms,
     }
 }
 
-/// What was accepted.
-pub(crate) fn accepted(accepted: provost_engine::Accepted) -> Accepted {
-    let provost_engine::Accepted { task, run, input, session, outcome, deduped } = accepted;
-    Accepted { task, run, input, session, outcome, deduped }
+/// Converts the receipt of a task.
+pub(crate) fn receipt(accepted: provost_engine::SubmitReceipt) -> TaskReceipt {
+    let provost_engine::SubmitReceipt { task, run, input, session, outcome, deduped } = accepted;
+    TaskReceipt { task, run, input, session, outcome, deduped }
 }
 
-/// A task as it stands, and what it was asked.
+/// Converts a task. `message` is the text of its first message.
 pub(crate) fn view(row: TaskRow, message: String) -> Result<Task, Problem> {
     Ok(Task {
         id: row.id,
         namespace: row.namespace,
-        state: word(&row.state)?,
+        state: parse_column(&row.state)?,
         agent: row.agent,
         agent_revision: row.agent_revision,
         session: row.session_id,
         parent: row.parent_task_id,
-        queue_mode: word(&row.queue_mode)?,
+        queue_mode: parse_column(&row.queue_mode)?,
         priority: row.priority,
         message,
         label: row.label,
@@ -102,13 +102,13 @@ pub(crate) fn view(row: TaskRow, message: String) -> Result<Task, Problem> {
         run_count: row.run_count,
         drop_reason: row.drop_reason,
         waiting_for: row.waiting_for,
-        wake_at: row.wake_at.map(Time),
-        deadline: row.deadline.map(Time),
+        wake_at: row.wake_at.map(DateTime),
+        deadline: row.deadline.map(DateTime),
         cost: Money::from_micros(row.cost_micros),
         version: row.version,
-        created: Time(row.created),
-        updated: Time(row.updated),
-        ended: row.ended.map(Time),
-        archived: row.archived.map(Time),
+        created: DateTime(row.created),
+        updated: DateTime(row.updated),
+        ended: row.ended.map(DateTime),
+        archived: row.archived.map(DateTime),
     })
 }

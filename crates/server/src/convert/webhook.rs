@@ -1,11 +1,11 @@
-//! Webhooks on the wire.
+//! Converts webhooks.
 
-use provost_api::{Problem, Webhook, WebhookPost};
-use provost_store::table::outbound::webhook_delivery::WebhookPostRow;
+use provost_api::{Problem, Webhook, WebhookDelivery};
+use provost_store::table::outbound::webhook_delivery::WebhookDeliveryRow;
 
 use crate::error;
 
-/// A webhook.
+/// Converts a webhook.
 pub(crate) fn view(row: provost_engine::Webhook) -> Webhook {
     Webhook {
         id: row.id.to_string(),
@@ -16,10 +16,10 @@ pub(crate) fn view(row: provost_engine::Webhook) -> Webhook {
     }
 }
 
-/// A delivery of a webhook.
-pub(crate) fn post(row: WebhookPostRow) -> Result<WebhookPost, Problem> {
-    let status = |status: u64| u16::try_from(status).map_err(|error| error::bug(&error));
-    Ok(WebhookPost {
+/// Converts a delivery of a webhook.
+pub(crate) fn delivery(row: WebhookDeliveryRow) -> Result<WebhookDelivery, Problem> {
+    let status = |status: u64| u16::try_from(status).map_err(|error| error::internal(&error));
+    Ok(WebhookDelivery {
         id: row.id.to_string(),
         event: row.event_key,
         state: row.state,

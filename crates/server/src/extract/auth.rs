@@ -1,4 +1,4 @@
-//! The caller of an operation.
+//! Caller of an operation.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -14,23 +14,22 @@ use crate::auth::Principal;
 use crate::error::{self, ApiError};
 use crate::router::{Access, Endpoint};
 
-/// The caller and the namespace of the path. Before a handler runs, the middleware of its route has checked that the caller
-/// meets the requirement `R`.
+/// The caller and the namespace of the request. The middleware of the route has checked the requirement `R` before.
 pub(crate) struct Auth<R> {
     pub(crate) principal: Arc<Principal>,
-    /// The default namespace if the path has none.
+    /// Namespace of the path. The default namespace if the path has none.
     pub(crate) namespace: Namespace,
     requirement: PhantomData<R>,
 }
 
-/// The result of the check, as the middleware leaves it for [`Auth`].
+/// Result of the authorization. The middleware stores it for [`Auth`].
 #[derive(Clone)]
 pub(crate) struct Authorized {
     pub(crate) principal: Arc<Principal>,
     pub(crate) namespace: Namespace,
 }
 
-/// Who may call an operation, as a type.
+/// Access requirement of an operation, as a type.
 pub(crate) trait Requirement: Send + Sync {
     const ACCESS: Access;
 }
@@ -47,7 +46,7 @@ macro_rules! requirements {
 }
 
 requirements! {
-    Public: Access::Public, "Everyone.";
+    Public: Access::Public, "Any caller.";
     Authenticated: Access::Authenticated, "A caller with any valid token.";
     Read: Access::Scope(Scope::Read), "A token with the scope `read`.";
     Write: Access::Scope(Scope::Write), "A token with the scope `write`.";
@@ -66,7 +65,7 @@ impl<R: Requirement> FromRequestParts<App> for Auth<R> {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let authorized = parts.extensions.get::<Authorized>();
-        let missing = || error::bug(&"a route without the check of its caller");
+        let missing = || error::internal(&"a route without authorization");
         let Authorized { principal, namespace } = authorized.cloned().ok_or_else(missing)?;
         Ok(Self { principal, namespace, requirement: PhantomData })
     }

@@ -1,4 +1,4 @@
-//! Headers that operations read.
+//! Request headers.
 
 use axum::extract::FromRequestParts;
 use http::HeaderMap;
@@ -9,28 +9,28 @@ use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::router::Endpoint;
 
-/// Returns a header as text. One that is there twice is refused: two readers could take different ones.
+/// Returns a header as text. Repeated headers are rejected, because a proxy and this server could read different ones.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(error::invalid(name, "send it once").into());
+        return Err(error::invalid(name, "send this header once").into());
     }
     let text = value.to_str().map_err(|_error| error::invalid(name, "it must be visible ASCII"))?;
     Ok(Some(text))
 }
 
-/// The header `Idempotency-Key`: a repeat with the same key is harmless.
+/// The header `Idempotency-Key`. A repeated request with the same key has no further effect.
 pub(crate) struct IdempotencyKey(Option<String>);
 
 impl IdempotencyKey {
-    /// Returns the key of the header, or else of the body. Two different keys are refused.
+    /// Returns the key of the header, or that of the body. Different keys are rejected.
     pub(crate) fn or_in_body(self, body: Option<String>) -> Result<Option<String>, ApiError> {
         match (&self.0, &body) {
             (Some(header), Some(body)) if header != body => {
-                let problem = "the header `Idempotency-Key` says another one";
+                let problem = "it differs from the header `Idempotency-Key`";
                 Err(error::invalid("idempotency_key", problem).into())
             }
             _ => Ok(self.0.or(body)),
@@ -52,7 +52,7 @@ impl DescribeArgument for IdempotencyKey {
     }
 }
 
-/// The revision that `If-Match` names; `*` is any.
+/// Revision in the header `If-Match`. `None` if the header is absent or `*`.
 pub(crate) struct IfMatch(pub(crate) Option<u64>);
 
 impl FromRequestParts<App> for IfMatch {
@@ -65,8 +65,8 @@ impl FromRequestParts<App> for IfMatch {
         };
         let tag = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         let revision = tag.and_then(|tag| tag.parse().ok());
-        let refused = || error::invalid("if-match", "use the ETag of the agent, with its quotes");
-        Ok(Self(Some(revision.ok_or_else(refused)?)))
+        let malformed = || error::invalid("if-match", "send the ETag of the agent with its quotes");
+        Ok(Self(Some(revision.ok_or_else(malformed)?)))
     }
 }
 
@@ -76,7 +76,7 @@ impl DescribeArgument for IfMatch {
     }
 }
 
-/// The cursor in `Last-Event-ID`: what an `EventSource` has seen when it reconnects.
+/// Cursor in the header `Last-Event-ID`, which an `EventSource` sends when it reconnects.
 pub(crate) struct LastEventId(pub(crate) Option<String>);
 
 impl FromRequestParts<App> for LastEventId {
@@ -94,7 +94,7 @@ impl DescribeArgument for LastEventId {
     }
 }
 
-/// The header that proves that a tool's answer belongs to its request; empty if it is not there.
+/// Token in the header `X-Tool-Callback-Token`. Empty if the header is absent.
 pub(crate) struct CallbackToken(pub(crate) String);
 
 impl FromRequestParts<App> for CallbackToken {

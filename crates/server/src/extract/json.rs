@@ -1,4 +1,4 @@
-//! JSON bodies.
+//! JSON request bodies.
 
 use axum::extract::{FromRequest, Request};
 use http::HeaderMap;
@@ -7,14 +7,14 @@ use provost_api::Problem;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::{DescribeArgument, Input, unreadable};
+use super::{DescribeArgument, Input, deserialize_error};
 use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::middleware::OperationId;
 use crate::openapi::BodySchema;
 use crate::router::{Endpoint, schema_of};
 
-/// A JSON body that the document allows.
+/// A JSON body that is valid according to the OpenAPI document.
 pub(crate) struct ApiJson<T>(pub(crate) T);
 
 impl<T: JsonSchema> DescribeArgument for ApiJson<T> {
@@ -31,12 +31,12 @@ impl<T: DeserializeOwned> FromRequest<App> for ApiJson<T> {
         let operation = request.extensions().get::<OperationId>().copied();
         // The middleware of the route has read the body within its limits.
         let body = axum::body::to_bytes(request.into_body(), usize::MAX).await;
-        let body = body.map_err(|error| error::bug(&error))?;
+        let body = body.map_err(|error| error::internal(&error))?;
         let mut reader = serde_json::Deserializer::from_slice(&body);
         let value = serde_path_to_error::deserialize(&mut reader)
-            .map_err(|error| unreadable("body", error.path(), error.inner()))?;
+            .map_err(|error| deserialize_error("body", error.path(), error.inner()))?;
         reader.end().map_err(|error| error::invalid("body", &error.to_string()))?;
-        // Deserializing is more generous than the document: it takes a list for an object, a number for a word.
+        // Deserialization accepts more than the document, such as an array in place of an object.
         if let Some(schema) = operation.and_then(|OperationId(id)| BodySchema::of(id)) {
             schema.check(&body)?;
         }

@@ -1,4 +1,4 @@
-//! Values in paths.
+//! Path parameters.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
@@ -17,18 +17,18 @@ use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::router::{Endpoint, PathParameter, schema_of};
 
-/// A value in the path. Text that is no such value names nothing: 404.
+/// A path parameter. Invalid text results in 404.
 pub(crate) struct ApiPath<T>(pub(crate) T);
 
-/// A type of values in paths.
+/// Type of a path parameter.
 pub(crate) trait PathValue: Sized + Send {
-    /// The name in the path: `run` in `/runs/{run}`.
+    /// Name of the parameter, such as `run` in `/runs/{run}`.
     const NAME: &'static str;
 
-    /// Reads a value.
+    /// Parses a value.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// Returns the schema of a value.
+    /// Returns the JSON Schema of a value.
     fn schema(schemas: &mut SchemaGenerator) -> Value;
 }
 
@@ -44,20 +44,20 @@ impl<T: PathValue> FromRequestParts<App> for ApiPath<T> {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let name = T::NAME;
         let text = value(parts, name).await?;
-        let text = text.ok_or_else(|| error::bug(&format!("the path has no `{name}`")))?;
-        let absent = |error| error::not_found(format!("there is no such {name}: {error}"));
-        Ok(Self(T::parse(&text).map_err(absent)?))
+        let text = text.ok_or_else(|| error::internal(&format!("the path has no `{name}`")))?;
+        let not_found = |error| error::not_found(format!("there is no such {name}: {error}"));
+        Ok(Self(T::parse(&text).map_err(not_found)?))
     }
 }
 
-/// Returns the namespace of a path, if it has one.
+/// Returns the namespace of the path. `None` if the path has none.
 pub(crate) async fn namespace(parts: &mut Parts) -> Result<Option<Namespace>, ApiError> {
     let text = value(parts, "namespace").await?;
     let parsed = text.map(|text| text.parse::<Namespace>()).transpose();
     Ok(parsed.map_err(|error| error::not_found(error.to_string()))?)
 }
 
-/// Returns the decoded text of a name in the path. Text that is no UTF-8 names nothing.
+/// Returns the decoded text of a path parameter. Text that is not UTF-8 results in 404.
 async fn value(parts: &mut Parts, name: &str) -> Result<Option<String>, ApiError> {
     let values = RawPathParams::from_request_parts(parts, &()).await;
     let values = values.map_err(|error| error::not_found(error.body_text()))?;
@@ -139,7 +139,7 @@ parsed_names! {
     "id": Subject;
 }
 
-/// The schema of a name. Text that is no name of anything is not found.
+/// Returns the schema of a name. A name that does not exist results in 404, so the schema restricts only the length.
 fn name_schema() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": SESSION_CHARS_MAX})
 }

@@ -1,4 +1,4 @@
-//! Queries.
+//! Query parameters.
 
 use std::error::Error;
 
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{DescribeArgument, Input, unreadable};
+use super::{DescribeArgument, Input, deserialize_error};
 use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::router::Endpoint;
 
-/// The query. Names that the operation does not know are refused.
+/// Query parameters. Unknown parameters are rejected.
 pub(crate) struct ApiQuery<T>(pub(crate) T);
 
 impl<T: JsonSchema> DescribeArgument for ApiQuery<T> {
@@ -26,7 +26,7 @@ impl<T: JsonSchema> DescribeArgument for ApiQuery<T> {
     }
 }
 
-/// The schema of an object whose properties are the names of the query.
+/// Returns the schema of an object whose properties are the query parameters.
 fn query_schema<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     T::json_schema(schemas).to_value()
 }
@@ -40,24 +40,24 @@ impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
 }
 
 fn read<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
-    Query::try_from_uri(uri).map(|Query(value)| value).map_err(|rejection| refused(&rejection))
+    Query::try_from_uri(uri).map(|Query(value)| value).map_err(|rejection| to_problem(&rejection))
 }
 
-/// Finds the place of what cannot be read in the causes of the rejection.
-fn refused(rejection: &QueryRejection) -> Problem {
+/// Converts a rejection to a problem. Its causes contain the path of the invalid parameter.
+fn to_problem(rejection: &QueryRejection) -> Problem {
     type Located = serde_path_to_error::Error<serde::de::value::Error>;
     let mut cause: Option<&(dyn Error + 'static)> = Some(rejection);
     while let Some(error) = cause {
         if let Some(located) = error.downcast_ref::<Located>() {
-            return unreadable("query", located.path(), located.inner());
+            return deserialize_error("query", located.path(), located.inner());
         }
         cause = error.source();
     }
     error::invalid("query", &rejection.body_text())
 }
 
-/// Refuses a query where none belongs.
-pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Problem> {
+/// Rejects query parameters of an operation that has none.
+pub(crate) fn reject_query(uri: &Uri) -> Result<(), Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Empty {}
@@ -65,9 +65,9 @@ pub(crate) fn refuse_query(uri: &Uri) -> Result<(), Problem> {
     if uri.query().is_none_or(str::is_empty) { Ok(()) } else { read(uri).map(|Empty {}| ()) }
 }
 
-/// Checks the size of a page.
-pub(crate) fn limit(asked: Option<u64>) -> Result<u64, Problem> {
-    match asked.unwrap_or(LIMIT_DEFAULT) {
+/// Returns the page size, or the default if it is absent.
+pub(crate) fn limit(limit: Option<u64>) -> Result<u64, Problem> {
+    match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
         _ => Err(error::invalid("limit", &format!("use 1 to {LIMIT_MAX}"))),
     }
@@ -80,7 +80,7 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Paging {
-        #[expect(dead_code, reason = "only its type counts")]
+        #[expect(dead_code, reason = "the test needs only its type")]
         limit: Option<u64>,
     }
 

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its last.
+//! One connection.
 
 use std::io;
 use std::net::IpAddr;
@@ -24,22 +24,22 @@ use super::timed_stream::TimedStream;
 use crate::app::App;
 use crate::middleware::ClientAddr;
 
-/// Serves a connection until it ends, its time is over, or the server stops.
+/// Serves a connection until it ends, times out, or the server shuts down.
 pub(super) async fn run(app: App, router: Router, stream: TcpStream, peer: IpAddr) {
     let _open = app.metrics().connection();
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection ended before it began");
+        tracing::debug!(%error, "a connection ended before its first request");
         return;
     }
     let limits = &app.options().limits;
     let requests = Requests::default();
     let io = TokioIo::new(TimedStream::new(stream, requests.clone(), limits));
-    let service = service_fn(|request| answer(router.clone(), request, peer, requests.start()));
+    let service = service_fn(|request| respond(router.clone(), request, peer, requests.start()));
     let connection = http1::Builder::new()
         .max_buf_size(limits.head_bytes_max.max(8 * 1024))
         .max_headers(limits.headers_max)
         .timer(TokioTimer::new())
-        // The stream has tighter limits. With this one hyper reads on after each response, which starts them.
+        // `TimedStream` has tighter limits. This limit makes hyper read after each response, which starts them.
         .header_read_timeout(limits.head_timeout + limits.idle_timeout)
         .serve_connection(io, service);
     let mut connection = pin!(connection);
@@ -51,11 +51,11 @@ pub(super) async fn run(app: App, router: Router, stream: TcpStream, peer: IpAdd
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
-async fn answer(
+async fn respond(
     router: Router,
     request: Request<Incoming>,
     peer: IpAddr,
@@ -67,7 +67,8 @@ async fn answer(
     Ok(response.map(|body| GuardedBody { body, _guard: guard }))
 }
 
-/// The requests of a connection: how many came, and whether one is in progress, from its head until its response is sent.
+/// Requests of a connection: their number, and whether one is in progress. A request is in progress from its headers until the
+/// end of its response.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requests(Arc<RequestState>);
 
@@ -93,7 +94,7 @@ impl Requests {
     }
 }
 
-/// Marks a request as in progress until this is dropped.
+/// Marks a request as in progress until the guard is dropped.
 struct RequestGuard(Requests);
 
 impl Drop for RequestGuard {
@@ -102,7 +103,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The body of a response. The request is in progress as long as it exists.
+/// Body of a response. It keeps its request in progress until it is dropped.
 struct GuardedBody {
     body: Body,
     _guard: RequestGuard,

@@ -1,8 +1,8 @@
-//! A socket whose peer must not be slow: with the head of a request, with the next request, or with taking a response.
+//! A socket with timeouts for request headers, for idle connections and for writes.
 //!
-//! hyper has one timeout for the head and for an idle connection, and closes without an answer; here they are two, and a slow
-//! head is answered 408. While a request is in progress reading has no limit: its body has limits of its own, and a stream may
-//! stay open.
+//! hyper has one timeout for headers and idle connections, and closes without a response. This module separates the two and
+//! answers slow headers with 408. It sets no read timeout while a request is in progress: bodies have their own limits, and
+//! streams stay open.
 
 use std::io;
 use std::pin::Pin;
@@ -17,14 +17,14 @@ use tokio_io_timeout::TimeoutWriter;
 use super::connection::Requests;
 use crate::config::Limits;
 
-/// The response to a slow head.
-const TOO_SLOW: &[u8] =
+/// Response to slow request headers.
+const HEAD_TIMEOUT_RESPONSE: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// What is read outside of requests.
+/// Expected data while no request is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// The rest of a head, or the first head of a connection.
+    /// The rest of the request headers, or the first headers of a connection.
     Head,
     /// The first byte of the next request.
     NextRequest,
@@ -34,12 +34,12 @@ enum Reading {
 pub(super) struct TimedStream {
     stream: Pin<Box<TimeoutWriter<TcpStream>>>,
     requests: Requests,
-    /// The number of requests when `reading` was set.
-    seen: u64,
+    /// Number of requests when `reading` was set.
+    requests_seen: u64,
     head_timeout: Duration,
     idle_timeout: Duration,
     reading: Reading,
-    /// Runs while something is read outside of requests.
+    /// Timeout of `reading`. `None` while a request is in progress.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -50,7 +50,7 @@ impl TimedStream {
         Self {
             stream: Box::pin(stream),
             requests,
-            seen: 0,
+            requests_seen: 0,
             head_timeout: limits.head_timeout,
             idle_timeout: limits.idle_timeout,
             reading: Reading::Head,
@@ -58,7 +58,7 @@ impl TimedStream {
         }
     }
 
-    /// Ready once the peer has been too slow.
+    /// Completes when the peer has exceeded the timeout.
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let limit = match self.reading {
             Reading::Head => self.head_timeout,
@@ -67,8 +67,8 @@ impl TimedStream {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(timer.as_mut().poll(cx));
         if self.reading == Reading::Head {
-            // Best effort: a client this slow may have gone.
-            self.stream.get_ref().try_write(TOO_SLOW).unwrap_or_default();
+            // Best effort: a client this slow may have disconnected.
+            self.stream.get_ref().try_write(HEAD_TIMEOUT_RESPONSE).unwrap_or_default();
         }
         Poll::Ready(io::ErrorKind::TimedOut.into())
     }
@@ -83,8 +83,8 @@ impl AsyncRead for TimedStream {
         let before = buf.filled().len();
         let read = self.stream.as_mut().poll_read(cx, buf);
         let count = self.requests.count();
-        if count != self.seen {
-            self.seen = count;
+        if count != self.requests_seen {
+            self.requests_seen = count;
             self.reading = Reading::NextRequest;
             self.timer = None;
         }

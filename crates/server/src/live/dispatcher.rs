@@ -1,4 +1,4 @@
-//! Reads the log as it grows and delivers its events, each behind the deltas that came before it.
+//! Reads the log as it grows and delivers its events. Each event follows the deltas that precede it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -14,49 +14,49 @@ use tokio::time::Instant;
 
 use super::delta::QueuedDelta;
 use super::progress::Progress;
-use super::registry::Board;
+use super::registry::SubscriptionRegistry;
 use super::run_cache::RunTopics;
-use super::subscriber::{Frame, What};
+use super::subscriber::{Frame, FrameKind};
 use crate::sse::encode::{self, finished_turn, terminal_status};
 
-/// Events of one page.
+/// Maximum number of events in a page.
 const PAGE: u64 = 500;
-/// With more subscribers than this, delivering one event takes so long that other tasks must get a turn in between.
+/// Number of subscribers above which the task yields after each event, because one delivery takes long.
 const YIELD_ABOVE_SUBSCRIBERS: usize = 256;
-/// Other processes write to the same file and send no wake-ups.
+/// Interval at which the log is read without a wake-up, because other processes send none.
 const POLL: Duration = Duration::from_secs(1);
-/// How long to wait after the database could not be read.
+/// Delay after a failed read.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// Where the log is read.
+/// Reader of the log and its position.
 struct LogTailer {
     engine: Engine,
-    board: Arc<Board>,
+    registry: Arc<SubscriptionRegistry>,
     generation: u64,
     pos: u64,
-    /// Deltas that came before the log was read. Once it is read, every event that precedes them is delivered.
+    /// Deltas that arrived before the log was read. After the read, all events that precede them are delivered.
     before: Vec<QueuedDelta>,
-    /// Deltas that came while the log was read. An event that precedes them may not be read yet.
+    /// Deltas that arrived during the read. Events that precede them may be missing.
     during: Vec<QueuedDelta>,
-    /// Live events that this task was too slow for.
+    /// Number of live events that the bus dropped because this task was slow.
     dropped: u64,
     live: Subscription,
 }
 
-/// Reads the log as long as there are subscribers.
-pub(super) async fn run(engine: Engine, board: Arc<Board>) {
+/// Reads the log while there are subscribers.
+pub(super) async fn run(engine: Engine, registry: Arc<SubscriptionRegistry>) {
     loop {
-        while board.viewers() == 0 {
-            board.wake.notified().await;
+        while registry.subscriber_count() == 0 {
+            registry.wake.notified().await;
         }
-        // Before the position is read, so that no wake-up about what comes after it is missed.
+        // Subscribed before the position is read, so that no later wake-up is missed.
         let bus = engine.store().bus();
         let (wakeups, live) = (bus.subscribe(Topic::Wakeups), bus.subscribe(Topic::LiveEvents));
         match query::event_log::bounds(engine.store()).await {
             Ok(bounds) => {
                 let tailer = LogTailer {
                     engine: engine.clone(),
-                    board: Arc::clone(&board),
+                    registry: Arc::clone(&registry),
                     generation: bounds.generation,
                     pos: bounds.last,
                     before: Vec::new(),
@@ -72,24 +72,24 @@ pub(super) async fn run(engine: Engine, board: Arc<Board>) {
 }
 
 async fn pause(error: &QueryError) {
-    tracing::warn!(%error, "the log cannot be read; streams wait");
+    tracing::warn!(%error, "cannot read the log; streams wait");
     tokio::time::sleep(RETRY_DELAY).await;
 }
 
 impl LogTailer {
-    /// Delivers what is new until no subscriber is left.
+    /// Delivers new events until no subscriber is left.
     async fn follow(mut self, mut wakeups: Subscription) {
-        self.board.stand();
+        self.registry.start_tailing();
         let mut next_poll = Instant::now() + POLL;
         loop {
             let mut must_read = false;
             tokio::select! {
                 biased;
-                // Deltas that came while the log was read want the next look at it.
+                // Deltas that arrived during a read require another read.
                 () = std::future::ready(()), if !self.during.is_empty() => {}
                 wakeup = wakeups.recv() => must_read = reports_events(&wakeup),
-                live = self.live.recv() => self.take_live(live),
-                () = self.board.wake.notified() => {}
+                live = self.live.recv() => self.accept_live(live),
+                () = self.registry.wake.notified() => {}
                 () = tokio::time::sleep_until(next_poll) => must_read = true,
             }
             must_read |= drain(&mut wakeups);
@@ -106,56 +106,58 @@ impl LogTailer {
             for delta in std::mem::take(&mut self.before) {
                 self.deliver(&delta);
             }
-            if self.board.rest() {
+            if self.registry.stop_if_idle() {
                 return;
             }
         }
     }
 
-    /// Takes the live events that have come.
+    /// Accepts all live events that have arrived.
     fn drain_live(&mut self) {
         while let Some(live) = self.live.try_recv() {
-            self.take_live(live);
+            self.accept_live(live);
         }
     }
 
-    fn take_live(&mut self, live: Result<Message, Lagged>) {
+    fn accept_live(&mut self, live: Result<Message, Lagged>) {
         match live {
-            Ok(Message::Live(event)) => self.during.extend(QueuedDelta::of(&self.board, &event)),
+            Ok(Message::Live(event)) => {
+                self.during.extend(QueuedDelta::encode(&self.registry, &event))
+            }
             Ok(_) => {}
             Err(Lagged { missed }) => self.dropped += missed,
         }
     }
 
-    /// Delivers all events after the position.
+    /// Reads and delivers all events after the position.
     async fn read(&mut self) -> Result<(), QueryError> {
         loop {
             let page = query::event_log::tail(self.engine.store(), self.pos, PAGE).await?;
             let runs = self.topics_of(&page.entries).await?;
-            // Among what came meanwhile are deltas that precede these events.
+            // Deltas that arrived during the read can precede these events.
             self.drain_live();
             for entry in &page.entries {
-                // A run that was removed meanwhile has no topics.
+                // A run that was deleted in the meantime has no topics.
                 let Some(topics) = runs.get(&entry.run) else {
                     continue;
                 };
                 topics.observe_epoch(entry.epoch);
                 self.deliver_preceding(entry, topics);
-                self.board.hand(&topics.topics, |topic| {
+                self.registry.publish(&topics.topics, |topic| {
                     let kind = topic.cursor_kind();
-                    let (at, end) = (kind.place_of(entry), terminal_status(&entry.kind));
+                    let (at, end) = (kind.run_scope(entry), terminal_status(&entry.kind));
                     Frame {
                         bytes: encode::event(self.generation, entry, kind),
-                        what: What::Event { at, epoch: entry.epoch, end },
+                        kind: FrameKind::Durable { at, epoch: entry.epoch, end },
                     }
                 });
-                if self.board.viewers() > YIELD_ABOVE_SUBSCRIBERS {
-                    // So that they can take it before the next one comes.
+                if self.registry.subscriber_count() > YIELD_ABOVE_SUBSCRIBERS {
+                    // Lets the subscribers receive this event before the next one.
                     tokio::task::yield_now().await;
                 }
             }
             self.pos = page.next;
-            if !page.more {
+            if !page.has_more {
                 return Ok(());
             }
         }
@@ -186,13 +188,13 @@ impl LogTailer {
 
     fn deliver(&self, delta: &QueuedDelta) {
         if !delta.topics.is_stale(delta.epoch) {
-            self.board.hand_same(&delta.topics.topics, &delta.frame);
+            self.registry.publish_shared(&delta.topics.topics, &delta.frame);
         }
     }
 
     fn report_dropped(&mut self) {
         if self.dropped > 0 {
-            self.board.lost(std::mem::take(&mut self.dropped));
+            self.registry.record_dropped_deltas(std::mem::take(&mut self.dropped));
         }
     }
 
@@ -201,29 +203,29 @@ impl LogTailer {
         &self,
         entries: &[LogEntry],
     ) -> Result<HashMap<RunId, Arc<RunTopics>>, QueryError> {
-        let mut known = HashMap::new();
-        let mut unknown = Vec::new();
+        let mut topics = HashMap::new();
+        let mut missing = Vec::new();
         {
-            let mut runs = self.board.runs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut runs = self.registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
             for entry in entries {
-                if known.contains_key(&entry.run) || unknown.contains(&entry.run) {
+                if topics.contains_key(&entry.run) || missing.contains(&entry.run) {
                     continue;
                 }
                 match runs.get(entry.run) {
-                    Some(topics) => drop(known.insert(entry.run, topics)),
-                    None => unknown.push(entry.run),
+                    Some(cached) => drop(topics.insert(entry.run, cached)),
+                    None => missing.push(entry.run),
                 }
             }
         }
-        if unknown.is_empty() {
-            return Ok(known);
+        if missing.is_empty() {
+            return Ok(topics);
         }
-        let found = query::event_log::places_of(self.engine.store(), unknown).await?;
-        let mut runs = self.board.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = query::event_log::run_scopes(self.engine.store(), missing).await?;
+        let mut runs = self.registry.runs.lock().unwrap_or_else(PoisonError::into_inner);
         for (run, place) in found {
-            known.insert(run, runs.put(run, &place));
+            topics.insert(run, runs.put(run, &place));
         }
-        Ok(known)
+        Ok(topics)
     }
 }
 
@@ -231,7 +233,7 @@ fn reports_events(wakeup: &Result<Message, Lagged>) -> bool {
     matches!(wakeup, Ok(Message::Wakeup(Wakeup::Events(_))) | Err(Lagged { .. }))
 }
 
-/// Takes all wake-ups that have come: reading the log once answers all of them.
+/// Discards all pending wake-ups, because one read of the log answers them. Returns true if one of them reports events.
 fn drain(wakeups: &mut Subscription) -> bool {
     let mut must_read = false;
     while let Some(wakeup) = wakeups.try_recv() {

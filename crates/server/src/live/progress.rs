@@ -1,39 +1,39 @@
 //! The order of live deltas and durable events.
 //!
-//! The rule: a delta is delivered after every durable event of a smaller [`Progress`], and before the event that ends its own.
-//! So a client never sees a delta of a turn after the event that holds the whole turn.
+//! A delta is delivered after all durable events with a smaller [`Progress`] and before the event that ends its own progress. So
+//! a client never receives a delta of a turn after the event that contains the complete turn.
 
 use provost_core::EventKind;
 
-/// How far a run has got. Ordered: the model phase of a turn comes before its tool phase, and that before the next turn.
+/// Progress of a run. The model phase of a turn precedes its tool phase, which precedes the next turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Progress {
     turn: u32,
     phase: Phase,
 }
 
-/// What a turn does.
+/// Phase of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum Phase {
-    /// The model answers.
+    /// The model responds.
     #[default]
     Model,
-    /// The model has answered; tools run.
+    /// The model has responded, and tools run.
     Tools,
 }
 
 impl Progress {
-    /// A run whose model answers in this turn.
+    /// Returns the progress of a run whose model responds in this turn.
     pub(super) fn model(turn: u32) -> Self {
         Self { turn, phase: Phase::Model }
     }
 
-    /// A run whose model has answered in this turn.
+    /// Returns the progress of a run whose model has responded in this turn.
     pub(super) fn tools(turn: u32) -> Self {
         Self { turn, phase: Phase::Tools }
     }
 
-    /// Returns the progress that a live event begins, if it begins one.
+    /// Returns the progress that starts with a live event. `None` if the event does not change the progress.
     pub(super) fn begun_by(kind: &EventKind) -> Option<Self> {
         match kind {
             EventKind::TurnStarted { turn } => Some(Self::model(*turn)),

@@ -1,4 +1,4 @@
-//! Who watches what.
+//! Registry of the subscribers of each topic.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,173 +10,181 @@ use provost_core::RunId;
 use tokio::sync::{Notify, watch};
 
 use super::run_cache::RunTopicCache;
-use super::subscriber::{Frame, Seat, Wants};
+use super::subscriber::{Frame, Interest, Subscriber};
 use super::topic::Topic;
 
-/// All seats, and what the task that reads the log must know.
-pub(super) struct Board {
-    seats: RwLock<Seats>,
-    /// Seats that want live pieces and are not for one run: then nobody can tell by the run alone.
-    wide: AtomicUsize,
-    /// True while the log is read, so that whatever is committed now will be handed out.
-    stands: watch::Sender<bool>,
-    /// Wakes the task that reads the log.
+/// The subscribers of all topics, and the state that they share with the dispatcher.
+pub(super) struct SubscriptionRegistry {
+    subscribers: RwLock<Subscribers>,
+    /// Number of subscribers that want deltas of a task, session or namespace.
+    wide_delta_subscribers: AtomicUsize,
+    /// True while the dispatcher reads the log.
+    is_tailing: watch::Sender<bool>,
+    /// Wakes the dispatcher.
     pub(super) wake: Notify,
     pub(super) runs: Mutex<RunTopicCache>,
 }
 
 #[derive(Default)]
-struct Seats {
-    by_topic: HashMap<Topic, Vec<Arc<Seat>>>,
+struct Subscribers {
+    by_topic: HashMap<Topic, Vec<Arc<Subscriber>>>,
     count: usize,
 }
 
-impl Board {
+impl SubscriptionRegistry {
     pub(super) fn new() -> Self {
         Self {
-            seats: RwLock::default(),
-            wide: AtomicUsize::new(0),
-            stands: watch::Sender::new(false),
+            subscribers: RwLock::default(),
+            wide_delta_subscribers: AtomicUsize::new(0),
+            is_tailing: watch::Sender::new(false),
             wake: Notify::new(),
             runs: Mutex::default(),
         }
     }
 
-    pub(super) fn seat(board: &Arc<Self>, topic: Topic, wants: Wants) -> Seated {
-        let seat = Arc::new(Seat::new(wants));
-        let mut seats = board.write();
-        let row = seats.by_topic.entry(topic.clone()).or_default();
-        seat.place.store(row.len(), Ordering::Relaxed);
-        row.push(Arc::clone(&seat));
-        seats.count += 1;
-        if is_wide(&topic, wants) {
-            board.wide.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn subscribe(
+        registry: &Arc<Self>,
+        topic: Topic,
+        interest: Interest,
+    ) -> LiveSubscription {
+        let subscriber = Arc::new(Subscriber::new(interest));
+        let mut subscribers = registry.write();
+        let list = subscribers.by_topic.entry(topic.clone()).or_default();
+        subscriber.index.store(list.len(), Ordering::Relaxed);
+        list.push(Arc::clone(&subscriber));
+        subscribers.count += 1;
+        if is_wide_delta_subscriber(&topic, interest) {
+            registry.wide_delta_subscribers.fetch_add(1, Ordering::Relaxed);
         }
-        drop(seats);
-        board.wake.notify_one();
-        Seated { board: Arc::clone(board), topic, seat }
+        drop(subscribers);
+        registry.wake.notify_one();
+        LiveSubscription { registry: Arc::clone(registry), topic, subscriber }
     }
 
-    fn leave(&self, topic: &Topic, seat: &Seat) {
-        let mut seats = self.write();
-        let Entry::Occupied(mut row) = seats.by_topic.entry(topic.clone()) else {
+    fn unsubscribe(&self, topic: &Topic, subscriber: &Subscriber) {
+        let mut subscribers = self.write();
+        let Entry::Occupied(mut list) = subscribers.by_topic.entry(topic.clone()) else {
             return;
         };
-        let place = seat.place.load(Ordering::Relaxed);
-        if place < row.get().len() {
-            row.get_mut().swap_remove(place);
-            if let Some(moved) = row.get().get(place) {
-                moved.place.store(place, Ordering::Relaxed);
+        let index = subscriber.index.load(Ordering::Relaxed);
+        if index < list.get().len() {
+            list.get_mut().swap_remove(index);
+            if let Some(moved) = list.get().get(index) {
+                moved.index.store(index, Ordering::Relaxed);
             }
         }
-        if row.get().is_empty() {
-            row.remove();
+        if list.get().is_empty() {
+            list.remove();
         }
-        seats.count -= 1;
-        if is_wide(topic, seat.wants) {
-            self.wide.fetch_sub(1, Ordering::Relaxed);
+        subscribers.count -= 1;
+        if is_wide_delta_subscriber(topic, subscriber.interest) {
+            self.wide_delta_subscribers.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn viewers(&self) -> usize {
+    pub(super) fn subscriber_count(&self) -> usize {
         self.read().count
     }
 
-    /// Waits until the log is read as it grows.
-    pub(super) async fn tail_stands(&self) {
-        // The other end is in this very board, so it cannot be gone.
-        drop(self.stands.subscribe().wait_for(|stands| *stands).await);
+    /// Waits until the dispatcher reads the log.
+    pub(super) async fn wait_until_tailing(&self) {
+        // The sender is a field of `self`, so it cannot be dropped.
+        drop(self.is_tailing.subscribe().wait_for(|is_tailing| *is_tailing).await);
     }
 
-    /// Says that whatever is committed from now on is handed out.
-    pub(super) fn stand(&self) {
-        self.stands.send_replace(true);
+    /// Marks that the dispatcher reads the log from now on.
+    pub(super) fn start_tailing(&self) {
+        self.is_tailing.send_replace(true);
     }
 
-    /// Lets the log grow unread if nobody watches; false if somebody does. Under the lock, so that nobody who takes a seat
-    /// meanwhile believes that it is read.
-    pub(super) fn rest(&self) -> bool {
-        let seats = self.write();
-        if seats.count > 0 {
+    /// Marks that the dispatcher stops reading, and returns true if there is no subscriber. It holds the lock, so that a
+    /// concurrent subscription sees the new state.
+    pub(super) fn stop_if_idle(&self) -> bool {
+        let subscribers = self.write();
+        if subscribers.count > 0 {
             return false;
         }
-        self.stands.send_replace(false);
+        self.is_tailing.send_replace(false);
         true
     }
 
-    /// True if somebody may want live pieces of a run. It is asked for each of them.
-    pub(super) fn may_want(&self, run: RunId) -> bool {
-        self.wide.load(Ordering::Relaxed) > 0 || self.read().by_topic.contains_key(&Topic::Run(run))
+    /// Returns true if a subscriber may want deltas of the run. It is a fast check before each delta.
+    pub(super) fn may_want_deltas(&self, run: RunId) -> bool {
+        self.wide_delta_subscribers.load(Ordering::Relaxed) > 0
+            || self.read().by_topic.contains_key(&Topic::Run(run))
     }
 
-    /// True if somebody wants live pieces of one of these topics.
-    pub(super) fn wants_live(&self, topics: &[Topic]) -> bool {
-        let seats = self.read();
-        let mut rows = topics.iter().filter_map(|topic| seats.by_topic.get(topic));
-        rows.any(|row| row.iter().any(|seat| seat.wants == Wants::Everything))
+    /// Returns true if a subscriber of these topics wants deltas.
+    pub(super) fn wants_deltas(&self, topics: &[Topic]) -> bool {
+        let subscribers = self.read();
+        let mut lists = topics.iter().filter_map(|topic| subscribers.by_topic.get(topic));
+        lists.any(|list| {
+            list.iter().any(|subscriber| subscriber.interest == Interest::EventsAndDeltas)
+        })
     }
 
-    /// Hands a frame to everybody who watches one of these topics. It is made once for each of its two forms, and not at all
-    /// if nobody is there.
-    pub(super) fn hand(&self, topics: &[Topic], make: impl Fn(&Topic) -> Frame) {
-        let seats = self.read();
-        let mut forms: [Option<Arc<Frame>>; 2] = [None, None];
+    /// Delivers a frame to the subscribers of the topics. The frame is encoded at most once per kind of cursor.
+    pub(super) fn publish(&self, topics: &[Topic], make: impl Fn(&Topic) -> Frame) {
+        let subscribers = self.read();
+        let mut encodings: [Option<Arc<Frame>>; 2] = [None, None];
         for topic in topics {
-            let Some(row) = seats.by_topic.get(topic) else {
+            let Some(list) = subscribers.by_topic.get(topic) else {
                 continue;
             };
-            let form = &mut forms[usize::from(topic.is_run())];
-            let frame = form.get_or_insert_with(|| Arc::new(make(topic)));
-            for seat in row {
-                seat.push(frame);
+            let encoding = &mut encodings[usize::from(topic.is_run())];
+            let frame = encoding.get_or_insert_with(|| Arc::new(make(topic)));
+            for subscriber in list {
+                subscriber.push(frame);
             }
         }
     }
 
-    /// Hands the same frame to everybody who watches one of these topics.
-    pub(super) fn hand_same(&self, topics: &[Topic], frame: &Arc<Frame>) {
-        let seats = self.read();
-        for seat in topics.iter().filter_map(|topic| seats.by_topic.get(topic)).flatten() {
-            seat.push(frame);
+    /// Delivers an encoded frame to the subscribers of the topics.
+    pub(super) fn publish_shared(&self, topics: &[Topic], frame: &Arc<Frame>) {
+        let subscribers = self.read();
+        for subscriber in
+            topics.iter().filter_map(|topic| subscribers.by_topic.get(topic)).flatten()
+        {
+            subscriber.push(frame);
         }
     }
 
-    /// Tells everybody who may have wanted them that live pieces were lost.
-    pub(super) fn lost(&self, pieces: u64) {
-        for seat in self.read().by_topic.values().flatten() {
-            seat.miss(pieces);
+    /// Reports dropped deltas to all subscribers.
+    pub(super) fn record_dropped_deltas(&self, deltas: u64) {
+        for subscriber in self.read().by_topic.values().flatten() {
+            subscriber.record_dropped(deltas);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Seats> {
-        self.seats.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Subscribers> {
+        self.subscribers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Seats> {
-        self.seats.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Subscribers> {
+        self.subscribers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_wide(topic: &Topic, wants: Wants) -> bool {
-    wants == Wants::Everything && !topic.is_run()
+fn is_wide_delta_subscriber(topic: &Topic, interest: Interest) -> bool {
+    interest == Interest::EventsAndDeltas && !topic.is_run()
 }
 
-/// A seat that is given back when its viewer goes.
-pub(crate) struct Seated {
-    board: Arc<Board>,
+/// A subscription. It ends when it is dropped.
+pub(crate) struct LiveSubscription {
+    registry: Arc<SubscriptionRegistry>,
     topic: Topic,
-    seat: Arc<Seat>,
+    subscriber: Arc<Subscriber>,
 }
 
-impl Deref for Seated {
-    type Target = Seat;
-    fn deref(&self) -> &Seat {
-        &self.seat
+impl Deref for LiveSubscription {
+    type Target = Subscriber;
+    fn deref(&self) -> &Subscriber {
+        &self.subscriber
     }
 }
 
-impl Drop for Seated {
+impl Drop for LiveSubscription {
     fn drop(&mut self) {
-        self.board.leave(&self.topic, &self.seat);
+        self.registry.unsubscribe(&self.topic, &self.subscriber);
     }
 }

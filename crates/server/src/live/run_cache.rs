@@ -1,19 +1,19 @@
-//! Which topics runs belong to, and how far they are, for the runs that had events lately.
+//! Cache of the topics and the progress of recently active runs.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use provost_core::{EventKind, RunId};
-use provost_store::query::event_log::RunPlace;
+use provost_store::query::event_log::RunScope;
 
 use super::progress::Progress;
 use super::topic::Topic;
 
-/// Runs that are kept.
+/// Maximum number of cached runs.
 const RUNS_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(8191);
 
-/// The topics of a run, and how far it is.
+/// Topics and progress of a run.
 pub(super) struct RunTopics {
     pub(super) topics: Box<[Topic]>,
     state: Mutex<RunState>,
@@ -21,16 +21,16 @@ pub(super) struct RunTopics {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct RunState {
-    /// The newest epoch that was seen. Deltas of older ones come from a worker that has lost the run.
+    /// Newest observed epoch. Deltas of older epochs come from a worker that has lost the run.
     epoch: u64,
-    /// How far the run is by its live events.
+    /// Progress according to live events.
     live: Progress,
-    /// How far the run is by its durable events.
+    /// Progress according to durable events.
     committed: Progress,
 }
 
 impl RunTopics {
-    fn new(run: RunId, place: &RunPlace) -> Self {
+    fn new(run: RunId, place: &RunScope) -> Self {
         Self { topics: Topic::of(run, place), state: Mutex::default() }
     }
 
@@ -40,29 +40,29 @@ impl RunTopics {
         state.epoch = state.epoch.max(epoch);
     }
 
-    /// Records how far the run is by one of its live events, and returns it.
+    /// Updates the progress from a live event and returns it.
     pub(super) fn observe_live(&self, kind: &EventKind) -> Progress {
         let mut state = self.state();
         state.live = Progress::begun_by(kind).unwrap_or(state.live);
         state.live
     }
 
-    /// Returns how far the run is by its live events.
+    /// Returns the progress according to live events.
     pub(super) fn live_progress(&self) -> Progress {
         self.state().live
     }
 
-    /// Records how far the run is by a durable event.
+    /// Sets the progress according to durable events.
     pub(super) fn commit(&self, progress: Progress) {
         self.state().committed = progress;
     }
 
-    /// Returns how far the run is by its durable events.
+    /// Returns the progress according to durable events.
     pub(super) fn committed_progress(&self) -> Progress {
         self.state().committed
     }
 
-    /// True if a newer epoch has the run.
+    /// Returns true if a newer epoch exists.
     pub(super) fn is_stale(&self, epoch: u64) -> bool {
         epoch < self.state().epoch
     }
@@ -72,7 +72,7 @@ impl RunTopics {
     }
 }
 
-/// The topics of runs. Runs that were not asked for lately are forgotten.
+/// Cache of run topics. It evicts the least recently used run.
 pub(super) struct RunTopicCache(LruCache<RunId, Arc<RunTopics>>);
 
 impl Default for RunTopicCache {
@@ -86,7 +86,7 @@ impl RunTopicCache {
         self.0.get(&run).cloned()
     }
 
-    pub(super) fn put(&mut self, run: RunId, place: &RunPlace) -> Arc<RunTopics> {
+    pub(super) fn put(&mut self, run: RunId, place: &RunScope) -> Arc<RunTopics> {
         let topics = Arc::new(RunTopics::new(run, place));
         self.0.put(run, Arc::clone(&topics));
         topics

@@ -1,4 +1,4 @@
-//! One viewer's seat: a short queue, and whether it is behind.
+//! One subscriber and its bounded queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -9,108 +9,113 @@ use provost_core::RunId;
 use provost_core::lifecycle::RunStatus;
 use tokio::sync::Notify;
 
-/// Frames that wait for one viewer at most.
+/// Maximum number of queued frames.
 const FRAMES_MAX: usize = 64;
-/// Live frames are left out from here on, so that durable ones find a place.
-const LIVE_MAX: usize = 48;
-/// Bytes that wait for one viewer at most; one frame is always taken.
+/// Number of queued frames from which deltas are dropped, so that durable events have room.
+const DELTAS_MAX: usize = 48;
+/// Maximum size of queued frames in bytes. An empty queue accepts a larger frame.
 const BYTES_MAX: usize = 256 * 1024;
 
-/// One thing to send, made once for all who watch.
+/// An encoded event. All subscribers share it.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Bytes,
-    pub(crate) what: What,
+    pub(crate) kind: FrameKind,
 }
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum FrameKind {
     /// A durable event.
-    Event {
-        /// Its number in the run or its position in the log, as the cursor of the topic counts.
+    Durable {
+        /// Number of the event in its run, or its position in the log, depending on the cursor of the topic.
         at: u64,
-        /// The epoch that wrote it.
+        /// Epoch of the event.
         epoch: u64,
-        /// How the run ended, if it is the last event of one.
+        /// Final status of the run, if this is its last event.
         end: Option<RunStatus>,
     },
-    /// A live piece.
-    Live {
-        /// Whose it is.
+    /// A live delta.
+    Delta {
+        /// Run of the delta.
         run: RunId,
-        /// The epoch of the attempt.
+        /// Epoch of the run attempt.
         epoch: u64,
-        /// Its number in the attempt.
+        /// Number of the delta within the attempt.
         number: u64,
     },
 }
 
-/// What a viewer wants to hear.
+/// Events that a subscriber wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wants {
-    /// Durable events and live pieces.
-    Everything,
+pub(crate) enum Interest {
+    /// Durable events and deltas.
+    EventsAndDeltas,
     /// Durable events.
     Events,
-    /// Only to be woken when a run has ended.
-    Ends,
+    /// Only a wake-up when a run ends.
+    Completion,
 }
 
-/// What a viewer finds at its seat.
-pub(crate) enum Taken {
-    /// The next thing to send.
+/// Result of reading the queue.
+pub(crate) enum Received {
+    /// The next frame.
     Frame(Arc<Frame>),
-    /// So many live pieces were left out.
-    Missed(u64),
-    /// Events were left out: read the database.
-    Behind,
-    /// Nothing for now.
-    Nothing,
+    /// Number of deltas that were dropped.
+    DeltasDropped(u64),
+    /// Events were dropped: the subscriber must read the database.
+    Lagged,
+    /// The queue is empty.
+    Empty,
 }
 
-/// One viewer.
-pub(crate) struct Seat {
-    pub(super) wants: Wants,
+/// A subscriber of a topic.
+pub(crate) struct Subscriber {
+    pub(super) interest: Interest,
     queue: Mutex<Queue>,
     wake: Notify,
-    /// Where it is among the seats of its topic.
-    pub(super) place: AtomicUsize,
+    /// Index in the list of the topic's subscribers.
+    pub(super) index: AtomicUsize,
 }
 
 struct Queue {
     frames: VecDeque<Arc<Frame>>,
     bytes: usize,
-    behind: bool,
-    /// True as long as live pieces are of no use: the viewer is still in the past.
-    quiet: bool,
-    missed: u64,
+    is_lagging: bool,
+    /// True while the subscriber still reads stored events and needs no deltas.
+    deltas_paused: bool,
+    dropped: u64,
 }
 
-impl Seat {
-    pub(super) fn new(wants: Wants) -> Self {
-        let queue =
-            Queue { frames: VecDeque::new(), bytes: 0, behind: false, quiet: true, missed: 0 };
+impl Subscriber {
+    pub(super) fn new(interest: Interest) -> Self {
+        let queue = Queue {
+            frames: VecDeque::new(),
+            bytes: 0,
+            is_lagging: false,
+            deltas_paused: true,
+            dropped: 0,
+        };
         Self {
-            wants,
+            interest,
             queue: Mutex::new(queue),
             wake: Notify::new(),
-            place: AtomicUsize::new(usize::MAX),
+            index: AtomicUsize::new(usize::MAX),
         }
     }
 
-    /// Puts a frame into the queue, or notes that it was left out. It never waits.
+    /// Adds a frame to the queue, or records that it was dropped. It never waits.
     pub(super) fn push(&self, frame: &Arc<Frame>) {
-        match (self.wants, frame.what) {
-            (Wants::Ends, What::Event { end: Some(_), .. }) => {}
-            (Wants::Ends, _) | (Wants::Events, What::Live { .. }) => return,
-            (_, What::Event { .. }) => {
+        match (self.interest, frame.kind) {
+            (Interest::Completion, FrameKind::Durable { end: Some(_), .. }) => {}
+            (Interest::Completion, _) | (Interest::Events, FrameKind::Delta { .. }) => return,
+            (_, FrameKind::Durable { .. }) => {
                 if !self.lock().push_event(frame) {
                     return;
                 }
             }
-            (_, What::Live { .. }) => {
-                if !self.lock().push_live(frame) {
+            (_, FrameKind::Delta { .. }) => {
+                if !self.lock().push_delta(frame) {
                     return;
                 }
             }
@@ -118,56 +123,56 @@ impl Seat {
         self.wake.notify_one();
     }
 
-    /// Says that live pieces were lost on the way here.
-    pub(super) fn miss(&self, pieces: u64) {
+    /// Records that deltas were dropped before they reached the queue.
+    pub(super) fn record_dropped(&self, deltas: u64) {
         let mut queue = self.lock();
-        if self.wants == Wants::Everything && !queue.quiet {
-            queue.missed += pieces;
+        if self.interest == Interest::EventsAndDeltas && !queue.deltas_paused {
+            queue.dropped += deltas;
             drop(queue);
             self.wake.notify_one();
         }
     }
 
-    /// What is next.
-    pub(crate) fn take(&self) -> Taken {
+    /// Returns the next frame or the state of the queue.
+    pub(crate) fn receive(&self) -> Received {
         let mut queue = self.lock();
-        if queue.behind {
-            return Taken::Behind;
+        if queue.is_lagging {
+            return Received::Lagged;
         }
-        if queue.missed > 0 {
-            return Taken::Missed(std::mem::take(&mut queue.missed));
+        if queue.dropped > 0 {
+            return Received::DeltasDropped(std::mem::take(&mut queue.dropped));
         }
         match queue.frames.pop_front() {
             Some(frame) => {
                 queue.bytes -= frame.bytes.len();
-                Taken::Frame(frame)
+                Received::Frame(frame)
             }
             None => {
-                // A queue that was long once need not hold its place for ever.
+                // Releases the memory of a queue that was long.
                 queue.frames.shrink_to(8);
-                Taken::Nothing
+                Received::Empty
             }
         }
     }
 
-    /// Begins anew: whoever calls it reads the database next.
-    pub(crate) fn begin(&self) {
+    /// Clears the queue and accepts events again. The caller then reads the database.
+    pub(crate) fn resume(&self) {
         let mut queue = self.lock();
         queue.drop_frames();
-        queue.behind = false;
+        queue.is_lagging = false;
     }
 
-    /// True if live pieces are wanted.
-    pub(crate) fn wants_live(&self) -> bool {
-        self.wants == Wants::Everything
+    /// Returns true if the subscriber wants deltas.
+    pub(crate) fn wants_deltas(&self) -> bool {
+        self.interest == Interest::EventsAndDeltas
     }
 
-    /// Live pieces count from now on.
-    pub(crate) fn listen(&self) {
-        self.lock().quiet = false;
+    /// Accepts deltas from now on.
+    pub(crate) fn start_deltas(&self) {
+        self.lock().deltas_paused = false;
     }
 
-    /// Waits until there may be something new.
+    /// Waits until the queue has changed.
     pub(crate) async fn changed(&self) {
         self.wake.notified().await;
     }
@@ -178,34 +183,34 @@ impl Seat {
 }
 
 impl Queue {
-    /// True if the viewer must be woken.
+    /// Returns true if the subscriber must be woken.
     fn push_event(&mut self, frame: &Arc<Frame>) -> bool {
-        if self.behind {
+        if self.is_lagging {
             return false;
         }
-        if self.frames.len() >= FRAMES_MAX || self.is_heavy(frame) {
+        if self.frames.len() >= FRAMES_MAX || self.exceeds_bytes(frame) {
             self.drop_frames();
-            self.behind = true;
+            self.is_lagging = true;
         } else {
             self.add(frame);
         }
         true
     }
 
-    /// True if the viewer must be woken.
-    fn push_live(&mut self, frame: &Arc<Frame>) -> bool {
-        if self.quiet {
+    /// Returns true if the subscriber must be woken.
+    fn push_delta(&mut self, frame: &Arc<Frame>) -> bool {
+        if self.deltas_paused {
             return false;
         }
-        if self.behind || self.frames.len() >= LIVE_MAX || self.is_heavy(frame) {
-            self.missed += 1;
+        if self.is_lagging || self.frames.len() >= DELTAS_MAX || self.exceeds_bytes(frame) {
+            self.dropped += 1;
             return false;
         }
         self.add(frame);
         true
     }
 
-    fn is_heavy(&self, frame: &Frame) -> bool {
+    fn exceeds_bytes(&self, frame: &Frame) -> bool {
         !self.frames.is_empty() && self.bytes + frame.bytes.len() > BYTES_MAX
     }
 
@@ -215,8 +220,8 @@ impl Queue {
     }
 
     fn drop_frames(&mut self) {
-        let is_live = |frame: &&Arc<Frame>| matches!(frame.what, What::Live { .. });
-        self.missed += self.frames.iter().filter(is_live).count() as u64;
+        let is_live = |frame: &&Arc<Frame>| matches!(frame.kind, FrameKind::Delta { .. });
+        self.dropped += self.frames.iter().filter(is_live).count() as u64;
         self.frames = VecDeque::new();
         self.bytes = 0;
     }

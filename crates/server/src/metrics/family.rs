@@ -1,17 +1,17 @@
-//! Metric families with values that something else has counted.
+//! Metric families from values that other components count.
 
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
 };
 use provost_engine::{LATENCY_BOUNDS, LatencyHistogram};
 
-/// One value with its labels.
+/// A value with its labels.
 pub(super) struct Sample {
     labels: Vec<LabelPair>,
     value: f64,
 }
 
-/// Returns a value with its labels.
+/// Creates a value with its labels.
 pub(super) fn sample(labels: &[(&str, &str)], value: f64) -> Sample {
     let pair = |(name, value): &(&str, &str)| {
         let mut pair = LabelPair::default();
@@ -22,7 +22,7 @@ pub(super) fn sample(labels: &[(&str, &str)], value: f64) -> Sample {
     Sample { labels: labels.iter().map(pair).collect(), value }
 }
 
-/// Returns a family of values that go up and down.
+/// Creates a gauge family.
 pub(super) fn gauge(name: &str, help: &str, samples: Vec<Sample>) -> MetricFamily {
     let metric = |sample: Sample| {
         let mut gauge = Gauge::default();
@@ -34,7 +34,7 @@ pub(super) fn gauge(name: &str, help: &str, samples: Vec<Sample>) -> MetricFamil
     family(name, help, MetricType::GAUGE, samples.into_iter().map(metric).collect())
 }
 
-/// Returns a family of values that only grow.
+/// Creates a counter family.
 pub(super) fn counter(name: &str, help: &str, samples: Vec<Sample>) -> MetricFamily {
     let metric = |sample: Sample| {
         let mut counter = Counter::default();
@@ -46,7 +46,7 @@ pub(super) fn counter(name: &str, help: &str, samples: Vec<Sample>) -> MetricFam
     family(name, help, MetricType::COUNTER, samples.into_iter().map(metric).collect())
 }
 
-/// Returns a family of one histogram over the bounds of the engine.
+/// Creates a histogram family with the bucket bounds of the engine.
 pub(super) fn histogram(name: &str, help: &str, latencies: &LatencyHistogram) -> MetricFamily {
     let mut cumulative = 0;
     let bucket = |(bound, count): (&f64, &u64)| {

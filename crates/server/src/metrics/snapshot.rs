@@ -1,4 +1,4 @@
-//! How much there is of everything in the database, as of a moment ago.
+//! Cached metrics of the database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 use provost_core::{DurableEventKind, Timestamp, Usage};
 use provost_engine::{Engine, EngineError, LatencyHistogram};
-use provost_store::query::metrics::{self, Census, ClassCensus, Waiting};
+use provost_store::query::metrics::{self, Backlog, ClassMetrics, QueueMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::family::{Sample, counter, gauge, histogram, sample};
 
-/// How long a snapshot is used at least.
-const FRESH: Duration = Duration::from_secs(1);
-/// A snapshot is used for this many times as long as it took to read, so that reading takes a small share of the time.
-const FRESH_FACTOR: u32 = 20;
+/// Minimum lifetime of a snapshot.
+const TTL_MIN: Duration = Duration::from_secs(1);
+/// Lifetime of a snapshot as a multiple of its read time, so that reads use a small share of the time.
+const TTL_FACTOR: u32 = 20;
 
-/// What only grows, counted since the first snapshot.
+/// Counters since the first snapshot.
 #[derive(Debug, Clone, Default)]
 struct Totals {
-    /// Everything up to this position is counted; nothing before the first look.
+    /// Position up to which events are counted. `None` before the first snapshot.
     pos: Option<u64>,
     events: BTreeMap<String, u64>,
     agents: BTreeMap<String, AgentUsage>,
@@ -35,52 +35,52 @@ struct AgentUsage {
     usage: Usage,
 }
 
-/// What was read from the database.
+/// Values that were read from the database.
 #[derive(Debug)]
 pub(super) struct Snapshot {
-    census: Census,
+    census: QueueMetrics,
     totals: Totals,
     until: Instant,
 }
 
-/// Reads the database, but not too often.
+/// Cache of the last snapshot. It limits how often the database is read.
 #[derive(Default)]
 pub(super) struct SnapshotCache {
-    // Held while the database is read: scrapes that come meanwhile share the result.
+    // Locked during a read, so that concurrent scrapes share its result.
     last: Mutex<Option<Arc<Snapshot>>>,
 }
 
 impl SnapshotCache {
-    /// Returns a snapshot that is not older than it may be.
+    /// Returns the cached snapshot, or a new one if it has expired.
     pub(super) async fn read(&self, engine: &Engine) -> Result<Arc<Snapshot>, EngineError> {
         let mut last = self.last.lock().await;
-        if let Some(seen) = last.as_ref().filter(|seen| Instant::now() < seen.until) {
-            return Ok(Arc::clone(seen));
+        if let Some(snapshot) = last.as_ref().filter(|snapshot| Instant::now() < snapshot.until) {
+            return Ok(Arc::clone(snapshot));
         }
         let started = Instant::now();
-        let mut totals = last.as_ref().map(|seen| seen.totals.clone()).unwrap_or_default();
+        let mut totals = last.as_ref().map(|snapshot| snapshot.totals.clone()).unwrap_or_default();
         let read = engine.store().read(move |tx| {
-            let census = metrics::take(tx)?;
+            let census = metrics::collect(tx)?;
             totals.advance(tx, census.last_pos)?;
             Ok::<_, EngineError>((census, totals))
         });
         let (census, totals) = read.await?;
-        let took = started.elapsed();
-        let until = Instant::now() + FRESH.max(took * FRESH_FACTOR);
-        let seen = Arc::new(Snapshot { census, totals, until });
-        *last = Some(Arc::clone(&seen));
-        Ok(seen)
+        let read_time = started.elapsed();
+        let until = Instant::now() + TTL_MIN.max(read_time * TTL_FACTOR);
+        let snapshot = Arc::new(Snapshot { census, totals, until });
+        *last = Some(Arc::clone(&snapshot));
+        Ok(snapshot)
     }
 }
 
 impl Totals {
-    /// Counts the events up to a position. The first look only finds out where to begin.
+    /// Counts the events up to a position. The first call only records the position.
     fn advance(&mut self, tx: &mut provost_store::Tx<'_>, to: u64) -> Result<(), EngineError> {
         if let Some(after) = self.pos {
             for (kind, count) in metrics::events(tx, after, to)? {
                 *self.events.entry(kind).or_default() += count;
             }
-            for (agent, cost_micros, usage) in metrics::ended(tx, after, to)? {
+            for (agent, cost_micros, usage) in metrics::ended_runs(tx, after, to)? {
                 let total = self.agents.entry(agent).or_default();
                 total.runs += 1;
                 total.cost_micros = total.cost_micros.saturating_add(cost_micros);
@@ -89,7 +89,7 @@ impl Totals {
                 total.usage.input = total.usage.input.saturating_add(usage.input);
                 total.usage.output = total.usage.output.saturating_add(usage.output);
             }
-            for millis in metrics::claim_waits(tx, after, to)? {
+            for millis in metrics::claim_delays(tx, after, to)? {
                 self.claims.add(Duration::from_millis(millis));
             }
         }
@@ -113,7 +113,7 @@ impl Snapshot {
     }
 
     fn class_families(&self) -> Vec<MetricFamily> {
-        let of_classes = |value: &dyn Fn(&ClassCensus) -> f64| -> Vec<Sample> {
+        let of_classes = |value: &dyn Fn(&ClassMetrics) -> f64| -> Vec<Sample> {
             let classes = self.census.classes.iter();
             let labelled = classes.map(|class| {
                 let labels = [("namespace", class.namespace.as_str()), ("class", &class.key)];
@@ -121,12 +121,12 @@ impl Snapshot {
             });
             labelled.collect()
         };
-        let oldest = "Age of the oldest run that could start now.";
-        let parked = "Runs that wait for something, by what for.";
+        let oldest = "Age of the oldest run that is ready to start.";
+        let parked = "Parked runs by reason.";
         vec![
             gauge(
                 "provost_queue_runs",
-                "Runs that could start now.",
+                "Runs that are ready to start.",
                 of_classes(&|class| class.queued.count as f64),
             ),
             gauge(
@@ -136,13 +136,13 @@ impl Snapshot {
             ),
             gauge(
                 "provost_leased_runs",
-                "Runs at work.",
+                "Runs that a worker executes.",
                 of_classes(&|class| class.running as f64),
             ),
             gauge(
                 "provost_class_slots",
-                "Runs that may work at once.",
-                of_classes(&|class| class.desired as f64),
+                "Concurrency limit of the execution class.",
+                of_classes(&|class| class.max_running as f64),
             ),
             gauge("provost_parked_runs", parked, by_label("reason", &self.census.parked)),
         ]
@@ -150,39 +150,35 @@ impl Snapshot {
 
     fn waiting_families(&self) -> Vec<MetricFamily> {
         let census = &self.census;
-        let count = |what: Waiting| one(what.count as f64);
-        let age = |what: Waiting| one(self.age(what.oldest));
-        let open = "Questions that nobody has answered.";
-        let pending = "Answers that are to be sent out.";
-        let kept = "Answers to send out that are kept, by state.";
-        let posts = "Posts to webhooks that are kept, by state.";
-        let unknown = "Effects of open runs of which nobody knows whether they happened.";
+        let count = |waiting: Backlog| one(waiting.count as f64);
+        let age = |waiting: Backlog| one(self.age(waiting.oldest));
+        let open = "Pending approvals.";
+        let pending = "Pending deliveries.";
+        let kept = "Stored deliveries by state.";
+        let posts = "Stored webhook deliveries by state.";
+        let unknown = "Effects of open runs with an unknown outcome.";
         vec![
             gauge("provost_open_approvals", open, count(census.approvals)),
             gauge(
                 "provost_open_approvals_oldest_age_seconds",
-                "Age of the oldest open question.",
+                "Age of the oldest pending approval.",
                 age(census.approvals),
             ),
-            gauge(
-                "provost_pending_inputs",
-                "Messages that no run has taken in.",
-                count(census.inputs),
-            ),
+            gauge("provost_pending_inputs", "Messages that no run has read.", count(census.inputs)),
             gauge(
                 "provost_pending_inputs_oldest_age_seconds",
-                "Age of the oldest of them.",
+                "Age of the oldest message that no run has read.",
                 age(census.inputs),
             ),
             gauge("provost_pending_deliveries", pending, count(census.undelivered)),
             gauge(
                 "provost_pending_deliveries_oldest_age_seconds",
-                "Age of the oldest of them.",
+                "Age of the oldest pending delivery.",
                 age(census.undelivered),
             ),
             gauge("provost_deliveries", kept, by_label("state", &census.deliveries)),
             gauge("provost_webhook_posts", posts, by_label("state", &census.posts)),
-            gauge("provost_workers", "Nodes that are alive.", one(census.workers as f64)),
+            gauge("provost_workers", "Active workers.", one(census.workers as f64)),
             gauge("provost_unknown_effects", unknown, one(census.unknown_effects as f64)),
         ]
     }
@@ -194,12 +190,10 @@ impl Snapshot {
         };
         let kinds = events.iter().map(|(kind, count)| sample(&[("kind", kind)], *count as f64));
         let last = "Position of the newest event in the log.";
-        let log = "Events since this server was first asked, by kind.";
-        let lost =
-            "Runs that lost their worker and were taken back since this server was first asked.";
-        let claims = "Attempts that were started since this server was first asked.";
-        let wait =
-            "Time that runs were due until a worker took them, since this server was first asked.";
+        let log = "Events since the first scrape of this server, by kind.";
+        let lost = "Expired leases since the first scrape of this server.";
+        let claims = "Started attempts since the first scrape of this server.";
+        let wait = "Time from due to claimed of runs since the first scrape of this server.";
         vec![
             gauge("provost_log_position", last, one(self.census.last_pos as f64)),
             counter("provost_log_events_total", log, kinds.collect()),
@@ -214,21 +208,21 @@ impl Snapshot {
             let agents = self.totals.agents.iter();
             agents.map(|(agent, usage)| sample(&[("agent", agent)], value(usage))).collect()
         };
-        let cost = "Cost of runs that ended, in units of the ledger's currency.";
+        let cost = "Cost of ended runs in the currency of the ledger.";
         vec![
             counter(
                 "provost_agent_runs_total",
-                "Runs that ended.",
+                "Ended runs.",
                 of_agents(&|usage| usage.runs as f64),
             ),
             counter(
                 "provost_agent_input_tokens_total",
-                "Tokens read by runs that ended.",
+                "Input tokens of ended runs.",
                 of_agents(&|usage| usage.usage.input as f64),
             ),
             counter(
                 "provost_agent_output_tokens_total",
-                "Tokens written by runs that ended.",
+                "Output tokens of ended runs.",
                 of_agents(&|usage| usage.usage.output as f64),
             ),
             counter(

@@ -1,4 +1,4 @@
-//! Whether the caller may do it: 404 where the token's namespaces do not reach, 403 without the scope.
+//! Authorizes requests: 404 if the token does not cover the namespace, 403 if it lacks the scope.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(super) async fn check(
     let (mut parts, body) = request.into_parts();
     let namespace = namespace(&mut parts).await?;
     let principal = parts.extensions.get::<Arc<Principal>>().cloned();
-    let principal = principal.ok_or_else(|| error::bug(&"a request without a caller"))?;
-    auth::permit(&principal, endpoint.access(app.options()), namespace.as_ref())?;
+    let principal = principal.ok_or_else(|| error::internal(&"a request without a principal"))?;
+    auth::authorize(&principal, endpoint.access(app.options()), namespace.as_ref())?;
     let namespace = namespace.unwrap_or_default();
     parts.extensions.insert(Authorized { principal, namespace });
     Ok(next.run(Request::from_parts(parts, body)).await)

@@ -1,4 +1,4 @@
-//! Reads the body within its limits before the handler runs.
+//! Reads the request body within its limits before the handler runs.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -8,10 +8,10 @@ use axum::response::Response;
 use super::Route;
 use super::body_budget::{BodyLimits, read_within};
 use crate::error;
-use crate::extract::{Input, refuse_query};
+use crate::extract::{Input, reject_query};
 use crate::response::ApiResult;
 
-/// The operation that a request is for.
+/// Id of the operation of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OperationId(pub(crate) &'static str);
 
@@ -28,16 +28,16 @@ pub(super) async fn read(
         timeout: limits.body_timeout,
         budget: app.bodies(),
     };
-    // The bytes are reserved until the operation has ended.
+    // The bytes remain reserved until the operation has ended.
     let (body, _reserved) = read_within(&parts.headers, body, limits).await?;
     match endpoint.input {
-        Input::Nothing => {
-            refuse_query(&parts.uri)?;
+        Input::None => {
+            reject_query(&parts.uri)?;
             if !body.is_empty() {
-                return Err(error::invalid("body", "this operation takes none").into());
+                return Err(error::invalid("body", "this operation takes no body").into());
             }
         }
-        Input::Json(_) => refuse_query(&parts.uri)?,
+        Input::Json(_) => reject_query(&parts.uri)?,
         Input::Query(_) => {}
     }
     parts.extensions.insert(OperationId(endpoint.id));

@@ -1,4 +1,4 @@
-//! How long a response may take to begin.
+//! Limits the time until a response starts.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -11,7 +11,7 @@ use super::Route;
 use crate::error;
 use crate::response::ApiResult;
 
-/// Bounds the time of the handler. Streams and waits have no time limit, but end when the server stops.
+/// Limits the time of the handler. Streams and waits have no time limit, but end when the server shuts down.
 pub(super) async fn enforce(
     State(Route { app, endpoint }): State<Route>,
     request: Request,
@@ -26,7 +26,7 @@ pub(super) async fn enforce(
     }
     let response = timeout(app.options().limits.answer_timeout, next.run(request)).await;
     Ok(response.map_err(|_elapsed| {
-        let detail = "the answer took too long; what was asked may still happen";
+        let detail = "the response took too long; the request may still take effect";
         Problem::new(ErrorKind::Unavailable, "answer_timeout", detail)
     })?)
 }

@@ -1,4 +1,4 @@
-//! Answers 304 if the caller has what the response holds.
+//! Answers 304 if the client already has the current version.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -8,21 +8,21 @@ use http::{Method, StatusCode};
 
 pub(super) async fn not_modified(request: Request, next: Next) -> Response {
     let reads = [Method::GET, Method::HEAD].contains(request.method());
-    let known = request.headers().get(IF_NONE_MATCH).filter(|_| reads).cloned();
+    let client_tags = request.headers().get(IF_NONE_MATCH).filter(|_| reads).cloned();
     let response = next.run(request).await;
-    match (known, response.headers().get(ETAG)) {
-        (Some(known), Some(tag)) if matches(&known, tag) => {
+    match (client_tags, response.headers().get(ETAG)) {
+        (Some(client_tags), Some(tag)) if matches(&client_tags, tag) => {
             (StatusCode::NOT_MODIFIED, [(ETAG, tag.clone())]).into_response()
         }
         _ => response,
     }
 }
 
-/// True if the caller names this tag, or any.
-fn matches(known: &HeaderValue, tag: &HeaderValue) -> bool {
-    let Ok(known) = known.to_str() else {
+/// Returns true if the client has this tag, or sent `*`.
+fn matches(client_tags: &HeaderValue, tag: &HeaderValue) -> bool {
+    let Ok(client_tags) = client_tags.to_str() else {
         return false;
     };
-    let mut tags = known.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
-    tags.any(|known| known == "*" || known.as_bytes() == tag.as_bytes())
+    let mut tags = client_tags.split(',').map(|tag| tag.trim().trim_start_matches("W/"));
+    tags.any(|client_tag| client_tag == "*" || client_tag.as_bytes() == tag.as_bytes())
 }

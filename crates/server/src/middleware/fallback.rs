@@ -1,4 +1,4 @@
-//! Requests to no operation.
+//! Requests that match no operation.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use crate::error::{self, ApiError};
 
 /// Answers a request to a path that does not exist.
 pub(crate) async fn no_such_path(State(app): State<App>) -> ApiError {
-    app.metrics().answered(None, 404, Duration::ZERO);
-    error::not_found("there is no such path: see /docs".to_owned()).into()
+    app.metrics().request_completed(None, 404, Duration::ZERO);
+    error::not_found("this path does not exist: see /docs".to_owned()).into()
 }
 
-/// Answers a method that no operation of a path has.
+/// Answers a request with a method that the path does not support.
 pub(crate) fn other_method(app: &App, method: &Method, allowed: &str) -> Response {
     let allow = [(ALLOW, allowed.to_owned())];
     let response = if *method == Method::OPTIONS {
         (StatusCode::NO_CONTENT, allow).into_response()
     } else {
-        let detail = format!("this path takes {allowed}");
+        let detail = format!("this path supports {allowed}");
         let problem = Problem::new(ErrorKind::Invalid, "method_not_allowed", detail).status(405);
         (allow, ApiError::from(problem)).into_response()
     };
-    app.metrics().answered(None, response.status().as_u16(), Duration::ZERO);
+    app.metrics().request_completed(None, response.status().as_u16(), Duration::ZERO);
     response
 }

@@ -1,4 +1,4 @@
-//! Counts requests by operation and status, and measures the time until the head of a response.
+//! Counts requests by operation and status, and measures the time until a response starts.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -15,6 +15,6 @@ pub(super) async fn record(
     let started = Instant::now();
     let response = next.run(request).await;
     let status = response.status().as_u16();
-    app.metrics().answered(Some(endpoint.id), status, started.elapsed());
+    app.metrics().request_completed(Some(endpoint.id), status, started.elapsed());
     response
 }

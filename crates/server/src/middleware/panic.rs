@@ -1,4 +1,4 @@
-//! A handler that panics is a defect of the server, and not the end of it.
+//! Answers requests whose handler panicked.
 
 use std::any::Any;
 
@@ -9,17 +9,17 @@ use tower_http::catch_panic::ResponseForPanic;
 use super::Route;
 use crate::error::{self, ApiError};
 
-/// Answers for a handler that panicked.
+/// Creates the response for a handler that panicked.
 #[derive(Clone)]
-pub(super) struct Respond(pub(super) Route);
+pub(super) struct PanicResponse(pub(super) Route);
 
-impl ResponseForPanic for Respond {
+impl ResponseForPanic for PanicResponse {
     type ResponseBody = Body;
 
     fn response_for_panic(&mut self, _: Box<dyn Any + Send + 'static>) -> Response {
         let Route { app, endpoint } = &self.0;
         app.metrics().panicked();
-        let problem = error::bug(&format_args!("the operation {} panicked", endpoint.id));
+        let problem = error::internal(&format_args!("the operation {} panicked", endpoint.id));
         ApiError::from(problem).into_response()
     }
 }

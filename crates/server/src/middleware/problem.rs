@@ -1,4 +1,4 @@
-//! Writes problem documents.
+//! Serializes problem documents.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use provost_api::Problem;
 use tower_http::request_id::RequestId;
 
-/// Writes the problem that an [`ApiError`](crate::error::ApiError) left in the response, with the id of the request.
+/// Serializes the problem that an [`ApiError`](crate::error::ApiError) stored in the response, and adds the id of the request.
 pub(super) async fn render(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
@@ -21,12 +21,12 @@ pub(super) async fn render(request: Request, next: Next) -> Response {
     if problem.status == 401 {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Some(wait) = problem.retry_after_ms {
-        headers.insert(RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000)));
+    if let Some(delay_ms) = problem.retry_after_ms {
+        headers.insert(RETRY_AFTER, HeaderValue::from(delay_ms.div_ceil(1000)));
     }
     match serde_json::to_vec(&problem) {
         Ok(body) => *response.body_mut() = Body::from(body),
-        Err(error) => tracing::error!(%error, "a problem cannot be written"),
+        Err(error) => tracing::error!(%error, "cannot serialize a problem"),
     }
     response
 }

@@ -1,4 +1,4 @@
-//! Requests in a second: a bucket for each caller.
+//! Limits the request rate with a token bucket per caller.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,22 +18,22 @@ use super::{ClientAddr, Route};
 use crate::auth::{self, Principal};
 use crate::error::ApiError;
 
-/// Callers that are remembered at most.
+/// Maximum number of buckets.
 const CALLERS_MAX: usize = 20_000;
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// Finds out who calls and counts the request in the caller's bucket. A caller without a valid token is counted by address; a
-/// caller in the same process is not counted.
+/// Authenticates the caller and counts the request in its bucket. Callers without a valid token are counted by address. Callers
+/// in the same process are not counted.
 pub(super) async fn enforce(
     State(Route { app, endpoint }): State<Route>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let nowhere = ClientAddr::Remote(Ipv4Addr::UNSPECIFIED.into());
-    let peer = match request.extensions().get().copied().unwrap_or(nowhere) {
+    let unknown = ClientAddr::Remote(Ipv4Addr::UNSPECIFIED.into());
+    let peer = match request.extensions().get().copied().unwrap_or(unknown) {
         ClientAddr::Remote(peer) => peer,
         ClientAddr::InProcess => {
             request.extensions_mut().insert(Arc::new(Principal::local()));
@@ -41,11 +41,12 @@ pub(super) async fn enforce(
         }
     };
     let access = endpoint.access(app.options());
-    let found = auth::identify(&app, access, request.headers(), peer).await;
+    let found = auth::authenticate(&app, access, request.headers(), peer).await;
     let token = found.as_ref().ok().and_then(|principal| principal.token.clone());
-    let status = app.rates().take(token.map_or(Caller::Peer(peer), Caller::Token));
-    let refused = status.and_then(|status| status.refused());
-    let mut response = match refused.map_or(found, Err) {
+    let status =
+        app.rate_limiter().take(token.map_or(RateLimitKey::Address(peer), RateLimitKey::Token));
+    let rejection = status.and_then(|status| status.rejection());
+    let mut response = match rejection.map_or(found, Err) {
         Ok(principal) => {
             request.extensions_mut().insert(principal);
             next.run(request).await
@@ -53,56 +54,57 @@ pub(super) async fn enforce(
         Err(problem) => ApiError::from(problem).into_response(),
     };
     if let Some(status) = status {
-        status.write(response.headers_mut());
+        status.write_headers(response.headers_mut());
     }
     response
 }
 
-/// Whose bucket.
+/// Key of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Caller {
-    /// Whoever has this token.
+pub(crate) enum RateLimitKey {
+    /// A token.
     Token(String),
-    /// Whoever has none, by address.
-    Peer(IpAddr),
+    /// The address of a caller without a token.
+    Address(IpAddr),
 }
 
-/// How a caller stands after a request.
+/// State of a bucket after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// Requests that may come at once.
+pub(crate) struct RateLimitStatus {
+    /// Size of the bucket.
     pub(crate) limit: u32,
-    /// Requests that may still come now.
+    /// Number of requests that are available now.
     pub(crate) remaining: u32,
-    /// Until the bucket is full again.
+    /// Time until the bucket is full.
     pub(crate) reset: Duration,
-    /// Until the next request is taken, if this one was refused.
-    pub(crate) wait: Option<Duration>,
+    /// Time until the next request is accepted. `None` if this request was accepted.
+    pub(crate) retry_after: Option<Duration>,
 }
 
-impl Standing {
-    /// Tells the caller.
-    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+impl RateLimitStatus {
+    /// Adds the rate limit headers to a response.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(LIMIT, HeaderValue::from(self.limit));
         headers.insert(REMAINING, HeaderValue::from(self.remaining));
         headers.insert(RESET, HeaderValue::from(self.reset.as_millis().div_ceil(1000) as u64));
     }
 
-    /// The refusal, if it was refused.
-    pub(crate) fn refused(&self) -> Option<Problem> {
-        let wait = self.wait?;
-        let detail = "too many requests: come back after the time in `Retry-After`";
+    /// Returns the problem of a rejected request. `None` if the request was accepted.
+    pub(crate) fn rejection(&self) -> Option<Problem> {
+        let retry_after = self.retry_after?;
+        let detail = "too many requests: try again after the time in `Retry-After`";
         let mut problem = Problem::new(ErrorKind::RateLimited, "rate_limited", detail);
-        problem.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1));
+        problem.retry_after_ms =
+            Some(u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).max(1));
         Some(problem)
     }
 }
 
-/// The buckets. Each fills by `rate` in a second and holds `burst`.
-pub(crate) struct Rates {
+/// The buckets of all callers. Each holds `burst` requests and is refilled with `rate` requests per second.
+pub(crate) struct RateLimiter {
     rate: f64,
     burst: u32,
-    buckets: Mutex<HashMap<Caller, Bucket>>,
+    buckets: Mutex<HashMap<RateLimitKey, Bucket>>,
 }
 
 struct Bucket {
@@ -110,21 +112,21 @@ struct Bucket {
     at: Instant,
 }
 
-impl Rates {
+impl RateLimiter {
     pub(crate) fn new(rate: u32, burst: u32) -> Self {
         Self { rate: f64::from(rate), burst: burst.max(1), buckets: Mutex::default() }
     }
 
-    /// Takes one request out of a bucket. Nothing is counted if there is no limit.
-    pub(crate) fn take(&self, caller: Caller) -> Option<Standing> {
+    /// Takes one request from a bucket. `None` if there is no limit.
+    pub(crate) fn take(&self, caller: RateLimitKey) -> Option<RateLimitStatus> {
         if self.rate <= 0.0 {
             return None;
         }
         let (now, burst) = (Instant::now(), f64::from(self.burst));
-        // Nothing that can fail happens under this lock.
+        // No code that can panic runs under this lock.
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= CALLERS_MAX && !buckets.contains_key(&caller) {
-            // A bucket that is full again says nothing. If all callers are busy, they all start anew.
+            // Full buckets have no state to keep. If all callers are active, all buckets are reset.
             buckets.retain(|_, bucket| self.level(bucket, now) < burst);
             if buckets.len() >= CALLERS_MAX {
                 buckets.clear();
@@ -132,16 +134,16 @@ impl Rates {
         }
         let bucket = buckets.entry(caller).or_insert(Bucket { level: burst, at: now });
         let level = self.level(bucket, now);
-        let taken = level >= 1.0;
-        *bucket = Bucket { level: if taken { level - 1.0 } else { level }, at: now };
+        let is_allowed = level >= 1.0;
+        *bucket = Bucket { level: if is_allowed { level - 1.0 } else { level }, at: now };
         let (level, seconds) = (bucket.level, |missing: f64| {
             Duration::from_secs_f64((missing / self.rate).clamp(0.0, 86_400.0))
         });
-        Some(Standing {
+        Some(RateLimitStatus {
             limit: self.burst,
             remaining: level as u32,
             reset: seconds(burst - level),
-            wait: (!taken).then(|| seconds(1.0 - level)),
+            retry_after: (!is_allowed).then(|| seconds(1.0 - level)),
         })
     }
 
@@ -155,32 +157,35 @@ impl Rates {
 mod tests {
     use super::*;
 
-    fn peer(number: u32) -> Caller {
-        Caller::Peer(IpAddr::from(number.to_be_bytes()))
+    fn address(number: u32) -> RateLimitKey {
+        RateLimitKey::Address(IpAddr::from(number.to_be_bytes()))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bucket_empties_and_fills() {
-        let rates = Rates::new(10, 3);
-        let take = || rates.take(peer(1)).unwrap();
+        let limiter = RateLimiter::new(10, 3);
+        let take = || limiter.take(address(1)).unwrap();
         assert_eq!((take().remaining, take().remaining, take().remaining), (2, 1, 0));
-        let refused = take();
-        assert_eq!(refused.wait, Some(Duration::from_millis(100)));
-        assert_eq!(refused.refused().unwrap().retry_after_ms, Some(100));
-        assert!(rates.take(peer(2)).unwrap().wait.is_none(), "others have buckets of their own");
+        let rejection = take();
+        assert_eq!(rejection.retry_after, Some(Duration::from_millis(100)));
+        assert_eq!(rejection.rejection().unwrap().retry_after_ms, Some(100));
+        assert!(
+            limiter.take(address(2)).unwrap().retry_after.is_none(),
+            "other callers have their own buckets"
+        );
         tokio::time::advance(Duration::from_millis(100)).await;
-        assert_eq!((take().wait, take().wait.is_some()), (None, true));
+        assert_eq!((take().retry_after, take().retry_after.is_some()), (None, true));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(take().remaining, 2, "a bucket holds no more than a burst");
+        assert_eq!(take().remaining, 2, "a bucket never exceeds the burst");
     }
 
     #[tokio::test(start_paused = true)]
     async fn callers_cannot_fill_the_memory() {
-        let rates = Rates::new(1, 2);
+        let limiter = RateLimiter::new(1, 2);
         for number in 0..CALLERS_MAX as u32 + 5 {
-            rates.take(peer(number));
+            limiter.take(address(number));
         }
-        assert!(rates.buckets.lock().unwrap().len() <= CALLERS_MAX);
-        assert!(Rates::new(0, 1).take(peer(1)).is_none());
+        assert!(limiter.buckets.lock().unwrap().len() <= CALLERS_MAX);
+        assert!(RateLimiter::new(0, 1).take(address(1)).is_none());
     }
 }

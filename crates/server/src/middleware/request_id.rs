@@ -1,4 +1,4 @@
-//! The id of a request: the caller's, or a new one. Always visible ASCII.
+//! Request ids: the id that the client sent, or a new one. An id contains only visible ASCII characters.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -8,10 +8,10 @@ use tower_http::request_id::{MakeRequestId, RequestId};
 use tracing::Span;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Characters of an id that a caller chooses.
+/// Maximum length of an id that a client sends.
 const CHARS_MAX: usize = 64;
 
-/// Removes an id of the caller that is too long or holds other characters.
+/// Removes an id of the client that is too long or contains other characters.
 pub(super) fn drop_invalid(mut request: Request) -> Request {
     let is_valid = |value: &HeaderValue| {
         let bytes = value.as_bytes();
@@ -23,18 +23,18 @@ pub(super) fn drop_invalid(mut request: Request) -> Request {
     request
 }
 
-/// Makes new ids: `req_` and a number in base 16.
+/// Generates ids: `req_` and a random hexadecimal number.
 #[derive(Clone)]
-pub(super) struct Make(pub(super) Env);
+pub(super) struct RequestIdGenerator(pub(super) Env);
 
-impl MakeRequestId for Make {
+impl MakeRequestId for RequestIdGenerator {
     fn make_request_id<B>(&mut self, _: &http::Request<B>) -> Option<RequestId> {
         let id = format!("req_{:016x}", self.0.random());
         HeaderValue::from_str(&id).ok().map(RequestId::new)
     }
 }
 
-/// Makes the span of a request. The query may hold what callers search for, so only the path is in it.
+/// Creates the tracing span of a request. It contains only the path, because the query can contain private data.
 pub(super) fn span(request: &http::Request<Body>) -> Span {
     let id = request.headers().get(REQUEST_ID).and_then(|id| id.to_str().ok());
     tracing::debug_span!(

@@ -1,4 +1,4 @@
-//! How long a target may be.
+//! Limits the length of the URI.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -17,7 +17,7 @@ pub(super) async fn check(
     let max = app.options().limits.uri_bytes_max;
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target > max {
-        let detail = format!("the path and the query have more than {max} bytes: send less");
+        let detail = format!("the path and the query exceed the limit of {max} bytes");
         let problem = Problem::new(ErrorKind::Invalid, "uri_too_long", detail).status(414);
         return Err(problem.into());
     }

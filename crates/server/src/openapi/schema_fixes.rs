@@ -1,9 +1,9 @@
-//! Small corrections of generated schemas.
+//! Corrections of generated schemas.
 
 use serde_json::{Value, json};
 
-/// The schema without null: in a query, what is not there is left out.
-pub(super) fn without_null(schema: &Value) -> Value {
+/// Removes null from a schema, because optional query parameters are omitted.
+pub(super) fn strip_null(schema: &Value) -> Value {
     let mut schema = schema.clone();
     let Some(object) = schema.as_object_mut() else {
         return schema;
@@ -18,8 +18,8 @@ pub(super) fn without_null(schema: &Value) -> Value {
             object.insert("type".to_owned(), only);
         }
     }
-    if let Some(Value::Array(words)) = object.get_mut("enum") {
-        words.retain(|word| !word.is_null());
+    if let Some(Value::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
     }
     for union in ["anyOf", "oneOf"] {
         let Some(Value::Array(variants)) = object.get_mut(union) else {
@@ -29,7 +29,7 @@ pub(super) fn without_null(schema: &Value) -> Value {
         if let [only] = variants.as_slice() {
             let only = only.clone();
             object.remove(union);
-            // The description of the property says more than that of its type.
+            // The description of the property takes precedence over that of its type.
             for (key, value) in only.as_object().into_iter().flatten() {
                 object.entry(key.clone()).or_insert_with(|| value.clone());
             }
@@ -38,35 +38,36 @@ pub(super) fn without_null(schema: &Value) -> Value {
     schema
 }
 
-/// Turns enumerations whose words are described one by one into plain ones; what the words mean goes into the description.
-pub(super) fn describe_variants(schemas: &mut Value) {
+/// Converts string enums with a description per variant to plain enums. The descriptions of the variants are appended to that
+/// of the enum.
+pub(super) fn flatten_string_enums(schemas: &mut Value) {
     let Some(schemas) = schemas.as_object_mut() else {
         return;
     };
     for schema in schemas.values_mut() {
-        let Some(words) = words(schema) else { continue };
+        let Some(variants) = string_variants(schema) else { continue };
         let mut about = schema["description"].as_str().unwrap_or_default().to_owned();
-        for (word, meaning) in &words {
-            about.push_str(&format!("\n- `{word}`: {meaning}"));
+        for (value, meaning) in &variants {
+            about.push_str(&format!("\n- `{value}`: {meaning}"));
         }
-        let words: Vec<&String> = words.iter().map(|(word, _)| word).collect();
-        *schema = json!({"description": about, "type": "string", "enum": words});
+        let values: Vec<&String> = variants.iter().map(|(value, _)| value).collect();
+        *schema = json!({"description": about, "type": "string", "enum": values});
     }
 }
 
-/// The words of an enumeration and what they mean; nothing if it is not one of words only.
-fn words(schema: &Value) -> Option<Vec<(String, String)>> {
+/// Returns the values of a string enum with their descriptions. `None` if a variant is not a string.
+fn string_variants(schema: &Value) -> Option<Vec<(String, String)>> {
     let variants = schema.get("oneOf")?.as_array()?;
-    let mut words = Vec::new();
+    let mut values = Vec::new();
     for variant in variants {
         let meaning = variant.get("description").and_then(Value::as_str).unwrap_or_default();
         let listed = variant.get("enum").and_then(Value::as_array);
         let one = variant.get("const").map(std::slice::from_ref);
-        for word in listed.map(Vec::as_slice).or(one)? {
-            words.push((word.as_str()?.to_owned(), meaning.to_owned()));
+        for value in listed.map(Vec::as_slice).or(one)? {
+            values.push((value.as_str()?.to_owned(), meaning.to_owned()));
         }
     }
-    Some(words)
+    Some(values)
 }
 
 #[cfg(test)]
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn null_is_taken_out_of_every_form() {
-        let check = |schema, wanted| assert_eq!(without_null(&schema), wanted);
+        let check = |schema, expected| assert_eq!(strip_null(&schema), expected);
         check(json!({"type": ["string", "null"], "default": null}), json!({"type": "string"}));
         check(
             json!({"description": "d", "anyOf": [{"$ref": "#/x"}, {"type": "null"}]}),
@@ -94,7 +95,7 @@ mod tests {
             "U": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
         });
         let other = schemas["U"].clone();
-        describe_variants(&mut schemas);
+        flatten_string_enums(&mut schemas);
         assert_eq!(schemas["W"]["enum"], json!(["a", "b"]));
         assert_eq!(schemas["W"]["description"], "W.\n- `a`: A.\n- `b`: B.");
         assert_eq!(schemas["U"], other);

@@ -1,4 +1,4 @@
-//! An [`axum::Router`] that describes what it serves: a route is added together with its operation.
+//! An [`axum::Router`] with documentation: each route is added together with its operation.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::endpoint::{Describe, Endpoint, Operation};
 use crate::app::App;
 use crate::middleware::{self, Route};
 
-/// A group of operations in the document.
+/// A group of operations in the OpenAPI document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tag {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
 }
 
-/// Routes, each with its operation.
+/// Routes and their operations.
 #[derive(Default)]
 pub(crate) struct ApiRouter {
     prefix: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct ApiRouter {
     mounts: Vec<Mount>,
 }
 
-/// Puts the middleware of a route around its handler.
+/// Creates a handler with the middleware of its route.
 type Mount = Box<dyn FnOnce(Route) -> MethodRouter<App>>;
 
 /// All routes of one path.
@@ -39,13 +39,13 @@ struct PathRoutes {
 }
 
 impl ApiRouter {
-    /// Adds a group. Groups are in the document in the order in which they are added.
+    /// Adds a group. The document lists groups in the order in which they are added.
     pub(super) fn tag(mut self, name: &'static str, description: &'static str) -> Self {
         self.tags.push(Tag { name, description });
         self
     }
 
-    /// Sets the beginning of all paths that follow.
+    /// Sets the prefix of the paths that are added next.
     pub(super) fn under(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
@@ -100,31 +100,32 @@ impl ApiRouter {
         H::describe(&mut endpoint);
         let filter = filter(&endpoint.method);
         self.endpoints.push(Arc::new(endpoint));
-        self.mounts.push(Box::new(move |route| middleware::around(route, on(filter, handler))));
+        self.mounts
+            .push(Box::new(move |route| middleware::wrap_handler(route, on(filter, handler))));
         self
     }
 
-    /// The operations, in the order in which they were added.
+    /// Returns the operations in the order in which they were added.
     pub(crate) fn endpoints(&self) -> &[Arc<Endpoint>] {
         &self.endpoints
     }
 
-    /// The groups.
+    /// Returns the groups.
     pub(crate) fn tags(&self) -> &[Tag] {
         &self.tags
     }
 
-    /// Returns the routes as a service of this server.
+    /// Builds the `axum` router of a server.
     pub(super) fn into_router(self, app: &App) -> Router {
         let mut paths: Vec<PathRoutes> = Vec::new();
         for (endpoint, mount) in self.endpoints.into_iter().zip(self.mounts) {
             let method = name(&endpoint.method);
             let path = endpoint.path.clone();
             let mounted = mount(Route { app: app.clone(), endpoint });
-            match paths.iter_mut().find(|known| known.path == path) {
-                Some(known) => {
-                    known.methods.push(method);
-                    known.router = std::mem::take(&mut known.router).merge(mounted);
+            match paths.iter_mut().find(|routes| routes.path == path) {
+                Some(routes) => {
+                    routes.methods.push(method);
+                    routes.router = std::mem::take(&mut routes.router).merge(mounted);
                 }
                 None => paths.push(PathRoutes { path, methods: vec![method], router: mounted }),
             }
@@ -140,7 +141,7 @@ impl ApiRouter {
     }
 }
 
-/// The value of `Allow`: the methods of the table, and those that follow from them.
+/// Returns the value of the header `Allow`: the methods of a path, `HEAD` and `OPTIONS`.
 fn allowed(mut methods: Vec<&'static str>) -> String {
     if methods.contains(&"GET") {
         methods.push("HEAD");

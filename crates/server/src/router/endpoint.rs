@@ -1,4 +1,4 @@
-//! One operation: where it is, who may call it, what it takes and what it returns.
+//! Description of an operation: path, access, input and responses.
 
 use http::Method;
 use provost_api::Scope;
@@ -9,23 +9,23 @@ use crate::config::AppOptions;
 use crate::extract::{DescribeArgument, Input};
 use crate::response::{DescribeResponse, ResponseDoc};
 
-/// Bytes of a body, unless the operation carries messages.
+/// Maximum size of a request body without messages, in bytes.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of a body with messages, pictures and documents.
+/// Maximum size of a request body with messages, images and documents, in bytes.
 const BODY_BYTES_LARGE_MAX: usize = 32 * 1024 * 1024;
 
-/// Makes a schema, and adds the schemas it refers to.
+/// Generates a schema and the schemas that it refers to.
 pub(crate) type SchemaFn = fn(&mut SchemaGenerator) -> Value;
 
-/// Makes a reference to the schema of a type.
+/// Returns a reference to the schema of a type.
 pub(crate) fn schema_of<T: JsonSchema>(schemas: &mut SchemaGenerator) -> Value {
     schemas.subschema_for::<T>().to_value()
 }
 
-/// Who may call an operation.
+/// Access requirement of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everyone.
+    /// Any caller.
     Public,
     /// A caller with any valid token.
     Authenticated,
@@ -33,14 +33,14 @@ pub(crate) enum Access {
     Scope(Scope),
 }
 
-/// A value in the path of an operation.
+/// A path parameter of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathParameter {
     pub(crate) name: &'static str,
     pub(crate) schema: SchemaFn,
 }
 
-/// What a route line says about an operation besides its types.
+/// Properties of an operation that do not follow from the types of its handler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     id: &'static str,
@@ -50,55 +50,55 @@ pub(crate) struct Operation {
     is_metrics: bool,
 }
 
-/// Names an operation: `id` is its name in clients.
+/// Creates an operation. The generated clients name their methods after `id`.
 pub(crate) fn op(id: &'static str, summary: &'static str) -> Operation {
     Operation { id, summary, is_long_lived: false, has_large_body: false, is_metrics: false }
 }
 
 impl Operation {
-    /// The response has no time limit: it is a stream, or a wait with a timeout of its own.
+    /// Removes the time limit of the response, for streams and waits.
     pub(crate) fn long_lived(self) -> Self {
         Self { is_long_lived: true, ..self }
     }
 
-    /// The body may carry messages with pictures and documents.
+    /// Permits a large body with images and documents.
     pub(crate) fn large_body(self) -> Self {
         Self { has_large_body: true, ..self }
     }
 
-    /// The operation is public if the options open the metrics.
+    /// Makes the operation public if the options of the server permit it.
     pub(crate) fn metrics(self) -> Self {
         Self { is_metrics: true, ..self }
     }
 }
 
-/// One operation. The types of its handler describe what it takes and returns.
+/// An operation. The types of its handler describe its input and its responses.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) method: Method,
     pub(crate) path: String,
-    /// The name in clients: `submitTask`.
+    /// Operation id, such as `submitTask`.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) access: Access,
     pub(crate) path_parameters: Vec<PathParameter>,
     pub(crate) input: Input,
-    /// True if it reads `Idempotency-Key`.
+    /// True if the operation reads `Idempotency-Key`.
     pub(crate) is_idempotent: bool,
-    /// True if it reads `If-Match`.
+    /// True if the operation reads `If-Match`.
     pub(crate) reads_if_match: bool,
-    /// True if it reads `Last-Event-ID`.
+    /// True if the operation reads `Last-Event-ID`.
     pub(crate) reads_last_event_id: bool,
     pub(crate) is_long_lived: bool,
     pub(crate) body_bytes_max: usize,
     pub(crate) responses: Vec<ResponseDoc>,
-    /// True if its response has an `ETag`.
+    /// True if the response has an `ETag`.
     pub(crate) has_etag: bool,
     is_metrics: bool,
 }
 
 impl Endpoint {
-    /// An operation whose arguments and response are not described yet.
+    /// Creates an operation without the description of its handler.
     pub(super) fn new(method: Method, path: String, operation: Operation) -> Self {
         let Operation { id, summary, is_long_lived, has_large_body, is_metrics } = operation;
         Self {
@@ -108,7 +108,7 @@ impl Endpoint {
             summary,
             access: Access::Public,
             path_parameters: Vec::new(),
-            input: Input::Nothing,
+            input: Input::None,
             is_idempotent: false,
             reads_if_match: false,
             reads_last_event_id: false,
@@ -120,28 +120,35 @@ impl Endpoint {
         }
     }
 
-    /// Returns who may call it at a server with these options.
+    /// Returns the access requirement on a server with these options.
     pub(crate) fn access(&self, options: &AppOptions) -> Access {
         if self.is_metrics && options.open_metrics { Access::Public } else { self.access }
     }
 
-    /// Returns the names in the path, in order.
+    /// Returns the names of the path parameters, in order.
     pub(crate) fn path_names(&self) -> impl Iterator<Item = &str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 
-    /// Returns the noun of the path: its first word behind the namespace.
+    /// Returns the tag of the operation, which follows from the first segment of its path after the namespace.
     pub(crate) fn tag(&self) -> &str {
         let rest = self.path.strip_prefix("/v1/namespaces/{namespace}/");
         let rest = rest
             .or_else(|| self.path.strip_prefix("/v1/").filter(|rest| rest.starts_with("tokens")));
-        rest.and_then(|rest| rest.split('/').next()).unwrap_or("server")
+        match rest.and_then(|rest| rest.split('/').next()) {
+            None => "server",
+            Some("classes") => "execution classes",
+            Some("explain") => "explanations",
+            Some("grants") => "standing approvals",
+            Some("stream") => "event streams",
+            Some(noun) => noun,
+        }
     }
 }
 
-/// A handler whose argument and response types describe its operation. `T` lists the types of its arguments.
+/// A handler whose types describe its operation. `T` is the tuple of its argument types.
 pub(crate) trait Describe<T> {
-    /// Adds what the types say.
+    /// Adds the description of the handler.
     fn describe(endpoint: &mut Endpoint);
 }
 

@@ -1,4 +1,4 @@
-//! The table as a whole.
+//! Tests of the complete route table.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use crate::extract::Input;
 
 #[test]
 fn every_operation_has_a_name_of_its_own_and_says_what_it_does() {
-    let (mut ids, mut places) = (HashSet::new(), HashSet::new());
+    let (mut ids, mut routes) = (HashSet::new(), HashSet::new());
     for endpoint in api().endpoints() {
         assert!(ids.insert(endpoint.id), "{} is there twice", endpoint.id);
-        let place = (endpoint.method.clone(), endpoint.path.clone());
-        assert!(places.insert(place), "{} {} is there twice", endpoint.method, endpoint.path);
-        let named = endpoint.id.chars().all(|c| c.is_ascii_alphanumeric());
+        let route = (endpoint.method.clone(), endpoint.path.clone());
+        assert!(routes.insert(route), "{} {} is there twice", endpoint.method, endpoint.path);
+        let is_alphanumeric = endpoint.id.chars().all(|c| c.is_ascii_alphanumeric());
         assert!(
-            named && endpoint.id.starts_with(|c: char| c.is_ascii_lowercase()),
+            is_alphanumeric && endpoint.id.starts_with(|c: char| c.is_ascii_lowercase()),
             "{}",
             endpoint.id
         );
@@ -39,7 +39,7 @@ fn every_body_and_every_answer_is_described() {
             let schema = schema(&mut schemas);
             assert!(schema.is_object(), "{}: {schema}", endpoint.id);
         }
-        assert!(!endpoint.responses.is_empty(), "{} answers nothing", endpoint.id);
+        assert!(!endpoint.responses.is_empty(), "{} has no response", endpoint.id);
         for response in &endpoint.responses {
             assert!((200..300).contains(&response.status), "{}", endpoint.id);
             assert_eq!(response.content.is_none(), response.status == 204, "{}", endpoint.id);

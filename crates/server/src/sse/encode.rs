@@ -1,26 +1,26 @@
-//! Server-sent events as bytes. Stored JSON is copied as it is.
+//! Encodes server-sent events. Stored JSON is copied unchanged.
 
 use bytes::Bytes;
-use provost_api::{Cursor, Place, Time};
+use provost_api::{Cursor, CursorPosition, DateTime};
 use provost_core::lifecycle::RunStatus;
 use provost_core::{DurableEvent, DurableEventKind, RunId};
 use provost_store::query::event_log::LogEntry;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// Returns how a run ended, if this kind of event is the last one of a run.
+/// Returns the final status of a run if this kind of event ends it. `None` for other kinds.
 pub(crate) fn terminal_status(kind: &str) -> Option<RunStatus> {
     DurableEventKind::from_name(kind)?.end_status()
 }
 
-/// Returns the number of the model call that an event ends, if it is such an event.
+/// Returns the number of the turn that an event finishes. `None` for other events.
 pub(crate) fn finished_turn(entry: &LogEntry) -> Option<u32> {
     let is_end = entry.kind == DurableEventKind::TurnFinished.as_str();
     let body = entry.body.as_deref().filter(|_| is_end)?;
     DurableEvent::parse(&entry.kind, body).ok()?.ended_turn()
 }
 
-/// A durable event as JSON: the same fields as [`RunEvent`](provost_api::RunEvent), borrowed from the log.
+/// A durable event with the same JSON as [`RunEvent`](provost_api::RunEvent), borrowed from the log.
 #[derive(Serialize)]
 pub(crate) struct EventJson<'a> {
     run: RunId,
@@ -32,7 +32,7 @@ pub(crate) struct EventJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<&'a str>,
     kind: &'a str,
-    at: Time,
+    at: DateTime,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,9 +42,9 @@ pub(crate) struct EventJson<'a> {
 }
 
 impl<'a> EventJson<'a> {
-    /// Borrows an event of the log.
+    /// Creates the JSON of a log entry.
     pub(crate) fn new(entry: &'a LogEntry) -> Self {
-        let below = entry.below.as_deref();
+        let below = entry.child.as_deref();
         Self {
             run: entry.run,
             seq: entry.seq,
@@ -53,7 +53,7 @@ impl<'a> EventJson<'a> {
             agent: below.map(|below| below.agent.as_str()),
             call_id: below.map(|below| below.call_id.as_str()),
             kind: &entry.kind,
-            at: Time(entry.at),
+            at: DateTime(entry.at),
             data: raw(entry.body.as_deref()),
             message: raw(entry.message.as_deref()),
             result: raw(entry.result.as_deref()),
@@ -61,43 +61,43 @@ impl<'a> EventJson<'a> {
     }
 }
 
-/// Stored JSON without reading it into values. Text that is no JSON is a defect and is left out.
+/// Borrows stored JSON. Invalid JSON is logged and omitted.
 fn raw(text: Option<&str>) -> Option<&RawValue> {
     let read = serde_json::from_str(text?);
-    read.inspect_err(|error| tracing::error!(%error, "stored JSON cannot be read")).ok()
+    read.inspect_err(|error| tracing::error!(%error, "cannot parse stored JSON")).ok()
 }
 
-/// How the cursors of a stream count: within one run, or over the whole log.
+/// Meaning of the numbers in the cursors of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CursorKind {
-    /// By the number of an event in its run.
+    /// Number of an event in its run.
     Sequence,
-    /// By the position of an event in the log.
+    /// Position of an event in the log.
     Position,
 }
 
 impl CursorKind {
-    /// Returns where an event is by this count.
-    pub(crate) fn place_of(self, entry: &LogEntry) -> u64 {
+    /// Returns the number of an event for this kind of cursor.
+    pub(crate) fn run_scope(self, entry: &LogEntry) -> u64 {
         match self {
             Self::Sequence => entry.seq,
             Self::Position => entry.pos,
         }
     }
 
-    /// Returns the cursor of a place.
+    /// Returns the cursor of a number.
     pub(crate) fn cursor(self, generation: u64, at: u64) -> Cursor {
-        let place = match self {
-            Self::Sequence => Place::Seq(at),
-            Self::Position => Place::Pos(at),
+        let position = match self {
+            Self::Sequence => CursorPosition::Sequence(at),
+            Self::Position => CursorPosition::Offset(at),
         };
-        Cursor { generation, place }
+        Cursor { generation, position }
     }
 }
 
-/// Encodes one durable event with its cursor as id.
+/// Encodes a durable event with its cursor as id.
 pub(crate) fn event(generation: u64, entry: &LogEntry, kind: CursorKind) -> Bytes {
-    let cursor = kind.cursor(generation, kind.place_of(entry));
+    let cursor = kind.cursor(generation, kind.run_scope(entry));
     let data = one_line(&EventJson::new(entry));
     format!("id: {cursor}\nevent: {}\ndata: {data}\n\n", entry.kind).into()
 }
@@ -132,10 +132,10 @@ pub(super) fn position(cursor: Cursor) -> String {
     format!("id: {cursor}\n\n")
 }
 
-/// JSON on one line. Stored JSON may have line ends between its values, and nowhere else.
+/// Serializes JSON on one line. Stored JSON can contain line breaks only between its values.
 fn one_line(data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).unwrap_or_else(|error| {
-        tracing::error!(%error, "an event cannot be written");
+        tracing::error!(%error, "cannot serialize an event");
         "{}".to_owned()
     });
     json.replace(['\n', '\r'], " ")
@@ -160,7 +160,7 @@ mod tests {
             body: Some("{\n\"a\": \"\\n\"\r\n}".to_owned()),
             message: None,
             result: Some(r#"{"call_id":"c","name":"t","parts":[]}"#.to_owned()),
-            below: None,
+            child: None,
         }
     }
 
@@ -180,9 +180,9 @@ mod tests {
         assert_eq!(read.data.unwrap()["a"], "\n");
         assert_eq!(read.result.unwrap().name, "t");
         assert_eq!(read.at.to_string(), "2023-11-14T22:13:20.123Z");
-        let wide = event(3, &entry(), CursorKind::Position);
-        assert!(wide.starts_with(format!("id: 3-p{}\n", u64::MAX).as_bytes()));
-        let cursor = Cursor { generation: 3, place: Place::Pos(u64::MAX) };
-        assert!(wide.starts_with(format!("id: {cursor}\n").as_bytes()));
+        let by_position = event(3, &entry(), CursorKind::Position);
+        assert!(by_position.starts_with(format!("id: 3-p{}\n", u64::MAX).as_bytes()));
+        let cursor = Cursor { generation: 3, position: CursorPosition::Offset(u64::MAX) };
+        assert!(by_position.starts_with(format!("id: {cursor}\n").as_bytes()));
     }
 }

@@ -1,6 +1,6 @@
-//! What is streamed, and from where.
+//! Source and start position of an event stream.
 
-use provost_api::{Cursor, Place, Problem};
+use provost_api::{Cursor, CursorPosition, Problem};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::{RunId, TaskId};
@@ -14,124 +14,132 @@ use crate::error;
 use crate::live::Topic;
 use crate::response::ApiResult;
 
-/// The word for the end of the log in place of a cursor.
+/// Value of `after` that selects the end of the log.
 const FROM_END: &str = "end";
 
-/// What is streamed.
-pub(crate) struct Source {
+/// Set of runs whose events are streamed.
+pub(crate) struct StreamSource {
     namespace: Namespace,
-    what: Streamed,
+    kind: SourceKind,
 }
 
-enum Streamed {
+enum SourceKind {
     Run(RunId),
     Task(TaskId),
     Session(Box<str>),
     Namespace,
 }
 
-/// Where a stream begins.
-pub(crate) struct Start {
-    /// Which life of the log.
+/// Start position of a stream.
+pub(crate) struct StreamStart {
+    /// Generation of the log.
     pub(crate) generation: u64,
-    /// Everything up to here is known to the reader.
+    /// Number of the last event that the client has.
     pub(crate) after: u64,
-    /// The cursor was of another log, or what it names is gone: everything begins anew.
+    /// True if the cursor belongs to another log, or its events were removed. The stream then starts at the oldest event.
     pub(crate) reset: bool,
-    /// It begins at the end of the log.
+    /// True if the stream starts at the end of the log.
     pub(super) from_end: bool,
-    /// How the run ended, if there is nothing to read any more.
+    /// Final status of the run, if no event is left to stream.
     pub(super) ended: Option<RunStatus>,
 }
 
-/// What the log of a source holds.
-struct Extent {
-    /// The reader must have seen what comes before, or begin anew.
+/// Range of a source's events in the log.
+struct LogRange {
+    /// Number of the first stored event. A client with an older cursor must start again.
     first: u64,
     last: u64,
     ended: Option<RunStatus>,
 }
 
-impl Source {
-    pub(crate) fn run_of(namespace: Namespace, run: RunId) -> Self {
-        Self { namespace, what: Streamed::Run(run) }
+impl StreamSource {
+    pub(crate) fn for_run(namespace: Namespace, run: RunId) -> Self {
+        Self { namespace, kind: SourceKind::Run(run) }
     }
 
-    pub(crate) fn task_of(namespace: Namespace, task: TaskId) -> Self {
-        Self { namespace, what: Streamed::Task(task) }
+    pub(crate) fn for_task(namespace: Namespace, task: TaskId) -> Self {
+        Self { namespace, kind: SourceKind::Task(task) }
     }
 
-    pub(crate) fn session_of(namespace: Namespace, session: &str) -> Self {
-        Self { namespace, what: Streamed::Session(session.into()) }
+    pub(crate) fn for_session(namespace: Namespace, session: &str) -> Self {
+        Self { namespace, kind: SourceKind::Session(session.into()) }
     }
 
-    pub(crate) fn all_of(namespace: Namespace) -> Self {
-        Self { namespace, what: Streamed::Namespace }
+    pub(crate) fn for_namespace(namespace: Namespace) -> Self {
+        Self { namespace, kind: SourceKind::Namespace }
     }
 
-    /// Where to begin; an error if there is no such thing, or if the text is no cursor of it.
+    /// Returns the start position of a stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the source does not exist or if `after` is not a cursor of this source.
     pub(crate) async fn start(
         &self,
         engine: &Engine,
         after: Option<&str>,
         field: &str,
-    ) -> ApiResult<Start> {
-        let Extent { first, last, ended } = self.extent(engine).await?;
+    ) -> ApiResult<StreamStart> {
+        let LogRange { first, last, ended } = self.range(engine).await?;
         let generation = query::event_log::generation(engine.store()).await?;
-        let begin = Start { generation, after: 0, reset: false, from_end: false, ended: None };
+        let start_of_log =
+            StreamStart { generation, after: 0, reset: false, from_end: false, ended: None };
         let start = match after {
-            None => begin,
-            Some(FROM_END) => Start { after: last, from_end: true, ..begin },
+            None => start_of_log,
+            Some(FROM_END) => StreamStart { after: last, from_end: true, ..start_of_log },
             Some(text) => match self.parse(text, field)? {
-                (of, after) if of == generation && after <= last && after + 1 >= first => {
-                    Start { after, ..begin }
+                (cursor_generation, after)
+                    if cursor_generation == generation && after <= last && after + 1 >= first =>
+                {
+                    StreamStart { after, ..start_of_log }
                 }
-                _ => Start { reset: true, ..begin },
+                _ => StreamStart { reset: true, ..start_of_log },
             },
         };
         let ended = ended.filter(|_| start.after >= last && last > 0);
-        Ok(Start { ended, ..start })
+        Ok(StreamStart { ended, ..start })
     }
 
     fn parse(&self, text: &str, field: &str) -> Result<(u64, u64), Problem> {
-        let refused = || {
-            let problem = "it is no cursor of this stream: use one that it gave, or leave it out";
+        let malformed = || {
+            let problem =
+                "it is not a cursor of this stream: send a cursor of this stream, or omit it";
             error::invalid(field, problem)
         };
-        let cursor: Cursor = text.parse().map_err(|_error| refused())?;
-        match (&self.what, cursor.place) {
-            (Streamed::Run(_), Place::Seq(seq)) => Ok((cursor.generation, seq)),
-            (Streamed::Run(_), Place::Pos(_)) => Err(refused()),
-            (_, Place::Pos(pos)) => Ok((cursor.generation, pos)),
-            (_, Place::Seq(_)) => Err(refused()),
+        let cursor: Cursor = text.parse().map_err(|_error| malformed())?;
+        match (&self.kind, cursor.position) {
+            (SourceKind::Run(_), CursorPosition::Sequence(seq)) => Ok((cursor.generation, seq)),
+            (SourceKind::Run(_), CursorPosition::Offset(_)) => Err(malformed()),
+            (_, CursorPosition::Offset(pos)) => Ok((cursor.generation, pos)),
+            (_, CursorPosition::Sequence(_)) => Err(malformed()),
         }
     }
 
-    async fn extent(&self, engine: &Engine) -> ApiResult<Extent> {
-        match &self.what {
-            Streamed::Run(run) => {
+    async fn range(&self, engine: &Engine) -> ApiResult<LogRange> {
+        match &self.kind {
+            SourceKind::Run(run) => {
                 let row = query::run::get(engine.store(), &self.namespace, *run).await?;
-                let first = query::event_log::first_kept(engine.store(), &self.namespace, *run)
+                let first = query::event_log::first_retained(engine.store(), &self.namespace, *run)
                     .await?
                     .unwrap_or(0);
-                let status = convert::word::<RunStatus>(&row.status)?;
+                let status = convert::parse_column::<RunStatus>(&row.status)?;
                 let ended = status.is_terminal().then_some(status);
-                return Ok(Extent { first, last: row.next_seq.saturating_sub(1), ended });
+                return Ok(LogRange { first, last: row.next_seq.saturating_sub(1), ended });
             }
-            Streamed::Task(task) => {
+            SourceKind::Task(task) => {
                 drop(query::task::get(engine.store(), &self.namespace, *task).await?)
             }
-            Streamed::Session(session) => {
+            SourceKind::Session(session) => {
                 drop(query::session::get(engine.store(), &self.namespace, session).await?);
             }
-            Streamed::Namespace => {}
+            SourceKind::Namespace => {}
         }
-        // Positions count over all runs, and so does what was removed: a cursor before it may have missed some.
+        // Positions count the events of all runs. A cursor before the removed range may have missed events.
         let bounds = query::event_log::bounds(engine.store()).await?;
-        Ok(Extent { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None })
+        Ok(LogRange { first: bounds.floor.saturating_add(1), last: bounds.last, ended: None })
     }
 
-    /// The next events after a place.
+    /// Returns the next events after a position.
     pub(crate) async fn page(
         &self,
         engine: &Engine,
@@ -139,36 +147,36 @@ impl Source {
         limit: u64,
     ) -> Result<LogPage, QueryError> {
         let (store, namespace) = (engine.store(), &self.namespace);
-        match &self.what {
-            Streamed::Run(run) => {
+        match &self.kind {
+            SourceKind::Run(run) => {
                 Box::pin(event_log::of_run(store, namespace, *run, after, limit)).await
             }
-            Streamed::Task(task) => {
+            SourceKind::Task(task) => {
                 Box::pin(event_log::of_task(store, namespace, *task, after, limit)).await
             }
-            Streamed::Session(session) => {
+            SourceKind::Session(session) => {
                 Box::pin(event_log::of_session(store, namespace, session, after, limit)).await
             }
-            Streamed::Namespace => {
+            SourceKind::Namespace => {
                 Box::pin(event_log::of_namespace(store, namespace, after, limit)).await
             }
         }
     }
 
-    /// The run that may be in the middle of something.
-    pub(super) async fn present_run(&self, engine: &Engine) -> Option<RunId> {
-        match &self.what {
-            Streamed::Run(run) => Some(*run),
-            Streamed::Task(task) => {
+    /// Returns the run that can have a turn in progress.
+    pub(super) async fn current_run(&self, engine: &Engine) -> Option<RunId> {
+        match &self.kind {
+            SourceKind::Run(run) => Some(*run),
+            SourceKind::Task(task) => {
                 query::task::get(engine.store(), &self.namespace, *task).await.ok()?.current_run_id
             }
-            Streamed::Session(session) => {
+            SourceKind::Session(session) => {
                 query::session::get(engine.store(), &self.namespace, session)
                     .await
                     .ok()?
                     .holder_run_id
             }
-            Streamed::Namespace => None,
+            SourceKind::Namespace => None,
         }
     }
 
@@ -177,28 +185,30 @@ impl Source {
     }
 
     pub(super) fn run(&self) -> Option<RunId> {
-        match self.what {
-            Streamed::Run(run) => Some(run),
-            Streamed::Task(_) | Streamed::Session(_) | Streamed::Namespace => None,
+        match self.kind {
+            SourceKind::Run(run) => Some(run),
+            SourceKind::Task(_) | SourceKind::Session(_) | SourceKind::Namespace => None,
         }
     }
 
     pub(crate) fn topic(&self) -> Topic {
         let namespace = self.namespace.as_str();
-        match &self.what {
-            Streamed::Run(run) => Topic::Run(*run),
-            Streamed::Task(task) => Topic::Task(*task),
-            Streamed::Session(session) => Topic::Session(namespace.into(), session.as_ref().into()),
-            Streamed::Namespace => Topic::Namespace(namespace.into()),
+        match &self.kind {
+            SourceKind::Run(run) => Topic::Run(*run),
+            SourceKind::Task(task) => Topic::Task(*task),
+            SourceKind::Session(session) => {
+                Topic::Session(namespace.into(), session.as_ref().into())
+            }
+            SourceKind::Namespace => Topic::Namespace(namespace.into()),
         }
     }
 
-    /// Returns how the cursors of this stream count.
+    /// Returns the kind of cursor of this stream.
     pub(super) fn cursor_kind(&self) -> CursorKind {
         if self.run().is_some() { CursorKind::Sequence } else { CursorKind::Position }
     }
 
-    /// Returns the cursor of a place.
+    /// Returns the cursor of a number.
     pub(crate) fn cursor(&self, generation: u64, at: u64) -> Cursor {
         self.cursor_kind().cursor(generation, at)
     }

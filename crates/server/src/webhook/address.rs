@@ -1,39 +1,41 @@
-//! Where posts may go: never to this machine or to the network it is in.
+//! Permitted URLs of webhooks: public addresses only, never this machine or its network.
 //!
-//! What is stored is checked here as far as that is possible without a lookup. What a name leads to is checked by the client
-//! when it dials, so a name that changes its address between check and use gains nothing.
+//! This module checks a URL without a DNS lookup before it is stored. The HTTP client checks the resolved address when it
+//! connects, so a name that later resolves to a private address is rejected, too.
 
 use provost_api::Problem;
-use provost_net::{NetError, NetPolicy, Url, Why};
+use provost_net::{NetError, NetPolicy, RefusalReason, Url};
 
 use crate::error;
 
+/// Maximum length of a URL.
 const URL_BYTES_MAX: usize = 2048;
 
-/// What posts may reach.
+/// Returns the network policy of deliveries.
 pub(super) fn policy(allow_private: bool) -> NetPolicy {
     if allow_private { NetPolicy::open() } else { NetPolicy::default() }
 }
 
-/// Checks an address before it is stored.
+/// Checks a URL before it is stored.
 pub(crate) fn check_url(text: &str, allow_private: bool) -> Result<Url, Problem> {
-    let refused = |problem: &str| error::invalid("url", problem);
+    let invalid = |problem: &str| error::invalid("url", problem);
     if text.len() > URL_BYTES_MAX {
-        return Err(refused("it is too long: use at most 2048 bytes"));
+        return Err(invalid("it exceeds the limit of 2048 bytes"));
     }
-    let url = Url::parse(text).map_err(|error| refused(&format!("it is no address: {error}")))?;
+    let url =
+        Url::parse(text).map_err(|error| invalid(&format!("it is not a valid URL: {error}")))?;
     if url.fragment().is_some() {
-        return Err(refused("it must not have a fragment"));
+        return Err(invalid("it must not have a fragment"));
     }
     match policy(allow_private).check_url(&url) {
         Ok(()) => Ok(url),
-        Err(NetError::Refused { why, .. }) => Err(refused(match why {
-            Why::Scheme | Why::PlainHttp => "it must begin with `https://`",
-            Why::Credentials => "it must not hold a user or a password: posts are signed",
-            Why::Port => "its port is one of another protocol: use another one",
-            _ => "it is inside this machine's network: use an address outside",
+        Err(NetError::Refused { reason, .. }) => Err(invalid(match reason {
+            RefusalReason::Scheme | RefusalReason::PlainHttp => "it must begin with `https://`",
+            RefusalReason::Credentials => "it must not contain credentials: deliveries are signed",
+            RefusalReason::Port => "its port is reserved for another protocol: use another port",
+            _ => "it is in a private network: use a public address",
         })),
-        Err(error) => Err(refused(&error.to_string())),
+        Err(error) => Err(invalid(&error.to_string())),
     }
 }
 
@@ -43,7 +45,7 @@ mod tests {
 
     #[test]
     fn an_address_inside_is_refused_however_it_is_written() {
-        let refused = [
+        let rejected = [
             "http://example.com/",
             "ftp://example.com/",
             "https://",
@@ -60,7 +62,7 @@ mod tests {
             "https://169.254.169.254/latest",
             "https://localhost/",
         ];
-        for url in refused {
+        for url in rejected {
             assert!(check_url(url, false).is_err(), "{url}");
         }
         assert!(check_url(&format!("https://example.com/{}", "a".repeat(2048)), false).is_err());
@@ -68,6 +70,9 @@ mod tests {
             assert!(check_url(url, false).is_ok(), "{url}");
         }
         assert!(check_url("http://127.0.0.1:80/", true).is_ok());
-        assert!(check_url("http://169.254.169.254/", true).is_err(), "that is never opened");
+        assert!(
+            check_url("http://169.254.169.254/", true).is_err(),
+            "link-local addresses are never permitted"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Keys and signatures.
+//! Signing keys and signatures of webhooks.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,17 +11,18 @@ use ring::hmac;
 
 const KEY_BYTES: usize = 32;
 
-/// The server's own key, from which the keys of webhooks are derived. Whoever has it can sign in the server's name.
+/// Key of the server from which the signing keys of webhooks are derived. Its owner can sign deliveries of this server.
 #[derive(Debug, Clone)]
-pub struct MasterKey(Secret<[u8; KEY_BYTES]>);
+pub struct WebhookSigningKey(Secret<[u8; KEY_BYTES]>);
 
-impl MasterKey {
-    /// A key of one's own.
+impl WebhookSigningKey {
+    /// Creates a key from bytes.
     pub fn new(key: [u8; KEY_BYTES]) -> Self {
         Self(Secret::new(key))
     }
 
-    /// The key in a file that only its owner can read; it is made if it is not there.
+    /// Reads the key from a file. If the file does not exist, the key is generated and stored with read permission for its owner
+    /// only.
     pub fn open(path: &Path) -> io::Result<Self> {
         match fs::File::open(path) {
             Ok(mut file) => {
@@ -29,7 +30,7 @@ impl MasterKey {
                 Read::by_ref(&mut file).take(KEY_BYTES as u64 + 1).read_to_end(&mut key)?;
                 let key: [u8; KEY_BYTES] = key.try_into().map_err(|_key| {
                     let problem = format!(
-                        "{} is not a key of {KEY_BYTES} bytes: restore it, or remove it and make the webhooks anew",
+                        "{} is not a key of {KEY_BYTES} bytes: restore it, or delete it and create the webhooks again",
                         path.display()
                     );
                     io::Error::new(io::ErrorKind::InvalidData, problem)
@@ -41,31 +42,31 @@ impl MasterKey {
         }
     }
 
-    /// Writes a new key under another name first: a process that dies meanwhile leaves no half of one, and of two that do it
-    /// at the same time both get the key that stays.
+    /// Generates a key. The key is written to a temporary file first, so that a crash leaves no partial key. If two processes
+    /// create the key at the same time, both return the one that was stored.
     fn create(path: &Path) -> io::Result<Self> {
         let mut key = [0; KEY_BYTES];
         fill(&mut key)?;
         let mut suffix = [0; 8];
         fill(&mut suffix)?;
-        let draft = path.with_extension(format!("{:016x}", u64::from_ne_bytes(suffix)));
+        let temporary = path.with_extension(format!("{:016x}", u64::from_ne_bytes(suffix)));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&draft)?;
+        let mut file = options.open(&temporary)?;
         let written = file.write_all(&key).and_then(|()| file.sync_all());
-        let placed = written.and_then(|()| fs::hard_link(&draft, path));
-        fs::remove_file(&draft)?;
-        match placed {
+        let stored = written.and_then(|()| fs::hard_link(&temporary, path));
+        fs::remove_file(&temporary)?;
+        match stored {
             Ok(()) => Ok(Self::new(key)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::open(path),
             Err(error) => Err(error),
         }
     }
 
-    /// The key of one webhook.
-    pub(crate) fn of(&self, webhook: WebhookId) -> WebhookKey {
+    /// Derives the signing key of a webhook.
+    pub(crate) fn derive(&self, webhook: WebhookId) -> WebhookKey {
         let master = hmac::Key::new(hmac::HMAC_SHA256, self.0.expose());
         let mut key = [0; KEY_BYTES];
         key.copy_from_slice(hmac::sign(&master, format!("webhook:{webhook}").as_bytes()).as_ref());
@@ -77,16 +78,16 @@ fn fill(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// The key with which posts to one webhook are signed.
+/// Signing key of a webhook.
 pub(crate) struct WebhookKey(Secret<[u8; KEY_BYTES]>);
 
 impl WebhookKey {
-    /// As its receiver is told, once.
+    /// Returns the key as text, as its receiver gets it.
     pub(crate) fn text(&self) -> String {
         format!("whsec_{}", STANDARD.encode(self.0.expose()))
     }
 
-    /// The header `webhook-signature`.
+    /// Returns the value of the header `webhook-signature`.
     pub(crate) fn sign(&self, id: &str, seconds: i64, body: &str) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.expose());
         let mut signing = hmac::Context::with_key(&key);
@@ -104,8 +105,8 @@ mod tests {
     fn a_key_is_made_once_and_only_its_owner_reads_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("webhook.key");
-        let made = MasterKey::open(&path).unwrap();
-        let read = MasterKey::open(&path).unwrap();
+        let made = WebhookSigningKey::open(&path).unwrap();
+        let read = WebhookSigningKey::open(&path).unwrap();
         assert_eq!(made.0, read.0);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         #[cfg(unix)]
@@ -114,9 +115,9 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         fs::write(&path, "short").unwrap();
-        let refused = MasterKey::open(&path).unwrap_err().to_string();
+        let refused = WebhookSigningKey::open(&path).unwrap_err().to_string();
         assert!(refused.contains("webhook.key"), "{refused}");
-        assert_eq!(format!("{made:?}"), "MasterKey(Secret(***))");
+        assert_eq!(format!("{made:?}"), "WebhookSigningKey(Secret(***))");
     }
 
     #[test]
@@ -141,12 +142,15 @@ mod tests {
 
     #[test]
     fn webhooks_have_keys_of_their_own() {
-        let master = MasterKey::new([7; KEY_BYTES]);
+        let master = WebhookSigningKey::new([7; KEY_BYTES]);
         let [one, two]: [WebhookId; 2] =
             ["whk_01jd0000000000000000000000", "whk_01jd0000000000000000000001"]
                 .map(|id| id.parse().unwrap());
-        assert_ne!(master.of(one).text(), master.of(two).text());
-        assert_eq!(master.of(one).text(), master.of(one).text());
-        assert_ne!(master.of(one).text(), MasterKey::new([8; KEY_BYTES]).of(one).text());
+        assert_ne!(master.derive(one).text(), master.derive(two).text());
+        assert_eq!(master.derive(one).text(), master.derive(one).text());
+        assert_ne!(
+            master.derive(one).text(),
+            WebhookSigningKey::new([8; KEY_BYTES]).derive(one).text()
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! What is posted.
+//! Body of a delivery.
 
-use provost_api::Time;
-use provost_store::query::event_log::{LogEntry, RunPlace};
+use provost_api::DateTime;
+use provost_store::query::event_log::{LogEntry, RunScope};
 use serde::Serialize;
 
 use crate::sse::encode::EventJson;
@@ -9,16 +9,16 @@ use crate::sse::encode::EventJson;
 #[derive(Serialize)]
 struct Payload<'a> {
     r#type: &'a str,
-    timestamp: Time,
+    timestamp: DateTime,
     data: EventJson<'a>,
 }
 
-/// Returns the body of a post about an event: type, time and the event itself.
-pub(super) fn payload(entry: &LogEntry, _: &RunPlace) -> String {
+/// Returns the body of a delivery: type, time and data of the event.
+pub(super) fn payload(entry: &LogEntry, _: &RunScope) -> String {
     let data = EventJson::new(entry);
-    let payload = Payload { r#type: &entry.kind, timestamp: Time(entry.at), data };
+    let payload = Payload { r#type: &entry.kind, timestamp: DateTime(entry.at), data };
     serde_json::to_string(&payload).unwrap_or_else(|error| {
-        tracing::error!(%error, "a post cannot be written");
+        tracing::error!(%error, "cannot serialize a delivery");
         String::new()
     })
 }

@@ -1,9 +1,9 @@
 //! Agents over the API.
 
-use provost_api::{AgentChange, AgentConfig, NewAgent, Paging};
+use provost_api::{AgentChange, AgentConfig, NewAgent, PageQuery};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::test_app::TestApp;
 
 fn new(name: &str) -> NewAgent {
     let config = AgentConfig { model: Some("openai/x".to_owned()), ..AgentConfig::default() };
@@ -12,34 +12,36 @@ fn new(name: &str) -> NewAgent {
 
 #[tokio::test]
 async fn an_agent_is_made_read_changed_and_removed() {
-    let stage = Stage::idle(Vec::new()).await;
-    let made = stage.client.create_agent(&new("lead")).await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    let made = test_app.client.create_agent(&new("lead")).await.unwrap();
     assert_eq!((made.revision, made.title.as_deref()), (1, Some("A lead")));
     assert_eq!(made.config.model.as_deref(), Some("openai/x"));
     assert_eq!(made.config.workspace_dir.as_deref(), Some("agents/lead"), "the default");
     assert!(made.config.system_prompt.is_some());
-    let twice = stage.client.create_agent(&new("lead")).await.unwrap_err();
+    let twice = test_app.client.create_agent(&new("lead")).await.unwrap_err();
     assert_eq!(twice.code(), "exists");
-    assert_eq!(stage.client.agent("lead").await.unwrap(), made);
+    assert_eq!(test_app.client.agent("lead").await.unwrap(), made);
     let config = json!({"skills": {"a": 1}, "model": null}).as_object().unwrap().clone();
     let change = AgentChange { title: Some(String::new()), config };
-    let changed = stage.client.update_agent("lead", &change, None).await.unwrap();
+    let changed = test_app.client.update_agent("lead", &change, None).await.unwrap();
     assert_eq!((changed.revision, &changed.title, &changed.config.model), (2, &None, &None));
     assert_eq!(changed.config.more["skills"], json!({"a": 1}));
-    stage.client.delete_agent("lead").await.unwrap();
-    assert_eq!(stage.client.agent("lead").await.unwrap_err().code(), "not_found");
-    assert_eq!(stage.client.delete_agent("lead").await.unwrap_err().code(), "not_found");
-    assert_eq!(stage.ask("DELETE agents/default").await.status, 204);
+    test_app.client.delete_agent("lead").await.unwrap();
+    assert_eq!(test_app.client.agent("lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(test_app.client.delete_agent("lead").await.unwrap_err().code(), "not_found");
+    assert_eq!(test_app.request("DELETE agents/default").await.status, 204);
 }
 
 #[tokio::test]
 async fn a_change_to_what_nobody_has_seen_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
-    stage.client.create_agent(&new("lead")).await.unwrap();
-    let read = stage.ask("GET agents/lead").await;
+    let test_app = TestApp::idle(Vec::new()).await;
+    test_app.client.create_agent(&new("lead")).await.unwrap();
+    let read = test_app.request("GET agents/lead").await;
     assert_eq!((read.status, read.header("etag")), (200, Some("\"1\"")));
     let change = json!({"config": {"model": "openai/y"}});
-    let changed = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
+    let changed = test_app
+        .send_json_with_headers("PATCH agents/lead", &change, &[("if-match", "\"1\"")])
+        .await;
     assert_eq!((changed.status, changed.header("etag")), (200, Some("\"2\"")));
     // Whoever has it is told so, and gets it otherwise.
     for (known, status) in [
@@ -51,40 +53,47 @@ async fn a_change_to_what_nobody_has_seen_is_refused() {
         ("2", 200),
         ("", 200),
     ] {
-        let asked = stage.ask_with("GET agents/lead", &[("if-none-match", known)]).await;
+        let asked =
+            test_app.request_with_headers("GET agents/lead", &[("if-none-match", known)]).await;
         assert_eq!((asked.status, asked.header("etag")), (status, Some("\"2\"")), "{known}");
         assert_eq!(asked.body.is_null(), status == 304, "{known}");
     }
-    let missing = stage.ask_with("GET agents/nobody", &[("if-none-match", "*")]).await;
+    let missing =
+        test_app.request_with_headers("GET agents/nobody", &[("if-none-match", "*")]).await;
     assert_eq!(missing.status, 404);
-    let stale = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "\"1\"")]).await;
+    let stale = test_app
+        .send_json_with_headers("PATCH agents/lead", &change, &[("if-match", "\"1\"")])
+        .await;
     assert_eq!(stale.problem(), (412, "stale"));
-    let any = stage.tell_with("PATCH agents/lead", &change, &[("if-match", "*")]).await;
+    let any =
+        test_app.send_json_with_headers("PATCH agents/lead", &change, &[("if-match", "*")]).await;
     assert_eq!(any.status, 200);
     for wrong in ["1", "\"x\"", "W/\"2\"", "\"2\", \"3\"", "\""] {
-        let wrong = stage.tell_with("PATCH agents/lead", &change, &[("if-match", wrong)]).await;
+        let wrong = test_app
+            .send_json_with_headers("PATCH agents/lead", &change, &[("if-match", wrong)])
+            .await;
         assert_eq!((wrong.problem(), wrong.field()), ((400, "invalid"), "if-match"));
     }
-    assert_eq!(stage.client.agent("lead").await.unwrap().revision, 2);
+    assert_eq!(test_app.client.agent("lead").await.unwrap().revision, 2);
 }
 
 #[tokio::test]
 async fn agents_are_listed_by_name() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     for name in ["b", "a"] {
-        stage.client.create_agent(&new(name)).await.unwrap();
+        test_app.client.create_agent(&new(name)).await.unwrap();
     }
-    let page = Paging { limit: Some(2), cursor: None };
-    let first = stage.client.agents(&page).await.unwrap();
+    let page = PageQuery { limit: Some(2), cursor: None };
+    let first = test_app.client.agents(&page).await.unwrap();
     let names: Vec<_> = first.items.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
-    let second = stage.client.agents(&Paging { cursor: first.next, ..page }).await.unwrap();
+    let second = test_app.client.agents(&PageQuery { cursor: first.next, ..page }).await.unwrap();
     assert_eq!((second.items[0].name.as_str(), second.next), ("default", None));
 }
 
 #[tokio::test]
 async fn what_an_agent_cannot_be_is_refused_by_its_place() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     for (body, field) in [
         (json!({"name": "a b"}), "name"),
         (json!({"name": "a", "config": {"runner": "claude_code"}}), "config.runner"),
@@ -93,21 +102,22 @@ async fn what_an_agent_cannot_be_is_refused_by_its_place() {
         (json!({"name": "a", "nothing": 1}), "nothing"),
         (json!({"config": {}}), "name"),
     ] {
-        let refused = stage.tell("POST agents", &body).await;
+        let refused = test_app.send_json("POST agents", &body).await;
         assert_eq!(refused.status, 400, "{body}: {refused:?}");
         assert!(refused.field().starts_with(field), "{body}: {refused:?}");
     }
-    let refused = stage.tell("PATCH agents/default", &json!({"config": {"model": 7}})).await;
+    let refused =
+        test_app.send_json("PATCH agents/default", &json!({"config": {"model": 7}})).await;
     assert_eq!(refused.status, 400, "{refused:?}");
-    let missing = stage.tell("PATCH agents/nobody", &json!({})).await;
+    let missing = test_app.send_json("PATCH agents/nobody", &json!({})).await;
     assert_eq!(missing.problem(), (404, "not_found"));
 }
 
 #[tokio::test]
 async fn the_default_of_a_name_can_be_looked_at() {
-    let stage = Stage::idle(Vec::new()).await;
-    let config = stage.client.default_config("lead").await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    let config = test_app.client.agent_default_config("lead").await.unwrap();
     assert_eq!(config.workspace_dir.as_deref(), Some("agents/lead"));
-    let refused = stage.ask("GET agents/a%20b/default-config").await;
+    let refused = test_app.request("GET agents/a%20b/default-config").await;
     assert_eq!(refused.problem(), (400, "invalid"));
 }

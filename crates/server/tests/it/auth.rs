@@ -1,16 +1,16 @@
-//! Tokens, scopes and namespaces over the wire.
+//! Tokens, scopes and namespaces over HTTP.
 
 use provost_api::Scope;
 use serde_json::json;
 
-use crate::net::Served;
+use crate::tcp_server::TcpServer;
 
 const TASKS: &str = "/v1/namespaces/default/tasks";
 
 #[tokio::test]
 async fn every_broken_token_meets_the_same_answer() {
-    let served = Served::start().await;
-    let good = &served.admin;
+    let tcp_server = TcpServer::start().await;
+    let good = &tcp_server.admin;
     let other_secret =
         format!("{}{}", &good[..good.len() - 1], if good.ends_with('A') { 'B' } else { 'A' });
     let unknown = format!("prv_{}{}", "0".repeat(26), &good[30..]);
@@ -28,72 +28,75 @@ async fn every_broken_token_meets_the_same_answer() {
         format!("authorization: Bearer \u{e9}{good}\r\n"),
         format!("authorization: Bearer {good}\r\nauthorization: Bearer {good}\r\n"),
     ] {
-        let reply = served.bare(&format!("GET {TASKS}"), &header).await;
+        let reply = tcp_server.call_without_token(&format!("GET {TASKS}"), &header).await;
         assert_eq!((reply.status, reply.code().as_str()), (401, "unauthenticated"), "{header}");
         assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
         bodies.push(reply.json()["detail"].clone());
     }
     assert!(bodies.iter().all(|body| *body == bodies[0]));
-    let good =
-        served.bare(&format!("GET {TASKS}"), &format!("authorization: bEaReR {good}\r\n")).await;
+    let good = tcp_server
+        .call_without_token(&format!("GET {TASKS}"), &format!("authorization: bEaReR {good}\r\n"))
+        .await;
     assert_eq!(good.status, 200);
 }
 
 #[tokio::test]
 async fn a_token_does_what_its_scopes_say_and_sees_its_namespaces_only() {
-    let served = Served::start().await;
-    let reader = served.token(&[Scope::Read], &["default"]).await.secret;
-    assert_eq!(served.call(&format!("GET {TASKS}"), &reader, None).await.status, 200);
+    let tcp_server = TcpServer::start().await;
+    let reader = tcp_server.token(&[Scope::Read], &["default"]).await.secret;
+    assert_eq!(tcp_server.call(&format!("GET {TASKS}"), &reader, None).await.status, 200);
     let task = json!({"message": "hi"});
-    let refused = served.call(&format!("POST {TASKS}"), &reader, Some(&task)).await;
+    let refused = tcp_server.call(&format!("POST {TASKS}"), &reader, Some(&task)).await;
     assert_eq!((refused.status, refused.code().as_str()), (403, "scope"));
     // A namespace that is not there, one that is not theirs and one that cannot be look the same.
     for name in ["elsewhere", "no%20name", "%ff", "UPPER"] {
-        let refused = served.call(&format!("GET /v1/namespaces/{name}/tasks"), &reader, None).await;
+        let refused =
+            tcp_server.call(&format!("GET /v1/namespaces/{name}/tasks"), &reader, None).await;
         assert_eq!((refused.status, refused.code().as_str()), (404, "not_found"), "{name}");
     }
-    let refused = served.call("POST /v1/namespaces/elsewhere/tasks", &reader, Some(&task)).await;
+    let refused =
+        tcp_server.call("POST /v1/namespaces/elsewhere/tasks", &reader, Some(&task)).await;
     assert_eq!(refused.status, 404, "404 comes before 403: nobody learns what is there");
 }
 
 #[tokio::test]
 async fn a_token_that_is_taken_back_is_worth_nothing_at_once() {
-    let served = Served::start().await;
-    let made = served.token(&[Scope::Read], &["*"]).await;
-    assert_eq!(served.call("GET /v1/whoami", &made.secret, None).await.json()["name"], "somebody");
+    let tcp_server = TcpServer::start().await;
+    let made = tcp_server.token(&[Scope::Read], &["*"]).await;
+    assert_eq!(tcp_server.call("GET /v1/whoami", &made.secret, None).await.json()["name"], "user");
     let path = format!("DELETE /v1/tokens/{}", made.token.id);
-    assert_eq!(served.call(&path, &served.admin, None).await.status, 200);
-    assert_eq!(served.call("GET /v1/whoami", &made.secret, None).await.status, 401);
-    let listed = served.call("GET /v1/tokens", &served.admin, None).await;
+    assert_eq!(tcp_server.call(&path, &tcp_server.admin, None).await.status, 200);
+    assert_eq!(tcp_server.call("GET /v1/whoami", &made.secret, None).await.status, 401);
+    let listed = tcp_server.call("GET /v1/tokens", &tcp_server.admin, None).await;
     assert!(!listed.body.contains(&made.secret), "secrets are not shown again");
-    let store = std::fs::read(served.stage.engine.store().path()).unwrap();
+    let store = std::fs::read(tcp_server.test_app.engine.store().path()).unwrap();
     let secret = made.secret.rsplit_once('_').unwrap().1;
     assert!(!store.windows(secret.len()).any(|bytes| bytes == secret.as_bytes()));
 }
 
 #[tokio::test]
 async fn nobody_gives_away_more_than_they_have() {
-    let served = Served::start().await;
-    let local_admin = served.token(&[Scope::Admin], &["a"]).await.secret;
+    let tcp_server = TcpServer::start().await;
+    let local_admin = tcp_server.token(&[Scope::Admin], &["a"]).await.secret;
     let new = |namespace: &str| json!({"name": "x", "scopes": ["read"], "namespaces": [namespace]});
-    let mine = served.call("POST /v1/tokens", &local_admin, Some(&new("a"))).await;
+    let mine = tcp_server.call("POST /v1/tokens", &local_admin, Some(&new("a"))).await;
     assert_eq!(mine.status, 201);
     for namespace in ["*", "b"] {
-        let refused = served.call("POST /v1/tokens", &local_admin, Some(&new(namespace))).await;
+        let refused = tcp_server.call("POST /v1/tokens", &local_admin, Some(&new(namespace))).await;
         assert_eq!(refused.status, 404, "{namespace}");
     }
-    let listed = served.call("GET /v1/tokens", &local_admin, None).await.json();
+    let listed = tcp_server.call("GET /v1/tokens", &local_admin, None).await.json();
     assert_eq!(listed["items"].as_array().unwrap().len(), 2, "not the one that enters everywhere");
-    let all = served.call("GET /v1/tokens", &served.admin, None).await.json();
+    let all = tcp_server.call("GET /v1/tokens", &tcp_server.admin, None).await.json();
     let first = all["items"][0]["id"].as_str().unwrap();
-    let refused = served.call(&format!("DELETE /v1/tokens/{first}"), &local_admin, None).await;
+    let refused = tcp_server.call(&format!("DELETE /v1/tokens/{first}"), &local_admin, None).await;
     assert_eq!(refused.status, 404);
-    assert_eq!(served.call("GET /metrics", &local_admin, None).await.status, 403);
+    assert_eq!(tcp_server.call("GET /metrics", &local_admin, None).await.status, 403);
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_a_new_token_is_said() {
-    let served = Served::start().await;
+    let tcp_server = TcpServer::start().await;
     for (field, new) in [
         ("name", json!({"name": "", "scopes": ["read"], "namespaces": ["a"]})),
         ("name", json!({"name": "x\ny", "scopes": ["read"], "namespaces": ["a"]})),
@@ -106,31 +109,34 @@ async fn what_is_wrong_with_a_new_token_is_said() {
             json!({"name": "x", "scopes": ["read"], "namespaces": ["a"], "expires": "2001-01-01T00:00:00Z"}),
         ),
     ] {
-        let refused = served.call("POST /v1/tokens", &served.admin, Some(&new)).await;
+        let refused = tcp_server.call("POST /v1/tokens", &tcp_server.admin, Some(&new)).await;
         assert_eq!((refused.status, &refused.json()["fields"][0]["field"]), (400, &json!(field)));
     }
 }
 
 #[tokio::test]
 async fn the_first_token_is_made_once() {
-    let served = Served::start().await;
-    assert_eq!(served.app.first_token().await.unwrap(), None);
-    let who = served.call("GET /v1/whoami", &served.admin, None).await.json();
+    let tcp_server = TcpServer::start().await;
+    assert_eq!(tcp_server.app.bootstrap_admin_token().await.unwrap(), None);
+    let who = tcp_server.call("GET /v1/whoami", &tcp_server.admin, None).await.json();
     assert_eq!((&who["scopes"], &who["namespaces"]), (&json!(["admin"]), &json!(["*"])));
     let id = who["token"].as_str().unwrap().parse().unwrap();
-    served.stage.engine.tokens().revoke(id).await.unwrap();
-    assert!(served.app.first_token().await.unwrap().is_some(), "nobody is locked out");
+    tcp_server.test_app.engine.tokens().revoke(id).await.unwrap();
+    assert!(
+        tcp_server.app.bootstrap_admin_token().await.unwrap().is_some(),
+        "a new admin token is created"
+    );
 }
 
 #[tokio::test]
 async fn use_is_noted_beside_the_request() {
-    let served = Served::start().await;
-    let made = served.token(&[Scope::Read], &["*"]).await;
+    let tcp_server = TcpServer::start().await;
+    let made = tcp_server.token(&[Scope::Read], &["*"]).await;
     let id = made.token.id.parse().unwrap();
-    assert_eq!(served.call("GET /v1/whoami", &made.secret, None).await.status, 200);
-    // It is written after the answer; whoever waits for the writer's turn comes behind it sooner or later.
+    assert_eq!(tcp_server.call("GET /v1/whoami", &made.secret, None).await.status, 200);
+    // The use is written after the response, so the test polls for it.
     loop {
-        if served.stage.engine.tokens().get(id).await.unwrap().last_used.is_some() {
+        if tcp_server.test_app.engine.tokens().get(id).await.unwrap().last_used.is_some() {
             break;
         }
         tokio::task::yield_now().await;
@@ -139,17 +145,28 @@ async fn use_is_noted_beside_the_request() {
 
 #[tokio::test]
 async fn what_is_open_is_open_and_the_same_process_needs_no_token() {
-    let served = Served::start().await;
+    let tcp_server = TcpServer::start().await;
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
-        assert_eq!(served.bare(&format!("GET {path}"), "").await.status, 200, "{path}");
+        assert_eq!(
+            tcp_server.call_without_token(&format!("GET {path}"), "").await.status,
+            200,
+            "{path}"
+        );
     }
     for path in ["/metrics", "/v1/whoami", "/v1/version", "/v1/tokens", TASKS] {
-        assert_eq!(served.bare(&format!("GET {path}"), "").await.status, 401, "{path}");
+        assert_eq!(
+            tcp_server.call_without_token(&format!("GET {path}"), "").await.status,
+            401,
+            "{path}"
+        );
     }
-    assert_eq!(served.stage.client.who().await.unwrap().name, "local");
+    assert_eq!(tcp_server.test_app.client.identity().await.unwrap().name, "local");
     // Nothing that arrives over a connection makes a caller a local one.
-    let reply = served
-        .bare("GET /v1/whoami", "local: true\r\nx-local: 1\r\nforwarded: for=127.0.0.1\r\n")
+    let reply = tcp_server
+        .call_without_token(
+            "GET /v1/whoami",
+            "local: true\r\nx-local: 1\r\nforwarded: for=127.0.0.1\r\n",
+        )
         .await;
     assert_eq!(reply.status, 401);
 }

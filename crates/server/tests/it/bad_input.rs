@@ -1,24 +1,24 @@
-//! What strangers may send: the right status, the right code, the right field, and never more than that.
+//! Invalid requests: their status, code and field.
 
 use bytes::Bytes;
 use http::HeaderValue;
 use serde_json::{Value, json};
 
-use crate::ask::{Told, request};
-use crate::net::Served;
-use crate::stage::Stage;
+use crate::local_request::{TestResponse, request};
+use crate::tcp_server::TcpServer;
+use crate::test_app::TestApp;
 
-async fn post(stage: &Stage, kind: Option<&str>, body: impl Into<Bytes>) -> Told {
+async fn post(test_app: &TestApp, kind: Option<&str>, body: impl Into<Bytes>) -> TestResponse {
     let mut request = request("POST tasks");
     if let Some(kind) = kind {
         request = request.header("content-type", kind);
     }
-    stage.send(request.body(body.into()).unwrap()).await
+    test_app.send(request.body(body.into()).unwrap()).await
 }
 
 #[tokio::test]
 async fn a_body_that_is_no_json_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let json = Some("application/json");
     for body in [
         "",
@@ -30,26 +30,26 @@ async fn a_body_that_is_no_json_is_refused() {
         "null",
         "{\"message\": \"hi\"} {}",
     ] {
-        let refused = post(&stage, json, body).await;
+        let refused = post(&test_app, json, body).await;
         assert_eq!(refused.problem(), (400, "invalid"), "{body}: {refused:?}");
         assert!(!refused.field().is_empty(), "{body}");
     }
-    let broken = post(&stage, json, &b"{\"message\": \"\xff\xfe\"}"[..]).await;
+    let broken = post(&test_app, json, &b"{\"message\": \"\xff\xfe\"}"[..]).await;
     assert_eq!(broken.problem(), (400, "invalid"));
     let deep = format!("{{\"message\": {}", "[".repeat(100_000));
-    assert_eq!(post(&stage, json, deep).await.problem(), (400, "invalid"));
-    let twice = post(&stage, json, "{\"message\": \"a\", \"message\": \"b\"}").await;
+    assert_eq!(post(&test_app, json, deep).await.problem(), (400, "invalid"));
+    let twice = post(&test_app, json, "{\"message\": \"a\", \"message\": \"b\"}").await;
     assert_eq!(twice.problem(), (400, "invalid"));
 }
 
 #[tokio::test]
 async fn another_sort_of_body_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let good = "{\"message\": \"hi\"}";
     for kind in
         [None, Some("text/plain"), Some("application/jsonx"), Some(""), Some("multipart/form-data")]
     {
-        let refused = post(&stage, kind, good).await;
+        let refused = post(&test_app, kind, good).await;
         assert_eq!(
             (refused.problem(), refused.field()),
             ((415, "invalid"), "content-type"),
@@ -57,26 +57,26 @@ async fn another_sort_of_body_is_refused() {
         );
     }
     for kind in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
-        assert_eq!(post(&stage, Some(kind), good).await.status, 201, "{kind}");
+        assert_eq!(post(&test_app, Some(kind), good).await.status, 201, "{kind}");
     }
 }
 
 #[tokio::test]
 async fn what_is_too_large_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let long = format!("{{\"message\": \"{}\"}}", "x".repeat(33 * 1024 * 1024));
-    assert_eq!(post(&stage, Some("application/json"), long).await.problem().0, 413);
+    assert_eq!(post(&test_app, Some("application/json"), long).await.problem().0, 413);
     let prompt = json!({"message": "hi", "extra_system_prompt": "x".repeat(2 * 1024 * 1024)});
-    let refused = stage.tell("POST tasks", &prompt).await;
+    let refused = test_app.send_json("POST tasks", &prompt).await;
     assert_eq!(refused.problem(), (400, "payload_too_large"));
     assert_eq!(refused.field(), "extra_system_prompt");
     let agent = json!({"name": "x", "title": "x".repeat(2 * 1024 * 1024)});
-    assert_eq!(stage.tell("POST agents", &agent).await.problem().0, 413);
+    assert_eq!(test_app.send_json("POST agents", &agent).await.problem().0, 413);
 }
 
 #[tokio::test]
 async fn a_field_of_the_wrong_sort_is_named() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     for (body, field) in [
         (json!({"message": 7}), "message"),
         (json!({"message": {"type": "text", "text": "x"}}), "message"),
@@ -108,25 +108,26 @@ async fn a_field_of_the_wrong_sort_is_named() {
         (json!({"message": "  "}), "message"),
         (json!({}), "message"),
     ] {
-        let refused = stage.tell("POST tasks", &body).await;
+        let refused = test_app.send_json("POST tasks", &body).await;
         let shown: String = body.to_string().chars().take(100).collect();
         assert_eq!(refused.status, 400, "{shown}: {refused:?}");
         assert!(refused.field().starts_with(field), "{shown}: {refused:?}");
         assert!(refused.body["detail"].as_str().unwrap().len() < 1000, "{shown}");
     }
-    assert!(stage.client.tasks(&Default::default()).await.unwrap().items.is_empty());
+    assert!(test_app.client.tasks(&Default::default()).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
 async fn an_unknown_agent_is_not_found() {
-    let stage = Stage::idle(Vec::new()).await;
-    let refused = stage.tell("POST tasks", &json!({"message": "hi", "agent": "nobody"})).await;
+    let test_app = TestApp::idle(Vec::new()).await;
+    let refused =
+        test_app.send_json("POST tasks", &json!({"message": "hi", "agent": "nobody"})).await;
     assert_eq!(refused.problem(), (404, "not_found"));
 }
 
 #[tokio::test]
 async fn a_query_that_is_not_known_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     for (line, field) in [
         ("GET tasks?limit=0", "limit"),
         ("GET tasks?limit=501", "limit"),
@@ -153,38 +154,39 @@ async fn a_query_that_is_not_known_is_refused() {
         ("GET /v1/whoami?me=1", "me"),
         ("DELETE grants?scope=x&call_key=y&all=1", "all"),
     ] {
-        let refused = stage.ask(line).await;
+        let refused = test_app.request(line).await;
         assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), field), "{line}");
     }
-    let accepted = stage.say("chat", "hi").await;
+    let accepted = test_app.submit_text("chat", "hi").await;
     for rest in ["steps", "attempts", "snapshots", "inputs", "deliveries"] {
         for (query, field) in [("cursor=x", "cursor"), ("limit=0", "limit"), ("x=1", "x")] {
-            let refused = stage.ask(&format!("GET runs/{}/{rest}?{query}", accepted.run)).await;
+            let refused =
+                test_app.request(&format!("GET runs/{}/{rest}?{query}", accepted.run)).await;
             assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), field), "{rest}");
         }
     }
-    let refused = stage.ask("GET sessions/chat/messages?cursor=1-x").await;
+    let refused = test_app.request("GET sessions/chat/messages?cursor=1-x").await;
     assert_eq!(refused.field(), "cursor");
 }
 
 #[tokio::test]
 async fn a_body_where_none_belongs_is_refused() {
-    let stage = Stage::idle(Vec::new()).await;
-    let accepted = stage.say("chat", "hi").await;
+    let test_app = TestApp::idle(Vec::new()).await;
+    let accepted = test_app.submit_text("chat", "hi").await;
     let line = format!("POST runs/{}/cancel", accepted.run);
-    let refused = stage.tell(&line, &json!({"force": true})).await;
+    let refused = test_app.send_json(&line, &json!({"force": true})).await;
     assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "body"));
-    let run = stage.client.run(accepted.run).await.unwrap();
+    let run = test_app.client.run(accepted.run).await.unwrap();
     assert!(run.ended.is_none());
-    let refused = stage.ask(&format!("POST runs/{}/cancel?force=true", accepted.run)).await;
+    let refused = test_app.request(&format!("POST runs/{}/cancel?force=true", accepted.run)).await;
     assert_eq!(refused.field(), "force");
-    let refused = stage.tell("POST tasks?dry=1", &json!({"message": "hi"})).await;
+    let refused = test_app.send_json("POST tasks?dry=1", &json!({"message": "hi"})).await;
     assert_eq!(refused.field(), "dry");
 }
 
 #[tokio::test]
 async fn another_method_is_refused_with_those_that_are_taken() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     for (line, allowed) in [
         ("PUT tasks", ["GET", "POST"].as_slice()),
         ("DELETE tasks", &["GET", "POST"]),
@@ -193,7 +195,7 @@ async fn another_method_is_refused_with_those_that_are_taken() {
         ("PATCH budgets", &["GET", "PUT", "DELETE"]),
         ("POST /v1/version", &["GET"]),
     ] {
-        let refused = stage.ask(line).await;
+        let refused = test_app.request(line).await;
         assert_eq!(refused.problem(), (405, "method_not_allowed"), "{line}");
         let said: Vec<&str> = refused.header("allow").unwrap().split(", ").collect();
         for method in allowed {
@@ -204,8 +206,8 @@ async fn another_method_is_refused_with_those_that_are_taken() {
 
 #[tokio::test]
 async fn tricks_with_paths_lead_nowhere() {
-    let stage = Stage::idle(Vec::new()).await;
-    let accepted = stage.say("chat", "hi").await;
+    let test_app = TestApp::idle(Vec::new()).await;
+    let accepted = test_app.submit_text("chat", "hi").await;
     let run = accepted.run.to_string();
     for path in [
         "/v1/namespaces/default/runs/../tasks".to_owned(),
@@ -234,7 +236,7 @@ async fn tricks_with_paths_lead_nowhere() {
         "/v1/namespaces/default/sessions/%2e%2e".to_owned(),
         "/v1/namespaces/default/explain/%2e%2e%2f".to_owned(),
     ] {
-        let told = stage.ask(&format!("GET {path}")).await;
+        let told = test_app.request(&format!("GET {path}")).await;
         assert_eq!(told.problem(), (404, "not_found"), "{path}");
         assert!(told.body["detail"].as_str().unwrap().len() < 1000, "{path}");
     }
@@ -242,7 +244,7 @@ async fn tricks_with_paths_lead_nowhere() {
 
 #[tokio::test]
 async fn a_header_cannot_carry_anything_else() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let body = json!({"message": "hi"});
     let mut request = request("POST tasks")
         .header("content-type", "application/json")
@@ -250,21 +252,22 @@ async fn a_header_cannot_carry_anything_else() {
         .unwrap();
     let odd = HeaderValue::from_bytes(b"k\xff").unwrap();
     request.headers_mut().insert("idempotency-key", odd);
-    let refused = stage.send(request).await;
+    let refused = test_app.send(request).await;
     assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "idempotency-key"));
     let twice = [("idempotency-key", "a"), ("idempotency-key", "b")];
-    let refused = stage.tell_with("POST tasks", &body, &twice).await;
+    let refused = test_app.send_json_with_headers("POST tasks", &body, &twice).await;
     assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "idempotency-key"));
     let long = "k".repeat(10_000);
-    let refused = stage.tell_with("POST tasks", &body, &[("idempotency-key", &long)]).await;
+    let refused =
+        test_app.send_json_with_headers("POST tasks", &body, &[("idempotency-key", &long)]).await;
     assert_eq!((refused.status, refused.field()), (400, "idempotency_key"));
-    assert!(stage.client.tasks(&Default::default()).await.unwrap().items.is_empty());
+    assert!(test_app.client.tasks(&Default::default()).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
 async fn a_header_that_is_split_over_lines_does_not_get_in() {
-    let served = Served::start().await;
-    let admin = &served.admin;
+    let tcp_server = TcpServer::start().await;
+    let admin = &tcp_server.admin;
     let body = "{\"message\": \"hi\"}";
     for key in ["a\r\n b", "a\nx-more: 1", "a\rb", "a\0b"] {
         let request = format!(
@@ -273,7 +276,7 @@ async fn a_header_that_is_split_over_lines_does_not_get_in() {
              idempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        let reply = served.raw(request.as_bytes()).await;
+        let reply = tcp_server.raw(request.as_bytes()).await;
         assert!(!reply.head.to_lowercase().contains("x-more"), "{key:?}: {reply:?}");
         // A bare line feed ends a header line: what follows is another header, which nobody asks for.
         let split = key == "a\nx-more: 1" && reply.status == 201;
@@ -283,7 +286,7 @@ async fn a_header_that_is_split_over_lines_does_not_get_in() {
 
 #[tokio::test]
 async fn no_answer_repeats_what_a_stranger_sent() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let long = "z".repeat(5000);
     let tricks: [(&str, Value); 3] = [
         ("POST tasks", json!({"message": "hi", &long: 1})),
@@ -291,7 +294,7 @@ async fn no_answer_repeats_what_a_stranger_sent() {
         ("PUT budgets", json!({"scope": long, "cap": {"amount": "1"}})),
     ];
     for (line, body) in tricks {
-        let refused = stage.tell(line, &body).await;
+        let refused = test_app.send_json(line, &body).await;
         assert_eq!(refused.status, 400, "{refused:?}");
         let bytes = refused.body.to_string().len();
         assert!(bytes < 3000, "{line}: {bytes} bytes");

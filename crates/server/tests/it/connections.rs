@@ -6,7 +6,7 @@ use provost_server::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::net::{Served, head, reply};
+use crate::tcp_server::{TcpServer, head, reply};
 
 const TASKS: &str = "/v1/namespaces/default/tasks";
 
@@ -16,7 +16,7 @@ fn request(line: &str, headers: &str, body: &str) -> String {
     format!("{line} HTTP/1.1\r\nhost: here\r\n{headers}{length}\r\n{body}")
 }
 
-/// Reads one answer of a connection that stays open: the lines of its head, sorted, and its body.
+/// Reads one response of a connection that stays open: its sorted header lines and its body.
 async fn answer(stream: &mut TcpStream) -> (Vec<String>, String) {
     let head = head(stream).await;
     let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
@@ -29,10 +29,10 @@ async fn answer(stream: &mut TcpStream) -> (Vec<String>, String) {
 
 #[tokio::test]
 async fn many_requests_over_one_connection_are_answered_in_turn() {
-    let served = Served::start().await;
-    let token = format!("authorization: Bearer {}\r\n", served.admin);
+    let tcp_server = TcpServer::start().await;
+    let token = format!("authorization: Bearer {}\r\n", tcp_server.admin);
     let json = format!("{token}content-type: application/json\r\n");
-    let mut plain = served.connect().await;
+    let mut plain = tcp_server.connect().await;
     for (line, headers, body, status) in [
         ("GET /healthz", "", "", "200 OK"),
         ("GET /openapi.json", "", "", "200 OK"),
@@ -71,9 +71,9 @@ async fn many_requests_over_one_connection_are_answered_in_turn() {
 
 #[tokio::test]
 async fn a_connection_goes_on_whatever_comes_over_it() {
-    let served = Served::start().await;
-    let mut stream = served.connect().await;
-    let token = format!("authorization: Bearer {}\r\n", served.admin);
+    let tcp_server = TcpServer::start().await;
+    let mut stream = tcp_server.connect().await;
+    let token = format!("authorization: Bearer {}\r\n", tcp_server.admin);
     let whoami = request("GET /v1/whoami", &token, "");
     // Two at once and half of a third, in the middle of a word.
     let (start, end) = whoami.split_at(whoami.len() / 2);
@@ -92,17 +92,17 @@ async fn a_connection_goes_on_whatever_comes_over_it() {
 
 #[tokio::test]
 async fn a_body_behind_its_head_and_one_in_chunks_are_taken() {
-    let served = Served::start().await;
+    let tcp_server = TcpServer::start().await;
     let headers =
-        format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", served.admin);
+        format!("authorization: Bearer {}\r\ncontent-type: application/json\r\n", tcp_server.admin);
     let whole = request(&format!("POST {TASKS}"), &headers, r#"{"message":"hi"}"#);
     let (start, body) = whole.split_at(whole.find('{').unwrap());
-    let mut stream = served.connect().await;
+    let mut stream = tcp_server.connect().await;
     stream.write_all(start.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     stream.write_all(body.as_bytes()).await.unwrap();
     assert!(answer(&mut stream).await.1.contains("task_"));
-    let mut stream = served.connect().await;
+    let mut stream = tcp_server.connect().await;
     let chunked = format!("{headers}transfer-encoding: chunked\r\n");
     let start = request(&format!("POST {TASKS}"), &chunked, "");
     stream
@@ -116,8 +116,8 @@ async fn a_body_behind_its_head_and_one_in_chunks_are_taken() {
 async fn a_slow_head_is_given_up_on_a_connection_that_was_idle() {
     let quick = Duration::from_millis(50);
     let limits = Limits { head_timeout: quick, ..Limits::default() };
-    let served = Served::with(limits).await;
-    let mut stream = served.connect().await;
+    let tcp_server = TcpServer::with(limits).await;
+    let mut stream = tcp_server.connect().await;
     stream.write_all(request("GET /healthz", "", "").as_bytes()).await.unwrap();
     answer(&mut stream).await;
     // An idle connection has more time than the head of a request.

@@ -1,6 +1,6 @@
-//! Ten thousand viewers at once: each gets every event, one that stalls delays nobody, and memory stays within bounds.
+//! Ten thousand concurrent streams: each receives every event, a stalled one delays no other, and memory stays bounded.
 //!
-//! In a process of its own, so that what others allocate is not counted.
+//! The test runs in its own process, so that the memory of other tests is not counted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use futures::future::join_all;
 
-use crate::house::{Block, House};
+use crate::test_database::{SseBlock, TestDatabase};
 
-/// Viewers at once.
+/// Number of concurrent streams.
 const VIEWERS: usize = 10_000;
-/// Bytes that all of them together may cost.
+/// Maximum memory of all streams.
 const BYTES_MAX: usize = 300 * 1024 * 1024;
-/// Tool calls of the run that they watch.
+/// Number of tool calls of the streamed run.
 const CALLS: usize = 5;
 
 #[test]
@@ -30,7 +30,7 @@ fn g45_ten_thousand_viewers_get_every_event_and_a_stalled_one_delays_nobody() {
     assert!(ran.status.success() && out.contains("1 passed"), "{out}{err}");
 }
 
-/// Bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -41,9 +41,9 @@ fn resident() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "started by another test in a process of its own"]
 async fn ten_thousand_viewers_in_a_process_of_their_own() {
-    let house = House::new();
-    let server = house.idle().await;
-    let accepted = server.say("chat", &format!("work {CALLS}")).await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
+    let accepted = server.submit_text("chat", &format!("work {CALLS}")).await;
     let path = format!("runs/{}/stream?deltas=false", accepted.run);
     let before = resident();
     let opening = futures::stream::iter(0..VIEWERS).map(|_| server.watch(&path, None));
@@ -58,7 +58,8 @@ async fn ten_thousand_viewers_in_a_process_of_their_own() {
     let reading = readers.into_iter().map(|mut reader| {
         let ended = Arc::clone(&ended);
         tokio::spawn(async move {
-            let (mut count, mut seen, mut last) = (0_usize, DefaultHasher::new(), Block::default());
+            let (mut count, mut seen, mut last) =
+                (0_usize, DefaultHasher::new(), SseBlock::default());
             while let Some(block) = reader.next().await {
                 count += 1;
                 block.raw.hash(&mut seen);

@@ -1,4 +1,4 @@
-//! Health and numbers.
+//! Health and metrics.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use provost_api::NewTask;
 use provost_server::{App, AppOptions};
 use serde_json::json;
 
-use crate::net::Served;
-use crate::stage::Stage;
+use crate::tcp_server::TcpServer;
+use crate::test_app::TestApp;
 
 fn value(text: &str, sample: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok())
@@ -15,48 +15,49 @@ fn value(text: &str, sample: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn numbers_tell_of_requests_and_of_what_waits() {
-    let served = Served::start().await;
-    let first = served.call("GET /metrics", &served.admin, None).await;
+    let tcp_server = TcpServer::start().await;
+    let first = tcp_server.call("GET /metrics", &tcp_server.admin, None).await;
     assert_eq!(first.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     assert_eq!(value(&first.body, "provost_log_position"), Some(0.0));
-    served.stage.client.submit(&NewTask::text("hi")).await.unwrap();
-    assert_eq!(served.bare("GET /v1/whoami", "").await.status, 401);
+    tcp_server.test_app.client.submit(&NewTask::text("hi")).await.unwrap();
+    assert_eq!(tcp_server.call_without_token("GET /v1/whoami", "").await.status, 401);
     // What was seen is told again for a second; a new server has not seen anything.
-    let text = numbers(&served.stage).await;
+    let text = numbers(&tcp_server.test_app).await;
     assert_eq!(value(&text, "provost_log_position"), Some(1.0));
     let queued =
         text.lines().find(|line| line.starts_with("provost_queue_runs{namespace=\"default\""));
     assert!(queued.is_some_and(|line| line.ends_with(" 1")), "{text}");
-    let text = served.call("GET /metrics", &served.admin, None).await.body;
-    let refused = "provost_http_requests_total{operation=\"whoami\",status=\"401\"}";
+    let text = tcp_server.call("GET /metrics", &tcp_server.admin, None).await.body;
+    let refused = "provost_http_requests_total{operation=\"getIdentity\",status=\"401\"}";
     assert_eq!(value(&text, refused), Some(1.0));
-    let bucket = "provost_http_request_duration_seconds_bucket{operation=\"whoami\",le=\"+Inf\"}";
+    let bucket =
+        "provost_http_request_duration_seconds_bucket{operation=\"getIdentity\",le=\"+Inf\"}";
     assert_eq!(value(&text, bucket), Some(1.0));
 }
 
 #[tokio::test]
 async fn numbers_tell_how_long_runs_wait_and_how_soon_models_answer() {
-    let stage = Stage::saying(vec![provost_model::text("hello")]).await;
-    let before = stage.client.metrics().await.unwrap();
+    let test_app = TestApp::with_turns(vec![provost_model::text("hello")]).await;
+    let before = test_app.client.metrics().await.unwrap();
     assert_eq!(value(&before, "provost_claim_latency_seconds_count"), Some(0.0));
     assert_eq!(value(&before, "provost_fenced_writes_total"), Some(0.0));
-    let run = stage.client.submit(&NewTask::text("hi")).await.unwrap().run;
-    stage.ended(run).await;
-    stage.worker.unwrap().stop(Duration::from_secs(5)).await;
+    let run = test_app.client.submit(&NewTask::text("hi")).await.unwrap().run;
+    test_app.ended(run).await;
+    test_app.worker.unwrap().stop(Duration::from_secs(5)).await;
     // What was seen is told again for a while.
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(3600)).await;
     tokio::time::resume();
-    let text = stage.client.metrics().await.unwrap();
+    let text = test_app.client.metrics().await.unwrap();
     assert_eq!(value(&text, "provost_claim_latency_seconds_count"), Some(1.0), "{text}");
     assert_eq!(value(&text, "provost_claim_latency_seconds_bucket{le=\"+Inf\"}"), Some(1.0));
     assert_eq!(value(&text, "provost_first_token_seconds_count"), Some(1.0), "{text}");
 }
 
-async fn numbers(stage: &Stage) -> String {
+async fn numbers(test_app: &TestApp) -> String {
     use tower::ServiceExt;
     let options = AppOptions { open_metrics: true, ..AppOptions::default() };
-    let app = App::new(stage.engine.clone(), options);
+    let app = App::new(test_app.engine.clone(), options);
     let request = http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
     let response = provost_server::router(app).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200, "with open metrics nobody needs a token");
@@ -66,27 +67,27 @@ async fn numbers(stage: &Stage) -> String {
 
 #[tokio::test]
 async fn every_family_has_help_a_type_and_a_good_name() {
-    let served = Served::start().await;
-    served.stage.client.submit(&NewTask::text("hi")).await.unwrap();
-    let text = served.call("GET /metrics", &served.admin, None).await.body;
-    let mut family = ("", "");
+    let tcp_server = TcpServer::start().await;
+    tcp_server.test_app.client.submit(&NewTask::text("hi")).await.unwrap();
+    let text = tcp_server.call("GET /metrics", &tcp_server.admin, None).await.body;
+    let mut descendants = ("", "");
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
-            family = rest.split_once(' ').unwrap();
-            assert_eq!(family.1 == "counter", family.0.ends_with("_total"), "{line}");
-            assert!(text.contains(&format!("# HELP {} ", family.0)), "{line}");
+            descendants = rest.split_once(' ').unwrap();
+            assert_eq!(descendants.1 == "counter", descendants.0.ends_with("_total"), "{line}");
+            assert!(text.contains(&format!("# HELP {} ", descendants.0)), "{line}");
         } else if !line.starts_with('#') {
-            assert!(line.starts_with(family.0), "{line} is not of {family:?}");
+            assert!(line.starts_with(descendants.0), "{line} is not of {descendants:?}");
         }
     }
 }
 
 #[tokio::test]
 async fn readiness_tells_what_was_looked_at() {
-    let served = Served::start().await;
-    let short = served.bare("GET /readyz", "").await;
+    let tcp_server = TcpServer::start().await;
+    let short = tcp_server.call_without_token("GET /readyz", "").await;
     assert_eq!((short.status, short.json()), (200, json!({"ok": true})));
-    let long = served.bare("GET /readyz?verbose", "").await.json();
+    let long = tcp_server.call_without_token("GET /readyz?verbose", "").await.json();
     let names: Vec<&str> = long["checks"]
         .as_array()
         .unwrap()
@@ -98,21 +99,21 @@ async fn readiness_tells_what_was_looked_at() {
         ["database_writable", "database_readable", "migrations", "log", "workers", "serving"]
     );
     assert_eq!(long["checks"][4]["detail"], "0 alive");
-    assert_eq!(served.bare("GET /readyz?verbose=maybe", "").await.status, 400);
-    let worker = served.stage.engine.start().await.unwrap();
-    let long = served.bare("GET /readyz?verbose=true", "").await.json();
+    assert_eq!(tcp_server.call_without_token("GET /readyz?verbose=maybe", "").await.status, 400);
+    let worker = tcp_server.test_app.engine.start().await.unwrap();
+    let long = tcp_server.call_without_token("GET /readyz?verbose=true", "").await.json();
     assert_eq!(long["checks"][4]["detail"], "1 alive");
     worker.stop(std::time::Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn a_server_without_its_database_is_alive_but_not_ready() {
-    let served = Served::start().await;
-    served.stage.engine.store().close().await;
-    assert_eq!(served.bare("GET /healthz", "").await.status, 200);
-    let reply = served.bare("GET /readyz", "").await;
+    let tcp_server = TcpServer::start().await;
+    tcp_server.test_app.engine.store().close().await;
+    assert_eq!(tcp_server.call_without_token("GET /healthz", "").await.status, 200);
+    let reply = tcp_server.call_without_token("GET /readyz", "").await;
     assert_eq!((reply.status, reply.code().as_str()), (503, "not_ready"));
     assert_eq!(reply.json()["fields"][0]["field"], "database_writable");
-    let call = served.call("GET /v1/namespaces/default/tasks", &served.admin, None).await;
+    let call = tcp_server.call("GET /v1/namespaces/default/tasks", &tcp_server.admin, None).await;
     assert_eq!(call.status, 503, "{call:?}");
 }

@@ -1,17 +1,17 @@
-//! The document of what is served.
+//! The OpenAPI document.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::net::Served;
+use crate::tcp_server::TcpServer;
 
 #[tokio::test]
 async fn the_document_that_is_served_is_the_one_that_is_kept() {
-    let served = Served::start().await;
+    let tcp_server = TcpServer::start().await;
     let document = provost_server::openapi();
-    let reply = served.bare("GET /openapi.json", "").await;
+    let reply = tcp_server.call_without_token("GET /openapi.json", "").await;
     assert_eq!(reply.json(), document);
     let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json");
@@ -19,10 +19,7 @@ async fn the_document_that_is_served_is_the_one_that_is_kept() {
         std::fs::write(&path, &text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == text,
-        "docs/reference/openapi.json is not what is served: run this test with UPDATE=1"
-    );
+    assert!(kept == text, "docs/reference/openapi.json is stale: run this test with UPDATE=1");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What operators set and mend, over the API.
+//! Operations for operators: classes, budgets, schedules and deliveries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,58 +8,65 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use provost_agent::Agent;
 use provost_api::{
-    BudgetChange, BudgetKey, DeliveryList, NewTask, Overlap, Paging, Period, ScheduleChange, Time,
-    Timing,
+    BudgetChange, BudgetKey, BudgetPeriod, DateTime, DeliveryQuery, NewTask, OverlapPolicy,
+    PageQuery, ScheduleChange, ScheduleTiming,
 };
 use provost_core::command::RoutingContext;
 use provost_core::lifecycle::{ChannelCapabilities, DeliveryState};
 use provost_core::{Message, Money, Timestamp};
-use provost_engine::{DeliveryAdapter, EngineDeps, Receipt, SendError, Target};
+use provost_engine::{DeliveryAdapter, DeliveryTarget, EngineDeps, SendError, SendReceipt};
 use provost_model::{self as scripted, ScriptedModel};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::test_app::TestApp;
 
 #[tokio::test]
 async fn a_class_is_paused_and_let_go_on() {
-    let stage = Stage::idle(Vec::new()).await;
-    stage.say("chat", "hi").await;
-    let page = stage.client.classes(&Paging { limit: Some(1), cursor: None }).await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    test_app.submit_text("chat", "hi").await;
+    let page = test_app
+        .client
+        .execution_classes(&PageQuery { limit: Some(1), cursor: None })
+        .await
+        .unwrap();
     let class = &page.items[0];
-    let paused = stage.client.set_class_target(&class.key, 0).await.unwrap();
-    assert_eq!((paused.desired, &paused.key), (0, &class.key));
-    let next = Paging { cursor: page.next.clone(), ..Paging::default() };
-    assert!(stage.client.classes(&next).await.unwrap().items.is_empty());
-    let many = stage.client.set_class_target(&class.key, 1_000_000).await.unwrap_err();
+    let paused = test_app.client.set_concurrency_limit(&class.key, 0).await.unwrap();
+    assert_eq!((paused.concurrency_limit, &paused.key), (0, &class.key));
+    let next = PageQuery { cursor: page.next.clone(), ..PageQuery::default() };
+    assert!(test_app.client.execution_classes(&next).await.unwrap().items.is_empty());
+    let many = test_app.client.set_concurrency_limit(&class.key, 1_000_000).await.unwrap_err();
     assert_eq!(many.code(), "invalid");
     let unknown = format!("PUT classes/execclass_{}/target", "0".repeat(32));
-    assert_eq!(stage.tell(&unknown, &json!({"desired": 1})).await.problem(), (404, "not_found"));
+    assert_eq!(
+        test_app.send_json(&unknown, &json!({"desired": 1})).await.problem(),
+        (404, "not_found")
+    );
     let line = format!("PUT classes/{}/target", class.key);
-    assert_eq!(stage.tell(&line, &json!({"desired": -1})).await.field(), "desired");
+    assert_eq!(test_app.send_json(&line, &json!({"desired": -1})).await.field(), "desired");
 }
 
 #[tokio::test]
 async fn a_budget_is_set_changed_and_removed() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let change = |scope: &str, cap: i64| BudgetChange {
         scope: scope.to_owned(),
         cap: Money::from_micros(cap),
-        period: Some(Period::Day),
+        period: Some(BudgetPeriod::Day),
     };
-    let set = stage.client.set_budget(&change("namespace", 2_500_000)).await.unwrap();
+    let set = test_app.client.set_budget(&change("namespace", 2_500_000)).await.unwrap();
     assert_eq!(
         (set.cap, set.spent, set.period),
-        (Money::from_micros(2_500_000), Money::ZERO, Some(Period::Day))
+        (Money::from_micros(2_500_000), Money::ZERO, Some(BudgetPeriod::Day))
     );
-    stage.client.set_budget(&change("agent:default", 1)).await.unwrap();
-    let page = Paging { limit: Some(1), cursor: None };
-    let first = stage.client.budgets(&page).await.unwrap();
+    test_app.client.set_budget(&change("agent:default", 1)).await.unwrap();
+    let page = PageQuery { limit: Some(1), cursor: None };
+    let first = test_app.client.budgets(&page).await.unwrap();
     assert_eq!(first.items[0].scope, "agent:default");
-    let second = stage.client.budgets(&Paging { cursor: first.next, ..page }).await.unwrap();
+    let second = test_app.client.budgets(&PageQuery { cursor: first.next, ..page }).await.unwrap();
     assert_eq!((second.items[0].scope.as_str(), second.next), ("namespace", None));
     let key = BudgetKey { scope: "namespace".to_owned() };
-    stage.client.remove_budget(&key).await.unwrap();
-    assert_eq!(stage.client.remove_budget(&key).await.unwrap_err().code(), "not_found");
+    test_app.client.remove_budget(&key).await.unwrap();
+    assert_eq!(test_app.client.remove_budget(&key).await.unwrap_err().code(), "not_found");
     for (body, field) in [
         (json!({"scope": "nobody", "cap": {"amount": "1"}}), "scope"),
         (json!({"scope": "namespace", "cap": {"amount": "-1"}}), "cap"),
@@ -67,7 +74,7 @@ async fn a_budget_is_set_changed_and_removed() {
         (json!({"scope": "namespace", "cap": {"amount": "1"}, "period": "year"}), "period"),
         (json!({"scope": "namespace"}), "cap"),
     ] {
-        let refused = stage.tell("PUT budgets", &body).await;
+        let refused = test_app.send_json("PUT budgets", &body).await;
         assert_eq!(refused.status, 400, "{body}: {refused:?}");
         assert!(refused.field().starts_with(field), "{body}: {refused:?}");
     }
@@ -75,42 +82,43 @@ async fn a_budget_is_set_changed_and_removed() {
 
 fn at_nine() -> ScheduleChange {
     ScheduleChange {
-        timing: Timing::Cron("0 9 * * *".to_owned()),
+        timing: ScheduleTiming::Cron("0 9 * * *".to_owned()),
         zone: Some("Europe/Berlin".to_owned()),
         task: NewTask { label: Some("daily".to_owned()), ..NewTask::text("the news") },
         catch_up: Some("all:3".to_owned()),
-        overlap: Overlap::Queue,
+        overlap: OverlapPolicy::Queue,
         jitter_ms: 1000,
     }
 }
 
 #[tokio::test]
 async fn a_schedule_is_made_read_paused_and_removed() {
-    let stage = Stage::idle(Vec::new()).await;
-    let made = stage.client.put_schedule("news", &at_nine()).await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    let made = test_app.client.put_schedule("news", &at_nine()).await.unwrap();
     assert_eq!((made.id.as_str(), made.active), ("news", true));
     assert_eq!((&made.task, &made.timing), (&at_nine().task, &at_nine().timing));
-    assert_eq!((made.catch_up.as_str(), made.overlap), ("all:3", Overlap::Queue));
+    assert_eq!((made.catch_up.as_str(), made.overlap), ("all:3", OverlapPolicy::Queue));
     assert!(made.next_at.is_some());
-    let far = Time(Timestamp::from_millis(4_000_000_000_000));
-    let once = ScheduleChange { timing: Timing::At(far), ..at_nine() };
-    let once = stage.client.put_schedule("once", &once).await.unwrap();
-    assert_eq!(once.timing, Timing::At(far));
-    let page = Paging { limit: Some(1), cursor: None };
-    let first = stage.client.schedules(&page).await.unwrap();
-    let second = stage.client.schedules(&Paging { cursor: first.next, ..page }).await.unwrap();
+    let far = DateTime(Timestamp::from_millis(4_000_000_000_000));
+    let once = ScheduleChange { timing: ScheduleTiming::At(far), ..at_nine() };
+    let once = test_app.client.put_schedule("once", &once).await.unwrap();
+    assert_eq!(once.timing, ScheduleTiming::At(far));
+    let page = PageQuery { limit: Some(1), cursor: None };
+    let first = test_app.client.schedules(&page).await.unwrap();
+    let second =
+        test_app.client.schedules(&PageQuery { cursor: first.next, ..page }).await.unwrap();
     assert_eq!((first.items[0].id.as_str(), second.items[0].id.as_str()), ("news", "once"));
-    let paused = stage.client.pause_schedule("news", true).await.unwrap();
+    let paused = test_app.client.pause_schedule("news", true).await.unwrap();
     assert_eq!((paused.active, paused.next_at), (false, None));
-    assert!(stage.client.pause_schedule("news", false).await.unwrap().active);
-    assert_eq!(stage.client.schedule("news").await.unwrap().id, "news");
-    stage.client.delete_schedule("news").await.unwrap();
-    assert_eq!(stage.client.schedule("news").await.unwrap_err().code(), "not_found");
+    assert!(test_app.client.pause_schedule("news", false).await.unwrap().active);
+    assert_eq!(test_app.client.schedule("news").await.unwrap().id, "news");
+    test_app.client.delete_schedule("news").await.unwrap();
+    assert_eq!(test_app.client.schedule("news").await.unwrap_err().code(), "not_found");
 }
 
 #[tokio::test]
 async fn a_schedule_that_cannot_be_kept_is_refused_by_its_place() {
-    let stage = Stage::idle(Vec::new()).await;
+    let test_app = TestApp::idle(Vec::new()).await;
     let task = json!({"message": "hi"});
     for (body, field) in [
         (json!({"timing": {"cron": "never"}, "task": task}), "timing"),
@@ -122,32 +130,32 @@ async fn a_schedule_that_cannot_be_kept_is_refused_by_its_place() {
         (json!({"timing": {"every_ms": 5000}, "task": task, "overlap": "maybe"}), "overlap"),
         (json!({"timing": {"every_ms": 5000}, "task": task, "jitter_ms": -1}), "jitter_ms"),
     ] {
-        let refused = stage.tell("PUT schedules/s", &body).await;
+        let refused = test_app.send_json("PUT schedules/s", &body).await;
         assert_eq!(refused.status, 400, "{body}: {refused:?}");
         assert!(refused.field().starts_with(field), "{body}: {refused:?}");
     }
     let good = json!({"timing": {"every_ms": 5000}, "task": task});
     for name in ["a%20b", "a%2Fb", "%2e%2e%2f", &"x".repeat(65)] {
-        let refused = stage.tell(&format!("PUT schedules/{name}"), &good).await;
+        let refused = test_app.send_json(&format!("PUT schedules/{name}"), &good).await;
         assert_eq!((refused.problem(), refused.field()), ((400, "invalid"), "schedule"), "{name}");
     }
 }
 
-/// A channel that takes nothing until it is told to.
+/// A channel that rejects deliveries until it is enabled.
 struct Stubborn;
 
 impl DeliveryAdapter for Stubborn {
-    fn abilities(&self) -> ChannelCapabilities {
+    fn capabilities(&self) -> ChannelCapabilities {
         ChannelCapabilities::default()
     }
 
     fn send<'a>(
         &'a self,
         _: &'a str,
-        _: &'a Target,
+        _: &'a DeliveryTarget,
         _: &'a Message,
-    ) -> BoxFuture<'a, Result<Receipt, SendError>> {
-        async { Err(SendError::Refused("not here".to_owned())) }.boxed()
+    ) -> BoxFuture<'a, Result<SendReceipt, SendError>> {
+        async { Err(SendError::Permanent("not here".to_owned())) }.boxed()
     }
 }
 
@@ -157,20 +165,20 @@ async fn an_answer_that_did_not_arrive_is_sent_again_or_put_away() {
     let agent = move || Agent::builder("default", model.clone());
     let channels: HashMap<String, Arc<dyn DeliveryAdapter>> =
         [("mail".to_owned(), Arc::new(Stubborn) as _)].into();
-    let mut stage = Stage::with(agent, |deps| EngineDeps { channels, ..deps }).await;
-    stage.worker = Some(stage.engine.start().await.unwrap());
+    let mut test_app = TestApp::with(agent, |deps| EngineDeps { channels, ..deps }).await;
+    test_app.worker = Some(test_app.engine.start().await.unwrap());
     let routing = RoutingContext {
         channel: Some("mail".to_owned()),
         to: Some("me".to_owned()),
         ..RoutingContext::default()
     };
     let task = NewTask { deliver: true, routing, ..NewTask::text("hi") };
-    let accepted = stage.client.submit(&task).await.unwrap();
-    stage.ended(accepted.run).await;
-    let failed = DeliveryList { state: Some(DeliveryState::Failed), ..DeliveryList::default() };
+    let accepted = test_app.client.submit(&task).await.unwrap();
+    test_app.ended(accepted.run).await;
+    let failed = DeliveryQuery { state: Some(DeliveryState::Failed), ..DeliveryQuery::default() };
     let one = || async {
         loop {
-            let found = stage.client.deliveries(&failed).await.unwrap();
+            let found = test_app.client.deliveries(&failed).await.unwrap();
             if let Some(delivery) = found.items.into_iter().next() {
                 return delivery;
             }
@@ -179,25 +187,26 @@ async fn an_answer_that_did_not_arrive_is_sent_again_or_put_away() {
     };
     let sent = tokio::time::timeout(Duration::from_secs(20), one()).await.unwrap();
     assert_eq!((sent.run, sent.last_error.as_deref()), (accepted.run, Some("not here")));
-    let of_run = stage.client.run_deliveries(accepted.run, &Paging::default()).await.unwrap();
+    let of_run = test_app.client.run_deliveries(accepted.run, &PageQuery::default()).await.unwrap();
     assert_eq!(of_run.items, std::slice::from_ref(&sent));
-    let again = stage.client.retry_delivery(sent.id).await.unwrap();
+    let again = test_app.client.retry_delivery(sent.id).await.unwrap();
     assert_eq!(again.generation, sent.generation + 1);
     let sent = tokio::time::timeout(Duration::from_secs(20), one()).await.unwrap();
-    let away = stage.client.dismiss_delivery(sent.id).await.unwrap();
+    let away = test_app.client.dismiss_delivery(sent.id).await.unwrap();
     assert_eq!(away.state, DeliveryState::Dismissed);
-    let late = stage.ask(&format!("POST deliveries/{}/retry", sent.id)).await;
+    let late = test_app.request(&format!("POST deliveries/{}/retry", sent.id)).await;
     assert_eq!(late.problem().0, 409);
-    let list = DeliveryList { run: Some(accepted.run), limit: Some(1), ..DeliveryList::default() };
-    let first = stage.client.deliveries(&list).await.unwrap();
-    let next = DeliveryList { cursor: first.next, ..list };
-    assert!(stage.client.deliveries(&next).await.unwrap().items.is_empty());
+    let list =
+        DeliveryQuery { run: Some(accepted.run), limit: Some(1), ..DeliveryQuery::default() };
+    let first = test_app.client.deliveries(&list).await.unwrap();
+    let next = DeliveryQuery { cursor: first.next, ..list };
+    assert!(test_app.client.deliveries(&next).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
 async fn the_server_says_who_calls_and_what_runs_here() {
-    let stage = Stage::idle(Vec::new()).await;
-    let who = stage.client.who().await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    let who = test_app.client.identity().await.unwrap();
     assert_eq!((who.name.as_str(), who.token), ("local", None));
-    assert_eq!(stage.client.version().await.unwrap().api, "v1");
+    assert_eq!(test_app.client.version().await.unwrap().api, "v1");
 }

@@ -1,26 +1,26 @@
-//! Streams that cannot be lost: whoever comes back with a cursor gets exactly what follows.
+//! Streams that continue: a client with a cursor receives exactly the following events.
 
 use std::time::Duration;
 
 use provost_core::id::name::Namespace;
 use provost_store::{RestoreOptions, restore};
 
-use crate::house::{Block, House, LONG, Server, durable};
+use crate::test_database::{Server, SseBlock, TEST_TIMEOUT, TestDatabase, durable};
 
-/// The whole stream of a run that ends, without live pieces.
-async fn whole(server: &Server, path: &str) -> Vec<Block> {
+/// Returns the complete stream of a run without deltas.
+async fn whole(server: &Server, path: &str) -> Vec<SseBlock> {
     server.watch(&format!("{path}?deltas=false"), None).await.rest().await
 }
 
-fn kinds(blocks: &[Block]) -> Vec<&str> {
+fn kinds(blocks: &[SseBlock]) -> Vec<&str> {
     blocks.iter().map(|block| block.event.as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g44_a_run_is_streamed_from_its_first_event_to_its_end() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "work 2").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "work 2").await;
     let live = server.watch(&format!("runs/{}/stream?deltas=false", accepted.run), None).await;
     let live = live.rest().await;
     assert_eq!(live.last().unwrap().event, "end");
@@ -42,9 +42,9 @@ async fn g44_a_run_is_streamed_from_its_first_event_to_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g44_a_reader_with_a_cursor_gets_exactly_what_follows_across_a_restart() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "work 3").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "work 3").await;
     let paths = [
         format!("runs/{}/stream", accepted.run),
         format!("tasks/{}/stream", accepted.task),
@@ -54,7 +54,7 @@ async fn g44_a_reader_with_a_cursor_gets_exactly_what_follows_across_a_restart()
     let run = whole(&server, &paths[0]).await;
     let count = run.iter().filter(|block| block.is_durable()).count();
     server.stop().await;
-    let server = house.idle().await;
+    let server = database.idle().await;
     for path in &paths {
         // The others stay open after what there is.
         let mut reader = server.watch(&format!("{path}?deltas=false"), None).await;
@@ -62,7 +62,7 @@ async fn g44_a_reader_with_a_cursor_gets_exactly_what_follows_across_a_restart()
         for _ in 0..count {
             all.push(reader.next().await.unwrap());
         }
-        let rows = |blocks: &[Block]| -> Vec<String> {
+        let rows = |blocks: &[SseBlock]| -> Vec<String> {
             blocks.iter().map(|block| block.data.clone()).collect()
         };
         assert_eq!(rows(&all), rows(&run[..count]), "{path}");
@@ -85,7 +85,7 @@ async fn g44_a_reader_with_a_cursor_gets_exactly_what_follows_across_a_restart()
     server.stop().await;
 }
 
-/// Numbers that look random and are the same each time.
+/// Returns deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -98,16 +98,16 @@ impl Dice {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g44_a_hundred_reconnects_and_two_restarts_give_the_same_bytes() {
-    let house = House::new();
-    let mut server = house.open().await;
-    let accepted = server.say("chat", "work 12").await;
+    let database = TestDatabase::new();
+    let mut server = database.open().await;
+    let accepted = server.submit_text("chat", "work 12").await;
     let path = format!("runs/{}/stream?deltas=false", accepted.run);
     let mut dice = Dice(44);
     let (mut got, mut cursor): (String, Option<String>) = (String::new(), None);
     for connection in 0..100 {
         if connection == 5 || connection == 11 {
             server.stop().await;
-            server = house.open().await;
+            server = database.open().await;
         }
         let mut reader = server.watch(&path, cursor.as_deref()).await;
         for _ in 0..dice.below(3) {
@@ -131,14 +131,14 @@ async fn g44_a_hundred_reconnects_and_two_restarts_give_the_same_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g44_a_cursor_of_another_log_or_of_nothing_is_reset() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "work 1").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "work 1").await;
     let path = format!("runs/{}/stream", accepted.run);
     let all = whole(&server, &path).await;
     let cursor = all[2].id.clone().unwrap();
     let task_path = format!("tasks/{}/stream", accepted.task);
-    let wide = server.watch(&task_path, None).await.until("accepted").await.id.unwrap();
+    let wide = server.watch(&task_path, None).await.wait_until("accepted").await.id.unwrap();
     let generation: u64 = cursor.split('-').next().unwrap().parse().unwrap();
     let ahead = format!("{generation}-999");
     let reset = server.watch(&path, Some(&ahead)).await.rest().await;
@@ -151,11 +151,11 @@ async fn g44_a_cursor_of_another_log_or_of_nothing_is_reset() {
         let (status, _) = server.get(path, Some(wrong)).await;
         assert_eq!(status, 400, "{path} {wrong}");
     }
-    server.engine.store().backup(house.file("copy.db"), |_| {}).await.unwrap();
+    server.engine.store().backup(database.file("copy.db"), |_| {}).await.unwrap();
     server.stop().await;
     let options = RestoreOptions {
-        from: house.file("copy.db"),
-        to: house.file("provost.db"),
+        from: database.file("copy.db"),
+        to: database.file("provost.db"),
         replace: true,
         env: provost_core::Env::system(),
     };
@@ -165,8 +165,8 @@ async fn g44_a_cursor_of_another_log_or_of_nothing_is_reset() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, restored).await.expect("the database is free");
-    let server = house.idle().await;
+    tokio::time::timeout(TEST_TIMEOUT, restored).await.expect("the database is free");
+    let server = database.idle().await;
     for (path, cursor) in [(&path, &cursor), (&task_path, &wide)] {
         let mut reader = server.watch(path, Some(cursor)).await;
         assert_eq!(reader.next().await.unwrap().event, "reset", "{path}");
@@ -182,12 +182,12 @@ async fn g44_a_cursor_of_another_log_or_of_nothing_is_reset() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
-    let house = House::new();
-    let server = house.open().await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
     let mut all = server.watch("stream?deltas=false&after=end", None).await;
     let mut runs = Vec::new();
     for text in ["work 2", "one", "work 1", "two"] {
-        runs.push(server.say(text.split(' ').next().unwrap(), text).await.run);
+        runs.push(server.submit_text(text.split(' ').next().unwrap(), text).await.run);
     }
     let other: Namespace = "other".parse().unwrap();
     let foreign = provost_core::command::TaskRequest::text("elsewhere");
@@ -204,8 +204,8 @@ async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
         .map(|block| block.id.as_ref().unwrap().split_once("-p").unwrap().1.parse().unwrap())
         .collect();
     assert!(positions.is_sorted_by(|one, two| one < two), "{positions:?}");
-    let of_run = |blocks: &[Block], run: &str| -> Vec<u64> {
-        let of_it = blocks.iter().map(Block::json).filter(|event| event["run"] == run);
+    let of_run = |blocks: &[SseBlock], run: &str| -> Vec<u64> {
+        let of_it = blocks.iter().map(SseBlock::json).filter(|event| event["run"] == run);
         of_it.map(|event| event["seq"].as_u64().unwrap()).collect()
     };
     for run in &runs {
@@ -215,7 +215,7 @@ async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
     assert!(of_run(&live, &foreign.run.to_string()).is_empty());
     // A session has the events of both of its runs, in the same order.
     let mut session = server.watch("sessions/work/stream?deltas=false", None).await;
-    let wanted: Vec<&Block> = live
+    let wanted: Vec<&SseBlock> = live
         .iter()
         .filter(|block| [runs[0], runs[2]].iter().any(|run| block.json()["run"] == run.to_string()))
         .collect();
@@ -227,8 +227,8 @@ async fn sessions_and_namespaces_are_streamed_in_the_order_of_commits() {
 
 #[tokio::test]
 async fn what_belongs_to_others_is_not_there() {
-    let house = House::new();
-    let server = house.idle().await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
     let other: Namespace = "other".parse().unwrap();
     let command = provost_core::command::TaskRequest::text("elsewhere");
     let foreign = server.engine.submit(&other, command).await.unwrap();
@@ -259,11 +259,11 @@ async fn what_belongs_to_others_is_not_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_events_and_logs_hold_what_the_stream_holds() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "work 2").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "work 2").await;
     let all = whole(&server, &format!("runs/{}/stream", accepted.run)).await;
-    let all: Vec<_> = all.iter().filter(|block| block.is_durable()).map(Block::json).collect();
+    let all: Vec<_> = all.iter().filter(|block| block.is_durable()).map(SseBlock::json).collect();
     let (mut events, mut after) = (Vec::new(), None);
     loop {
         let page = server.client.run_events(accepted.run, after.as_deref(), Some(3)).await.unwrap();
@@ -298,18 +298,18 @@ async fn pages_of_events_and_logs_hold_what_the_stream_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g44_a_cursor_beyond_what_is_kept_is_reset() {
-    let house = House::new();
+    let database = TestDatabase::new();
     let env = provost_core::Env::simulated(44);
-    let server = house.idle_with(env.clone()).await;
-    let accepted = server.say("chat", "work 1").await;
+    let server = database.idle_with(env.clone()).await;
+    let accepted = server.submit_text("chat", "work 1").await;
     let path = format!("runs/{}/stream", accepted.run);
     let worker = server.engine.start().await.unwrap();
     let all = whole(&server, &path).await;
     worker.stop(Duration::from_millis(50)).await;
     let mut wide = server.watch("stream?deltas=false", None).await;
-    let (first, last) = (wide.next().await.unwrap(), wide.until("finished").await);
+    let (first, last) = (wide.next().await.unwrap(), wide.wait_until("finished").await);
     env.advance(Duration::from_secs(31 * 24 * 3600));
-    server.engine.maintenance().remove_old().await.unwrap();
+    server.engine.maintenance().enforce_retention().await.unwrap();
     let kept = &all[all.len() - 2..];
     assert_eq!(kinds(kept), ["finished", "end"]);
     let reset = server.watch(&path, all[1].id.as_deref()).await.rest().await;
@@ -324,7 +324,7 @@ async fn g44_a_cursor_beyond_what_is_kept_is_reset() {
     assert_eq!(reset.next().await.unwrap().event, "reset");
     assert_eq!(reset.next().await.unwrap(), last);
     let mut good = server.watch("stream?deltas=false", last.id.as_deref()).await;
-    server.say("chat", "more").await;
+    server.submit_text("chat", "more").await;
     assert_eq!(good.next().await.unwrap().event, "accepted");
     server.stop().await;
 }

@@ -1,25 +1,25 @@
-//! Declared tools, who did what, what can be done, and answers that come later.
+//! Declared tools, audit records, capabilities and asynchronous tool results.
 
 use std::sync::Arc;
 
-use provost_api::{AuditList, Capabilities, Capability, Client, DeclaredTool, Paging, Time};
+use provost_api::{AuditQuery, Capabilities, Capability, Client, DateTime, PageQuery, ToolInfo};
 use provost_core::contract::ToolResponse;
 use provost_core::id::name::Namespace;
 use provost_core::{AuditId, Env, RunId};
-use provost_server::{App, AppOptions, LocalTransport, ToolHouse, Undelivered};
+use provost_server::{App, AppOptions, CallbackRejection, LocalTransport, ToolService};
 use provost_store::table::governance::audit::AuditRow;
-use provost_store::table::governance::usage_record::MeterRow;
+use provost_store::table::governance::usage_record::UsageRecordRow;
 use serde_json::json;
 use tower::ServiceExt;
 
-use crate::stage::Stage;
+use crate::test_app::TestApp;
 
-/// A house with one tool, and one call that waits.
-struct House;
+/// Tools with one declared tool and one waiting call.
+struct FakeTools;
 
-impl ToolHouse for House {
-    fn tools(&self, namespace: &str) -> Vec<DeclaredTool> {
-        let tool = DeclaredTool {
+impl ToolService for FakeTools {
+    fn tools(&self, namespace: &str) -> Vec<ToolInfo> {
+        let tool = ToolInfo {
             name: format!("search-{namespace}"),
             kind: "http".to_owned(),
             description: "Finds".to_owned(),
@@ -40,29 +40,34 @@ impl ToolHouse for House {
             description: String::new(),
             source: "runtimes".to_owned(),
         };
-        Capabilities { generated_at: Time(Env::system().now()), capabilities: vec![capability] }
+        Capabilities { generated_at: DateTime(Env::system().now()), capabilities: vec![capability] }
     }
 
-    fn deliver(&self, request: &str, token: &str, answer: ToolResponse) -> Result<(), Undelivered> {
+    fn complete_call(
+        &self,
+        request: &str,
+        token: &str,
+        answer: ToolResponse,
+    ) -> Result<(), CallbackRejection> {
         match (request, token) {
             ("eff_1", "right") if answer.request_id == request => Ok(()),
-            ("eff_1", "right") => Err(Undelivered::Mismatch),
-            ("eff_1", _) => Err(Undelivered::Token),
-            _ => Err(Undelivered::Unknown),
+            ("eff_1", "right") => Err(CallbackRejection::RequestMismatch),
+            ("eff_1", _) => Err(CallbackRejection::InvalidToken),
+            _ => Err(CallbackRejection::UnknownRequest),
         }
     }
 }
 
-fn app(stage: &Stage) -> App {
-    let options = AppOptions { tools: Some(Arc::new(House)), ..AppOptions::default() };
-    App::new(stage.engine.clone(), options)
+fn app(test_app: &TestApp) -> App {
+    let options = AppOptions { tools: Some(Arc::new(FakeTools)), ..AppOptions::default() };
+    App::new(test_app.engine.clone(), options)
 }
 
 #[tokio::test]
 async fn tools_audit_and_capabilities_are_served() {
-    let stage = Stage::idle(Vec::new()).await;
-    let client = Client::new(LocalTransport::new(app(&stage)), Namespace::default());
-    let tools = client.tools(&Paging::default()).await.unwrap();
+    let test_app = TestApp::idle(Vec::new()).await;
+    let client = Client::new(LocalTransport::new(app(&test_app)), Namespace::default());
+    let tools = client.tools(&PageQuery::default()).await.unwrap();
     assert_eq!(tools.items[0].name, "search-default");
     assert_eq!(client.capabilities().await.unwrap().capabilities[0].id, "tool.http");
 
@@ -88,7 +93,7 @@ async fn tools_audit_and_capabilities_are_served() {
         row("default", "search", "allowed"),
         row("other", "pay", "denied"),
     ];
-    let used = MeterRow {
+    let used = UsageRecordRow {
         id: env.id(),
         namespace: "default".to_owned(),
         at: env.now(),
@@ -97,36 +102,36 @@ async fn tools_audit_and_capabilities_are_served() {
         run_id: None,
         body: json!({"tool_calls": 1}).to_string(),
     };
-    let written = stage.engine.store().write(move |tx| {
+    let written = test_app.engine.store().write(move |tx| {
         rows.iter().try_for_each(|row| row.insert(tx))?;
         used.insert(tx)
     });
     written.await.unwrap();
-    let told = async |list: AuditList| {
+    let told = async |list: AuditQuery| {
         let page = client.audit(&list).await.unwrap();
         let told = page.items.iter().map(|item| format!("{} {}", item.resource, item.outcome));
         (told.collect::<Vec<_>>(), page.next)
     };
     let all = ["search allowed", "pay allowed", "pay denied"];
-    assert_eq!(told(AuditList::default()).await, (all.map(str::to_owned).to_vec(), None));
-    let pay = AuditList { resource: Some("pay".to_owned()), ..AuditList::default() };
+    assert_eq!(told(AuditQuery::default()).await, (all.map(str::to_owned).to_vec(), None));
+    let pay = AuditQuery { resource: Some("pay".to_owned()), ..AuditQuery::default() };
     assert_eq!(told(pay).await.0, ["pay allowed", "pay denied"]);
-    let denied = AuditList { outcome: Some("denied".to_owned()), ..AuditList::default() };
+    let denied = AuditQuery { outcome: Some("denied".to_owned()), ..AuditQuery::default() };
     assert_eq!(told(denied).await.0, ["pay denied"]);
-    let (first, next) = told(AuditList { limit: Some(2), ..AuditList::default() }).await;
+    let (first, next) = told(AuditQuery { limit: Some(2), ..AuditQuery::default() }).await;
     assert_eq!(first, all[..2]);
-    let rest = AuditList { cursor: next, run: Some(run), ..AuditList::default() };
+    let rest = AuditQuery { cursor: next, run: Some(run), ..AuditQuery::default() };
     assert_eq!(told(rest).await.0, all[2..]);
-    let nobodys = AuditList { run: Some(env.id()), ..AuditList::default() };
+    let nobodys = AuditQuery { run: Some(env.id()), ..AuditQuery::default() };
     assert!(told(nobodys).await.0.is_empty());
-    let usage = client.usage(&Paging::default()).await.unwrap();
+    let usage = client.usage(&PageQuery::default()).await.unwrap();
     assert_eq!(usage.items[0].record["tool_calls"], 1);
 }
 
 #[tokio::test]
 async fn answers_that_come_later_need_their_own_token_and_no_other() {
-    let stage = Stage::idle(Vec::new()).await;
-    let router = provost_server::router(app(&stage));
+    let test_app = TestApp::idle(Vec::new()).await;
+    let router = provost_server::router(app(&test_app));
     let answer = |id: &str| json!({"tool_contract_version": "v1", "request_id": id, "status": "ok", "output": {"result": "x"}});
     for (request, token, body, status) in [
         ("eff_1", "right", answer("eff_1"), 204),

@@ -1,4 +1,4 @@
-//! Many viewers: slow ones cost nobody anything, late ones miss nothing, and all see the same end.
+//! Many concurrent streams: slow clients delay no other client, late clients miss no event, and all receive the same end.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use futures::StreamExt;
 use futures::future::join_all;
 use provost_core::lifecycle::RunStatus;
 
-use crate::house::{Block, House, durable};
+use crate::test_database::{SseBlock, TestDatabase, durable};
 
-fn texts(blocks: &[Block]) -> String {
-    let deltas = blocks.iter().filter(|block| block.event == "delta").map(Block::json);
+fn texts(blocks: &[SseBlock]) -> String {
+    let deltas = blocks.iter().filter(|block| block.event == "delta").map(SseBlock::json);
     let texts = deltas.filter(|delta| delta["type"] == "text_delta");
     texts.map(|delta| delta["text"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_pieces_come_before_the_event_that_holds_them_all() {
-    let house = House::new();
-    let server = house.idle().await;
-    let accepted = server.say("chat", "chatter 20").await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
+    let accepted = server.submit_text("chat", "chatter 20").await;
     let reader = server.watch(&format!("runs/{}/stream", accepted.run), None).await;
     let mut silent =
         server.watch(&format!("tasks/{}/stream?deltas=false", accepted.task), None).await;
     let seen = tokio::spawn(reader.rest());
     // The reader listens before anything is said.
-    silent.until("accepted").await;
-    while server.app.viewers() < 2 {
+    silent.wait_until("accepted").await;
+    while server.app.open_streams() < 2 {
         tokio::task::yield_now().await;
     }
     let worker = server.engine.start().await.unwrap();
@@ -52,16 +52,16 @@ async fn live_pieces_come_before_the_event_that_holds_them_all() {
     }
     assert_eq!(turn, 3);
     assert!(seen.iter().filter(|block| block.event == "delta").all(|block| block.id.is_none()));
-    assert_eq!(silent.until("finished").await.event, "finished");
+    assert_eq!(silent.wait_until("finished").await.event, "finished");
     worker.stop(Duration::from_millis(50)).await;
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g45_a_stalled_viewer_delays_nobody_is_told_and_misses_nothing() {
-    let house = House::new();
-    let server = house.idle().await;
-    let accepted = server.say("chat", "chatter 3000").await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
+    let accepted = server.submit_text("chat", "chatter 3000").await;
     let path = format!("runs/{}/stream", accepted.run);
     let mut stalled = server.watch(&path, None).await;
     let mut other = server.watch(&path, None).await;
@@ -73,7 +73,7 @@ async fn g45_a_stalled_viewer_delays_nobody_is_told_and_misses_nothing() {
     let fast = other.rest().await;
     assert_eq!(fast.last().unwrap().event, "end");
     let slow = stalled.rest().await;
-    let lagged: Vec<&Block> = slow.iter().filter(|block| block.event == "lagged").collect();
+    let lagged: Vec<&SseBlock> = slow.iter().filter(|block| block.event == "lagged").collect();
     assert_eq!(lagged.len(), 1, "{:?}", slow.iter().map(|block| &block.event).collect::<Vec<_>>());
     assert!(lagged[0].json()["missed"].as_u64().unwrap() > 5000);
     assert!(slow.len() < 200, "what waited for it was bounded: {}", slow.len());
@@ -85,13 +85,13 @@ async fn g45_a_stalled_viewer_delays_nobody_is_told_and_misses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g45_whoever_is_behind_by_thousands_of_events_reads_them_from_the_log() {
-    let house = House::new();
-    let server = house.open().await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
     let mut stalled = server.watch("stream?deltas=false", None).await;
     let mut fast = server.watch("stream?deltas=false", None).await;
     let mut wanted = Vec::new();
     for task in 0..60 {
-        server.say(&format!("s{task}"), "work 2").await;
+        server.submit_text(&format!("s{task}"), "work 2").await;
     }
     let mut ended = 0;
     while ended < 60 {
@@ -108,16 +108,16 @@ async fn g45_whoever_is_behind_by_thousands_of_events_reads_them_from_the_log() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g46_everybody_who_waits_or_watches_gets_the_same_single_end() {
-    let house = House::new();
-    let server = house.idle().await;
-    let accepted = server.say("chat", "work 1").await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
+    let accepted = server.submit_text("chat", "work 1").await;
     let (run, task) = (accepted.run, accepted.task);
-    let by_run = join_all((0..20).map(|_| server.client.wait_run(run, Duration::from_secs(60))));
-    let by_task = join_all((0..20).map(|_| server.client.wait_task(task, Duration::from_secs(60))));
+    let by_run = join_all((0..20).map(|_| server.client.poll_run(run, Duration::from_secs(60))));
+    let by_task = join_all((0..20).map(|_| server.client.poll_task(task, Duration::from_secs(60))));
     let path = format!("runs/{run}/stream");
     let streams = join_all((0..20).map(|_| async { server.watch(&path, None).await.rest().await }));
     let works = async {
-        while server.app.viewers() < 60 {
+        while server.app.open_streams() < 60 {
             tokio::task::yield_now().await;
         }
         server.engine.start().await.unwrap()
@@ -137,18 +137,18 @@ async fn g46_everybody_who_waits_or_watches_gets_the_same_single_end() {
         assert_eq!(durable(blocks), durable(&streams[0]));
     }
     // Whoever comes afterwards gets it at once.
-    assert!(!server.client.wait_run(run, Duration::ZERO).await.unwrap().timed_out);
-    assert_eq!(server.app.viewers(), 0, "nobody is left at the board");
+    assert!(!server.client.poll_run(run, Duration::ZERO).await.unwrap().timed_out);
+    assert_eq!(server.app.open_streams(), 0, "nobody is left at the board");
     worker.stop(Duration::from_millis(50)).await;
     server.stop().await;
 }
 
 #[tokio::test]
 async fn waiting_out_leaves_the_run_alone() {
-    let house = House::new();
-    let server = house.idle().await;
-    let accepted = server.say("chat", "hello").await;
-    let waited = server.client.wait_run(accepted.run, Duration::from_millis(20)).await.unwrap();
+    let database = TestDatabase::new();
+    let server = database.idle().await;
+    let accepted = server.submit_text("chat", "hello").await;
+    let waited = server.client.poll_run(accepted.run, Duration::from_millis(20)).await.unwrap();
     assert!(waited.timed_out);
     assert_eq!(waited.run.status, RunStatus::Accepted);
     assert!(waited.run.cancel_requested.is_none());
@@ -160,9 +160,9 @@ async fn waiting_out_leaves_the_run_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_joins_in_the_middle_of_an_answer_gets_the_draft_first() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "hang").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "hang").await;
     let paths = [
         format!("runs/{}/stream", accepted.run),
         format!("tasks/{}/stream", accepted.task),
@@ -185,7 +185,7 @@ async fn whoever_joins_in_the_middle_of_an_answer_gets_the_draft_first() {
     }
     // Without live pieces there is no draft either.
     let mut quiet = server.watch(&format!("{}?deltas=false", paths[1]), None).await;
-    quiet.until("user_message").await;
+    quiet.wait_until("user_message").await;
     server.client.cancel_run(accepted.run).await.unwrap();
     assert_ne!(quiet.next().await.unwrap().event, "delta");
     let rest = first.rest().await;
@@ -195,42 +195,42 @@ async fn whoever_joins_in_the_middle_of_an_answer_gets_the_draft_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_end_when_the_server_stops_and_their_readers_come_back() {
-    let house = House::new();
-    let server = house.open().await;
-    let accepted = server.say("chat", "hang").await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
+    let accepted = server.submit_text("chat", "hang").await;
     let mut reader = server.watch("stream", None).await;
-    let cursor = reader.until("user_message").await.id;
+    let cursor = reader.wait_until("user_message").await.id;
     let waiting = {
         let client = server.client.clone();
-        tokio::spawn(async move { client.wait_run(accepted.run, Duration::from_secs(60)).await })
+        tokio::spawn(async move { client.poll_run(accepted.run, Duration::from_secs(60)).await })
     };
-    while server.app.viewers() < 2 {
+    while server.app.open_streams() < 2 {
         tokio::task::yield_now().await;
     }
     server.stop().await;
     while reader.next().await.is_some() {}
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), "draining");
-    let server = house.open().await;
+    let server = database.open().await;
     let mut reader = server.watch("stream", cursor.as_deref()).await;
-    let again = reader.until("attempt_started").await;
+    let again = reader.wait_until("attempt_started").await;
     assert!(again.json()["attempt"].as_u64().unwrap() > 1);
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_process_writes_is_seen_too() {
-    let house = House::new();
-    let (here, there) = (house.idle().await, house.idle().await);
+    let database = TestDatabase::new();
+    let (here, there) = (database.idle().await, database.idle().await);
     let mut reader = here.watch("stream?after=end", None).await;
-    let accepted = there.say("chat", "hello").await;
-    let seen = reader.until("accepted").await;
+    let accepted = there.submit_text("chat", "hello").await;
+    let seen = reader.wait_until("accepted").await;
     assert_eq!(seen.json()["run"], accepted.run.to_string());
     // Waiting is woken by it as well.
     let waiting = {
         let client = here.client.clone();
-        tokio::spawn(async move { client.wait_run(accepted.run, Duration::from_secs(60)).await })
+        tokio::spawn(async move { client.poll_run(accepted.run, Duration::from_secs(60)).await })
     };
-    while here.app.viewers() < 2 {
+    while here.app.open_streams() < 2 {
         tokio::task::yield_now().await;
     }
     there.client.cancel_run(accepted.run).await.unwrap();
@@ -242,8 +242,8 @@ async fn what_another_process_writes_is_seen_too() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_is_broken_by_comments() {
-    let house = House::new();
-    let server = house.idle().await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
     let (_, mut body) = server.get("stream?after=end", None).await;
     let opened = body.next().await.unwrap().unwrap();
     assert!(opened.starts_with(b"retry: 1000\n\nid: "), "{opened:?}");

@@ -1,4 +1,4 @@
-//! Webhooks against a receiver that fails, forgets and goes away.
+//! Webhooks with a receiver that fails, times out and disappears.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,19 +11,19 @@ use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, StatusCode};
-use provost_api::{NewWebhook, RunEvent, WebhookPost};
+use provost_api::{NewWebhook, RunEvent, WebhookDelivery};
 use provost_core::Env;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::house::{House, LONG, Server};
+use crate::test_database::{Server, TEST_TIMEOUT, TestDatabase};
 
-/// No answer at all.
+/// Status of a receiver that does not respond.
 const NEVER: u16 = 0;
 
-/// What a receiver got.
+/// A received delivery.
 #[derive(Debug, Clone)]
 struct Got {
     headers: HashMap<String, String>,
@@ -40,7 +40,7 @@ impl Got {
     }
 }
 
-/// Takes posts and answers as it is told.
+/// Receiver with scripted responses.
 struct Receiver {
     url: String,
     got: mpsc::UnboundedReceiver<Got>,
@@ -54,8 +54,8 @@ struct Desk {
 }
 
 impl Receiver {
-    /// A receiver that gives these answers, last one first, and then 204.
-    async fn answering(answers: &[u16]) -> Self {
+    /// Starts a receiver that returns these statuses, last one first, and then 204.
+    async fn responding(answers: &[u16]) -> Self {
         let (sender, got) = mpsc::unbounded_channel();
         let answers = Arc::new(Mutex::new(answers.to_vec()));
         let desk = Desk { got: sender, answers: Arc::clone(&answers) };
@@ -67,7 +67,7 @@ impl Receiver {
     }
 
     async fn next(&mut self) -> Got {
-        tokio::time::timeout(LONG, self.got.recv()).await.expect("a post").unwrap()
+        tokio::time::timeout(TEST_TIMEOUT, self.got.recv()).await.expect("a post").unwrap()
     }
 }
 
@@ -82,7 +82,7 @@ async fn take(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> Stat
     StatusCode::from_u16(answer).unwrap()
 }
 
-/// HMAC-SHA256 by the book, so that the server is not checked by itself.
+/// Independent implementation of HMAC-SHA256, so that the test does not use the code of the server.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut block = [0_u8; 64];
     block[..key.len()].copy_from_slice(key);
@@ -108,12 +108,12 @@ async fn hook(server: &Server, url: &str, kinds: &[&str]) -> (String, String) {
     (made.webhook.id, made.secret)
 }
 
-async fn posts(server: &Server, hook: &str) -> Vec<WebhookPost> {
-    server.client.webhook_posts(hook, &provost_api::Paging::default()).await.unwrap().items
+async fn posts(server: &Server, hook: &str) -> Vec<WebhookDelivery> {
+    server.client.webhook_deliveries(hook, &provost_api::PageQuery::default()).await.unwrap().items
 }
 
-/// Waits until all posts of a webhook are in a state.
-async fn settled(server: &Server, hook: &str, state: &str) -> Vec<WebhookPost> {
+/// Waits until all deliveries of a webhook have a state.
+async fn settled(server: &Server, hook: &str, state: &str) -> Vec<WebhookDelivery> {
     let waiting = async {
         loop {
             let posts = posts(server, hook).await;
@@ -123,17 +123,17 @@ async fn settled(server: &Server, hook: &str, state: &str) -> Vec<WebhookPost> {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(LONG, waiting).await.expect("posts are settled")
+    tokio::time::timeout(TEST_TIMEOUT, waiting).await.expect("posts are settled")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g48_an_event_is_posted_signed_and_in_the_standard_format() {
-    let house = House::new();
-    let server = house.open().await;
+    let database = TestDatabase::new();
+    let server = database.open().await;
     let _sender = server.app.send_webhooks().unwrap();
-    let mut receiver = Receiver::answering(&[]).await;
+    let mut receiver = Receiver::responding(&[]).await;
     let (id, secret) = hook(&server, &receiver.url, &["finished"]).await;
-    let accepted = server.say("chat", "work 1").await;
+    let accepted = server.submit_text("chat", "work 1").await;
     let got = receiver.next().await;
     assert!(is_signed(&got, &secret), "{got:?}");
     assert!(!is_signed(&Got { body: format!("{} ", got.body), ..got.clone() }, &secret));
@@ -147,7 +147,7 @@ async fn g48_an_event_is_posted_signed_and_in_the_standard_format() {
     assert_eq!((posts.len(), posts[0].id.as_str(), posts[0].tries), (1, got.id(), 1));
     assert_eq!(posts[0].event, format!("{}:{}", event.run, event.seq));
     // Sent once more, it is the same message.
-    server.client.resend_webhook_post(&id, got.id()).await.unwrap();
+    server.client.resend_webhook_delivery(&id, got.id()).await.unwrap();
     let again = receiver.next().await;
     assert_eq!((again.id(), &again.body), (got.id(), &got.body));
     // The secret is nowhere in the database, nor in an answer.
@@ -155,7 +155,8 @@ async fn g48_an_event_is_posted_signed_and_in_the_standard_format() {
     let shown = serde_json::to_string(&server.client.webhook(&id).await.unwrap()).unwrap();
     assert!(!shown.contains(key));
     for suffix in ["", "-wal"] {
-        let bytes = std::fs::read(house.file(&format!("provost.db{suffix}"))).unwrap_or_default();
+        let bytes =
+            std::fs::read(database.file(&format!("provost.db{suffix}"))).unwrap_or_default();
         assert!(!bytes.windows(key.len()).any(|window| window == key.as_bytes()));
     }
     server.stop().await;
@@ -163,13 +164,13 @@ async fn g48_an_event_is_posted_signed_and_in_the_standard_format() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g48_a_receiver_that_fails_is_told_again_with_the_same_id() {
-    let house = House::new();
+    let database = TestDatabase::new();
     let env = Env::simulated(48);
-    let server = house.idle_with(env.clone()).await;
+    let server = database.idle_with(env.clone()).await;
     let _sender = server.app.send_webhooks().unwrap();
-    let mut receiver = Receiver::answering(&[302, 500, 503]).await;
+    let mut receiver = Receiver::responding(&[302, 500, 503]).await;
     let (id, secret) = hook(&server, &receiver.url, &["accepted"]).await;
-    server.say("chat", "hello").await;
+    server.submit_text("chat", "hello").await;
     let first = receiver.next().await;
     for status in [503, 500, 302] {
         // The clock is the test's own: it waits for the failure to be stored, and then the time is over.
@@ -188,19 +189,19 @@ async fn g48_a_receiver_that_fails_is_told_again_with_the_same_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn g48_a_server_that_dies_between_post_and_settlement_posts_again() {
-    let house = House::new();
+    let database = TestDatabase::new();
     let env = Env::simulated(49);
-    let server = house.idle_with(env.clone()).await;
+    let server = database.idle_with(env.clone()).await;
     // The first post is taken in and not answered.
-    let mut receiver = Receiver::answering(&[NEVER]).await;
+    let mut receiver = Receiver::responding(&[NEVER]).await;
     let (id, secret) = hook(&server, &receiver.url, &[]).await;
     let sender = server.app.send_webhooks().unwrap();
-    server.say("chat", "hello").await;
+    server.submit_text("chat", "hello").await;
     let first = receiver.next().await;
     assert_eq!(posts(&server, &id).await[0].state, "sending");
     drop(sender);
     server.stop().await;
-    let server = house.idle_with(env.clone()).await;
+    let server = database.idle_with(env.clone()).await;
     let _sender = server.app.send_webhooks().unwrap();
     env.advance(Duration::from_secs(46));
     let got = receiver.next().await;
@@ -212,16 +213,16 @@ async fn g48_a_server_that_dies_between_post_and_settlement_posts_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_wants_no_more_is_left_alone() {
-    let house = House::new();
-    let server = house.idle().await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
     let _sender = server.app.send_webhooks().unwrap();
-    let mut receiver = Receiver::answering(&[410]).await;
+    let mut receiver = Receiver::responding(&[410]).await;
     let (id, _) = hook(&server, &receiver.url, &["accepted"]).await;
-    server.say("chat", "hello").await;
+    server.submit_text("chat", "hello").await;
     receiver.next().await;
     settled(&server, &id, "failed").await;
     assert!(server.client.webhook(&id).await.unwrap().disabled.is_some());
-    server.say("other", "hello").await;
+    server.submit_text("other", "hello").await;
     assert_eq!(posts(&server, &id).await.len(), 1);
     assert!(receiver.answers.lock().unwrap().is_empty());
     server.client.delete_webhook(&id).await.unwrap();
@@ -232,8 +233,8 @@ async fn a_receiver_that_wants_no_more_is_left_alone() {
 
 #[tokio::test]
 async fn webhooks_that_cannot_be_are_refused() {
-    let house = House::new();
-    let server = house.idle().await;
+    let database = TestDatabase::new();
+    let server = database.idle().await;
     for (url, kinds) in
         [("ftp://127.0.0.1/", vec![]), ("http://127.0.0.1/", vec!["No Kind".to_owned()])]
     {

@@ -1,4 +1,4 @@
-//! Messages with everything in them that can be stored.
+//! Sample messages with every storable kind of content.
 
 use provost_core::{
     ContentPart, Document, Image, Message, ProviderData, Reasoning, Role, Timestamp, ToolCall,
@@ -6,8 +6,8 @@ use provost_core::{
 };
 use serde_json::json;
 
-/// All roles a session can have, all kinds of parts, all fields, strange characters and a long text.
-pub(super) fn one_of_everything() -> Vec<Message> {
+/// Returns messages with all roles, kinds of parts and fields, unusual characters and a long text.
+pub(super) fn sample_messages() -> Vec<Message> {
     let opaque = ProviderData {
         provider: "p".into(),
         kind: "signature".into(),

@@ -1,4 +1,4 @@
-//! Why a file of sessions cannot be opened.
+//! Errors of opening a session file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,82 +6,82 @@ use std::path::{Path, PathBuf};
 use provost_core::ErrorKind;
 use provost_store::StoreError;
 
-use super::fault::io_kind;
+use super::transaction_error::io_kind;
 
-/// Why a file of sessions cannot be opened. A file that is refused stays as it is.
+/// Error of opening a session file. The file remains unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The prefix cannot begin the name of a table.
+    /// The table prefix is invalid.
     #[error(
         "`{prefix}` is not a table prefix: use up to {chars_max} of a-z, 0-9 and `_`, a letter first, and not `sqlite_`"
     )]
-    Prefix {
-        /// The prefix as given.
+    InvalidPrefix {
+        /// The rejected prefix, shortened.
         prefix: String,
-        /// How long it may be.
+        /// Maximum length of a prefix.
         chars_max: usize,
     },
-    /// The file is damaged, or no database at all.
+    /// The file is corrupt or not an SQLite database.
     #[error("`{}` is not a sound SQLite database: {problem}; restore it from a copy", path.display())]
-    Damaged {
-        /// The file.
+    Corrupt {
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// A table of somebody else has the name of one of ours.
+    /// The file contains a table of another program with a name that the store needs.
     #[error("`{}` has a table `{table}` of another program: choose another table prefix", path.display())]
-    Taken {
-        /// The file.
+    TableTaken {
+        /// Path of the file.
         path: PathBuf,
-        /// The table.
+        /// Name of the table.
         table: String,
     },
-    /// The tables were made by a newer program.
+    /// A newer program has migrated the tables.
     #[error(
         "the sessions in `{}` have schema {found}, this program knows {known}: use a newer program", path.display()
     )]
-    Newer {
-        /// The file.
+    SchemaTooNew {
+        /// Path of the file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version of the file.
         found: i64,
-        /// The newest schema this program knows.
+        /// Newest schema version that this program supports.
         known: i64,
     },
-    /// The file cannot be reached.
+    /// The file cannot be opened.
     #[error("`{}` cannot be opened: {source}", path.display())]
     Storage {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl OpenError {
-    /// The shared kind.
+    /// Returns the category that decides how callers handle the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Prefix { .. } => ErrorKind::Invalid,
-            Self::Damaged { .. } => ErrorKind::Malformed,
-            Self::Taken { .. } | Self::Newer { .. } => ErrorKind::Conflict,
+            Self::InvalidPrefix { .. } => ErrorKind::Invalid,
+            Self::Corrupt { .. } => ErrorKind::Malformed,
+            Self::TableTaken { .. } | Self::SchemaTooNew { .. } => ErrorKind::Conflict,
             Self::Storage { .. } => ErrorKind::Unavailable,
         }
     }
 }
 
-/// Why the file at `path` was refused.
-pub(super) fn refusal(path: &Path, error: StoreError) -> OpenError {
+/// Converts a store error of opening the file at `path`.
+pub(super) fn open_error(path: &Path, error: StoreError) -> OpenError {
     let path = path.to_owned();
     match error {
-        StoreError::Damaged { detail } | StoreError::NotADatabase { detail, .. } => {
-            OpenError::Damaged { path, problem: detail }
+        StoreError::Corrupt { detail } | StoreError::NotADatabase { detail, .. } => {
+            OpenError::Corrupt { path, problem: detail }
         }
-        StoreError::TableTaken { table } => OpenError::Taken { path, table },
-        StoreError::NewerSchema { found, known } => {
-            OpenError::Newer { path, found: found.into(), known: known.into() }
+        StoreError::TableTaken { table } => OpenError::TableTaken { path, table },
+        StoreError::SchemaTooNew { found, known } => {
+            OpenError::SchemaTooNew { path, found: found.into(), known: known.into() }
         }
         error => OpenError::Storage { path, source: io::Error::new(io_kind(&error), error) },
     }

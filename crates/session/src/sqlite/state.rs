@@ -1,19 +1,19 @@
-//! Values of the state that outlive a run, beside the sessions. What belongs to a session goes with it.
+//! Shared state in the same file as the sessions. Deleting a session deletes its values.
 
 use provost_core::{StateChange, StateScope};
 use provost_store::Tx;
 use provost_store::table::session_file::{SessionTables, ValueKey};
 use serde_json::{Map, Value};
 
-use super::SqliteSessions;
-use super::fault::{ALL, Fault};
+use super::SqliteSessionStore;
+use super::transaction_error::{ALL_SESSIONS, TransactionError};
 use crate::SessionError;
 use crate::shared_state::{StateError, StateFuture, StateOwners, StateStore};
 
-/// A value to set or to take away.
+/// A value to set or to remove.
 struct ValueChange {
     key: ValueKey,
-    /// As JSON.
+    /// The value as JSON; `None` removes it.
     value: Option<String>,
 }
 
@@ -23,14 +23,16 @@ struct ScopeOwner {
     owner: String,
 }
 
-impl StateStore for SqliteSessions {
+impl StateStore for SqliteSessionStore {
     fn load<'a>(&'a self, owners: &'a StateOwners) -> StateFuture<'a, Map<String, Value>> {
         let owners: Vec<_> = owners
             .all()
             .map(|(scope, owner)| ScopeOwner { scope, owner: owner.to_owned() })
             .collect();
         Box::pin(async move {
-            self.read(ALL, move |tx, tables| load(tx, tables, &owners)).await.map_err(failed)
+            self.read(ALL_SESSIONS, move |tx, tables| load(tx, tables, &owners))
+                .await
+                .map_err(state_error)
         })
     }
 
@@ -49,17 +51,19 @@ impl StateStore for SqliteSessions {
             })
             .collect();
         Box::pin(async move {
-            self.write(ALL, move |tx, tables| store(tx, tables, &changes)).await.map_err(failed)
+            self.write(ALL_SESSIONS, move |tx, tables| store(tx, tables, &changes))
+                .await
+                .map_err(state_error)
         })
     }
 
-    fn forget<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64> {
+    fn delete_owner<'a>(&'a self, scope: StateScope, owner: &'a str) -> StateFuture<'a, u64> {
         let owner = owner.to_owned();
         Box::pin(async move {
-            let forget = move |tx: &mut Tx<'_>, tables: &SessionTables| {
+            let delete = move |tx: &mut Tx<'_>, tables: &SessionTables| {
                 Ok(tables.remove_values(tx, scope, &owner)?)
             };
-            self.write(ALL, forget).await.map_err(failed)
+            self.write(ALL_SESSIONS, delete).await.map_err(state_error)
         })
     }
 }
@@ -68,7 +72,7 @@ fn load(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
     owners: &[ScopeOwner],
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, TransactionError> {
     let mut found = Map::new();
     for ScopeOwner { scope, owner } in owners {
         for stored in tables.values(tx, *scope, owner)? {
@@ -84,7 +88,11 @@ fn load(
     Ok(found)
 }
 
-fn store(tx: &mut Tx<'_>, tables: &SessionTables, changes: &[ValueChange]) -> Result<(), Fault> {
+fn store(
+    tx: &mut Tx<'_>,
+    tables: &SessionTables,
+    changes: &[ValueChange],
+) -> Result<(), TransactionError> {
     for ValueChange { key, value } in changes {
         match value {
             Some(value) => tables.set_value(tx, key, value)?,
@@ -94,6 +102,6 @@ fn store(tx: &mut Tx<'_>, tables: &SessionTables, changes: &[ValueChange]) -> Re
     Ok(())
 }
 
-fn failed(error: SessionError) -> StateError {
+fn state_error(error: SessionError) -> StateError {
     StateError { message: error.to_string(), source: Some(Box::new(error)) }
 }

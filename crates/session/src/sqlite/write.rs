@@ -1,30 +1,32 @@
-//! Changing sessions, each time in one transaction.
+//! Changes of sessions inside a transaction.
 
 use std::sync::Arc;
 
 use provost_core::{Message, Timestamp};
 use provost_store::Tx;
-use provost_store::table::session_file::{MessageCopy, NewSession, SessionHead, SessionTables};
+use provost_store::table::session_file::{
+    MessageCopy, NewSession, SessionHeaderRow, SessionTables,
+};
 
-use super::fault::{Fault, check_size};
-use super::read::{self, Head};
+use super::read::{self, SessionHeader};
+use super::transaction_error::{TransactionError, check_size};
 use crate::SessionError;
 
-/// Bytes of one message as JSON: room for the pictures and files of a whole turn.
+/// Maximum size of a message as JSON, in bytes. It must hold the images and files of a whole turn.
 const MESSAGE_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// Bytes of the messages of one change as JSON.
+/// Maximum size of the messages of one change as JSON, in bytes.
 const CHANGE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Sessions that one transaction forgets: others get their turn in between.
-const FORGET_MAX: i64 = 200;
+/// Maximum number of sessions that one transaction deletes. Other writers can commit between two transactions.
+const DELETE_BATCH_MAX: i64 = 200;
 
-/// A change with its messages as they are stored.
-pub(super) struct Encoded {
+/// A change with its messages encoded as JSON.
+pub(super) struct EncodedChange {
     base: u64,
     pop: usize,
     add: Vec<String>,
 }
 
-impl Encoded {
+impl EncodedChange {
     pub(super) fn new(
         id: &str,
         base: u64,
@@ -51,35 +53,40 @@ pub(super) fn commit(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
     id: &str,
-    change: &Encoded,
-) -> Result<u64, Fault> {
-    let head = read::head(tx, tables, id)?;
-    let found = head.as_ref().map_or(0, |head| head.revision);
+    change: &EncodedChange,
+) -> Result<u64, TransactionError> {
+    let header = read::header(tx, tables, id)?;
+    let found = header.as_ref().map_or(0, |header| header.revision);
     if change.base != found {
         return Err(conflict(id, change.base, found).into());
     }
-    let kept = head.as_ref().map_or(0, |head| head.messages.saturating_sub(change.pop)) as i64;
-    let messages = kept + change.add.len() as i64;
-    let key = match head {
+    let remaining =
+        header.as_ref().map_or(0, |header| header.messages.saturating_sub(change.pop)) as i64;
+    let messages = remaining + change.add.len() as i64;
+    let key = match header {
         None => tables.insert(tx, NewSession { id, messages, metadata: "{}" })?,
-        Some(Head { key, metadata, .. }) => {
+        Some(SessionHeader { key, metadata, .. }) => {
             let revision = (found + 1) as i64;
-            tables.update(tx, &SessionHead { key, revision, messages, metadata })?;
+            tables.update(tx, &SessionHeaderRow { key, revision, messages, metadata })?;
             if change.pop > 0 {
-                tables.delete_messages(tx, key, kept)?;
+                tables.delete_messages(tx, key, remaining)?;
             }
             key
         }
     };
-    for (seq, body) in (kept..).zip(&change.add) {
+    for (seq, body) in (remaining..).zip(&change.add) {
         tables.insert_message(tx, key, seq, body)?;
     }
     Ok(found + 1)
 }
 
-pub(super) fn delete(tx: &mut Tx<'_>, tables: &SessionTables, id: &str) -> Result<bool, Fault> {
-    let Some(head) = read::head(tx, tables, id)? else { return Ok(false) };
-    tables.delete(tx, head.key)?;
+pub(super) fn delete(
+    tx: &mut Tx<'_>,
+    tables: &SessionTables,
+    id: &str,
+) -> Result<bool, TransactionError> {
+    let Some(header) = read::header(tx, tables, id)? else { return Ok(false) };
+    tables.delete(tx, header.key)?;
     Ok(true)
 }
 
@@ -87,20 +94,20 @@ pub(super) fn delete(tx: &mut Tx<'_>, tables: &SessionTables, id: &str) -> Resul
 pub(super) struct SessionCopy {
     pub(super) from: String,
     pub(super) to: String,
-    /// The number of the oldest messages to copy.
+    /// Number of messages to copy, starting with the oldest.
     pub(super) messages_max: usize,
 }
 
-/// Copies the first messages of a session to a new one; false if there is no such session.
+/// Copies the first messages of a session to a new session. Returns false if the session does not exist.
 pub(super) fn fork(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
     copy: &SessionCopy,
-) -> Result<bool, Fault> {
+) -> Result<bool, TransactionError> {
     let SessionCopy { from, to, messages_max } = copy;
-    let Some(source) = read::head(tx, tables, from)? else { return Ok(false) };
-    if let Some(taken) = read::head(tx, tables, to)? {
-        return Err(conflict(to, 0, taken.revision).into());
+    let Some(source) = read::header(tx, tables, from)? else { return Ok(false) };
+    if let Some(existing) = read::header(tx, tables, to)? {
+        return Err(conflict(to, 0, existing.revision).into());
     }
     let messages = source.messages.min(*messages_max) as i64;
     let new = NewSession { id: to, messages, metadata: &source.metadata };
@@ -109,13 +116,14 @@ pub(super) fn fork(
     Ok(true)
 }
 
-/// Deletes some of the sessions that have not changed since a moment, and says how many; 0 if none is left.
-pub(super) fn forget(
+/// Deletes a batch of the sessions that have not changed since a point in time. Returns the number of deleted
+/// sessions; 0 if none remains.
+pub(super) fn delete_inactive(
     tx: &mut Tx<'_>,
     tables: &SessionTables,
-    unused_since: Timestamp,
-) -> Result<u64, Fault> {
-    let keys = tables.unused_since(tx, unused_since, FORGET_MAX)?;
+    inactive_since: Timestamp,
+) -> Result<u64, TransactionError> {
+    let keys = tables.inactive_since(tx, inactive_since, DELETE_BATCH_MAX)?;
     for key in &keys {
         tables.delete(tx, *key)?;
     }

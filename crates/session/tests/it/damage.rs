@@ -1,16 +1,16 @@
-//! Files that are not, or no longer, what they should be.
+//! Tests of corrupt and foreign files.
 
 use std::fs;
 
 use provost_core::ErrorKind;
-use provost_session::{OpenError, SqliteSessions, SqliteSessionsOptions};
+use provost_session::{OpenError, SqliteSessionOptions, SqliteSessionStore};
 use provost_session::{SessionError, SessionStore};
 use rusqlite::Connection;
 
 use crate::{add, open, prefixed, texts};
 
-fn refused(path: &std::path::Path) -> OpenError {
-    SqliteSessions::open(path, SqliteSessionsOptions::default()).unwrap_err()
+fn open_error(path: &std::path::Path) -> OpenError {
+    SqliteSessionStore::open(path, SqliteSessionOptions::default()).unwrap_err()
 }
 
 #[test]
@@ -19,14 +19,14 @@ fn a_file_that_is_no_database_is_refused_and_stays() {
     let path = dir.path().join("notes.txt");
     let notes = "these are my notes, not a database\n".repeat(100);
     fs::write(&path, &notes).unwrap();
-    let error = refused(&path);
-    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    let error = open_error(&path);
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Malformed);
     assert!(error.to_string().contains("notes.txt"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), notes);
-    let error = refused(dir.path());
+    let error = open_error(dir.path());
     assert!(matches!(error, OpenError::Storage { .. }), "{error}");
-    let error = refused(&path.join("below/a/file.db"));
+    let error = open_error(&path.join("below/a/file.db"));
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
@@ -37,8 +37,8 @@ async fn tables_of_a_newer_program_are_refused() {
     open(&path).commit("s", 0, add(&["a"])).await.unwrap();
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("UPDATE session_schema SET version = 7").unwrap();
-    let error = refused(&path);
-    assert!(matches!(error, OpenError::Newer { found: 7, known: 2, .. }), "{error}");
+    let error = open_error(&path);
+    assert!(matches!(error, OpenError::SchemaTooNew { found: 7, known: 2, .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert!(error.to_string().contains("use a newer program"), "{error}");
     raw.execute_batch("UPDATE session_schema SET version = 1").unwrap();
@@ -52,19 +52,22 @@ async fn tables_of_another_program_are_left_alone() {
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("CREATE TABLE Messages (mine TEXT); INSERT INTO Messages VALUES ('kept')")
         .unwrap();
-    let error = refused(&path);
-    assert!(matches!(&error, OpenError::Taken { table, .. } if table == "messages"), "{error}");
-    let store = SqliteSessions::open(&path, prefixed("agent_")).unwrap();
+    let error = open_error(&path);
+    assert!(
+        matches!(&error, OpenError::TableTaken { table, .. } if table == "messages"),
+        "{error}"
+    );
+    let store = SqliteSessionStore::open(&path, prefixed("agent_")).unwrap();
     store.commit("s", 0, add(&["a"])).await.unwrap();
     let kept: String = raw.query_row("SELECT mine FROM Messages", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, "kept");
     raw.execute_batch("CREATE TABLE x_session_schema (other TEXT)").unwrap();
-    let error = SqliteSessions::open(&path, prefixed("x_")).unwrap_err();
-    assert!(matches!(error, OpenError::Taken { .. }), "{error}");
+    let error = SqliteSessionStore::open(&path, prefixed("x_")).unwrap_err();
+    assert!(matches!(error, OpenError::TableTaken { .. }), "{error}");
 }
 
-/// What a load says after a statement has damaged the session `s`.
-async fn loaded_after(damage: &str) -> SessionError {
+/// Returns the error of a load after a statement has corrupted the session `s`.
+async fn load_error_after(damage: &str) -> SessionError {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     let store = open(&path);
@@ -86,7 +89,7 @@ async fn a_damaged_session_says_where() {
         ("DELETE FROM messages WHERE session = 1 AND seq = 2", "2 of its 3 messages"),
         ("UPDATE sessions SET messages = 2 WHERE id = 's'", "3 of its 2 messages"),
     ] {
-        let error = loaded_after(damage).await;
+        let error = load_error_after(damage).await;
         assert!(error.to_string().contains(expected), "{damage}: {error}");
     }
 }
@@ -104,12 +107,12 @@ async fn pages_that_were_overwritten_are_an_error_and_no_panic() {
     raw.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(raw);
     let mut bytes = fs::read(&path).unwrap();
-    // The first page stays, so that the file can be opened.
+    // The first page remains intact, so that the file can be opened.
     for byte in bytes.iter_mut().skip(3 * 4096) {
         *byte = 0xa5;
     }
     fs::write(&path, bytes).unwrap();
-    match SqliteSessions::open(&path, SqliteSessionsOptions::default()) {
+    match SqliteSessionStore::open(&path, SqliteSessionOptions::default()) {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Malformed, "{error}"),
         Ok(store) => {
             let error = store.load("s40").await.unwrap_err();

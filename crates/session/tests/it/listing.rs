@@ -1,9 +1,9 @@
-//! What a database adds: pages, metadata, forks, forgetting.
+//! Tests of pages, metadata, forks and deletion.
 
 use std::time::Duration;
 
 use provost_core::Env;
-use provost_session::{SessionCursor, SqliteSessions, SqliteSessionsOptions};
+use provost_session::{SessionCursor, SqliteSessionOptions, SqliteSessionStore};
 use provost_session::{SessionError, SessionStore};
 use serde_json::{Map, Value, json};
 
@@ -20,9 +20,9 @@ fn object(value: Value) -> Map<String, Value> {
 async fn pages_give_every_session_once() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
-    let options = SqliteSessionsOptions { env: env.clone(), ..Default::default() };
-    let store = SqliteSessions::open(dir.path().join("s.db"), options).unwrap();
-    // Several have the same time.
+    let options = SqliteSessionOptions { env: env.clone(), ..Default::default() };
+    let store = SqliteSessionStore::open(dir.path().join("s.db"), options).unwrap();
+    // Several sessions have the same time.
     for number in 0..25 {
         store.commit(&format!("s{number:02}"), 0, add(&["m"])).await.unwrap();
         if number % 4 == 3 {
@@ -38,7 +38,7 @@ async fn pages_give_every_session_once() {
             assert!(!page.sessions.is_empty() && page.sessions.len() <= limit);
             seen.extend(page.sessions);
             let Some(next) = page.next else { break };
-            // A cursor can go through the hands of a client.
+            // A client can serialize a cursor.
             let text = serde_json::to_string(&next).unwrap();
             after = Some(serde_json::from_str::<SessionCursor>(&text).unwrap());
         }
@@ -103,17 +103,17 @@ async fn a_fork_goes_its_own_way() {
 async fn what_was_not_used_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
-    let options = SqliteSessionsOptions { env: env.clone(), ..Default::default() };
-    let store = SqliteSessions::open(dir.path().join("s.db"), options).unwrap();
-    // More than one transaction forgets.
+    let options = SqliteSessionOptions { env: env.clone(), ..Default::default() };
+    let store = SqliteSessionStore::open(dir.path().join("s.db"), options).unwrap();
+    // The deletion needs more than one transaction.
     for number in 0..450 {
         store.commit(&format!("old-{number}"), 0, add(&[])).await.unwrap();
     }
     env.advance(Duration::from_secs(60));
     store.commit("old-7", 1, add(&["used again"])).await.unwrap();
     store.commit("new", 0, add(&["m"])).await.unwrap();
-    assert_eq!(store.forget_unused_since(env.now()).await.unwrap(), 449);
-    assert_eq!(store.forget_unused_since(env.now()).await.unwrap(), 0);
+    assert_eq!(store.delete_inactive_since(env.now()).await.unwrap(), 449);
+    assert_eq!(store.delete_inactive_since(env.now()).await.unwrap(), 0);
     let left: Vec<_> = store.list().await.unwrap().into_iter().map(|info| info.id).collect();
     assert_eq!(left, ["new", "old-7"]);
 }

@@ -1,4 +1,4 @@
-//! Sessions in SQLite through their public door. Tests of a numbered statement carry its number.
+//! Integration tests of sessions in SQLite.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,23 +16,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use provost_core::Message;
-use provost_session::{SessionChange, SessionStore, SqliteSessions, SqliteSessionsOptions};
+use provost_session::{SessionChange, SessionStore, SqliteSessionOptions, SqliteSessionStore};
 
-fn open(path: &Path) -> SqliteSessions {
-    SqliteSessions::open(path, SqliteSessionsOptions::default()).unwrap()
+fn open(path: &Path) -> SqliteSessionStore {
+    SqliteSessionStore::open(path, SqliteSessionOptions::default()).unwrap()
 }
 
-fn prefixed(prefix: &str) -> SqliteSessionsOptions {
-    SqliteSessionsOptions { table_prefix: prefix.to_owned(), ..Default::default() }
+fn prefixed(prefix: &str) -> SqliteSessionOptions {
+    SqliteSessionOptions { table_prefix: prefix.to_owned(), ..Default::default() }
 }
 
-/// A change that adds texts.
+/// Creates a change that adds texts.
 fn add(texts: &[&str]) -> SessionChange {
     let add = texts.iter().map(|text| Arc::new(Message::user(*text))).collect();
     SessionChange { pop: 0, add }
 }
 
-/// The texts of a session that exists.
+/// Returns the texts of an existing session.
 async fn texts(store: &dyn SessionStore, id: &str) -> Vec<String> {
     let transcript = store.load(id).await.unwrap().unwrap();
     transcript.messages.iter().map(|message| message.text()).collect()

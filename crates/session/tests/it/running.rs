@@ -1,4 +1,4 @@
-//! Agents whose sessions are in SQLite.
+//! Tests of agents with sessions in SQLite.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ async fn a_conversation_goes_on_after_the_file_was_closed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     let model = ScriptedModel::new().turn(text("Hello Ada.")).turn(text("You are Ada."));
-    for said in ["I am Ada", "Who am I?"] {
-        let agent = Agent::builder("tester", model.clone()).sessions(open(&path)).build().unwrap();
-        agent.run(said).session_id("talk/1").await.unwrap();
+    for input in ["I am Ada", "Who am I?"] {
+        let agent =
+            Agent::builder("tester", model.clone()).session_store(open(&path)).build().unwrap();
+        agent.run(input).session("talk/1").await.unwrap();
     }
     assert_eq!(model.request(1).messages.len(), 3);
     let stored = texts(&open(&path), "talk/1").await;
@@ -27,14 +28,14 @@ async fn a_conversation_goes_on_after_the_file_was_closed() {
 async fn of_two_runs_on_one_session_the_second_is_refused_and_nothing_is_mixed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
-    // Each run answers once both have read the session.
+    // Each run continues after both runs have read the session.
     let both = Arc::new(tokio::sync::Barrier::new(2));
     let run = |word: &'static str| {
         let (both, store) = (Arc::clone(&both), open(&path));
-        let model = ScriptedModel::answering(move |_, _| text(format!("answer to {word}")));
-        let agent = Agent::builder("tester", model).sessions(store);
-        let agent = agent.hook(Waiting(both)).build().unwrap();
-        agent.run(word).session_id("s").into_future()
+        let model = ScriptedModel::from_fn(move |_, _| text(format!("answer to {word}")));
+        let agent = Agent::builder("tester", model).session_store(store);
+        let agent = agent.hook(WaitForAll(both)).build().unwrap();
+        agent.run(word).session("s").into_future()
     };
     let (one, two) = tokio::join!(run("one"), run("two"));
     let (won, lost) = match (one, two) {
@@ -49,14 +50,14 @@ async fn of_two_runs_on_one_session_the_second_is_refused_and_nothing_is_mixed()
     assert_eq!(session.messages(None).await.unwrap().len(), 2);
 }
 
-/// Lets the model be asked when all runs are there.
-struct Waiting(Arc<tokio::sync::Barrier>);
+/// Delays the model call until all runs have arrived.
+struct WaitForAll(Arc<tokio::sync::Barrier>);
 
 #[async_trait::async_trait]
-impl provost_agent::hook::Hook for Waiting {
+impl provost_agent::hook::Hook for WaitForAll {
     async fn before_model_call(
         &self,
-        _cx: &provost::RunContext,
+        _cx: &provost::hook::RunContext,
         _request: &mut provost_model::ChatRequest,
     ) -> Result<(), provost_agent::hook::HookError> {
         self.0.wait().await;

@@ -1,4 +1,4 @@
-//! What every session store does, and what SQL stores do.
+//! Conformance checks and tests of the SQLite store.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use provost_core::{Env, ErrorKind, Message, Role, Timestamp};
-use provost_session::{OpenError, SqliteSessions, SqliteSessionsOptions};
+use provost_session::{OpenError, SqliteSessionOptions, SqliteSessionStore};
 use provost_session::{Session, SessionError, SessionStore, conformance};
 use rusqlite::Connection;
 
@@ -24,8 +24,8 @@ async fn s219_s220_sqlite_sessions_conform() {
 async fn listing_is_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
-    let options = SqliteSessionsOptions { env: env.clone(), ..Default::default() };
-    let store = SqliteSessions::open(dir.path().join("s.db"), options).unwrap();
+    let options = SqliteSessionOptions { env: env.clone(), ..Default::default() };
+    let store = SqliteSessionStore::open(dir.path().join("s.db"), options).unwrap();
     conformance::listing_is_newest_first(&store, || env.advance(Duration::from_secs(1)))
         .await
         .unwrap();
@@ -43,7 +43,7 @@ async fn s220_creating_twice_fails_and_deleting_touches_one_session() {
     assert!(!store.delete("missing").await.unwrap());
     assert!(store.delete("other").await.unwrap());
     assert_eq!(texts(&store, "").await, ["of the empty id"]);
-    // A new life has nothing of the old one.
+    // A recreated session contains nothing of the deleted one.
     store.delete("").await.unwrap();
     store.commit("", 0, add(&[])).await.unwrap();
     assert!(texts(&store, "").await.is_empty());
@@ -69,14 +69,14 @@ async fn s220_large_texts_models_times_and_summaries_round_trip() {
     assert_eq!(stored, all);
 }
 
-/// The source's calls end when their context does; here nobody waits any more.
+/// A change whose caller has dropped the future is not written.
 #[tokio::test]
 async fn s220_a_change_that_nobody_waits_for_when_its_turn_comes_is_not_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     let store = open(&path);
     store.commit("s", 0, add(&["a"])).await.unwrap();
-    // Somebody else holds the file, so the writer waits with the first change in its hands.
+    // Another connection holds the write lock, so the writer waits with the first change.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (first, dropped) = (store.clone(), store.clone());
@@ -108,7 +108,7 @@ async fn s220_a_store_that_was_opened_again_appends() {
 async fn s221_a_prefix_isolates_two_stores_in_one_database() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
-    let stores = ["", "a_", "b_"].map(|p| SqliteSessions::open(&path, prefixed(p)).unwrap());
+    let stores = ["", "a_", "b_"].map(|p| SqliteSessionStore::open(&path, prefixed(p)).unwrap());
     for (store, text) in stores.iter().zip(["none", "of a", "of b"]) {
         store.commit("s", 0, add(&[text])).await.unwrap();
     }
@@ -117,11 +117,11 @@ async fn s221_a_prefix_isolates_two_stores_in_one_database() {
     assert!(stores[1].list().await.unwrap().is_empty());
     assert_eq!(texts(&stores[2], "s").await, ["of b"]);
     for prefix in ["A", "1a", "_a", "a-b", "a b", "x; DROP TABLE sessions", "sqlite_", "é"] {
-        let error = SqliteSessions::open(&path, prefixed(prefix)).unwrap_err();
-        assert!(matches!(error, OpenError::Prefix { .. }), "{prefix}: {error}");
+        let error = SqliteSessionStore::open(&path, prefixed(prefix)).unwrap_err();
+        assert!(matches!(error, OpenError::InvalidPrefix { .. }), "{prefix}: {error}");
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
-    assert!(SqliteSessions::open(&path, prefixed(&"a".repeat(33))).is_err());
+    assert!(SqliteSessionStore::open(&path, prefixed(&"a".repeat(33))).is_err());
 }
 
 #[tokio::test]
@@ -132,13 +132,13 @@ async fn s221_limit_zero_gives_none_and_no_limit_gives_all() {
     let session = Session::new(Arc::new(store.clone()), "s");
     for (limit, expected) in [(Some(0), 0), (Some(2), 2), (Some(99), 3), (None, 3)] {
         assert_eq!(session.messages(limit).await.unwrap().len(), expected, "{limit:?}");
-        let newest = store.newest("s", limit.unwrap_or(usize::MAX)).await.unwrap().unwrap();
-        assert_eq!((newest.messages.len(), newest.revision), (expected, 1), "{limit:?}");
+        let last = store.load_last("s", limit.unwrap_or(usize::MAX)).await.unwrap().unwrap();
+        assert_eq!((last.messages.len(), last.revision), (expected, 1), "{limit:?}");
     }
-    let newest = store.newest("s", 2).await.unwrap().unwrap();
-    let texts: Vec<_> = newest.messages.iter().map(|message| message.text()).collect();
+    let last = store.load_last("s", 2).await.unwrap().unwrap();
+    let texts: Vec<_> = last.messages.iter().map(|message| message.text()).collect();
     assert_eq!(texts, ["b", "c"]);
-    assert_eq!(store.newest("missing", 2).await.unwrap(), None);
+    assert_eq!(store.load_last("missing", 2).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -157,8 +157,8 @@ async fn a_writer_of_another_process_is_seen_and_a_stale_one_refused() {
 async fn a_file_that_somebody_holds_for_too_long_is_unavailable() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
-    let options = SqliteSessionsOptions { busy_timeout: Duration::ZERO, ..Default::default() };
-    let store = SqliteSessions::open(&path, options).unwrap();
+    let options = SqliteSessionOptions { busy_timeout: Duration::ZERO, ..Default::default() };
+    let store = SqliteSessionStore::open(&path, options).unwrap();
     store.commit("s", 0, add(&["a"])).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

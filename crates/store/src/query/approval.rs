@@ -9,7 +9,7 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::governance::approval::{self, ApprovalFilter, ApprovalRow};
 use crate::table::governance::approval_grant::{self, ApprovalGrantRow, GrantKey};
 
-/// A question as it stands.
+/// Returns an approval.
 pub async fn get(
     store: &Store,
     namespace: &Namespace,
@@ -21,7 +21,8 @@ pub async fn get(
     read.await?.ok_or_else(|| QueryError::not_found("approval", id))
 }
 
-/// Questions of a namespace in any state, newest first. The next page begins where `filter.before` says.
+/// Returns the approvals of a namespace that match the filter, newest first. The cursor is the `before` of the next
+/// filter.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -35,7 +36,7 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.id))
 }
 
-/// The open questions of a namespace, oldest first, after the id `after`.
+/// Returns the pending approvals of a namespace, oldest first, after the id `after`.
 pub async fn open(
     store: &Store,
     namespace: &Namespace,
@@ -48,7 +49,7 @@ pub async fn open(
     read.await
 }
 
-/// Lists the standing approvals of a namespace, ordered by scope and call key, after the given one.
+/// Returns the standing approvals of a namespace, ordered by scope and call key, after the given one.
 pub async fn grants(
     store: &Store,
     namespace: &Namespace,

@@ -1,18 +1,18 @@
-//! Runs that are held: children of one call that wait for another of them to end before they begin.
+//! Deferred runs: children of one call that start after a sibling has ended.
 
 use provost_core::{RunId, Timestamp};
 
 use crate::{StoreError, Tx, params};
 
-/// The first of the runs that one step of a run has started and that are held, which is what their time says.
+/// Returns the next deferred child of a step. A deferred run has `deferred` as its earliest start time.
 pub fn next(
     tx: &mut Tx<'_>,
     parent: RunId,
     step: u64,
-    held: Timestamp,
+    deferred: Timestamp,
 ) -> Result<Option<RunId>, StoreError> {
     let sql = "SELECT id FROM run
                 WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase = 'queued' AND not_before = ?3
                 ORDER BY rank, id LIMIT 1";
-    tx.optional(sql, params![parent, step, held])
+    tx.fetch_optional(sql, params![parent, step, deferred])
 }

@@ -10,21 +10,21 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::outbound::delivery::{self, DeliveryFilter, DeliveryRow};
 use crate::table::work::run;
 
-/// The deliveries of a run, oldest first.
+/// Returns the deliveries of a run, oldest first.
 pub async fn of_run(
     store: &Store,
     namespace: &Namespace,
     id: RunId,
 ) -> Result<Vec<DeliveryRow>, QueryError> {
     let namespace = namespace.clone();
-    let listed = store.read(move |tx| {
+    let rows = store.read(move |tx| {
         run::find(tx, namespace.as_str(), id)?.ok_or_else(|| QueryError::not_found("run", id))?;
         Ok::<_, QueryError>(delivery::of_run(tx, id)?)
     });
-    listed.await
+    rows.await
 }
 
-/// The deliveries in one state, newest first: what an operator looks through.
+/// Returns the deliveries of a namespace in one state, newest first.
 pub async fn in_state(
     store: &Store,
     namespace: &Namespace,
@@ -32,13 +32,14 @@ pub async fn in_state(
     limit: u64,
 ) -> Result<Vec<DeliveryRow>, QueryError> {
     let namespace = namespace.clone();
-    let listed = store.read(move |tx| {
+    let rows = store.read(move |tx| {
         Ok::<_, QueryError>(delivery::list(tx, namespace.as_str(), state.as_str(), limit)?)
     });
-    listed.await
+    rows.await
 }
 
-/// The deliveries of a namespace, newest first. The next page begins where `filter.before` says.
+/// Returns the deliveries of a namespace that match the filter, newest first. The cursor is the `before` of the next
+/// filter.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,

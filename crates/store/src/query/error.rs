@@ -16,17 +16,17 @@ pub enum QueryError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A stored value cannot be decoded: a newer program or a person wrote it.
-    #[error("what is stored cannot be read: {0}")]
+    #[error("a stored value cannot be read: {0}")]
     Unreadable(String),
 }
 
 impl QueryError {
-    /// The error for a row that does not exist in the caller's namespace.
+    /// Creates the error for a row that does not exist in the caller's namespace.
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::Work(RequestError::not_found(what, id))
     }
 
-    /// The stable code.
+    /// Returns the stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Work(error) => error.code(),
@@ -35,7 +35,7 @@ impl QueryError {
         }
     }
 
-    /// The shared kind: decides retry, HTTP status and exit code.
+    /// Returns the category, which determines retries, the HTTP status and the exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Work(error) => error.kind(),
@@ -44,7 +44,7 @@ impl QueryError {
         }
     }
 
-    /// The error as data.
+    /// Returns the error as data.
     pub fn info(&self) -> ErrorInfo {
         ErrorInfo::new(self.kind(), self.code(), self.to_string())
     }

@@ -1,18 +1,19 @@
-//! The durable log for those who stream it: of one run, of a task, of a session, of a namespace, of everybody.
+//! Pages of the durable event log: of a run, a task, a session, a namespace or all namespaces.
 //!
-//! A page is cheap however deep it is: where to go on is found by index, events are read with the texts of their messages in
-//! one query for each run, and texts are passed on as they are stored. Its size is bounded in events and in bytes.
+//! The cost of a page does not depend on its position. An index finds the start, one query per run reads the events
+//! with the texts of their messages, and texts are not parsed. The number of events and of bytes in a page is
+//! limited.
 
 pub mod rows;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use self::rows::{Amount, LogRange, LogRow, LoggedRun};
+use self::rows::{EventLogRow, LogRange, PageLimit, RunEventRange};
 use crate::table::state::meta;
 use crate::table::work::run_event;
 use crate::table::work::session::{self, SessionRef};
-use crate::{Store, Tx, load_body};
+use crate::{Store, Tx, load_text};
 use provost_core::id::name::Namespace;
 use provost_core::{DurableEvent, DurableEventKind, RunId, TaskId, Timestamp};
 use serde::Deserialize;
@@ -22,91 +23,92 @@ use crate::query::QueryError;
 use crate::query::task::find_task;
 use crate::table::work::stored_message;
 
-/// The most events of one page.
+/// Maximum number of events in one page.
 pub const LOG_PAGE_MAX: u64 = 5000;
-/// Texts of one page, in bytes; one event is always in it.
-const PAGE_BYTES: usize = 8 << 20;
-/// Positions that one page of a namespace looks at: most of them may be of others.
-const WINDOW: u64 = 20_000;
+/// Maximum size of the texts of a page, in bytes. A page contains at least one event.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// Maximum number of log positions that a page of a namespace scans. Most of them may belong to other namespaces.
+const SCAN_MAX: u64 = 20_000;
 
-/// One durable event, with what it names put in.
+/// A durable event with its message and tool result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// The position in the whole log; it rises in the order of commits.
+    /// Position in the whole log. Positions rise in commit order.
     pub pos: u64,
     /// The run.
     pub run: RunId,
-    /// The number in its run: from one, without a gap.
+    /// Sequence number within the run, starting at 1 and without gaps.
     pub seq: u64,
-    /// The epoch that wrote it.
+    /// Epoch that wrote the event.
     pub epoch: u64,
-    /// The attempt that wrote it; zero before the first.
+    /// Attempt that wrote the event; 0 before the first attempt.
     pub attempt_no: u64,
-    /// What happened.
+    /// Kind of the event.
     pub kind: String,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// More about it, as JSON.
+    /// Data of the event, as JSON.
     pub body: Option<String>,
-    /// The message it is about, as JSON.
+    /// Message of the event, as JSON.
     pub message: Option<String>,
-    /// The result of the tool call it is about, as JSON.
+    /// Result of the tool call of the event, as JSON.
     pub result: Option<String>,
-    /// Which agent of which call it happened to, if the run is below another one.
-    pub below: Option<Arc<Below>>,
+    /// Agent and call of a child run; `None` for other runs.
+    pub child: Option<Arc<ChildRunLabel>>,
 }
 
-/// What a run is to the run above it.
+/// Agent and call of a child run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Below {
-    /// The agent, with the agents above it.
+pub struct ChildRunLabel {
+    /// Path of the agent, including its ancestors.
     pub agent: String,
-    /// The call that started it.
+    /// Tool call that spawned the run.
     pub call_id: String,
 }
 
-/// A part of the log.
+/// A page of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogPage {
-    /// Events, in order.
+    /// The events, in order.
     pub entries: Vec<LogEntry>,
-    /// Where to go on: a position, or a number if it is the log of one run. It may have moved on without any event.
+    /// Start of the next page: a log position, or a sequence number in the log of one run. It can advance even if the
+    /// page is empty.
     pub next: u64,
-    /// True if more can be read at once.
-    pub more: bool,
+    /// True if the next page can be read immediately.
+    pub has_more: bool,
 }
 
-/// What the log holds.
+/// Bounds of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogBounds {
-    /// Rises with each restore: a position of another generation means nothing here.
+    /// Generation of the log. Each restore raises it, which invalidates all earlier positions.
     pub generation: u64,
-    /// Up to this position events may have been removed because they were old: whoever reads on from before it may have
-    /// missed some. Reading from the very beginning is fine.
+    /// Position up to which retention may have removed events. A reader that continues from an earlier position may
+    /// miss events, except at position 0.
     pub floor: u64,
-    /// The position of the last event; zero if there is none.
+    /// Position of the last event; 0 if the log is empty.
     pub last: u64,
 }
 
-/// Where a run belongs.
+/// Namespace, task and session of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunPlace {
+pub struct RunScope {
     /// The tenancy boundary.
     pub namespace: String,
-    /// Its task.
+    /// The task.
     pub task: TaskId,
-    /// Its session.
+    /// The session.
     pub session: String,
-    /// The tasks above its own with their sessions, nearest first: whoever watches those sees it, too.
-    pub above: Vec<(TaskId, String)>,
+    /// Ancestors of the task with their sessions, nearest first. Their logs contain the events of the run too.
+    pub ancestors: Vec<(TaskId, String)>,
 }
 
-/// The generation of the log: a cursor of another one is stale.
+/// Returns the generation of the log. A cursor of another generation is invalid.
 pub async fn generation(store: &Store) -> Result<u64, QueryError> {
     store.read(|tx| Ok::<_, QueryError>(meta::generation(tx)?)).await
 }
 
-/// What the log holds.
+/// Returns the bounds of the log.
 pub async fn bounds(store: &Store) -> Result<LogBounds, QueryError> {
     let read = store.read(|tx| {
         let generation = meta::generation(tx)?;
@@ -116,18 +118,18 @@ pub async fn bounds(store: &Store) -> Result<LogBounds, QueryError> {
     read.await
 }
 
-/// The events of all namespaces after a position.
+/// Returns the events of all namespaces after a position.
 pub async fn tail(store: &Store, after: u64, limit: u64) -> Result<LogPage, QueryError> {
-    let amount = amount(limit);
+    let page_limit = page_limit(limit);
     let read = store.read(move |tx| {
-        let rows = rows::tail(tx, after, amount)?;
-        let full = is_full(&rows, amount);
+        let rows = rows::tail(tx, after, page_limit)?;
+        let full = is_full(&rows, page_limit);
         page(tx, rows, after, full)
     });
     read.await
 }
 
-/// The events of a run after a number. Here the page goes on at a number, too.
+/// Returns the events of a run after a sequence number. The next page starts at a sequence number too.
 pub async fn of_run(
     store: &Store,
     namespace: &Namespace,
@@ -135,11 +137,11 @@ pub async fn of_run(
     after: u64,
     limit: u64,
 ) -> Result<LogPage, QueryError> {
-    let (namespace, amount) = (namespace.clone(), amount(limit));
+    let (namespace, page_limit) = (namespace.clone(), page_limit(limit));
     let read = store.read(move |tx| {
         check_run(tx, &namespace, run)?;
-        let rows = rows::of_run(tx, run, LogRange { after, last: u64::MAX }, amount)?;
-        let full = is_full(&rows, amount);
+        let rows = rows::of_run(tx, run, LogRange { after, last: u64::MAX }, page_limit)?;
+        let full = is_full(&rows, page_limit);
         let mut page = page(tx, rows, after, full)?;
         page.next = page.entries.last().map_or(after, |entry| entry.seq);
         Ok(page)
@@ -147,7 +149,7 @@ pub async fn of_run(
     read.await
 }
 
-/// The events of all runs of a task after a position.
+/// Returns the events of all runs of a task and its descendants after a position.
 pub async fn of_task(
     store: &Store,
     namespace: &Namespace,
@@ -155,16 +157,16 @@ pub async fn of_task(
     after: u64,
     limit: u64,
 ) -> Result<LogPage, QueryError> {
-    let (namespace, amount) = (namespace.clone(), amount(limit));
+    let (namespace, page_limit) = (namespace.clone(), page_limit(limit));
     let read = store.read(move |tx| {
         find_task(tx, &namespace, task)?;
         let runs = rows::runs_of_task(tx, task, after)?;
-        merged(tx, runs, after, amount)
+        merge_runs(tx, runs, after, page_limit)
     });
     read.await
 }
 
-/// The events of all runs of a session after a position.
+/// Returns the events of all runs of a session and their descendants after a position.
 pub async fn of_session(
     store: &Store,
     namespace: &Namespace,
@@ -172,20 +174,21 @@ pub async fn of_session(
     after: u64,
     limit: u64,
 ) -> Result<LogPage, QueryError> {
-    let (namespace, session, amount) = (namespace.clone(), session.to_owned(), amount(limit));
+    let (namespace, session, page_limit) =
+        (namespace.clone(), session.to_owned(), page_limit(limit));
     let read = store.read(move |tx| {
         if session::get(tx, namespace.as_str(), &session)?.is_none() {
             return Err(QueryError::not_found("session", &session));
         }
         let session = SessionRef { namespace: namespace.as_str(), id: &session };
         let runs = rows::runs_of_session(tx, session, after)?;
-        merged(tx, runs, after, amount)
+        merge_runs(tx, runs, after, page_limit)
     });
     read.await
 }
 
-/// The events of all runs of a namespace after a position. Where others write most of the log, a page may be empty and
-/// there may be more all the same.
+/// Returns the events of all runs of a namespace after a position. If other namespaces write most of the log, a page
+/// can be empty although more events follow.
 pub async fn of_namespace(
     store: &Store,
     namespace: &Namespace,
@@ -196,8 +199,8 @@ pub async fn of_namespace(
     store.read(move |tx| namespace_page(tx, namespace.as_str(), after, limit)).await
 }
 
-/// The number of the oldest event of a run that is kept: whoever reads on from before has missed some.
-pub async fn first_kept(
+/// Returns the sequence number of the oldest event of a run that retention has not removed.
+pub async fn first_retained(
     store: &Store,
     namespace: &Namespace,
     run: RunId,
@@ -205,99 +208,99 @@ pub async fn first_kept(
     let namespace = namespace.clone();
     let read = store.read(move |tx| {
         check_run(tx, &namespace, run)?;
-        Ok(run_event::first_kept(tx, run)?)
+        Ok(run_event::first_retained(tx, run)?)
     });
     read.await
 }
 
-/// Where a run belongs.
-pub async fn place_of(store: &Store, run: RunId) -> Result<Option<RunPlace>, QueryError> {
-    Ok(places_of(store, vec![run]).await?.remove(&run))
+/// Returns the scope of a run; `None` if the run does not exist.
+pub async fn run_scope(store: &Store, run: RunId) -> Result<Option<RunScope>, QueryError> {
+    Ok(run_scopes(store, vec![run]).await?.remove(&run))
 }
 
-/// Where runs belong; those that do not exist are not in it.
-pub async fn places_of(
+/// Returns the scopes of runs. The map has no entry for runs that do not exist.
+pub async fn run_scopes(
     store: &Store,
     runs: Vec<RunId>,
-) -> Result<HashMap<RunId, RunPlace>, QueryError> {
+) -> Result<HashMap<RunId, RunScope>, QueryError> {
     let read = store.read(move |tx| {
-        let mut places = HashMap::with_capacity(runs.len());
+        let mut scopes = HashMap::with_capacity(runs.len());
         for run in runs {
-            if let Some(place) = place_in(tx, run)? {
-                places.insert(run, place);
+            if let Some(scope) = run_scope_in(tx, run)? {
+                scopes.insert(run, scope);
             }
         }
-        Ok(places)
+        Ok(scopes)
     });
     read.await
 }
 
-/// The events of a namespace after a position.
+/// Returns the events of a namespace after a position.
 pub fn namespace_page(
     tx: &mut Tx<'_>,
     namespace: &str,
     after: u64,
     limit: u64,
 ) -> Result<LogPage, QueryError> {
-    let amount = amount(limit);
+    let page_limit = page_limit(limit);
     let end = run_event::last_pos(tx)?;
-    let last = end.min(after.saturating_add(WINDOW));
-    let rows = rows::of_namespace(tx, namespace, LogRange { after, last }, amount)?;
-    let full = is_full(&rows, amount);
+    let last = end.min(after.saturating_add(SCAN_MAX));
+    let rows = rows::of_namespace(tx, namespace, LogRange { after, last }, page_limit)?;
+    let full = is_full(&rows, page_limit);
     let mut page = page(tx, rows, after, full)?;
-    if !page.more {
+    if !page.has_more {
         page.next = after.max(last);
-        page.more = last < end;
+        page.has_more = last < end;
     }
     Ok(page)
 }
 
-fn amount(limit: u64) -> Amount {
-    Amount { events: limit.clamp(1, LOG_PAGE_MAX), bytes: PAGE_BYTES }
+fn page_limit(limit: u64) -> PageLimit {
+    PageLimit { events: limit.clamp(1, LOG_PAGE_MAX), bytes: PAGE_BYTES_MAX }
 }
 
-/// True if there may be more than these rows.
-fn is_full(rows: &[LogRow], amount: Amount) -> bool {
-    let bytes: usize = rows.iter().map(LogRow::bytes).sum();
-    rows.len() as u64 >= amount.events || bytes >= amount.bytes
+/// Returns true if more rows may follow.
+fn is_full(rows: &[EventLogRow], page_limit: PageLimit) -> bool {
+    let bytes: usize = rows.iter().map(EventLogRow::bytes).sum();
+    rows.len() as u64 >= page_limit.events || bytes >= page_limit.bytes
 }
 
-/// Where a run belongs.
-pub fn place_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<RunPlace>, QueryError> {
-    let place = rows::place(tx, run)?;
-    let Some((namespace, task, session)) = place else { return Ok(None) };
-    let above = rows::above(tx, task)?;
-    Ok(Some(RunPlace { namespace, task, session, above }))
+/// Returns the scope of a run; `None` if the run does not exist.
+pub fn run_scope_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<RunScope>, QueryError> {
+    let scope = rows::scope(tx, run)?;
+    let Some((namespace, task, session)) = scope else { return Ok(None) };
+    let ancestors = rows::ancestors(tx, task)?;
+    Ok(Some(RunScope { namespace, task, session, ancestors }))
 }
 
-/// The tasks above a task with their sessions, nearest first.
+/// Returns the ancestors of a task with their sessions, nearest first.
 pub fn ancestors(tx: &mut Tx<'_>, task: TaskId) -> Result<Vec<(TaskId, String)>, QueryError> {
-    Ok(rows::above(tx, task)?)
+    Ok(rows::ancestors(tx, task)?)
 }
 
-/// An error unless the run belongs to the namespace.
+/// Returns the scope of a run. Fails if the run does not belong to the namespace.
 pub fn check_run(
     tx: &mut Tx<'_>,
     namespace: &Namespace,
     run: RunId,
-) -> Result<RunPlace, QueryError> {
-    let place = place_in(tx, run)?.filter(|place| place.namespace == namespace.as_str());
-    place.ok_or_else(|| QueryError::not_found("run", run))
+) -> Result<RunScope, QueryError> {
+    let scope = run_scope_in(tx, run)?.filter(|scope| scope.namespace == namespace.as_str());
+    scope.ok_or_else(|| QueryError::not_found("run", run))
 }
 
-/// A page of the events of several runs: first only their positions are merged, then each run is read once, as far as it
+/// Returns a page of the events of several runs. First merges their positions, then reads the part of each run that
 /// belongs to the page.
-fn merged(
+fn merge_runs(
     tx: &mut Tx<'_>,
-    mut runs: Vec<LoggedRun>,
+    mut runs: Vec<RunEventRange>,
     after: u64,
-    amount: Amount,
+    page_limit: PageLimit,
 ) -> Result<LogPage, QueryError> {
     runs.sort_unstable_by_key(|run| run.first_pos);
-    let limit = usize::try_from(amount.events).unwrap_or(usize::MAX);
-    // Position, place of the run, number.
+    let limit = usize::try_from(page_limit.events).unwrap_or(usize::MAX);
+    // Log position, index of the run, sequence number.
     let mut found: Vec<(u64, usize, u64)> = Vec::new();
-    for (place, run) in runs.iter().enumerate() {
+    for (index, run) in runs.iter().enumerate() {
         if found.len() >= limit && found.last().is_some_and(|last| last.0 < run.first_pos) {
             break;
         }
@@ -305,8 +308,8 @@ fn merged(
             true => run.first_seq,
             false => rows::first_after(tx, run, after)?,
         };
-        let positions = rows::positions(tx, run.id, from, amount.events)?;
-        found.extend(positions.into_iter().map(|(pos, seq)| (pos, place, seq)));
+        let positions = rows::positions(tx, run.id, from, page_limit.events)?;
+        found.extend(positions.into_iter().map(|(pos, seq)| (pos, index, seq)));
         if found.len() >= limit {
             found.sort_unstable();
             found.truncate(limit);
@@ -314,27 +317,27 @@ fn merged(
     }
     let full = found.len() >= limit;
     let mut parts: HashMap<usize, (u64, u64)> = HashMap::new();
-    for (_, place, seq) in found {
-        let part = parts.entry(place).or_insert((seq, seq));
+    for (_, index, seq) in found {
+        let part = parts.entry(index).or_insert((seq, seq));
         *part = (part.0.min(seq), part.1.max(seq));
     }
-    let (rows, cut) = read_parts(tx, &runs, parts, amount)?;
+    let (rows, cut) = read_parts(tx, &runs, parts, page_limit)?;
     page(tx, rows, after, full || cut)
 }
 
-/// Reads parts of runs, in the order of the log. Where one had to be cut because it holds too much text, nothing after that
-/// is told: the next page goes on there.
+/// Reads parts of runs in log order. If the text of a part exceeds the page, the page ends there. Returns true as the
+/// second value in this case.
 fn read_parts(
     tx: &mut Tx<'_>,
-    runs: &[LoggedRun],
+    runs: &[RunEventRange],
     parts: HashMap<usize, (u64, u64)>,
-    amount: Amount,
-) -> Result<(Vec<LogRow>, bool), QueryError> {
+    page_limit: PageLimit,
+) -> Result<(Vec<EventLogRow>, bool), QueryError> {
     let mut rows = Vec::new();
     let mut end: Option<u64> = None;
-    for (place, (first, last)) in parts {
+    for (index, (first, last)) in parts {
         let range = LogRange { after: first - 1, last };
-        let part = rows::of_run(tx, runs[place].id, range, amount)?;
+        let part = rows::of_run(tx, runs[index].id, range, page_limit)?;
         if let Some(cut) = part.last().filter(|row| row.seq < last) {
             end = Some(end.map_or(cut.pos, |end| end.min(cut.pos)));
         }
@@ -347,20 +350,26 @@ fn read_parts(
     Ok((rows, end.is_some()))
 }
 
-/// Rows with everything put in that they name, as far as a page goes.
-fn page(tx: &mut Tx<'_>, rows: Vec<LogRow>, after: u64, full: bool) -> Result<LogPage, QueryError> {
-    let mut page = LogPage { entries: Vec::with_capacity(rows.len()), next: after, more: full };
+/// Loads the texts of the rows until the page is full.
+fn page(
+    tx: &mut Tx<'_>,
+    rows: Vec<EventLogRow>,
+    after: u64,
+    is_full: bool,
+) -> Result<LogPage, QueryError> {
+    let mut page =
+        LogPage { entries: Vec::with_capacity(rows.len()), next: after, has_more: is_full };
     let mut bytes = 0;
-    let mut known: HashMap<RunId, Option<Arc<Below>>> = HashMap::new();
+    let mut labels: HashMap<RunId, Option<Arc<ChildRunLabel>>> = HashMap::new();
     for row in rows {
-        if bytes >= PAGE_BYTES {
-            page.more = true;
+        if bytes >= PAGE_BYTES_MAX {
+            page.has_more = true;
             break;
         }
         let mut entry = entry(tx, row)?;
-        entry.below = match known.get(&entry.run) {
-            Some(below) => below.clone(),
-            None => known.entry(entry.run).or_insert(below(tx, entry.run)?).clone(),
+        entry.child = match labels.get(&entry.run) {
+            Some(label) => label.clone(),
+            None => labels.entry(entry.run).or_insert(child_label(tx, entry.run)?).clone(),
         };
         let texts = [&entry.body, &entry.message, &entry.result];
         bytes += texts.into_iter().flatten().map(String::len).sum::<usize>();
@@ -370,9 +379,9 @@ fn page(tx: &mut Tx<'_>, rows: Vec<LogRow>, after: u64, full: bool) -> Result<Lo
     Ok(page)
 }
 
-fn entry(tx: &mut Tx<'_>, row: LogRow) -> Result<LogEntry, QueryError> {
-    let body = load_body(tx, row.body, row.blob.as_deref())?;
-    let message = load_body(tx, row.message, row.message_blob.as_deref())?;
+fn entry(tx: &mut Tx<'_>, row: EventLogRow) -> Result<LogEntry, QueryError> {
+    let body = load_text(tx, row.body, row.blob.as_deref())?;
+    let message = load_text(tx, row.message, row.message_blob.as_deref())?;
     let message = match message {
         Some(text) if stored_message::names_results(&text) => {
             Some(serde_json::to_string(&*stored_message::read(tx, &text)?)?)
@@ -395,13 +404,13 @@ fn entry(tx: &mut Tx<'_>, row: LogRow) -> Result<LogEntry, QueryError> {
         body,
         message,
         result,
-        below: None,
+        child: None,
     })
 }
 
 /// The part of `run.spawn` that names the agent and the call of a child run.
 #[derive(Deserialize)]
-struct SpawnTerms {
+struct StoredSpawnOptions {
     birth: Option<ChildOrigin>,
 }
 
@@ -412,23 +421,23 @@ struct ChildOrigin {
     call_id: String,
 }
 
-/// The agent and the call of a child run.
-fn below(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<Below>>, QueryError> {
-    let Some(spawned) = rows::spawned(tx, run)? else { return Ok(None) };
-    let terms: SpawnTerms = serde_json::from_str(&spawned)?;
-    Ok(terms.birth.map(|origin| {
+/// Returns the agent and the call of a child run; `None` for other runs.
+fn child_label(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Arc<ChildRunLabel>>, QueryError> {
+    let Some(spawn) = rows::spawn_options(tx, run)? else { return Ok(None) };
+    let options: StoredSpawnOptions = serde_json::from_str(&spawn)?;
+    Ok(options.birth.map(|origin| {
         let agent = format!("{}/{}", origin.above, origin.agent);
-        Arc::new(Below { agent, call_id: origin.call_id })
+        Arc::new(ChildRunLabel { agent, call_id: origin.call_id })
     }))
 }
 
 #[derive(Deserialize)]
-struct Held<'a> {
+struct StoredToolResult<'a> {
     #[serde(borrow)]
     result: &'a RawValue,
 }
 
-/// The result that the step of an event holds, as it is stored.
+/// Returns the stored result of the tool call of an event.
 fn result_of(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -436,6 +445,6 @@ fn result_of(
 ) -> Result<Option<String>, QueryError> {
     let DurableEvent::ToolFinished(finished) = event else { return Ok(None) };
     let Some(text) = rows::step_body(tx, run, finished.step)? else { return Ok(None) };
-    let held: Held<'_> = serde_json::from_str(&text)?;
-    Ok(Some(held.result.get().to_owned()))
+    let stored: StoredToolResult<'_> = serde_json::from_str(&text)?;
+    Ok(Some(stored.result.get().to_owned()))
 }

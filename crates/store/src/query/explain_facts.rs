@@ -1,4 +1,4 @@
-//! The facts that decide why something waits or failed, read in one transaction.
+//! Facts that explain why a run, task, approval, session or delivery waits or failed. One transaction reads them all.
 
 mod gather;
 
@@ -12,8 +12,8 @@ use crate::query::QueryError;
 use crate::table::governance::approval::ApprovalRow;
 use crate::table::governance::budget::BudgetRow;
 use crate::table::outbound::delivery::DeliveryRow;
-use crate::table::scheduling::concurrency_limit::CeilingRow;
-use crate::table::scheduling::execution_class::ExecClassRow;
+use crate::table::scheduling::concurrency_limit::ConcurrencyLimitRow;
+use crate::table::scheduling::execution_class::ExecutionClassRow;
 use crate::table::scheduling::worker::WorkerRow;
 use crate::table::work::attempt::AttemptRow;
 use crate::table::work::input::InputRow;
@@ -32,7 +32,7 @@ pub enum Subject {
     Run(RunId),
     /// A task.
     Task(TaskId),
-    /// A question.
+    /// An approval.
     Approval(ApprovalId),
     /// A session, by its id or its key.
     Session(String),
@@ -43,7 +43,7 @@ pub enum Subject {
 impl FromStr for Subject {
     type Err = Infallible;
 
-    /// By the prefix of an id; what is no id is the name of a session.
+    /// Parses an id by its prefix. Any other text is the id or key of a session.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let id = text.parse().map(Self::Run).ok();
         let id = id.or_else(|| text.parse().map(Self::Task).ok());
@@ -70,15 +70,15 @@ impl fmt::Display for Subject {
 pub struct Facts {
     /// The subject as the caller named it.
     pub subject: Subject,
-    /// The moment, the workers and the local facts.
-    pub here: Here,
+    /// Time, workers and local facts.
+    pub system: SystemFacts,
     /// The rows of the subject.
-    pub about: About,
+    pub rows: SubjectFacts,
 }
 
-/// What is explained.
+/// Rows of the subject.
 #[derive(Debug, Clone)]
-pub enum About {
+pub enum SubjectFacts {
     /// A run.
     Run(Box<RunFacts>),
     /// A task.
@@ -91,48 +91,48 @@ pub enum About {
     Delivery(Box<DeliveryFacts>),
 }
 
-/// The moment, the workers, and the local facts of this process.
+/// Time, workers, and local facts of this process.
 #[derive(Debug, Clone)]
-pub struct Here {
-    /// The moment by the clock of the database.
+pub struct SystemFacts {
+    /// Current time of the database's clock.
     pub now: Timestamp,
-    /// How long a run may take to stop.
+    /// Time that a run has to stop after a cancellation.
     pub grace: Duration,
-    /// The channels that this process sends over.
+    /// Channels with an adapter in this process.
     pub channels: Vec<String>,
-    /// Workers that the database knows as running.
-    pub nodes: Vec<Node>,
+    /// Workers that are not stopped, according to the database.
+    pub workers: Vec<WorkerFacts>,
 }
 
 /// A worker.
 #[derive(Debug, Clone)]
-pub struct Node {
-    /// Its row.
+pub struct WorkerFacts {
+    /// Row of the worker.
     pub row: WorkerRow,
-    /// Its lock is held.
-    pub alive: bool,
-    /// Runs that it carries.
-    pub carries: u64,
-    /// The sessions it serves, with their namespaces; all of them if there is none.
-    pub focus: Option<Vec<(String, String)>>,
+    /// True if its process holds the worker lock.
+    pub is_alive: bool,
+    /// Number of runs that it leases.
+    pub leased_runs: u64,
+    /// Namespaces and ids of the sessions that it serves; `None` for all sessions.
+    pub session_filter: Option<Vec<(String, String)>>,
 }
 
-impl Node {
-    /// True if the worker would claim this run, had it a free permit.
-    pub fn takes(&self, run: &RunRow) -> bool {
-        self.row.build >= run.min_build && self.row.pool == run.pool && self.serves(run)
+impl WorkerFacts {
+    /// Returns true if the worker can claim this run when it has capacity.
+    pub fn can_claim(&self, run: &RunRow) -> bool {
+        self.row.build >= run.min_build && self.row.pool == run.pool && self.serves_session_of(run)
     }
 
-    /// True if the worker serves the session of this run.
-    pub fn serves(&self, run: &RunRow) -> bool {
+    /// Returns true if the worker serves the session of this run.
+    pub fn serves_session_of(&self, run: &RunRow) -> bool {
         let is_its = |(namespace, session): &(String, String)| {
             *namespace == run.namespace && *session == run.session_id
         };
-        self.focus.as_ref().is_none_or(|focus| focus.iter().any(is_its))
+        self.session_filter.as_ref().is_none_or(|sessions| sessions.iter().any(is_its))
     }
 }
 
-/// A run and everything around it.
+/// A run and its related rows.
 #[derive(Debug, Clone)]
 pub struct RunFacts {
     /// The run.
@@ -142,40 +142,40 @@ pub struct RunFacts {
     /// Its task.
     pub task: Option<TaskRow>,
     /// Its execution class.
-    pub class: ExecClassRow,
+    pub class: ExecutionClassRow,
     /// The limit of its namespace.
-    pub namespace_ceiling: Option<CeilingRow>,
+    pub namespace_ceiling: Option<ConcurrencyLimitRow>,
     /// The limit of its pool.
-    pub pool_ceiling: Option<CeilingRow>,
-    /// Another run that has its session.
+    pub pool_ceiling: Option<ConcurrencyLimitRow>,
+    /// The other run that holds its session.
     pub holder: Option<Box<RunFacts>>,
-    /// Another due run that is next in its session.
+    /// The other due run that is next in its session.
     pub first: Option<RunId>,
-    /// Runs before it in its session.
+    /// Number of runs before it in its session.
     pub ahead_in_session: u64,
-    /// Runs before it in its class.
+    /// Number of runs before it in its class.
     pub ahead_in_class: u64,
     /// Its last attempt.
     pub attempt: Option<AttemptRow>,
     /// The worker that holds its lease.
-    pub owner: Option<Node>,
-    /// Steps whose outcome is not known.
+    pub owner: Option<WorkerFacts>,
+    /// Steps without an outcome.
     pub open: Vec<RunStepRow>,
-    /// The last tool call that did not work, once the run has ended.
+    /// The last failed tool call of an ended run.
     pub failed_call: Option<RunStepRow>,
-    /// Its open questions.
+    /// Its pending approvals.
     pub questions: Vec<ApprovalRow>,
-    /// Questions that were settled, newest last.
+    /// Its decided approvals, newest last.
     pub settled: Vec<ApprovalRow>,
     /// The runs that it waits for.
     pub children: Vec<RunRow>,
-    /// When it stops waiting for them.
+    /// Time at which the wait for the children ends.
     pub wait_over: Option<Timestamp>,
-    /// Messages that it has not read.
+    /// Its pending inputs.
     pub unread: Vec<InputRow>,
-    /// When something last happened to it.
+    /// Kind and time of its last event.
     pub last_event: Option<(String, Timestamp)>,
-    /// Budgets that it spends from.
+    /// Budgets that its costs count against.
     pub budgets: Vec<BudgetRow>,
     /// Its deliveries.
     pub deliveries: Vec<DeliveryRow>,
@@ -190,7 +190,7 @@ pub struct TaskFacts {
     pub run: Option<RunFacts>,
 }
 
-/// A question and its run.
+/// An approval and its run.
 #[derive(Debug, Clone)]
 pub struct ApprovalFacts {
     /// The approval.
@@ -204,13 +204,13 @@ pub struct ApprovalFacts {
 pub struct SessionFacts {
     /// The session.
     pub session: SessionRow,
-    /// The run that has it.
+    /// The run that holds the session.
     pub holder: Option<RunFacts>,
     /// The next run, if no run holds the session.
     pub next: Option<RunFacts>,
-    /// A run that waits without having it.
+    /// A parked run that does not hold the session.
     pub aside: Option<RunFacts>,
-    /// Runs that wait for a worker.
+    /// Number of queued runs.
     pub queued: u64,
 }
 
@@ -221,40 +221,40 @@ pub struct DeliveryFacts {
     pub delivery: DeliveryRow,
 }
 
-impl Here {
-    /// Workers that run.
-    pub fn alive(&self) -> Vec<&Node> {
-        self.nodes.iter().filter(|node| node.alive).collect()
+impl SystemFacts {
+    /// Returns the live workers.
+    pub fn live_workers(&self) -> Vec<&WorkerFacts> {
+        self.workers.iter().filter(|worker| worker.is_alive).collect()
     }
 
-    /// Workers that would claim a run.
-    pub fn takers(&self, run: &RunRow) -> Vec<&Node> {
-        self.nodes.iter().filter(|node| node.alive && node.takes(run)).collect()
+    /// Returns the live workers that can claim a run.
+    pub fn eligible_workers(&self, run: &RunRow) -> Vec<&WorkerFacts> {
+        self.workers.iter().filter(|worker| worker.is_alive && worker.can_claim(run)).collect()
     }
 }
 
 impl Facts {
-    /// Where the subject stands, in a word or two.
+    /// Returns the state of the subject in one or two words.
     pub fn state(&self) -> String {
-        match &self.about {
-            About::Run(facts) => facts.state(),
-            About::Task(facts) => match facts.task.archived {
+        match &self.rows {
+            SubjectFacts::Run(facts) => facts.state(),
+            SubjectFacts::Task(facts) => match facts.task.archived {
                 Some(_) => format!("{}, archived", facts.task.state),
                 None => facts.task.state.clone(),
             },
-            About::Approval(facts) => facts.approval.state.clone(),
-            About::Session(facts) => match (&facts.holder, facts.queued) {
+            SubjectFacts::Approval(facts) => facts.approval.state.clone(),
+            SubjectFacts::Session(facts) => match (&facts.holder, facts.queued) {
                 (Some(holder), _) => holder.state(),
                 (None, 0) => "idle".to_owned(),
                 (None, _) => "queued".to_owned(),
             },
-            About::Delivery(facts) => facts.delivery.state.clone(),
+            SubjectFacts::Delivery(facts) => facts.delivery.state.clone(),
         }
     }
 }
 
 impl RunFacts {
-    /// Where the run stands, in a word or two.
+    /// Returns the state of the run in one or two words.
     pub fn state(&self) -> String {
         let run = &self.run;
         match (run.phase.as_str(), &run.parked_for) {
@@ -266,12 +266,12 @@ impl RunFacts {
     }
 }
 
-/// What only the calling process knows.
+/// Facts that only the calling process knows.
 #[derive(Debug, Clone)]
 pub struct LocalFacts {
-    /// How long a run may take to stop.
+    /// Time that a run has to stop after a cancellation.
     pub grace: Duration,
-    /// The channels that this process sends over.
+    /// Channels with an adapter in this process.
     pub channels: Vec<String>,
 }
 
@@ -283,13 +283,13 @@ pub async fn read(
     local: LocalFacts,
 ) -> Result<Facts, QueryError> {
     let namespace = namespace.clone();
-    let here = Here {
+    let system = SystemFacts {
         now: Timestamp::default(),
         grace: local.grace,
         channels: local.channels,
-        nodes: Vec::new(),
+        workers: Vec::new(),
     };
-    store.read(move |tx| gather::gather(tx, &here, &namespace, &subject)).await
+    store.read(move |tx| gather::gather(tx, &system, &namespace, &subject)).await
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be said to a run now, and what waits to be read: read off its rows, never stored.
+//! Interaction state of runs and their pending inputs, derived from the stored rows.
 
 use std::sync::Arc;
 
@@ -19,54 +19,54 @@ use crate::query::parse;
 use crate::query::task::find_task;
 use serde::Deserialize;
 
-/// A message that nobody has read yet.
+/// An input that no run has consumed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingInput {
-    /// The message.
+    /// Id of the input.
     pub id: InputId,
-    /// The task it is for.
+    /// The task that receives it.
     pub task: TaskId,
-    /// The run that will read it.
+    /// The run that it is assigned to.
     pub run: Option<RunId>,
-    /// How it waits.
+    /// Queue mode.
     pub mode: InputMode,
-    /// What its sender was told.
+    /// Outcome that was returned to the sender.
     pub outcome: InputOutcome,
-    /// What it says.
+    /// The message.
     pub message: Arc<Message>,
-    /// Where it came from.
+    /// Sender and origin.
     pub provenance: InputProvenance,
-    /// When it came.
+    /// Time of creation.
     pub created: Timestamp,
 }
 
-/// A run as somebody sees it who could say something to it.
+/// State of a run for clients that can send inputs to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInteraction {
     /// The run.
     pub run: RunId,
-    /// What it does.
+    /// Interaction state.
     pub state: InteractionState,
-    /// Where it is being carried out at this moment.
+    /// The current execution; `None` if no worker executes the run.
     pub execution: Option<ExecutionId>,
-    /// The questions that it has asked and nobody has answered.
+    /// Pending approvals.
     pub approvals: Vec<ApprovalId>,
-    /// What waits to be read by it.
+    /// Pending inputs.
     pub pending: Vec<PendingInput>,
 }
 
-/// How far a run is from its start.
+/// Position of a queued run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePosition {
-    /// Runs that come before it in its session.
+    /// Number of runs before it in its session.
     pub ahead_in_session: u64,
-    /// Runs that come before it in its class.
+    /// Number of runs before it in its execution class.
     pub ahead_in_class: u64,
-    /// It does not start before this moment.
+    /// Earliest time of the start.
     pub not_before: Timestamp,
 }
 
-/// What can be said to a run now.
+/// Returns the interaction state of a run.
 pub async fn interaction(
     store: &Store,
     namespace: &Namespace,
@@ -76,7 +76,7 @@ pub async fn interaction(
     store.read(move |tx| interaction_of(tx, &namespace, id)).await
 }
 
-/// The messages that nobody has read yet, in the order in which they came: of a task, or of one run.
+/// Returns the pending inputs of a task or a run, in order.
 pub async fn pending(
     store: &Store,
     namespace: &Namespace,
@@ -86,7 +86,7 @@ pub async fn pending(
     store.read(move |tx| pending_of(tx, &namespace, target)).await
 }
 
-/// How far a run is from its start; nothing if it has begun.
+/// Returns the queue position of a run; `None` if it is not queued.
 pub async fn queue_position(
     store: &Store,
     namespace: &Namespace,
@@ -96,7 +96,7 @@ pub async fn queue_position(
     store.read(move |tx| position(tx, &namespace, id)).await
 }
 
-/// The part of a stored origin that a reader sees.
+/// The public part of a stored origin.
 #[derive(Default, Deserialize)]
 struct Origin {
     #[serde(default)]
@@ -113,7 +113,7 @@ fn interaction_of(
     id: RunId,
 ) -> Result<RunInteraction, QueryError> {
     let row = find_run(tx, namespace, id)?;
-    let waiting = input::waiting_for_run(tx, id)?;
+    let waiting = input::pending_of_run(tx, id)?;
     let pending = read_all(tx, waiting)?;
     let state = InteractionState::of(row.state()?, pending.len());
     let execution = match row.lease_owner {
@@ -136,7 +136,7 @@ fn pending_of(
         }
         InputTarget::Run(id) => {
             let row = find_run(tx, namespace, id)?;
-            input::waiting_for_run(tx, row.id)?
+            input::pending_of_run(tx, row.id)?
         }
     };
     read_all(tx, rows)

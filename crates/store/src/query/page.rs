@@ -1,22 +1,22 @@
 //! Pages of lists.
 
-/// Rows of one page.
+/// Maximum number of rows in one page.
 pub const PAGE_MAX: u64 = 500;
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T, C> {
-    /// What it holds.
+    /// Items of the page, in order.
     pub items: Vec<T>,
-    /// Where the next one begins; nothing if this is the last.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<C>,
 }
 
 impl<T, C> Page<T, C> {
-    /// A page whose next one begins at the cursor of the last item, if the page is full.
+    /// Creates a page. If it is full, the cursor of the last item becomes the cursor of the next page.
     pub fn new(items: Vec<T>, limit: u64, cursor: impl FnOnce(&T) -> C) -> Self {
-        let full = items.len() as u64 >= limit;
-        let next = items.last().filter(|_| full).map(cursor);
+        let is_full = items.len() as u64 >= limit;
+        let next = items.last().filter(|_| is_full).map(cursor);
         Self { items, next }
     }
 }

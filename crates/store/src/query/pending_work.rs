@@ -1,43 +1,47 @@
-//! What is left of a run that ends. Mostly nothing is, and one look finds that out.
+//! Rows that the end of a run must settle. One query finds out which kinds exist, because most runs have none.
 
 use crate::table::work::run::RunRow;
 use crate::{FromRow, Row, StoreError, Tx, params};
 
-/// What there is of a run, of its task and of its session besides the run itself.
+/// Kinds of rows that an ending run leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
-    /// Questions without an answer.
-    pub questions: bool,
-    /// Grants that count for this run only.
+pub struct PendingWork {
+    /// True if the run has pending approvals.
+    pub approvals: bool,
+    /// True if standing approvals exist that cover this run only.
     pub grants: bool,
-    /// Timers of the run, of the kinds that were asked for.
+    /// True if the run has timers of the requested kinds.
     pub timers: bool,
-    /// Messages that the run has not answered.
+    /// True if the run has inputs without a response.
     pub inputs: bool,
-    /// Runs that it has started and that have not ended.
+    /// True if the run has children that have not ended.
     pub children: bool,
-    /// Other runs of its task that have not ended.
-    pub others: bool,
-    /// Other runs of its session that wait.
-    pub waiting: bool,
+    /// True if the task has other runs that have not ended.
+    pub other_runs: bool,
+    /// True if the session has other queued runs.
+    pub queued_runs: bool,
 }
 
-impl FromRow for Left {
+impl FromRow for PendingWork {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self {
-            questions: row.take()?,
+            approvals: row.take()?,
             grants: row.take()?,
             timers: row.take()?,
             inputs: row.take()?,
             children: row.take()?,
-            others: row.take()?,
-            waiting: row.take()?,
+            other_runs: row.take()?,
+            queued_runs: row.take()?,
         })
     }
 }
 
-/// Looks what is left of a run, with timers of these kinds.
-pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c]: [&str; 3]) -> Result<Left, StoreError> {
+/// Returns which kinds of rows a run leaves behind, with timers of the given kinds.
+pub fn of_run(
+    tx: &mut Tx<'_>,
+    run: &RunRow,
+    [a, b, c]: [&str; 3],
+) -> Result<PendingWork, StoreError> {
     let sql = "SELECT
         CASE WHEN EXISTS (SELECT 1 FROM approval WHERE run_id = ?1 AND state = 'pending') THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM approval_grant WHERE namespace = ?3 AND scope = 'run:' || ?1) THEN 1 ELSE 0 END,
@@ -47,5 +51,5 @@ pub fn of_run(tx: &mut Tx<'_>, run: &RunRow, [a, b, c]: [&str; 3]) -> Result<Lef
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE task_id = ?2 AND phase <> 'done' AND id <> ?1) THEN 1 ELSE 0 END,
         CASE WHEN EXISTS (SELECT 1 FROM run WHERE namespace = ?3 AND session_id = ?4 AND phase = 'queued'
                AND id <> ?1) THEN 1 ELSE 0 END";
-    tx.one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])
+    tx.fetch_one(sql, params![run.id, run.task_id, run.namespace, run.session_id, a, b, c])
 }

@@ -1,4 +1,4 @@
-//! Reads of runs: one, a list, their durable events, steps and attempts.
+//! Reads of runs, their durable events and their attempts.
 
 use provost_core::RunId;
 use provost_core::id::name::Namespace;
@@ -11,14 +11,14 @@ use crate::table::work::attempt::{self, AttemptRow};
 use crate::table::work::run::{self, RunFilter, RunRow};
 use crate::table::work::run_event::{self, RunEventRow};
 
-/// A run as it stands.
+/// Returns a run.
 pub async fn get(store: &Store, namespace: &Namespace, id: RunId) -> Result<RunRow, QueryError> {
     let namespace = namespace.clone();
     let found = store.read(move |tx| Ok::<_, QueryError>(run::find(tx, namespace.as_str(), id)?));
     found.await?.ok_or_else(|| QueryError::not_found("run", id))
 }
 
-/// Runs of a namespace, newest first. The next page begins where `filter.before` says.
+/// Returns the runs of a namespace that match the filter, newest first. The cursor is the `before` of the next filter.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -31,7 +31,7 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.id))
 }
 
-/// The durable events of a run after a number, in order.
+/// Returns the durable events of a run after a sequence number, in order.
 pub async fn events(
     store: &Store,
     namespace: &Namespace,
@@ -43,7 +43,7 @@ pub async fn events(
     store.read(move |tx| Ok::<_, QueryError>(run_event::after(tx, id, after, limit)?)).await
 }
 
-/// The attempts of a run, in order.
+/// Returns the attempts of a run, in order.
 pub async fn attempts(
     store: &Store,
     namespace: &Namespace,

@@ -1,8 +1,8 @@
-//! How a run came to stand where it stands: the changes of its life, as its log tells them.
+//! Status history of a run, derived from its events.
 
 use crate::table::work::run_event::{self, RunEventRow};
 use crate::table::work::run_snapshot;
-use crate::{Store, Tx, load_body};
+use crate::{Store, Tx, load_text};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RunStatus;
 use provost_core::recovery::OutcomeCode;
@@ -12,7 +12,7 @@ use crate::query::QueryError;
 use crate::query::event_log::check_run;
 use crate::query::page::{PAGE_MAX, Page};
 
-/// The events that change where a run stands.
+/// Kinds of events that change the status or the phase of a run.
 const CHANGES: &[DurableEventKind] = &[
     DurableEventKind::Accepted,
     DurableEventKind::Forked,
@@ -29,48 +29,48 @@ const CHANGES: &[DurableEventKind] = &[
     DurableEventKind::Cancelled,
 ];
 
-/// The changes of a run's life, and from where it can be taken up.
+/// Status changes of a run, and the snapshots from which it can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSnapshots {
-    /// The newest changes, oldest first.
+    /// The newest status changes, oldest first.
     pub changes: Vec<RunChange>,
-    /// The states of its machine that are stored, oldest first.
+    /// The stored snapshots, oldest first.
     pub machines: Vec<MachineSnapshot>,
 }
 
-/// One change of a run's life.
+/// A status change of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunChange {
-    /// The number of the event.
+    /// Sequence number of the event.
     pub seq: u64,
-    /// Its position in the whole log.
+    /// Position of the event in the whole log.
     pub pos: u64,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// What happened.
+    /// Kind of the event.
     pub kind: String,
-    /// What the world saw of the run afterwards.
+    /// Status of the run after the event.
     pub status: RunStatus,
-    /// The epoch that wrote it.
+    /// Epoch that wrote the event.
     pub epoch: u64,
-    /// The attempt it belongs to; zero before the first.
+    /// Attempt of the event; 0 before the first attempt.
     pub attempt_no: u64,
-    /// What went wrong, if something did.
+    /// Error of the event, if any.
     pub error: Option<String>,
-    /// More about it, as JSON.
+    /// Data of the event, as JSON.
     pub body: Option<String>,
 }
 
-/// A stored state of a run's machine.
+/// A stored snapshot of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineSnapshot {
-    /// After how many feedings it was taken.
+    /// Number of the last journal entry that the snapshot contains.
     pub fed: u64,
-    /// When.
+    /// Time of creation.
     pub created: Timestamp,
 }
 
-/// The changes of a run's life after the event with a number, in order.
+/// Returns the status changes of a run after the event with the sequence number `after`, in order.
 pub async fn changes(
     store: &Store,
     namespace: &Namespace,
@@ -87,7 +87,7 @@ pub async fn changes(
     Ok(Page::new(read.await?, limit, |change| change.seq))
 }
 
-/// The newest changes of a run's life.
+/// Returns the newest status changes and the snapshots of a run.
 pub async fn snapshots(
     store: &Store,
     namespace: &Namespace,
@@ -106,9 +106,9 @@ fn snapshots_of(tx: &mut Tx<'_>, run: RunId, limit: u64) -> Result<RunSnapshots,
     let mut rows = run_event::last_of(tx, run, CHANGES, limit)?;
     rows.reverse();
     let changes = changes_of(tx, rows)?;
-    let taken = run_snapshot::taken(tx, run, limit)?;
+    let stored = run_snapshot::list(tx, run, limit)?;
     let machine = |(fed, created)| MachineSnapshot { fed, created };
-    Ok(RunSnapshots { changes, machines: taken.into_iter().rev().map(machine).collect() })
+    Ok(RunSnapshots { changes, machines: stored.into_iter().rev().map(machine).collect() })
 }
 
 fn changes_of(tx: &mut Tx<'_>, rows: Vec<RunEventRow>) -> Result<Vec<RunChange>, QueryError> {
@@ -126,8 +126,8 @@ fn change(
     before: Option<RunStatus>,
 ) -> Result<RunChange, QueryError> {
     let status = status_after(&row, before);
-    let body = load_body(tx, row.body, row.blob.as_deref())?;
-    // A body of a newer version may hold words that are unknown here.
+    let body = load_text(tx, row.body, row.blob.as_deref())?;
+    // A newer program may have written a body that this version cannot parse.
     let event = body.as_deref().and_then(|body| DurableEvent::parse(&row.kind, body).ok());
     let error = event.as_ref().and_then(error);
     Ok(RunChange {
@@ -143,7 +143,7 @@ fn change(
     })
 }
 
-/// What went wrong, if something did.
+/// Returns the error of an event, if any.
 fn error(event: &DurableEvent) -> Option<String> {
     match event {
         DurableEvent::Finished(_) | DurableEvent::HandedOver(_) => None,
@@ -151,7 +151,7 @@ fn error(event: &DurableEvent) -> Option<String> {
     }
 }
 
-/// What the world sees of a run after a change. A run that waits or goes back keeps what it was.
+/// Returns the status of a run after an event. Parking and requeueing do not change the status.
 fn status_after(row: &RunEventRow, before: Option<RunStatus>) -> RunStatus {
     use DurableEventKind::{Accepted, AttemptStarted, Forked, Interrupted};
     let kind = DurableEventKind::from_name(&row.kind);

@@ -1,12 +1,12 @@
-//! What was said and done, with its contents, page by page: the steps of a run and the messages of a session.
+//! Reads of sessions and their messages.
 //!
-//! A page ends early when its contents become large, so that nobody has to hold more than a few megabytes.
+//! A page of messages ends early if its contents become large, which limits memory use to a few megabytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::table::work::session::{self, SessionFilter, SessionRef, SessionRow};
-use crate::table::work::session_entry::{self, EntryPage};
+use crate::table::work::session_entry::{self, SessionMessagePage};
 use crate::table::work::{input, message as stored};
 use crate::{Store, Tx};
 use provost_core::id::name::Namespace;
@@ -17,15 +17,15 @@ use crate::query::QueryError;
 use crate::query::page::{PAGE_MAX, Page};
 use crate::table::work::stored_message::{self, stored_size};
 
-/// Bytes of contents after which a page ends.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Size of the contents after which a page ends, in bytes.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A message of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShownMessage {
-    /// Its place.
+pub struct SessionMessageView {
+    /// Position in the session.
     pub entry: u64,
-    /// The message's id.
+    /// Id of the message.
     pub id: MessageId,
     /// The run that added it.
     pub run: RunId,
@@ -33,16 +33,16 @@ pub struct ShownMessage {
     pub message: Arc<Message>,
 }
 
-/// A place in a session: what comes after an entry, as the session was at a revision.
+/// Position in the messages of a session at a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionPlace {
-    /// The revision.
+pub struct SessionPosition {
+    /// Revision of the session.
     pub revision: u64,
-    /// The entry.
+    /// Position of the last message of the previous page; 0 for the first page.
     pub after: u64,
 }
 
-/// A session as it stands.
+/// Returns a session.
 pub async fn get(store: &Store, namespace: &Namespace, id: &str) -> Result<SessionRow, QueryError> {
     let (namespace, id) = (namespace.clone(), id.to_owned());
     let row = store.read(move |tx| {
@@ -52,8 +52,8 @@ pub async fn get(store: &Store, namespace: &Namespace, id: &str) -> Result<Sessi
     row.await
 }
 
-/// Sessions of a namespace by id, the last first: ids that nobody chose are in the order of time. The next page begins
-/// where `filter.before` says.
+/// Returns the sessions of a namespace that match the filter, in descending order of their ids. Generated ids sort by
+/// time. The cursor is the `before` of the next filter.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -67,28 +67,29 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.id.clone()))
 }
 
-/// The messages of a session, in order, from a place on; from the beginning of what it is now, if none is named. Pages of
-/// one revision belong together, whatever is said meanwhile.
+/// Returns a page of the messages of a session, in order. Without a position, the page is the first one of the
+/// current revision. Pages of the same revision are consistent, even if the session changes in between.
 pub async fn messages(
     store: &Store,
     namespace: &Namespace,
     session: &str,
-    from: Option<SessionPlace>,
+    from: Option<SessionPosition>,
     limit: u64,
-) -> Result<Page<ShownMessage, SessionPlace>, QueryError> {
+) -> Result<Page<SessionMessageView, SessionPosition>, QueryError> {
     let (namespace, session) = (namespace.to_string(), session.to_owned());
     let limit = limit.clamp(1, PAGE_MAX);
     let read = store.read(move |tx| {
         let row = session::get(tx, &namespace, &session)?;
         let row = row.ok_or_else(|| QueryError::not_found("session", &session))?;
-        let from = from.unwrap_or(SessionPlace { revision: row.revision, after: 0 });
+        let from = from.unwrap_or(SessionPosition { revision: row.revision, after: 0 });
         messages_page(tx, SessionRef { namespace: &namespace, id: &session }, from, limit)
     });
     read.await
 }
 
-/// What tasks were asked first, as text, up to so many characters each. Tasks of other namespaces are left out.
-pub async fn asked(
+/// Returns the text of the first input of each task, truncated to `chars_max` characters. Omits tasks of other
+/// namespaces.
+pub async fn first_inputs(
     store: &Store,
     namespace: &Namespace,
     tasks: Vec<TaskId>,
@@ -96,16 +97,16 @@ pub async fn asked(
 ) -> Result<HashMap<TaskId, String>, QueryError> {
     let namespace = namespace.clone();
     let read = store.read(move |tx| {
-        let mut asked = HashMap::with_capacity(tasks.len());
+        let mut texts = HashMap::with_capacity(tasks.len());
         for task in tasks {
             let first = input::of_task(tx, task, 0, 1)?.into_iter().next();
             let first = first.filter(|row| row.namespace == namespace.as_str());
             let Some(id) = first.map(|row| row.message_id) else { continue };
             let Some(text) = stored::text(tx, id)? else { continue };
             let text = stored_message::read(tx, &text)?.text();
-            asked.insert(task, first_chars(&text, chars_max).to_owned());
+            texts.insert(task, first_chars(&text, chars_max).to_owned());
         }
-        Ok::<_, QueryError>(asked)
+        Ok::<_, QueryError>(texts)
     });
     read.await
 }
@@ -113,15 +114,15 @@ pub async fn asked(
 fn messages_page(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
-    from: SessionPlace,
+    from: SessionPosition,
     limit: u64,
-) -> Result<Page<ShownMessage, SessionPlace>, QueryError> {
-    let page = EntryPage { revision: from.revision, after: from.after, limit };
+) -> Result<Page<SessionMessageView, SessionPosition>, QueryError> {
+    let page = SessionMessagePage { revision: from.revision, after: from.after, limit };
     let rows = session_entry::page_at(tx, session, page)?;
     let full = rows.len() as u64 >= limit;
     let (mut items, mut bytes, mut cut) = (Vec::with_capacity(rows.len()), 0, false);
     for row in rows {
-        if bytes >= PAGE_BYTES {
+        if bytes >= PAGE_BYTES_MAX {
             cut = true;
             break;
         }
@@ -129,9 +130,14 @@ fn messages_page(
         let text = stored::text(tx, row.message_id)?.ok_or_else(missing)?;
         let message = stored_message::read(tx, &text)?;
         bytes += stored_size(Some(&text), Some(&message))?;
-        items.push(ShownMessage { entry: row.entry, id: row.message_id, run: row.run_id, message });
+        items.push(SessionMessageView {
+            entry: row.entry,
+            id: row.message_id,
+            run: row.run_id,
+            message,
+        });
     }
-    let place = |item: &ShownMessage| SessionPlace { after: item.entry, ..from };
-    let next = items.last().filter(|_| full || cut).map(place);
+    let position = |item: &SessionMessageView| SessionPosition { after: item.entry, ..from };
+    let next = items.last().filter(|_| full || cut).map(position);
     Ok(Page { items, next })
 }

@@ -8,7 +8,8 @@ use crate::query::QueryError;
 use crate::query::page::PAGE_MAX;
 use crate::table::state::shared_state::{self, SharedStateRow, StateOwner};
 
-/// Values of a session, a user or everybody (whose owner is empty), by name, after one; at most a page.
+/// Returns the values of an owner, sorted by name, after the name `after`. The owner is a session, a user or, for
+/// values of the application, empty.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,

@@ -12,23 +12,23 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::work::message as stored;
 use crate::table::work::run_step::{self, RunStepRow};
 use crate::table::work::stored_message::{self, stored_size};
-use crate::{Store, Tx, load_body};
+use crate::{Store, Tx, load_text};
 
-/// Bytes of contents after which a page ends.
-const PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Size of the contents after which a page ends, in bytes.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A step of a run and what came of it.
+/// A step of a run with its message and tool result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShownStep {
+pub struct StepView {
     /// The step.
     pub row: RunStepRow,
-    /// The message that came of it.
+    /// The message that the step produced.
     pub message: Option<Arc<Message>>,
-    /// What its tool answered.
+    /// Result of the tool call.
     pub result: Option<ToolResult>,
 }
 
-/// The steps of a run after a number, in order. What is large is named by its hash only.
+/// Returns the steps of a run after a step number, in order. Large bodies are blob hashes.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -44,14 +44,14 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.step))
 }
 
-/// The steps of a run after a number, in order, with what came of them.
+/// Returns the steps of a run after a step number, in order, with their messages and tool results.
 pub async fn list_with_results(
     store: &Store,
     namespace: &Namespace,
     run: RunId,
     after: u64,
     limit: u64,
-) -> Result<Page<ShownStep, u64>, QueryError> {
+) -> Result<Page<StepView, u64>, QueryError> {
     let (namespace, limit) = (namespace.clone(), limit.clamp(1, PAGE_MAX));
     let read = store.read(move |tx| {
         check_run(tx, &namespace, run)?;
@@ -65,12 +65,12 @@ fn page(
     run: RunId,
     after: u64,
     limit: u64,
-) -> Result<Page<ShownStep, u64>, QueryError> {
+) -> Result<Page<StepView, u64>, QueryError> {
     let rows = run_step::after(tx, run, after, limit)?;
     let full = rows.len() as u64 >= limit;
     let (mut items, mut bytes, mut cut) = (Vec::with_capacity(rows.len()), 0, false);
     for row in rows {
-        if bytes >= PAGE_BYTES {
+        if bytes >= PAGE_BYTES_MAX {
             cut = true;
             break;
         }
@@ -78,12 +78,12 @@ fn page(
         let message = text.as_ref().map(|text| stored_message::read(tx, text)).transpose()?;
         bytes += stored_size(text.as_deref(), message.as_deref())?;
         let result = match row.kind == StepKind::ToolCall.as_str() && row.fed.is_some() {
-            true => load_body(tx, row.body.clone(), row.blob.as_deref())?,
+            true => load_text(tx, row.body.clone(), row.blob.as_deref())?,
             false => None,
         };
         bytes += result.as_ref().map_or(0, String::len);
         let result = result.as_deref().map(stored_message::result_in).transpose()?.flatten();
-        items.push(ShownStep { row, message, result });
+        items.push(StepView { row, message, result });
     }
     let next = items.last().filter(|_| full || cut).map(|item| item.row.step);
     Ok(Page { items, next })

@@ -1,4 +1,4 @@
-//! Reads of tasks: one and a list.
+//! Reads of tasks.
 
 use provost_core::TaskId;
 use provost_core::id::name::Namespace;
@@ -8,13 +8,13 @@ use crate::query::page::{PAGE_MAX, Page};
 use crate::table::work::task::{self, TaskFilter, TaskRow};
 use crate::{Store, Tx};
 
-/// A task as it stands.
+/// Returns a task.
 pub async fn get(store: &Store, namespace: &Namespace, id: TaskId) -> Result<TaskRow, QueryError> {
     let namespace = namespace.clone();
     store.read(move |tx| find_task(tx, &namespace, id)).await
 }
 
-/// Tasks of a namespace, newest first. The next page begins where `filter.before` says.
+/// Returns the tasks of a namespace that match the filter, newest first. The cursor is the `before` of the next filter.
 pub async fn list(
     store: &Store,
     namespace: &Namespace,
@@ -27,7 +27,7 @@ pub async fn list(
     Ok(Page::new(rows.await?, limit, |row| row.id))
 }
 
-/// The task with the id, for whoever may see it.
+/// Returns a task. Fails if it does not belong to the namespace.
 pub fn find_task(
     tx: &mut Tx<'_>,
     namespace: &Namespace,

@@ -1,4 +1,4 @@
-//! A task as a plain log: who said what, in the order of the log.
+//! Task logs: the events of a task as plain text.
 
 use provost_core::id::name::Namespace;
 use provost_core::{DurableEvent, DurableEventKind, Message, RunId, TaskId, Timestamp, ToolResult};
@@ -8,27 +8,27 @@ use crate::query::QueryError;
 use crate::query::event_log::{self, LogEntry, LogPage};
 use crate::query::page::PAGE_MAX;
 
-/// One line of a task's log.
+/// A line of a task log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLog {
     /// The task.
     pub task: TaskId,
     /// The run.
     pub run: RunId,
-    /// The position in the whole log.
+    /// Position in the event log.
     pub pos: u64,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// Who.
+    /// Source of the text.
     pub stream: LogStream,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
-/// Who says something in a task.
+/// Source of a line in a task log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LogStream {
-    /// Whoever asked.
+    /// The user.
     User,
     /// The model.
     Assistant,
@@ -39,7 +39,7 @@ pub enum LogStream {
 }
 
 impl LogStream {
-    /// The stable name.
+    /// Returns the stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -50,18 +50,18 @@ impl LogStream {
     }
 }
 
-/// A part of a task's log.
+/// A page of a task log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLogPage {
-    /// Lines, in order.
+    /// The lines, in order.
     pub entries: Vec<TaskLog>,
-    /// Where to go on. It may have moved on without any line.
+    /// Start of the next page. It can advance even if the page is empty.
     pub next: u64,
-    /// True if more can be read at once.
-    pub more: bool,
+    /// True if the next page can be read immediately.
+    pub has_more: bool,
 }
 
-/// What was said in all runs of a task after a position.
+/// Returns the lines of all runs of a task after a position.
 pub async fn of_task(
     store: &Store,
     namespace: &Namespace,
@@ -70,7 +70,7 @@ pub async fn of_task(
     limit: u64,
 ) -> Result<TaskLogPage, QueryError> {
     let limit = limit.clamp(1, PAGE_MAX);
-    let LogPage { entries, next, more } =
+    let LogPage { entries, next, has_more } =
         event_log::of_task(store, namespace, task, after, limit).await?;
     let mut lines = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -79,20 +79,22 @@ pub async fn of_task(
             lines.push(TaskLog { task, run, pos, at, stream, text });
         }
     }
-    Ok(TaskLogPage { entries: lines, next, more })
+    Ok(TaskLogPage { entries: lines, next, has_more })
 }
 
-/// What an event says in words; nothing if it is only for programs.
+/// Returns the text of an event; `None` for events without text.
 fn line(entry: &LogEntry) -> Result<Option<(LogStream, String)>, QueryError> {
-    let said = |stream, text: &str| -> Result<Option<(LogStream, String)>, QueryError> {
+    let message_line = |stream, text: &str| -> Result<Option<(LogStream, String)>, QueryError> {
         let text = serde_json::from_str::<Message>(text)?.text();
         Ok((!text.is_empty()).then_some((stream, text)))
     };
     let kind = DurableEventKind::from_name(&entry.kind);
     match (kind, &entry.message, &entry.result) {
-        (Some(DurableEventKind::UserMessage), Some(message), _) => said(LogStream::User, message),
+        (Some(DurableEventKind::UserMessage), Some(message), _) => {
+            message_line(LogStream::User, message)
+        }
         (Some(DurableEventKind::TurnFinished), Some(message), _) => {
-            said(LogStream::Assistant, message)
+            message_line(LogStream::Assistant, message)
         }
         (Some(DurableEventKind::ToolFinished), _, Some(result)) => {
             let result: ToolResult = serde_json::from_str(result)?;
@@ -106,13 +108,13 @@ fn line(entry: &LogEntry) -> Result<Option<(LogStream, String)>, QueryError> {
             ),
             ..,
         ) => Ok(None),
-        _ => Ok(Some((LogStream::System, in_words(&entry.kind, entry.body.as_deref())))),
+        _ => Ok(Some((LogStream::System, describe(&entry.kind, entry.body.as_deref())))),
     }
 }
 
-/// An event of the engine with its reason.
-fn in_words(kind: &str, body: Option<&str>) -> String {
-    // A body of a newer version may hold words that are unknown here.
+/// Describes an event of the engine with its reason.
+fn describe(kind: &str, body: Option<&str>) -> String {
+    // A newer program may have written a body that this version cannot parse.
     let event = body.and_then(|body| DurableEvent::parse(kind, body).ok());
     let kind = kind.replace('_', " ");
     match event.as_ref().and_then(DurableEvent::reason) {

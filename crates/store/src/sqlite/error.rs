@@ -6,7 +6,7 @@ use rusqlite::ffi;
 use rusqlite::{Error, ErrorCode};
 
 use crate::StoreError;
-use crate::error::Rule;
+use crate::error::ConstraintKind;
 
 /// Converts an error that SQLite reported for the database at `path`.
 pub(super) fn translate(error: Error, path: &Path) -> StoreError {
@@ -16,13 +16,13 @@ pub(super) fn translate(error: Error, path: &Path) -> StoreError {
     };
     match failure.code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Busy { detail },
-        ErrorCode::DiskFull => StoreError::Full { detail },
-        ErrorCode::DatabaseCorrupt => StoreError::Damaged { detail },
+        ErrorCode::DiskFull => StoreError::DiskFull { detail },
+        ErrorCode::DatabaseCorrupt => StoreError::Corrupt { detail },
         ErrorCode::NotADatabase => StoreError::NotADatabase { path: path.to_owned(), detail },
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { detail },
         ErrorCode::ConstraintViolation => constraint(failure.extended_code, detail),
         ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_CORRUPTFS => {
-            StoreError::Damaged { detail }
+            StoreError::Corrupt { detail }
         }
         ErrorCode::SystemIoFailure
         | ErrorCode::CannotOpen
@@ -37,10 +37,10 @@ fn constraint(extended_code: i32, detail: String) -> StoreError {
     let rule = match extended_code {
         ffi::SQLITE_CONSTRAINT_UNIQUE
         | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
-        | ffi::SQLITE_CONSTRAINT_ROWID => Rule::Unique,
-        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Rule::Reference,
-        ffi::SQLITE_CONSTRAINT_NOTNULL => Rule::NotNull,
-        _ => Rule::Check,
+        | ffi::SQLITE_CONSTRAINT_ROWID => ConstraintKind::Unique,
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ConstraintKind::Reference,
+        ffi::SQLITE_CONSTRAINT_NOTNULL => ConstraintKind::NotNull,
+        _ => ConstraintKind::Check,
     };
     StoreError::Constraint { rule, detail }
 }

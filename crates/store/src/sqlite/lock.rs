@@ -22,12 +22,12 @@ const DATABASE_LOCK: &str = "database";
 ///
 /// Worker ids are never reused, so a lock that was seen unlocked stays unlocked.
 #[derive(Debug)]
-pub struct NodeLock {
+pub struct WorkerLock {
     path: PathBuf,
     _file: File,
 }
 
-impl NodeLock {
+impl WorkerLock {
     /// Acquires the lock of `worker` in `dir`. Creates the directory if it is missing.
     pub fn acquire(dir: &Path, worker: WorkerId) -> Result<Self, StoreError> {
         let path = dir.join(format!("{worker}.lock"));
@@ -44,7 +44,7 @@ impl NodeLock {
     }
 }
 
-impl Drop for NodeLock {
+impl Drop for WorkerLock {
     /// Removes the file. A leftover file is harmless because it is unlocked.
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
@@ -54,7 +54,7 @@ impl Drop for NodeLock {
 }
 
 /// Returns true if the process that held the lock at `path` has exited. A missing file counts as unlocked.
-pub fn is_free(path: &Path) -> Result<bool, StoreError> {
+pub fn is_unlocked(path: &Path) -> Result<bool, StoreError> {
     match File::open(path) {
         // A shared lock, so that two concurrent tests do not block each other.
         Ok(file) => try_lock(&file, path, FlockOperation::NonBlockingLockShared),

@@ -7,7 +7,7 @@ mod restore;
 mod size;
 
 pub use backup::BackupReport;
-pub use check::{CheckReport, Problem};
+pub use check::{CheckFailure, CheckReport};
 pub use copy::CopyProgress;
 pub use restore::{RestoreOptions, RestoreReport, restore};
 pub use size::{DatabaseSize, TableSize};

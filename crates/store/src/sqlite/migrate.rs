@@ -130,8 +130,8 @@ mod tests {
         old
     }
 
-    /// Two rows in each table, one of them with `kin`, each column with a value of its own, but for those that refer to a row or
-    /// must be told apart.
+    /// Two rows in each table, one of them with `kin`, each column with a value of its own, but for those that refer
+    /// to a row or must be told apart.
     fn fill(old: &Connection, table: &str) {
         let columns = columns(old, table);
         for id in ["b", "a"] {

@@ -34,49 +34,52 @@ static OPENING: Mutex<()> = Mutex::new(());
 
 /// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ConnectionRole {
     Writer,
     Reader,
 }
 
 /// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Identity {
+pub(crate) enum DatabaseIdentity {
     /// The file is empty.
     Empty,
     /// A Provost database with this schema version.
-    Ours(u32),
+    Provost(u32),
 }
 
 /// Opens the database for writing. Creates and migrates it if needed.
 pub(crate) fn prepare(options: &StoreOptions) -> Result<Sqlite, StoreError> {
-    let _one_at_a_time = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     create_file(&options.path)?;
     let mut db = open_file(&options.path, options.busy_timeout)?;
     // Must run before any setting is applied, because a rejected file must stay unchanged.
     schema::check(&mut db, &options.schema)?;
     use_write_ahead_log(&mut db, options)?;
-    configure(&mut db, Role::Writer, options)?;
+    configure(&mut db, ConnectionRole::Writer, options)?;
     schema::migrate(&mut db, &options.schema)?;
     Ok(db.with_scan_check())
 }
 
 /// Opens another connection to a prepared database.
-pub(crate) fn connect(options: &StoreOptions, role: Role) -> Result<Sqlite, StoreError> {
+pub(crate) fn connect(options: &StoreOptions, role: ConnectionRole) -> Result<Sqlite, StoreError> {
     let mut db = open_file(&options.path, options.busy_timeout)?;
     configure(&mut db, role, options)?;
     Ok(db)
 }
 
 /// Identifies the database in the file, on one snapshot of it.
-pub(crate) fn identify(db: &mut Sqlite, application_id: i64) -> Result<Identity, StoreError> {
+pub(crate) fn identify(
+    db: &mut Sqlite,
+    application_id: i64,
+) -> Result<DatabaseIdentity, StoreError> {
     db.begin_read()?;
-    let looked = look(db);
+    let header = read_header(db);
     db.rollback()?;
-    let (application, version, tables) = looked?;
+    let (application, version, tables) = header?;
     match (application, u32::try_from(version)) {
-        (found, Ok(version)) if found == application_id => Ok(Identity::Ours(version)),
-        (0, Ok(0)) if tables == 0 => Ok(Identity::Empty),
+        (found, Ok(version)) if found == application_id => Ok(DatabaseIdentity::Provost(version)),
+        (0, Ok(0)) if tables == 0 => Ok(DatabaseIdentity::Empty),
         _ => Err(StoreError::NotADatabase {
             path: db.path.clone(),
             detail: "it is a SQLite database of another program".into(),
@@ -84,7 +87,7 @@ pub(crate) fn identify(db: &mut Sqlite, application_id: i64) -> Result<Identity,
     }
 }
 
-fn look(db: &mut Sqlite) -> Result<(i64, i64, i64), StoreError> {
+fn read_header(db: &mut Sqlite) -> Result<(i64, i64, i64), StoreError> {
     let tables = db.number("SELECT count(*) FROM sqlite_schema")?;
     Ok((db.number("PRAGMA application_id")?, db.number("PRAGMA user_version")?, tables))
 }
@@ -151,14 +154,18 @@ fn use_write_ahead_log(db: &mut Sqlite, options: &StoreOptions) -> Result<(), St
 
 /// Applies the settings of a connection. Memory-mapped reads stay off: with them, a damaged disk would kill the
 /// process instead of failing a statement.
-fn configure(db: &mut Sqlite, role: Role, options: &StoreOptions) -> Result<(), StoreError> {
+fn configure(
+    db: &mut Sqlite,
+    role: ConnectionRole,
+    options: &StoreOptions,
+) -> Result<(), StoreError> {
     let synchronous = match options.durability {
         Durability::PowerLoss => "FULL",
         Durability::ProcessExit => "OFF",
     };
     let query_only = match role {
-        Role::Writer => "OFF",
-        Role::Reader => "ON",
+        ConnectionRole::Writer => "OFF",
+        ConnectionRole::Reader => "ON",
     };
     db.batch(&format!(
         "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = ON; PRAGMA foreign_keys = ON;

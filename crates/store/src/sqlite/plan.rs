@@ -24,7 +24,7 @@ const GROWING: [&str; 9] = [
 ];
 
 /// Marks a statement that may scan a whole table because it runs rarely.
-const LOOKS_THROUGH_ALL: &str = "/* looks through all */";
+const ALLOW_FULL_SCAN: &str = "/* full scan */";
 
 /// Rejects statements that scan a growing table.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl FullScanCheck {
             return Ok(Ok(()));
         }
         if let Some(table) = scanned_table(connection, sql)? {
-            return Ok(Err(StoreError::bug(format!("`{sql}` looks through all of `{table}`"))));
+            return Ok(Err(StoreError::bug(format!("`{sql}` full scan of `{table}`"))));
         }
         self.checked.borrow_mut().insert(sql.into());
         Ok(Ok(()))
@@ -54,7 +54,7 @@ impl FullScanCheck {
 /// Returns the growing table that a statement scans, unless the statement is marked. A statement without `WHERE`
 /// means to read every row, so it passes.
 fn scanned_table(connection: &Connection, sql: &str) -> rusqlite::Result<Option<String>> {
-    if !sql.contains("WHERE") || sql.contains(LOOKS_THROUGH_ALL) {
+    if !sql.contains("WHERE") || sql.contains(ALLOW_FULL_SCAN) {
         return Ok(None);
     }
     // A pragma or a transaction statement has no plan.
@@ -80,7 +80,7 @@ fn scanned_table(connection: &Connection, sql: &str) -> rusqlite::Result<Option<
 mod tests {
     use rusqlite::Connection;
 
-    use super::{LOOKS_THROUGH_ALL, scanned_table};
+    use super::{ALLOW_FULL_SCAN, scanned_table};
 
     #[test]
     fn a_statement_that_looks_through_a_table_is_found() {
@@ -98,7 +98,7 @@ mod tests {
             "SELECT 1 FROM run WHERE phase = 'queued'",
             "SELECT name FROM kind WHERE name > ''",
             "DELETE FROM run",
-            &format!("{LOOKS_THROUGH_ALL} SELECT 1 FROM run WHERE phase = 'done'"),
+            &format!("{ALLOW_FULL_SCAN} SELECT 1 FROM run WHERE phase = 'done'"),
             "PRAGMA user_version",
         ] {
             assert_eq!(found(fine), None, "{fine}");

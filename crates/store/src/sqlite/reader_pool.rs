@@ -5,25 +5,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::options::{FaultPoint, Faults, StoreOptions, Threads};
-use crate::sqlite::job::caught;
-use crate::sqlite::{self, Role, Sqlite};
+use crate::options::{FaultInjector, FaultPoint, StoreOptions, ThreadMode};
+use crate::sqlite::job::catch_panic;
+use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::stats::Counters;
 use crate::transaction::tx::Attempt;
 use crate::{StoreError, Tx};
 
 /// A pool of read connections, opened on first use.
-pub(crate) struct Readers {
+pub(crate) struct ReaderPool {
     options: StoreOptions,
     idle: Mutex<Vec<Sqlite>>,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     counters: Arc<Counters>,
 }
 
-impl Readers {
+impl ReaderPool {
     pub(crate) fn new(options: StoreOptions, counters: Arc<Counters>) -> Self {
-        let seats = Arc::new(Semaphore::new(options.readers.max(1)));
-        Self { options, idle: Mutex::default(), seats, counters }
+        let permits = Arc::new(Semaphore::new(options.readers.max(1)));
+        Self { options, idle: Mutex::default(), permits, counters }
     }
 
     /// Runs a read as soon as a permit is free.
@@ -35,26 +35,26 @@ impl Readers {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let Ok(seat) = Arc::clone(&self.seats).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return Err(StoreError::Closed.into());
         };
-        let threads = self.options.threads;
+        let thread_mode = self.options.thread_mode;
         let work = move || {
-            let answer = self.run(job);
-            drop(seat);
-            answer
+            let outcome = self.run(job);
+            drop(permit);
+            outcome
         };
-        blocking(threads, work).await
+        blocking(thread_mode, work).await
     }
 
     /// Returns true once the pool is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        self.seats.is_closed()
+        self.permits.is_closed()
     }
 
     /// Rejects new reads and closes the idle connections.
     pub(crate) fn close(&self) {
-        self.seats.close();
+        self.permits.close();
         self.idle().clear();
     }
 
@@ -62,21 +62,21 @@ impl Readers {
         &self,
         job: impl FnOnce(&mut Tx<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        Faults::at(self.options.faults.as_ref(), FaultPoint::Read)?;
-        self.counters.read();
+        FaultInjector::at(self.options.faults.as_ref(), FaultPoint::Read)?;
+        self.counters.record_read();
         let idle = self.idle().pop();
         let mut db = match idle {
             Some(db) => db,
-            None => sqlite::connect(&self.options, Role::Reader)?,
+            None => sqlite::connect(&self.options, ConnectionRole::Reader)?,
         };
         db.begin_read()?;
         let mut attempt = Attempt::new(&self.options.env);
-        let answer = caught(|| job(&mut Tx::new(&mut db, &mut attempt)));
+        let outcome = catch_panic(|| job(&mut Tx::new(&mut db, &mut attempt)));
         // A connection that cannot end its transaction is not reused.
-        if db.rollback().is_ok() && !self.seats.is_closed() {
+        if db.rollback().is_ok() && !self.permits.is_closed() {
             self.idle().push(db);
         }
-        answer
+        outcome
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sqlite>> {
@@ -88,7 +88,7 @@ impl Readers {
 /// Runs the function on Tokio's blocking threads. Without a runtime, or with [`ThreadMode::Inline`], runs it on the
 /// caller's thread.
 pub(crate) async fn blocking<T, E>(
-    threads: Threads,
+    thread_mode: ThreadMode,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
 where
@@ -96,10 +96,10 @@ where
     E: From<StoreError> + Send + 'static,
 {
     match Handle::try_current() {
-        Ok(runtime) if threads == Threads::Own => {
+        Ok(runtime) if thread_mode == ThreadMode::Dedicated => {
             // The function does not panic, so an error means that the runtime is shutting down.
-            let answered = runtime.spawn_blocking(work).await;
-            answered.unwrap_or_else(|_| Err(StoreError::Closed.into()))
+            let outcome = runtime.spawn_blocking(work).await;
+            outcome.unwrap_or_else(|_| Err(StoreError::Closed.into()))
         }
         _ => work(),
     }

@@ -1,7 +1,7 @@
 //! Checks and creates the tables of each [`Schema`].
 
 use super::migrate::{ENGINE, History, MEMORY};
-use super::open::{Identity, identify};
+use super::open::{DatabaseIdentity, identify};
 use super::{Sqlite, session_schema};
 use crate::{Schema, StoreError};
 
@@ -26,7 +26,9 @@ pub(super) fn migrate(db: &mut Sqlite, schema: &Schema) -> Result<(), StoreError
 fn check_version(db: &mut Sqlite, history: &History) -> Result<(), StoreError> {
     let known = history.version();
     match identify(db, history.application_id)? {
-        Identity::Ours(found) if found > known => Err(StoreError::NewerSchema { found, known }),
-        Identity::Ours(_) | Identity::Empty => Ok(()),
+        DatabaseIdentity::Provost(found) if found > known => {
+            Err(StoreError::SchemaTooNew { found, known })
+        }
+        DatabaseIdentity::Provost(_) | DatabaseIdentity::Empty => Ok(()),
     }
 }

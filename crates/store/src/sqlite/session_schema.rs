@@ -30,7 +30,7 @@ pub(super) fn version(db: &Sqlite, prefix: &TablePrefix) -> Result<Option<u32>, 
         Ok(found) => match u32::try_from(found) {
             Ok(found) if found <= VERSION => Ok(Some(found)),
             found => {
-                Err(StoreError::NewerSchema { found: found.unwrap_or(u32::MAX), known: VERSION })
+                Err(StoreError::SchemaTooNew { found: found.unwrap_or(u32::MAX), known: VERSION })
             }
         },
         // A table of another program has different columns or no row.

@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, at, bounded, never, select_biased};
 
 use crate::StoreError;
-use crate::sqlite::job::Job;
+use crate::sqlite::job::WriteJob;
 
 /// Maximum number of queued jobs. Beyond it the disk cannot keep up, and new jobs fail with [`StoreError::Busy`].
 const JOBS_MAX: usize = 4096;
 
 /// Maximum number of additional high-priority jobs. Each worker has at most one lease renewal in flight.
-const URGENT_JOBS_MAX: usize = 256;
+const HIGH_PRIORITY_JOBS_MAX: usize = 256;
 
 /// Maximum time that a deferred job waits for another job to share its commit.
 const DEFERRED_MAX: Duration = Duration::from_millis(2);
 
 /// Priority of a job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum WritePriority {
     /// Runs before all other jobs.
-    Urgent,
+    High,
     Normal,
     /// Runs in order with the normal jobs, but the writer first waits a moment for another job to commit it with.
     Deferred,
@@ -31,13 +31,13 @@ pub(crate) enum Lane {
 
 /// An entry of a channel.
 enum Entry {
-    Job(Waiting),
+    WriteJob(QueuedJob),
     /// Ends the wait of the deferred jobs before it.
     Flush,
 }
 
-struct Waiting {
-    job: Box<dyn Job>,
+struct QueuedJob {
+    job: Box<dyn WriteJob>,
     since: Instant,
     is_deferred: bool,
 }
@@ -49,43 +49,43 @@ pub(crate) struct WriteQueue {
 }
 
 struct Senders {
-    urgent: Sender<Entry>,
+    high: Sender<Entry>,
     normal: Sender<Entry>,
 }
 
 /// The receiving side of the queue.
-pub(crate) struct Incoming {
-    urgent: Receiver<Entry>,
+pub(crate) struct WriteReceiver {
+    high: Receiver<Entry>,
     normal: Receiver<Entry>,
     /// Received jobs that belong to the next group.
-    left: Vec<Box<dyn Job>>,
+    carried_over: Vec<Box<dyn WriteJob>>,
 }
 
 /// Creates a queue.
-pub(crate) fn write_queue() -> (WriteQueue, Incoming) {
-    let (urgent, urgent_jobs) = bounded(URGENT_JOBS_MAX);
+pub(crate) fn write_queue() -> (WriteQueue, WriteReceiver) {
+    let (high, high_jobs) = bounded(HIGH_PRIORITY_JOBS_MAX);
     let (normal, jobs) = bounded(JOBS_MAX);
-    let queue = WriteQueue { senders: RwLock::new(Some(Senders { urgent, normal })) };
-    (queue, Incoming { urgent: urgent_jobs, normal: jobs, left: Vec::new() })
+    let queue = WriteQueue { senders: RwLock::new(Some(Senders { high, normal })) };
+    (queue, WriteReceiver { high: high_jobs, normal: jobs, carried_over: Vec::new() })
 }
 
 impl WriteQueue {
     /// Enqueues a job, or fails it at once if the queue is full or closed.
-    pub(crate) fn push(&self, job: Box<dyn Job>, lane: Lane) {
+    pub(crate) fn push(&self, job: Box<dyn WriteJob>, priority: WritePriority) {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Senders { urgent, normal }) = &*senders else {
-            return job.answer(Err(StoreError::Closed));
+        let Some(Senders { high, normal }) = &*senders else {
+            return job.reply(Err(StoreError::Closed));
         };
-        let sender = if lane == Lane::Urgent { urgent } else { normal };
-        let is_deferred = lane == Lane::Deferred;
-        let entry = Entry::Job(Waiting { job, since: Instant::now(), is_deferred });
+        let sender = if priority == WritePriority::High { high } else { normal };
+        let is_deferred = priority == WritePriority::Deferred;
+        let entry = Entry::WriteJob(QueuedJob { job, since: Instant::now(), is_deferred });
         let Err(refused) = sender.try_send(entry) else { return };
         let error = match refused.is_full() {
             true => StoreError::Busy { detail: format!("{} changes wait", sender.len()) },
             false => StoreError::Closed,
         };
-        if let Entry::Job(waiting) = refused.into_inner() {
-            waiting.job.answer(Err(error));
+        if let Entry::WriteJob(waiting) = refused.into_inner() {
+            waiting.job.reply(Err(error));
         }
     }
 
@@ -106,20 +106,20 @@ impl WriteQueue {
     /// Number of queued jobs.
     pub(crate) fn len(&self) -> usize {
         let senders = self.senders.read().unwrap_or_else(PoisonError::into_inner);
-        senders.as_ref().map_or(0, |senders| senders.urgent.len() + senders.normal.len())
+        senders.as_ref().map_or(0, |senders| senders.high.len() + senders.normal.len())
     }
 }
 
-impl Incoming {
+impl WriteReceiver {
     /// Waits for jobs and returns at most `jobs_max` of them; `None` once the queue is closed and empty.
-    pub(crate) fn next_group(&mut self, jobs_max: usize) -> Option<Vec<Box<dyn Job>>> {
-        let mut group = mem::take(&mut self.left);
+    pub(crate) fn next_group(&mut self, jobs_max: usize) -> Option<Vec<Box<dyn WriteJob>>> {
+        let mut group = mem::take(&mut self.carried_over);
         if group.is_empty() {
             self.wait(&mut group, jobs_max);
         }
         while group.len() < jobs_max {
-            match self.urgent.try_recv().or_else(|_| self.normal.try_recv()) {
-                Ok(Entry::Job(waiting)) => group.push(waiting.job),
+            match self.high.try_recv().or_else(|_| self.normal.try_recv()) {
+                Ok(Entry::WriteJob(waiting)) => group.push(waiting.job),
                 Ok(Entry::Flush) => {}
                 Err(_) => break,
             }
@@ -128,23 +128,23 @@ impl Incoming {
     }
 
     /// Waits for a job that is not deferred. If deferred jobs arrive first, waits at most [`DEFERRED_MAX`] longer.
-    fn wait(&self, group: &mut Vec<Box<dyn Job>>, jobs_max: usize) {
+    fn wait(&self, group: &mut Vec<Box<dyn WriteJob>>, jobs_max: usize) {
         let mut deadline = never();
         while group.len() < jobs_max {
             let received = select_biased! {
                 // Both channels are closed together, and the other one may still hold jobs.
-                recv(self.urgent) -> entry => entry.or_else(|_| self.normal.recv()),
+                recv(self.high) -> entry => entry.or_else(|_| self.normal.recv()),
                 recv(self.normal) -> entry => entry,
                 recv(deadline) -> _ => return,
             };
             match received {
-                Ok(Entry::Job(Waiting { job, since, is_deferred: true })) => {
+                Ok(Entry::WriteJob(QueuedJob { job, since, is_deferred: true })) => {
                     if group.is_empty() {
                         deadline = at(since + DEFERRED_MAX);
                     }
                     group.push(job);
                 }
-                Ok(Entry::Job(waiting)) => return group.push(waiting.job),
+                Ok(Entry::WriteJob(waiting)) => return group.push(waiting.job),
                 Ok(Entry::Flush) if group.is_empty() => {}
                 Ok(Entry::Flush) | Err(_) => return,
             }
@@ -152,15 +152,15 @@ impl Incoming {
     }
 
     /// Fails every job that has waited for at least `max_wait`.
-    pub(crate) fn fail_expired(&mut self, patience: Duration, error: &StoreError) {
-        for channel in [&self.urgent, &self.normal] {
+    pub(crate) fn fail_expired(&mut self, max_wait: Duration, error: &StoreError) {
+        for channel in [&self.high, &self.normal] {
             while let Ok(entry) = channel.try_recv() {
-                let Entry::Job(Waiting { job, since, .. }) = entry else { continue };
-                if since.elapsed() < patience {
-                    self.left.push(job);
+                let Entry::WriteJob(QueuedJob { job, since, .. }) = entry else { continue };
+                if since.elapsed() < max_wait {
+                    self.carried_over.push(job);
                     break;
                 }
-                job.answer(Err(error.clone()));
+                job.reply(Err(error.clone()));
             }
         }
     }

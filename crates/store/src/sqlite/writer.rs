@@ -10,13 +10,13 @@ use std::time::Duration;
 use provost_bus::{Bus, Message};
 use provost_core::Env;
 
-use crate::options::{FaultPoint, Faults};
+use crate::options::{FaultInjector, FaultPoint};
 use crate::sqlite::Sqlite;
-use crate::sqlite::job::{Job, Verdict};
-use crate::sqlite::write_queue::Incoming;
+use crate::sqlite::job::{JobResult, WriteJob};
+use crate::sqlite::write_queue::WriteReceiver;
 use crate::stats::Counters;
 use crate::transaction::tx::Attempt;
-use crate::{Hint, StoreError, Tx};
+use crate::{StoreError, Tx, Wakeup};
 
 /// Maximum number of jobs in one commit. Bounds how long the first of them waits.
 const GROUP_JOBS_MAX: usize = 32;
@@ -26,22 +26,22 @@ pub(crate) struct Writer {
     pub(crate) env: Env,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) faults: Option<Faults>,
+    pub(crate) faults: Option<FaultInjector>,
     pub(crate) check_transactions: bool,
 }
 
 /// The jobs that have run in the current transaction.
 #[derive(Default)]
-struct Group {
-    jobs: Vec<Box<dyn Job>>,
-    hints: Vec<Hint>,
+struct CommitGroup {
+    jobs: Vec<Box<dyn WriteJob>>,
+    wakeups: Vec<Wakeup>,
     /// Number of jobs whose changes are part of the commit.
-    kept: usize,
+    committed_jobs: usize,
 }
 
 impl Writer {
     /// Processes the queue until it is closed and empty.
-    pub(crate) fn serve(self, mut incoming: Incoming, busy_timeout: Duration) {
+    pub(crate) fn serve(self, mut incoming: WriteReceiver, busy_timeout: Duration) {
         while let Some(jobs) = incoming.next_group(GROUP_JOBS_MAX) {
             if let Err(error) = self.write(jobs) {
                 // The queued jobs have waited for the same lock.
@@ -54,13 +54,13 @@ impl Writer {
     /// before it too; the remaining jobs run in a new transaction.
     ///
     /// Returns an error if no transaction could be started. In this case, all jobs have received the error.
-    pub(crate) fn write(&self, jobs: Vec<Box<dyn Job>>) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, jobs: Vec<Box<dyn WriteJob>>) -> Result<(), StoreError> {
         let mut jobs = jobs.into_iter();
         while jobs.len() > 0 {
-            let mut group = Group::default();
+            let mut group = CommitGroup::default();
             if let Err(error) = self.begin() {
                 group.jobs = jobs.collect();
-                self.answer(group, Err(error.clone()));
+                self.reply(group, Err(error.clone()));
                 return Err(error);
             }
             let applied = jobs.by_ref().try_for_each(|job| self.apply(&mut group, job));
@@ -68,18 +68,18 @@ impl Writer {
             if ended.is_err() {
                 self.undo();
             }
-            self.answer(group, ended);
+            self.reply(group, ended);
         }
         Ok(())
     }
 
     fn begin(&self) -> Result<(), StoreError> {
-        Faults::at(self.faults.as_ref(), FaultPoint::Begin)?;
+        FaultInjector::at(self.faults.as_ref(), FaultPoint::Begin)?;
         self.db.begin_write()
     }
 
     /// Runs one job. An error means that the whole transaction is lost.
-    fn apply(&self, group: &mut Group, mut job: Box<dyn Job>) -> Result<(), StoreError> {
+    fn apply(&self, group: &mut CommitGroup, mut job: Box<dyn WriteJob>) -> Result<(), StoreError> {
         let saved = self.db.savepoint();
         if saved.is_err() {
             group.jobs.push(job);
@@ -89,27 +89,27 @@ impl Writer {
         if self.check_transactions {
             attempt = self.rehearse(&mut *job, attempt)?;
         }
-        let mut verdict = job.run(&mut Tx::new(&mut &self.db, &mut attempt));
+        let mut result = job.run(&mut Tx::new(&mut &self.db, &mut attempt));
         if let Err(error) = attempt.finish() {
-            verdict = job.fail(error);
+            result = job.fail(error);
         }
         group.jobs.push(job);
         if let Some(error) = self.db.lost_transaction() {
             return Err(error);
         }
-        match verdict {
-            Verdict::Keep => {
-                group.hints.append(&mut attempt.hints);
-                group.kept += 1;
+        match result {
+            JobResult::Commit => {
+                group.wakeups.append(&mut attempt.wakeups);
+                group.committed_jobs += 1;
                 self.db.release()
             }
-            Verdict::Discard => self.db.rollback_to_savepoint(),
+            JobResult::Rollback => self.db.rollback_to_savepoint(),
         }
     }
 
     /// Runs the first, checked attempt of a job and rolls it back. Returns the attempt that must repeat the same
     /// changes.
-    fn rehearse(&self, job: &mut dyn Job, attempt: Attempt) -> Result<Attempt, StoreError> {
+    fn rehearse(&self, job: &mut dyn WriteJob, attempt: Attempt) -> Result<Attempt, StoreError> {
         let mut attempt = attempt.checked();
         job.run(&mut Tx::new(&mut &self.db, &mut attempt));
         if let Some(error) = self.db.lost_transaction() {
@@ -121,24 +121,28 @@ impl Writer {
     }
 
     /// Commits the transaction, or rolls it back if no job succeeded.
-    fn end(&self, group: &Group) -> Result<(), StoreError> {
-        if group.kept == 0 {
+    fn end(&self, group: &CommitGroup) -> Result<(), StoreError> {
+        if group.committed_jobs == 0 {
             return self.db.rollback();
         }
-        Faults::at(self.faults.as_ref(), FaultPoint::Commit)?;
+        FaultInjector::at(self.faults.as_ref(), FaultPoint::Commit)?;
         self.db.commit()?;
-        Faults::at(self.faults.as_ref(), FaultPoint::Answer)
+        FaultInjector::at(self.faults.as_ref(), FaultPoint::AfterCommit)
     }
 
-    fn answer(&self, group: Group, outcome: Result<(), StoreError>) {
-        let Group { jobs, hints, kept } = group;
-        self.counters.answered(jobs.len(), outcome.is_ok() && kept > 0, outcome.is_err());
+    fn reply(&self, group: CommitGroup, outcome: Result<(), StoreError>) {
+        let CommitGroup { jobs, wakeups, committed_jobs } = group;
+        self.counters.record_group(
+            jobs.len(),
+            outcome.is_ok() && committed_jobs > 0,
+            outcome.is_err(),
+        );
         for job in jobs {
-            job.answer(outcome.clone());
+            job.reply(outcome.clone());
         }
         if outcome.is_ok() {
-            let mut sent = HashSet::with_capacity(hints.len());
-            for wakeup in hints {
+            let mut sent = HashSet::with_capacity(wakeups.len());
+            for wakeup in wakeups {
                 // Several jobs of one transaction may send the same wake-up.
                 if sent.insert(wakeup) {
                     self.bus.send(Message::Wakeup(wakeup));

@@ -3,9 +3,9 @@
 use crate::table::governance::approval::ApprovalRow;
 use crate::table::outbound::delivery::DeliveryRow;
 use crate::table::outbound::webhook::WebhookRow;
-use crate::table::outbound::webhook_delivery::WebhookPostRow;
-use crate::table::scheduling::concurrency_limit::CeilingRow;
-use crate::table::scheduling::execution_class::ExecClassRow;
+use crate::table::outbound::webhook_delivery::WebhookDeliveryRow;
+use crate::table::scheduling::concurrency_limit::ConcurrencyLimitRow;
+use crate::table::scheduling::execution_class::ExecutionClassRow;
 use crate::table::scheduling::schedule::ScheduleRow;
 use crate::table::work::run::RunRow;
 use crate::table::work::session::SessionRow;
@@ -39,13 +39,13 @@ macro_rules! lockable {
 
 lockable! {
     ApprovalRow in "approval" by ["id"] without [];
-    CeilingRow in "ceiling" by ["scope"] without ["running"];
+    ConcurrencyLimitRow in "ceiling" by ["scope"] without ["running"];
     DeliveryRow in "delivery" by ["id"] without [];
-    ExecClassRow in "exec_class" by ["key"] without ["running"];
+    ExecutionClassRow in "exec_class" by ["key"] without ["running"];
     RunRow in "run" by ["id"] without ["next_seq", "next_step"];
     ScheduleRow in "schedule" by ["namespace", "id"] without [];
     SessionRow in "session" by ["namespace", "id"] without ["fence", "holder_run_id"];
     TaskRow in "task" by ["id"] without ["next_input"];
     WebhookRow in "webhook" by ["id"] without [];
-    WebhookPostRow in "webhook_post" by ["id"] without [];
+    WebhookDeliveryRow in "webhook_post" by ["id"] without [];
 }

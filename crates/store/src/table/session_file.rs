@@ -9,7 +9,7 @@ use crate::{FromRow, Row, StoreError, TablePrefix, Tx, params};
 /// SQL statements for the tables with one prefix.
 #[derive(Debug)]
 pub struct SessionTables {
-    head: String,
+    header: String,
     insert: String,
     update: String,
     delete: String,
@@ -19,7 +19,7 @@ pub struct SessionTables {
     delete_messages: String,
     copy_messages: String,
     page: String,
-    unused: String,
+    inactive: String,
     values: String,
     set_value: String,
     remove_value: String,
@@ -28,7 +28,7 @@ pub struct SessionTables {
 
 /// A session without its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionHead {
+pub struct SessionHeaderRow {
     /// Row key of the session, which its messages refer to.
     pub key: i64,
     /// Number of changes.
@@ -83,7 +83,7 @@ pub struct SessionRange<'a> {
 
 /// A session in the list of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedSession {
+pub struct SessionSummaryRow {
     /// The id.
     pub id: String,
     /// Number of messages.
@@ -119,7 +119,9 @@ impl SessionTables {
         let (sessions, messages) = (format!("{prefix}sessions"), format!("{prefix}messages"));
         let values = format!("{prefix}shared_state");
         Self {
-            head: format!("SELECT key, revision, messages, metadata FROM {sessions} WHERE id = ?1"),
+            header: format!(
+                "SELECT key, revision, messages, metadata FROM {sessions} WHERE id = ?1"
+            ),
             insert: format!(
                 "INSERT INTO {sessions} (id, revision, messages, metadata, created_at, updated_at)
                  VALUES (?1, 1, ?2, ?3, ?4, ?4) RETURNING key"
@@ -145,7 +147,7 @@ impl SessionTables {
                  WHERE updated_at <= ?1 AND (updated_at < ?1 OR id > ?2)
                  ORDER BY updated_at DESC, id LIMIT ?3"
             ),
-            unused: format!(
+            inactive: format!(
                 "SELECT key FROM {sessions} WHERE updated_at < ?1 ORDER BY updated_at LIMIT ?2"
             ),
             values: format!(
@@ -165,20 +167,25 @@ impl SessionTables {
     }
 
     /// Returns a session without its messages.
-    pub fn head(&self, tx: &mut Tx<'_>, id: &str) -> Result<Option<SessionHead>, StoreError> {
-        tx.optional(&self.head, params![id])
+    pub fn header(
+        &self,
+        tx: &mut Tx<'_>,
+        id: &str,
+    ) -> Result<Option<SessionHeaderRow>, StoreError> {
+        tx.fetch_optional(&self.header, params![id])
     }
 
     /// Inserts a session with revision 1 and returns its row key.
     pub fn insert(&self, tx: &mut Tx<'_>, new: NewSession<'_>) -> Result<i64, StoreError> {
         let now = tx.now();
-        tx.one(&self.insert, params![new.id, new.messages, new.metadata, now])
+        tx.fetch_one(&self.insert, params![new.id, new.messages, new.metadata, now])
     }
 
     /// Updates the revision and the number of messages of a session.
-    pub fn update(&self, tx: &mut Tx<'_>, head: &SessionHead) -> Result<(), StoreError> {
+    pub fn update(&self, tx: &mut Tx<'_>, header: &SessionHeaderRow) -> Result<(), StoreError> {
         let now = tx.now();
-        tx.execute(&self.update, params![head.key, head.revision, head.messages, now]).map(drop)
+        tx.execute(&self.update, params![header.key, header.revision, header.messages, now])
+            .map(drop)
     }
 
     /// Deletes a session. The database deletes its messages and values too.
@@ -203,7 +210,7 @@ impl SessionTables {
         key: i64,
         first: i64,
     ) -> Result<Vec<StoredMessage>, StoreError> {
-        tx.all(&self.messages, params![key, first])
+        tx.fetch_all(&self.messages, params![key, first])
     }
 
     /// Inserts a message at position `seq` of the session; `body` is JSON.
@@ -232,19 +239,19 @@ impl SessionTables {
         &self,
         tx: &mut Tx<'_>,
         range: SessionRange<'_>,
-    ) -> Result<Vec<ListedSession>, StoreError> {
+    ) -> Result<Vec<SessionSummaryRow>, StoreError> {
         let limit = i64::try_from(range.limit).unwrap_or(i64::MAX);
-        tx.all(&self.page, params![range.updated_at, range.id, limit])
+        tx.fetch_all(&self.page, params![range.updated_at, range.id, limit])
     }
 
     /// Returns row keys of sessions that have not changed since a point in time, oldest first.
-    pub fn unused_since(
+    pub fn inactive_since(
         &self,
         tx: &mut Tx<'_>,
-        moment: Timestamp,
+        before: Timestamp,
         limit: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        tx.all(&self.unused, params![moment, limit])
+        tx.fetch_all(&self.inactive, params![before, limit])
     }
 
     /// Returns all values of an owner, sorted by name.
@@ -254,7 +261,7 @@ impl SessionTables {
         scope: StateScope,
         owner: &str,
     ) -> Result<Vec<StoredValue>, StoreError> {
-        tx.all(&self.values, params![scope.as_str(), owner])
+        tx.fetch_all(&self.values, params![scope.as_str(), owner])
     }
 
     /// Inserts or replaces a value.
@@ -286,7 +293,7 @@ impl SessionTables {
     }
 }
 
-impl FromRow for SessionHead {
+impl FromRow for SessionHeaderRow {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             key: row.take()?,
@@ -303,7 +310,7 @@ impl FromRow for StoredMessage {
     }
 }
 
-impl FromRow for ListedSession {
+impl FromRow for SessionSummaryRow {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self { id: row.take()?, messages: row.take()?, updated_at: row.take()? })
     }

@@ -1,9 +1,10 @@
-//! Each table's struct is held against the schema: same columns, same order, same emptiness, and a row survives the trip.
+//! Each table's struct is held against the schema: same columns, same order, same emptiness, and a row survives the
+//! trip.
 
 use provost_core::{Env, Timestamp, TypedId};
 
 use crate::transaction::value::{FromColumn, FromRow, Value};
-use crate::{Store, StoreError, StoreOptions, Threads, Tx, params};
+use crate::{Store, StoreError, StoreOptions, ThreadMode, Tx, params};
 
 /// A value for a test row.
 pub(crate) trait Sample {
@@ -100,7 +101,7 @@ pub(crate) trait SampleRow: FromRow + PartialEq + std::fmt::Debug {
 }
 
 fn check<T: SampleRow>(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    let schema: Vec<(String, bool, u64)> = tx.all(
+    let schema: Vec<(String, bool, u64)> = tx.fetch_all(
         "SELECT name, \"notnull\", pk FROM pragma_table_info(?1) ORDER BY cid",
         params![T::TABLE],
     )?;
@@ -114,7 +115,7 @@ fn check<T: SampleRow>(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     for seed in [10, 11] {
         let row = T::sample(seed);
         row.insert_into(tx)?;
-        assert_eq!(tx.all::<T>(&T::select_all(), params![])?, [row], "{}", T::TABLE);
+        assert_eq!(tx.fetch_all::<T>(&T::select_all(), params![])?, [row], "{}", T::TABLE);
         tx.execute(&format!("DELETE FROM {}", T::TABLE), params![])?;
     }
     Ok(())
@@ -130,7 +131,8 @@ macro_rules! check_all {
 #[test]
 fn every_table_has_a_struct_that_fits() {
     let dir = tempfile::tempdir().unwrap();
-    let options = StoreOptions { threads: Threads::Caller, ..StoreOptions::in_dir(dir.path()) };
+    let options =
+        StoreOptions { thread_mode: ThreadMode::Inline, ..StoreOptions::in_dir(dir.path()) };
     let store = Store::open(options).unwrap();
     let checked = store.write(|tx| {
         // Rows of one table at a time: what they refer to is not there.
@@ -141,17 +143,17 @@ fn every_table_has_a_struct_that_fits() {
             governance::approval_grant::ApprovalGrantRow,
             governance::audit::AuditRow,
             governance::budget::BudgetRow,
-            governance::idempotency::IdemRow,
+            governance::idempotency::IdempotencyRow,
             governance::secret::SecretRow,
             governance::token::TokenRow,
-            governance::usage_record::MeterRow,
+            governance::usage_record::UsageRecordRow,
             outbound::delivery::DeliveryRow,
             outbound::outbox::OutboxRow,
             outbound::webhook::WebhookRow,
-            outbound::webhook_delivery::WebhookPostRow,
-            scheduling::concurrency_limit::CeilingRow,
-            scheduling::execution_class::ExecClassRow,
-            scheduling::process_start::BootRow,
+            outbound::webhook_delivery::WebhookDeliveryRow,
+            scheduling::concurrency_limit::ConcurrencyLimitRow,
+            scheduling::execution_class::ExecutionClassRow,
+            scheduling::process_start::ProcessStartRow,
             scheduling::schedule::ScheduleRow,
             scheduling::timer::TimerRow,
             scheduling::worker::WorkerRow,
@@ -169,11 +171,13 @@ fn every_table_has_a_struct_that_fits() {
             work::run_snapshot::RunSnapshotRow,
             work::run_step::RunStepRow,
             work::session::SessionRow,
-            work::session_entry::SessionEntryRow,
+            work::session_entry::SessionMessageRow,
             work::task::TaskRow,
         );
-        let tables: Vec<String> =
-            tx.all("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", params![])?;
+        let tables: Vec<String> = tx.fetch_all(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
+            params![],
+        )?;
         let mut checked = CHECKED.to_vec();
         checked.sort_unstable();
         assert_eq!(tables, checked, "a table without a struct, or the reverse");
@@ -185,7 +189,8 @@ fn every_table_has_a_struct_that_fits() {
 #[test]
 fn a_wrong_number_of_parameters_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let options = StoreOptions { threads: Threads::Caller, ..StoreOptions::in_dir(dir.path()) };
+    let options =
+        StoreOptions { thread_mode: ThreadMode::Inline, ..StoreOptions::in_dir(dir.path()) };
     let store = Store::open(options).unwrap();
     let outcome = store.write(|tx| tx.execute("DELETE FROM timer WHERE kind = ?1", params![]));
     let error = outcome.wait().unwrap_err();
@@ -194,13 +199,13 @@ fn a_wrong_number_of_parameters_is_named() {
 
 #[test]
 fn a_column_of_another_type_is_named() {
-    struct Cells;
-    impl crate::Cells for Cells {
+    struct ColumnSource;
+    impl crate::ColumnSource for ColumnSource {
         fn cell(&self, _: usize) -> Result<Value<'_>, StoreError> {
             Ok(Value::Int(2))
         }
     }
-    let mut row = crate::Row::new(&Cells);
+    let mut row = crate::Row::new(&ColumnSource);
     let error = row.take::<String>().unwrap_err();
     assert!(error.to_string().contains("column 1 of an answer is a number, not text"), "{error}");
     let error = row.take::<bool>().unwrap_err();

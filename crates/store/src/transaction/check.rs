@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use crate::StoreError;
 use crate::transaction::aggregate::{Aggregate, RowKey};
-use crate::transaction::tx::Sql;
-use crate::transaction::value::{Flow, Row, Value};
+use crate::transaction::tx::SqlExecutor;
+use crate::transaction::value::{Row, RowControl, Value};
 
 /// The protection of the rows that a statement changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +52,9 @@ impl Check {
     /// Runs a statement that may return or change rows, and returns the number of changed rows.
     pub(crate) fn query(
         &mut self,
-        sql: &mut dyn Sql,
+        sql: &mut dyn SqlExecutor,
         statement: Statement<'_>,
-        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+        each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
     ) -> Result<u64, StoreError> {
         let Statement { text, params, fence } = statement;
         let Some(verb) = verb(text) else {
@@ -152,9 +152,9 @@ fn table(text: &str, verb: Verb) -> &str {
 
 /// Runs a statement without inspecting the changed rows.
 fn run(
-    sql: &mut dyn Sql,
+    sql: &mut dyn SqlExecutor,
     statement: Statement<'_>,
-    each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+    each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
 ) -> Result<u64, StoreError> {
     if statement.text.contains("RETURNING") {
         return sql.query(statement.text, statement.params, each).map(|()| 0);

@@ -51,6 +51,6 @@ impl<'a> Filter<'a> {
         values.push(Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)));
         let terms = terms.join(" AND ");
         let sql = select(&format!("WHERE {terms} ORDER BY {order} LIMIT ?{}", values.len()));
-        tx.all(&sql, &values)
+        tx.fetch_all(&sql, &values)
     }
 }

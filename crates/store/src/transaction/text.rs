@@ -1,6 +1,6 @@
 //! Texts of any size: small texts stay in their row, large texts become blobs.
 
-use crate::table::state::blob::{self, Packed};
+use crate::table::state::blob::{self, CompressedBlob};
 use crate::{StoreError, Tx};
 
 /// Maximum length of a text that is stored in its row, in bytes.
@@ -8,21 +8,21 @@ pub const INLINE_BYTES_MAX: usize = 8 << 10;
 
 /// A text prepared for storage. Prepare it outside of a transaction, because large texts are compressed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum StoredText {
     /// Small enough for its row.
     Inline(String),
     /// Compressed, for the table `blob`.
-    Blob(Packed),
+    Blob(CompressedBlob),
 }
 
-impl Body {
+impl StoredText {
     /// Prepares the text.
     pub fn new(text: impl Into<String>) -> Result<Self, StoreError> {
         let text = text.into();
         if text.len() <= INLINE_BYTES_MAX {
             return Ok(Self::Inline(text));
         }
-        Packed::new(text.as_bytes()).map(Self::Blob)
+        CompressedBlob::new(text.as_bytes()).map(Self::Blob)
     }
 
     /// Stores a large text as a blob and returns the columns `body` and `blob` of the row.
@@ -47,13 +47,13 @@ impl Body {
 }
 
 /// Loads the text behind the columns `body` and `blob` of a row; `None` if both are null.
-pub fn load_body(
+pub fn load_text(
     tx: &mut Tx<'_>,
     body: Option<String>,
     blob: Option<&str>,
 ) -> Result<Option<String>, StoreError> {
     let Some(hash) = blob else { return Ok(body) };
-    let damaged = |what: &str| StoreError::Damaged { detail: format!("blob {hash} {what}") };
+    let damaged = |what: &str| StoreError::Corrupt { detail: format!("blob {hash} {what}") };
     let plain = blob::get(tx, hash)?.ok_or_else(|| damaged("is missing"))?;
     let text =
         String::from_utf8(plain).map_err(|error| damaged(&format!("is not text: {error}")))?;

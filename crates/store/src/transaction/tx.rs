@@ -11,11 +11,11 @@ use crate::transaction::aggregate::RowKey;
 use crate::transaction::check::{Check, Fence, Statement};
 use crate::transaction::ids::DrawnIds;
 use crate::transaction::lock::{Lockable, Locked};
-use crate::transaction::value::{Flow, FromRow, Row, Value};
-use crate::{Hint, StoreError};
+use crate::transaction::value::{FromRow, Row, RowControl, Value};
+use crate::{StoreError, Wakeup};
 
 /// Executes statements inside a transaction.
-pub trait Sql {
+pub trait SqlExecutor {
     /// Runs a statement and returns the number of changed rows.
     fn execute(&mut self, sql: &str, params: &[Value<'_>]) -> Result<u64, StoreError>;
 
@@ -24,7 +24,7 @@ pub trait Sql {
         &mut self,
         sql: &str,
         params: &[Value<'_>],
-        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+        each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
     ) -> Result<(), StoreError>;
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     now: Timestamp,
     ids: DrawnIds,
     /// Wake-ups to send after the commit.
-    pub(crate) hints: Vec<Hint>,
+    pub(crate) wakeups: Vec<Wakeup>,
     /// The rules that the attempt must follow; `None` if transactions are not checked.
     check: Option<Check>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// Creates the first attempt of a job.
     pub(crate) fn new(env: &Env) -> Self {
-        Self { now: env.now(), ids: DrawnIds::new(env.clone()), hints: Vec::new(), check: None }
+        Self { now: env.now(), ids: DrawnIds::new(env.clone()), wakeups: Vec::new(), check: None }
     }
 
     /// Enables the check.
@@ -53,7 +53,7 @@ impl Attempt {
     pub(crate) fn again(self) -> Self {
         let Self { now, mut ids, check, .. } = self;
         ids.rewind();
-        Self { now, ids, hints: Vec::new(), check: check.map(Check::again) }
+        Self { now, ids, wakeups: Vec::new(), check: check.map(Check::again) }
     }
 
     /// Returns an error if the attempt is checked and made fewer changes than the previous one.
@@ -64,12 +64,12 @@ impl Attempt {
 
 /// An open transaction.
 pub struct Tx<'a> {
-    sql: &'a mut dyn Sql,
+    sql: &'a mut dyn SqlExecutor,
     attempt: &'a mut Attempt,
 }
 
 impl<'a> Tx<'a> {
-    pub(crate) fn new(sql: &'a mut dyn Sql, attempt: &'a mut Attempt) -> Self {
+    pub(crate) fn new(sql: &'a mut dyn SqlExecutor, attempt: &'a mut Attempt) -> Self {
         Self { sql, attempt }
     }
 
@@ -86,8 +86,8 @@ impl<'a> Tx<'a> {
     }
 
     /// Sends a wake-up after the commit. Wake-ups may be lost; receivers must read the database.
-    pub fn hint(&mut self, hint: Hint) {
-        self.attempt.hints.push(hint);
+    pub fn wake(&mut self, wakeup: Wakeup) {
+        self.attempt.wakeups.push(wakeup);
     }
 
     /// Runs a statement and returns the number of changed rows. Rows that it updates must be locked.
@@ -102,7 +102,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Like [`Tx::execute_fenced`]; returns the first row, if any.
-    pub fn optional_fenced<T: FromRow>(
+    pub fn fetch_optional_fenced<T: FromRow>(
         &mut self,
         sql: &str,
         params: &[Value<'_>],
@@ -111,7 +111,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Like [`Tx::execute_fenced`]; returns all rows.
-    pub fn all_fenced<T: FromRow>(
+    pub fn fetch_all_fenced<T: FromRow>(
         &mut self,
         sql: &str,
         params: &[Value<'_>],
@@ -125,7 +125,7 @@ impl<'a> Tx<'a> {
         sql: &str,
         params: &[Value<'_>],
     ) -> Result<Option<Locked<T>>, StoreError> {
-        let row = self.optional::<T>(sql, params)?;
+        let row = self.fetch_optional::<T>(sql, params)?;
         Ok(row.map(|row| self.locked(row)))
     }
 
@@ -135,7 +135,7 @@ impl<'a> Tx<'a> {
         sql: &str,
         params: &[Value<'_>],
     ) -> Result<Vec<Locked<T>>, StoreError> {
-        let rows = self.all::<T>(sql, params)?;
+        let rows = self.fetch_all::<T>(sql, params)?;
         Ok(rows.into_iter().map(|row| self.locked(row)).collect())
     }
 
@@ -175,7 +175,7 @@ impl<'a> Tx<'a> {
     fn query(
         &mut self,
         statement: Statement<'_>,
-        each: &mut dyn FnMut(&mut Row<'_>) -> Flow,
+        each: &mut dyn FnMut(&mut Row<'_>) -> RowControl,
     ) -> Result<(), StoreError> {
         match &mut self.attempt.check {
             Some(check) => check.query(&mut *self.sql, statement, each).map(drop),
@@ -202,13 +202,17 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns the only row. A missing row is a defect of the caller.
-    pub fn one<T: FromRow>(&mut self, sql: &str, params: &[Value<'_>]) -> Result<T, StoreError> {
-        self.optional(sql, params)?
+    pub fn fetch_one<T: FromRow>(
+        &mut self,
+        sql: &str,
+        params: &[Value<'_>],
+    ) -> Result<T, StoreError> {
+        self.fetch_optional(sql, params)?
             .ok_or_else(|| StoreError::bug(format!("a row was expected of `{sql}`")))
     }
 
     /// Returns the first row, if any.
-    pub fn optional<T: FromRow>(
+    pub fn fetch_optional<T: FromRow>(
         &mut self,
         sql: &str,
         params: &[Value<'_>],
@@ -217,7 +221,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns all rows. The statement must bound their number.
-    pub fn all<T: FromRow>(
+    pub fn fetch_all<T: FromRow>(
         &mut self,
         sql: &str,
         params: &[Value<'_>],
@@ -226,7 +230,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns rows up to and including the first one for which `enough` returns true.
-    pub fn until<T: FromRow>(
+    pub fn fetch_until<T: FromRow>(
         &mut self,
         sql: &str,
         params: &[Value<'_>],

@@ -53,22 +53,22 @@ pub trait FromRow: Sized {
 }
 
 /// The columns of a query's current row.
-pub trait Cells {
+pub trait ColumnSource {
     /// Returns the value of the column with this zero-based index.
     fn cell(&self, index: usize) -> Result<Value<'_>, StoreError>;
 }
 
 /// Tells a query after each row whether to continue.
-pub type Flow = Result<ControlFlow<()>, StoreError>;
+pub type RowControl = Result<ControlFlow<()>, StoreError>;
 
 /// One result row; its columns are read from left to right.
 pub struct Row<'a> {
-    cells: &'a dyn Cells,
+    cells: &'a dyn ColumnSource,
     next: usize,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(cells: &'a dyn Cells) -> Self {
+    pub(crate) fn new(cells: &'a dyn ColumnSource) -> Self {
         Self { cells, next: 0 }
     }
 

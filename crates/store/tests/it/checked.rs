@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use provost_bus::Topic;
 use provost_core::RunId;
-use provost_store::table::scheduling::process_start::BootRow;
+use provost_store::table::scheduling::process_start::ProcessStartRow;
 use provost_store::table::work::run;
-use provost_store::{Hint, Store, StoreError, StoreOptions, params};
+use provost_store::{Store, StoreError, StoreOptions, Wakeup, params};
 
 use crate::fixture::{self, Fixture, at};
 use crate::writing::wakeup;
@@ -64,7 +64,7 @@ pub(crate) async fn a_transaction_that_does_something_else_again_fails(fixture: 
     let count = Arc::new(AtomicU64::new(0));
     let refused = store.write(move |tx| {
         let id = count.fetch_add(1, Ordering::SeqCst).to_string();
-        BootRow { id, started: at(0), clean_stop: None }.insert(tx)
+        ProcessStartRow { id, started: at(0), clean_stop: None }.insert(tx)
     });
     let problem = refused.await.unwrap_err().to_string();
     assert!(problem.contains("cannot be repeated"), "{problem}");
@@ -79,18 +79,18 @@ pub(crate) async fn a_transaction_that_does_something_else_again_fails(fixture: 
 
 pub(crate) async fn ids_and_hints_are_those_of_one_attempt(fixture: Fixture) {
     let store = open(&fixture);
-    let mut hints = store.bus().subscribe(Topic::Wakeups);
+    let mut wakeups = store.bus().subscribe(Topic::Wakeups);
     let drawn = store.write(|tx| {
         let ids: [RunId; 2] = [tx.id(), tx.id()];
         fixture::put(tx, &ids[0].to_string())?;
-        tx.hint(Hint::Ended(ids[1]));
+        tx.wake(Wakeup::Ended(ids[1]));
         Ok::<_, StoreError>(ids)
     });
     let [first, second] = drawn.await.unwrap();
     assert_ne!(first, second);
     assert_eq!(fixture::ids(&store).await, [first.to_string()]);
-    assert_eq!(wakeup(&mut hints).await, Hint::Ended(second));
-    assert!(hints.try_recv().is_none(), "the first attempt woke nobody");
+    assert_eq!(wakeup(&mut wakeups).await, Wakeup::Ended(second));
+    assert!(wakeups.try_recv().is_none(), "the first attempt woke nobody");
 }
 
 pub(crate) async fn a_locked_row_saves_only_what_was_changed(fixture: Fixture) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use provost_core::{Env, WorkerId};
-use provost_store::{Durability, NodeLock, Store, StoreError, StoreOptions, params};
+use provost_store::{Durability, Store, StoreError, StoreOptions, WorkerLock, params};
 
 use crate::kill;
 
@@ -138,7 +138,7 @@ fn hold_write_lock(dir: &Path) {
 
 fn hold_node_lock(dir: &Path) {
     let worker: WorkerId = Env::system().id();
-    let lock = NodeLock::acquire(dir, worker).unwrap();
+    let lock = WorkerLock::acquire(dir, worker).unwrap();
     // What a worker starts must not keep its lock alive.
     let mut command = Command::new("sleep");
     command.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -170,6 +170,6 @@ fn fill(dir: &Path) {
     say(written);
     say(error.code());
     let sql = "SELECT count(*) FROM meta WHERE key LIKE 'fill%'";
-    let read = store.write(move |tx| tx.one::<u64>(sql, params![]));
+    let read = store.write(move |tx| tx.fetch_one::<u64>(sql, params![]));
     say(read.wait().unwrap());
 }

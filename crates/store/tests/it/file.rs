@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use provost_core::{InputId, MessageId, RunId, TaskId};
 use provost_store::table::work::{input, run_event, run_step};
-use provost_store::{Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, Threads, params};
+use provost_store::{
+    Durability, SCHEMA_VERSION, Store, StoreError, StoreOptions, ThreadMode, params,
+};
 use rusqlite::Connection;
 
 use crate::child::Process;
@@ -34,9 +36,9 @@ async fn the_settings_that_durability_rests_on_are_set() {
     let store = Store::open(options).unwrap();
     let settings = store.write(|tx| {
         let number = |tx: &mut provost_store::Tx<'_>, name: &str| -> Outcome<u64> {
-            tx.one(&format!("PRAGMA {name}"), params![])
+            tx.fetch_one(&format!("PRAGMA {name}"), params![])
         };
-        let journal: String = tx.one("PRAGMA journal_mode", params![])?;
+        let journal: String = tx.fetch_one("PRAGMA journal_mode", params![])?;
         assert_eq!(journal, "wal");
         assert_eq!(number(tx, "foreign_keys")?, 1);
         assert_eq!(number(tx, "user_version")?, u64::from(SCHEMA_VERSION));
@@ -68,7 +70,10 @@ async fn a_database_of_a_newer_version_is_refused_untouched() {
     raw.pragma_update(None, "user_version", SCHEMA_VERSION + 1).unwrap();
     raw.close().unwrap();
     let error = refused(&options, "store_newer_schema");
-    assert_eq!(error, StoreError::NewerSchema { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION });
+    assert_eq!(
+        error,
+        StoreError::SchemaTooNew { found: SCHEMA_VERSION + 1, known: SCHEMA_VERSION }
+    );
     assert!(error.to_string().contains("use a newer program"), "{error}");
 }
 
@@ -198,8 +203,8 @@ async fn a_damaged_file_is_refused_or_found_out() {
     fs::write(&options.path, &broken).unwrap();
     let store = fixture.open();
     let report = store.check().await.unwrap();
-    assert!(report.problems.iter().any(|problem| problem.code == "damaged"), "{report:?}");
-    let count = store.read(|tx| tx.all::<String>("SELECT id FROM boot", params![])).await;
+    assert!(report.failures.iter().any(|problem| problem.code == "damaged"), "{report:?}");
+    let count = store.read(|tx| tx.fetch_all::<String>("SELECT id FROM boot", params![])).await;
     assert_eq!(count.unwrap_err().code(), "store_damaged");
 }
 
@@ -268,7 +273,7 @@ async fn g56_a_full_database_keeps_what_it_has_and_goes_on_when_there_is_room() 
         let store = store.clone();
         async move {
             let sql = "SELECT count(*) FROM meta WHERE key LIKE 'fill%'";
-            store.read(move |tx| tx.one::<u64>(sql, params![])).await.unwrap()
+            store.read(move |tx| tx.fetch_one::<u64>(sql, params![])).await.unwrap()
         }
     };
     assert!(written > 0);
@@ -293,7 +298,7 @@ async fn g56_a_disk_that_refuses_a_commit_loses_nothing_that_was_acknowledged() 
     process.finish();
     let store = fixture.open();
     let sql = "SELECT count(*) FROM meta WHERE key LIKE 'fill%'";
-    let left: u64 = store.read(move |tx| tx.one(sql, params![])).await.unwrap();
+    let left: u64 = store.read(move |tx| tx.fetch_one(sql, params![])).await.unwrap();
     assert_eq!(left, written);
     assert!(store.check().await.unwrap().is_ok());
 }
@@ -302,7 +307,7 @@ async fn g56_a_disk_that_refuses_a_commit_loses_nothing_that_was_acknowledged() 
 async fn on_the_callers_thread_a_write_is_done_when_the_call_returns() {
     let fixture = Fixture::sqlite();
     let store =
-        Store::open(StoreOptions { threads: Threads::Caller, ..fixture.options() }).unwrap();
+        Store::open(StoreOptions { thread_mode: ThreadMode::Inline, ..fixture.options() }).unwrap();
     let started = tokio::time::Instant::now();
     store.write(|tx| put(tx, "done")).detach();
     let failed = store.write(|tx| {

@@ -3,14 +3,14 @@
 use std::sync::mpsc;
 
 use provost_core::{Env, RunId, TaskId, Timestamp};
-use provost_store::table::scheduling::execution_class::ExecClassRow;
-use provost_store::table::scheduling::process_start::BootRow;
-use provost_store::table::work::journal::Advance;
+use provost_store::table::scheduling::execution_class::ExecutionClassRow;
+use provost_store::table::scheduling::process_start::ProcessStartRow;
+use provost_store::table::work::journal::RunProgress;
 use provost_store::table::work::run::RunRow;
-use provost_store::table::work::run_event::{Pos, RunEventRow};
+use provost_store::table::work::run_event::{LogPosition, RunEventRow};
 use provost_store::table::work::session::SessionRow;
 use provost_store::table::work::task::TaskRow;
-use provost_store::{Durability, Pending, Store, StoreError, StoreOptions, Tx, params};
+use provost_store::{Durability, Store, StoreError, StoreOptions, Tx, WriteHandle, params};
 use tempfile::TempDir;
 
 pub(crate) type Outcome<T = ()> = Result<T, StoreError>;
@@ -48,7 +48,7 @@ impl Fixture {
 /// Keeps the writer busy until it is opened, so that what is enqueued meanwhile becomes one group.
 pub(crate) struct Gate {
     open: mpsc::Sender<()>,
-    passed: Pending<(), StoreError>,
+    passed: WriteHandle<(), StoreError>,
 }
 
 impl Gate {
@@ -74,12 +74,12 @@ impl Gate {
 
 /// Puts one small row with the id.
 pub(crate) fn put(tx: &mut Tx<'_>, id: &str) -> Outcome {
-    BootRow { id: id.to_owned(), started: tx.now(), clean_stop: None }.insert(tx)
+    ProcessStartRow { id: id.to_owned(), started: tx.now(), clean_stop: None }.insert(tx)
 }
 
 /// The ids of the small rows.
 pub(crate) async fn ids(store: &Store) -> Vec<String> {
-    store.read(|tx| tx.all("SELECT id FROM boot ORDER BY id", params![])).await.unwrap()
+    store.read(|tx| tx.fetch_all("SELECT id FROM boot ORDER BY id", params![])).await.unwrap()
 }
 
 /// A time that many milliseconds after the start of a simulated clock.
@@ -87,19 +87,19 @@ pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + millis)
 }
 
-pub(crate) fn class() -> ExecClassRow {
-    ExecClassRow {
+pub(crate) fn class() -> ExecutionClassRow {
+    ExecutionClassRow {
         key: "class".into(),
         namespace: "default".into(),
         agent: None,
         lane: None,
         pool: "default".into(),
-        desired: 2,
+        max_running: 2,
         running: 0,
         health: "healthy".into(),
         failures: "[]".into(),
         probe_at: None,
-        turn: 0,
+        last_served: 0,
         updated: at(0),
     }
 }
@@ -224,8 +224,8 @@ pub(crate) async fn put_run(store: &Store, env: &Env) -> RunRow {
 }
 
 /// A write of an attempt that appends events.
-pub(crate) fn advance(run: RunId, epoch: u64, events: u64) -> Advance {
-    Advance {
+pub(crate) fn advance(run: RunId, epoch: u64, events: u64) -> RunProgress {
+    RunProgress {
         run,
         epoch,
         events,
@@ -241,7 +241,7 @@ pub(crate) fn advance(run: RunId, epoch: u64, events: u64) -> Advance {
 /// The event of a run with the number.
 pub(crate) fn event(run: &RunRow, seq: u64) -> RunEventRow {
     RunEventRow {
-        pos: Pos::NEXT,
+        pos: LogPosition::NEXT,
         run_id: run.id,
         seq,
         epoch: run.epoch,

@@ -1,4 +1,5 @@
-//! What the store promises, through its door. The conformance tests hold for every database, the rest for SQLite's file.
+//! What the store promises, through its door. The conformance tests hold for every database, the rest for SQLite's
+//! file.
 
 #![expect(
     clippy::unwrap_used,

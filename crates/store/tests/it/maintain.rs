@@ -10,8 +10,8 @@ use provost_store::table::scheduling::worker::{self, WorkerRow};
 use provost_store::table::state::meta;
 use provost_store::table::work::{journal, run};
 use provost_store::{
-    Body, INLINE_BYTES_MAX, RestoreOptions, SCHEMA_VERSION, Store, StoreError, StoreOptions,
-    Threads, params, restore,
+    INLINE_BYTES_MAX, RestoreOptions, SCHEMA_VERSION, Store, StoreError, StoreOptions, StoredText,
+    ThreadMode, params, restore,
 };
 use rusqlite::Connection;
 
@@ -63,12 +63,12 @@ async fn g58_a_restored_backup_fences_what_was_leased_when_it_was_taken() {
         build: 1,
         lock_path: "none".into(),
         started: fixture.env.now(),
-        seen: fixture.env.now(),
+        last_heartbeat: fixture.env.now(),
         stopped: None,
         pool: "default".into(),
         capacity: 1,
-        focus: None,
-        idle_until: None,
+        session_filter: None,
+        claims_paused_until: None,
         draining: None,
     };
     let (id, worker_id) = (run.id, owner.id);
@@ -100,7 +100,7 @@ async fn g58_a_restored_backup_fences_what_was_leased_when_it_was_taken() {
             let expired = run::expired_leases(tx, 9)?.len();
             let floor = meta::epoch_floor(tx)?;
             // Neither the epoch of the backup nor one of the lost history writes anything.
-            let stale = [3, 9].map(|epoch| journal::advance(tx, &advance(id, epoch, 1)));
+            let stale = [3, 9].map(|epoch| journal::update_progress(tx, &advance(id, epoch, 1)));
             Ok::<_, StoreError>((row, expired, floor, worker::live(tx)?.len(), stale))
         })
         .await
@@ -165,11 +165,11 @@ async fn a_check_finds_what_is_not_as_it_must_be() {
         store.write(move |tx| {
             run::take_event_numbers(tx, run.id, 5)?;
             (1..=5).try_for_each(|seq| event(&run, seq).insert(tx))?;
-            Body::new("b".repeat(INLINE_BYTES_MAX + 1))?.store(tx)
+            StoredText::new("b".repeat(INLINE_BYTES_MAX + 1))?.store(tx)
         })
     };
     filled.await.unwrap();
-    assert_eq!(store.check().await.unwrap().problems, []);
+    assert_eq!(store.check().await.unwrap().failures, []);
 
     let breaks: [(&str, &'static str); 9] = [
         ("event_gap", "DELETE FROM run_event WHERE seq = 3"),
@@ -191,13 +191,13 @@ async fn a_check_finds_what_is_not_as_it_must_be() {
         raw.pragma_update(None, "foreign_keys", false).unwrap();
         assert!(raw.execute(sql, []).unwrap() > 0);
         raw.close().unwrap();
-        let options = StoreOptions { path, threads: Threads::Caller, ..fixture.options() };
+        let options = StoreOptions { path, thread_mode: ThreadMode::Inline, ..fixture.options() };
         let report = Store::open(options).unwrap().check().await.unwrap();
-        let codes: Vec<_> = report.problems.iter().map(|problem| problem.code).collect();
+        let codes: Vec<_> = report.failures.iter().map(|problem| problem.code).collect();
         assert_eq!(codes, [code], "{report:?}");
         let id: RunId = run.id;
         if code == "event_gap" {
-            let detail = &report.problems[0].detail;
+            let detail = &report.failures[0].detail;
             assert_eq!(*detail, format!("{id} has 4 events numbered 1 to 5"));
         }
     }

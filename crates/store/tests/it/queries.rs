@@ -1,4 +1,5 @@
-//! Queries over tasks, runs and inputs: what a query finds is compared with a search through all rows. For every database.
+//! Queries over tasks, runs and inputs: what a query finds is compared with a search through all rows. For every
+//! database.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -35,8 +36,8 @@ impl Dice {
     }
 }
 
-/// Tasks with runs and messages. Some begin a session, as a command does; some are in one that was there, or in one of another
-/// namespace with the same name.
+/// Tasks with runs and messages. Some begin a session, as a command does; some are in one that was there, or in one
+/// of another namespace with the same name.
 fn rows(env: &Env) -> Rows {
     let (mut dice, mut rows) = (Dice(7), Rows::default());
     for _ in 0..ROWS {
@@ -134,17 +135,20 @@ pub(crate) async fn runs_and_messages_of_a_task_are_found(fixture: Fixture) {
             let said = those(&rows.inputs, |row| row.run_id == Some(run.id), |row| row.seq);
             assert_eq!(input::of_run(tx, run.id)?, said);
             let waiting = those(&said, |row| row.state == "pending", |row| row.seq);
-            assert_eq!(input::waiting_for_run(tx, run.id)?, waiting);
-            assert_eq!(input::waits_for_run(tx, run.id)?, !waiting.is_empty());
+            assert_eq!(input::pending_of_run(tx, run.id)?, waiting);
+            assert_eq!(input::has_pending(tx, run.id)?, !waiting.is_empty());
             let same_session =
                 |row: &RunRow| row.namespace == run.namespace && row.session_id == run.session_id;
             let left = pending_work::of_run(tx, run, ["a", "b", "c"])?;
             assert_eq!(left.inputs, said.iter().any(|row| row.state != "consumed"));
             let others = |row: &&RunRow| row.task_id == run.task_id && row.phase != "done";
-            assert_eq!(left.others, rows.runs.iter().filter(others).any(|row| row.id != run.id));
+            assert_eq!(
+                left.other_runs,
+                rows.runs.iter().filter(others).any(|row| row.id != run.id)
+            );
             let waits =
                 |row: &RunRow| same_session(row) && row.phase == "queued" && row.id != run.id;
-            assert_eq!(left.waiting, rows.runs.iter().any(waits));
+            assert_eq!(left.queued_runs, rows.runs.iter().any(waits));
         }
         Ok::<_, StoreError>(())
     });
@@ -162,7 +166,10 @@ pub(crate) async fn tasks_and_runs_of_a_session_are_found(fixture: Fixture) {
                 |row| Reverse(row.id),
             );
             assert_eq!(task::newest_of_session(tx, namespace, session)?, tasks.first().cloned());
-            assert_eq!(task::newest_asked(tx, namespace, session, None)?, tasks.first().cloned());
+            assert_eq!(
+                task::latest_for_agent(tx, namespace, session, None)?,
+                tasks.first().cloned()
+            );
             let of_session =
                 TaskFilter { session_id: Some(session.clone()), ..TaskFilter::default() };
             let mut filter = of_session.clone();
@@ -238,7 +245,7 @@ pub(crate) async fn one_run_of_a_session_is_made_ready_and_no_other(fixture: Fix
             let first = run::first_due(tx, namespace, session)?.map(|row| row.id);
             run::set_ready(tx, namespace, session, first)?;
         }
-        let ready: Vec<(String, String, RunId)> = tx.all(
+        let ready: Vec<(String, String, RunId)> = tx.fetch_all(
             "SELECT namespace, session_id, id FROM run WHERE phase = 'queued' AND ready = 1",
             params![],
         )?;
@@ -250,7 +257,7 @@ pub(crate) async fn one_run_of_a_session_is_made_ready_and_no_other(fixture: Fix
             assert_eq!(marked.map(|(id, _)| id), first);
             expected.extend(first.map(|id| (namespace.clone(), session.clone(), id)));
         }
-        assert_eq!(run::misjudged_sessions(tx, 99)?, []);
+        assert_eq!(run::sessions_with_wrong_ready_flag(tx, 99)?, []);
         Ok::<_, StoreError>((ready, expected))
     });
     let (mut ready, mut expected) = made.await.unwrap();

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use provost_core::{InputId, MessageId, RunId, TaskId, Timestamp};
-use provost_store::query::event_log::rows::{self, LoggedRun};
+use provost_store::query::event_log::rows::{self, RunEventRange};
 use provost_store::table::governance::agent::{self, AgentRow};
 use provost_store::table::governance::budget::{self, BudgetRow};
-use provost_store::table::governance::idempotency::{self, IdemRow};
+use provost_store::table::governance::idempotency::{self, IdempotencyRow};
 use provost_store::table::outbound::outbox::{self, OutboxRow};
-use provost_store::table::scheduling::process_start::BootRow;
+use provost_store::table::scheduling::process_start::ProcessStartRow;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
 use provost_store::table::scheduling::{concurrency_limit, timer};
 use provost_store::table::state::blob;
 use provost_store::table::work::input::{self, InputRow};
-use provost_store::table::work::session_entry::{self, SessionEntryRow};
+use provost_store::table::work::session_entry::{self, SessionMessageRow};
 use provost_store::table::work::task::TaskFilter;
 use provost_store::table::work::{journal, message, run_event, task};
-use provost_store::{Body, INLINE_BYTES_MAX, StoreError, Tx, load_body, params};
+use provost_store::{INLINE_BYTES_MAX, StoreError, StoredText, Tx, load_text, params};
 
 use crate::fixture::{self, Fixture, Outcome, at, event, put_run};
 
@@ -38,26 +38,29 @@ pub(crate) async fn g21_bodies_of_any_size_come_back_whole(fixture: Fixture) {
         (noise, false),
     ] {
         let stored = text.clone();
-        let columns = store.write(move |tx| Body::new(stored.as_str())?.store(tx)).await.unwrap();
+        let columns =
+            store.write(move |tx| StoredText::new(stored.as_str())?.store(tx)).await.unwrap();
         assert_eq!((columns.0.is_some(), columns.1.is_some()), (inline, !inline));
         let (body, blob) = columns;
-        let loaded = store.read(move |tx| load_body(tx, body, blob.as_deref())).await.unwrap();
+        let loaded = store.read(move |tx| load_text(tx, body, blob.as_deref())).await.unwrap();
         assert!(loaded.as_deref() == Some(text.as_str()), "{} bytes", text.len());
     }
-    let bytes: u64 =
-        store.read(|tx| tx.one("SELECT sum(length(data)) FROM blob", params![])).await.unwrap();
+    let bytes: u64 = store
+        .read(|tx| tx.fetch_one("SELECT sum(length(data)) FROM blob", params![]))
+        .await
+        .unwrap();
     assert!(bytes < 40 * 1024, "repetition is packed, noise is not made longer: {bytes}");
 }
 
 pub(crate) async fn a_body_is_stored_once_and_swept_when_nothing_needs_it(fixture: Fixture) {
     let store = fixture.open();
-    let body = Body::new("y".repeat(INLINE_BYTES_MAX + 1)).unwrap();
+    let body = StoredText::new("y".repeat(INLINE_BYTES_MAX + 1)).unwrap();
     let (first, second): (MessageId, MessageId) = (fixture.env.id(), fixture.env.id());
     for id in [first, second] {
         let body = body.clone();
         store.write(move |tx| message::put(tx, "default", id, &body)).await.unwrap();
     }
-    let lonely = Body::new("z".repeat(INLINE_BYTES_MAX + 1)).unwrap();
+    let lonely = StoredText::new("z".repeat(INLINE_BYTES_MAX + 1)).unwrap();
     store.write(move |tx| lonely.store(tx)).await.unwrap();
     let now = fixture.env.now();
     assert_eq!(count(&store, "blob").await, 2);
@@ -83,8 +86,8 @@ pub(crate) async fn a_session_is_what_it_was_at_each_revision(fixture: Fixture) 
     let written = store.write(move |tx| {
         fixture::session("s").insert_new(tx)?;
         for (entry, id) in (1u64..).zip(&ids) {
-            message::put(tx, "default", *id, &Body::new(format!("m{entry}"))?)?;
-            SessionEntryRow {
+            message::put(tx, "default", *id, &StoredText::new(format!("m{entry}"))?)?;
+            SessionMessageRow {
                 namespace: "default".into(),
                 session_id: "s".into(),
                 entry,
@@ -128,7 +131,7 @@ pub(crate) async fn event_numbers_are_fenced_and_without_a_gap(fixture: Fixture)
     let append = |epoch: u64, count: u64| {
         let run = run.clone();
         store.write(move |tx| {
-            let first = journal::advance(tx, &fixture::advance(run.id, epoch, count))?;
+            let first = journal::update_progress(tx, &fixture::advance(run.id, epoch, count))?;
             for seq in first.into_iter().flat_map(|first| first..first + count) {
                 event(&run, seq).insert(tx)?;
             }
@@ -160,10 +163,10 @@ pub(crate) async fn positions_rise_and_what_is_removed_frees_none(fixture: Fixtu
         tx.execute("DELETE FROM run_event WHERE pos IN (2, 4)", params![])?;
         event(&one, 4).insert(tx)?;
         let (first, last) = (run_event::first_pos(tx)?, run_event::last_pos(tx)?);
-        let page = rows::tail(tx, 1, rows::Amount { events: 3, bytes: 1 << 20 })?;
-        let whole = LoggedRun { id: one.id, first_seq: 1, first_pos: 1, last_seq: 4 };
+        let page = rows::tail(tx, 1, rows::PageLimit { events: 3, bytes: 1 << 20 })?;
+        let whole = RunEventRange { id: one.id, first_seq: 1, first_pos: 1, last_seq: 4 };
         let found = [0, 1, 2, 3, 5, 6].map(|pos| rows::first_after(tx, &whole, pos));
-        let short = rows::tail(tx, 0, rows::Amount { events: 9, bytes: 1 })?.len();
+        let short = rows::tail(tx, 0, rows::PageLimit { events: 9, bytes: 1 })?.len();
         Ok::<_, StoreError>(((first, last), page, found, short))
     });
     let (bounds, page, found, short) = written.await.unwrap();
@@ -312,12 +315,18 @@ pub(crate) async fn ceilings_give_out_as_many_places_as_they_have(fixture: Fixtu
         let scopes = |one: &str, other: &str| [one.to_owned(), other.to_owned()];
         let (both, others) = (scopes("namespace:n", "pool:p"), scopes("namespace:n", "pool:q"));
         concurrency_limit::set(tx, "pool:p", 1)?;
-        let taken = (concurrency_limit::take(tx, &both)?, concurrency_limit::take(tx, &both)?);
-        concurrency_limit::release(tx, &both)?;
-        let again = (concurrency_limit::take(tx, &both)?, concurrency_limit::take(tx, &others)?);
+        let taken = (
+            concurrency_limit::acquire_slot(tx, &both)?,
+            concurrency_limit::acquire_slot(tx, &both)?,
+        );
+        concurrency_limit::release_slot(tx, &both)?;
+        let again = (
+            concurrency_limit::acquire_slot(tx, &both)?,
+            concurrency_limit::acquire_slot(tx, &others)?,
+        );
         concurrency_limit::set(tx, "namespace:n", 1)?;
-        concurrency_limit::release(tx, &scopes("namespace:m", "pool:p"))?;
-        let last = concurrency_limit::take(tx, &both)?;
+        concurrency_limit::release_slot(tx, &scopes("namespace:m", "pool:p"))?;
+        let last = concurrency_limit::acquire_slot(tx, &both)?;
         let running: Vec<u64> =
             concurrency_limit::list(tx)?.iter().map(|row| row.running).collect();
         Ok::<_, StoreError>((taken, again, last, running))
@@ -330,9 +339,9 @@ pub(crate) async fn what_is_nothing_is_stored_as_nothing_after_something(fixture
     let store = fixture.open();
     let written = store.write(|tx| {
         for (id, stop) in [("a", Some(at(1))), ("b", None)] {
-            BootRow { id: id.into(), started: at(0), clean_stop: stop }.insert(tx)?;
+            ProcessStartRow { id: id.into(), started: at(0), clean_stop: stop }.insert(tx)?;
         }
-        tx.all::<Option<Timestamp>>("SELECT clean_stop FROM boot ORDER BY id", params![])
+        tx.fetch_all::<Option<Timestamp>>("SELECT clean_stop FROM boot ORDER BY id", params![])
     });
     assert_eq!(written.await.unwrap(), [Some(at(1)), None]);
 }
@@ -372,7 +381,7 @@ pub(crate) async fn keys_of_inputs_are_unique_within_a_task_unless_there_is_none
 
 pub(crate) async fn a_key_answers_until_it_expires(fixture: Fixture) {
     let store = fixture.open();
-    let row = |key: &str, expires: Option<Timestamp>| IdemRow {
+    let row = |key: &str, expires: Option<Timestamp>| IdempotencyRow {
         namespace: "default".into(),
         scope: "accept".into(),
         idem_key: key.into(),
@@ -457,5 +466,8 @@ pub(crate) async fn a_schedule_moves_on_once_per_time(fixture: Fixture) {
 }
 
 async fn count(store: &provost_store::Store, table: &'static str) -> u64 {
-    store.read(move |tx| tx.one(&format!("SELECT count(*) FROM {table}"), params![])).await.unwrap()
+    store
+        .read(move |tx| tx.fetch_one(&format!("SELECT count(*) FROM {table}"), params![]))
+        .await
+        .unwrap()
 }

@@ -1,4 +1,4 @@
-//! The writer: order, groups, failures, hints. For every database.
+//! The writer: order, groups, failures, wakeups. For every database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use provost_bus::{Message, Subscription, Topic};
 use provost_core::RunId;
-use provost_store::{FaultPoint, Faults, Hint, Store, StoreError, StoreOptions, params};
+use provost_store::{FaultInjector, FaultPoint, Store, StoreError, StoreOptions, Wakeup, params};
 
 use crate::fixture::{Fixture, Gate, Outcome, ids, put};
 
-pub(crate) async fn wakeup(wakeups: &mut Subscription) -> Hint {
+pub(crate) async fn wakeup(wakeups: &mut Subscription) -> Wakeup {
     match wakeups.recv().await {
         Ok(Message::Wakeup(wakeup)) => wakeup,
         other => panic!("no wake-up: {other:?}"),
@@ -22,7 +22,7 @@ pub(crate) async fn jobs_are_applied_in_the_order_of_the_calls(fixture: Fixture)
     let mut last = None;
     for number in 0..500u64 {
         last = Some(store.write(move |tx| {
-            let before: u64 = tx.one("SELECT count(*) FROM boot", params![])?;
+            let before: u64 = tx.fetch_one("SELECT count(*) FROM boot", params![])?;
             put(tx, &format!("{number:03}"))?;
             Ok::<_, StoreError>(before)
         }));
@@ -56,7 +56,7 @@ pub(crate) async fn what_nobody_waits_for_keeps_its_place_and_is_committed_all_t
     let store = fixture.open();
     let first = store.write_deferred(|tx| put(tx, "a"));
     let second = store.write(|tx| {
-        let before: u64 = tx.one("SELECT count(*) FROM boot", params![])?;
+        let before: u64 = tx.fetch_one("SELECT count(*) FROM boot", params![])?;
         put(tx, "b")?;
         Ok::<_, StoreError>(before)
     });
@@ -81,7 +81,7 @@ pub(crate) async fn a_job_that_fails_or_panics_leaves_nothing_and_the_others_com
             .map(|number| {
                 store.write(move |tx| {
                     put(tx, &number.to_string())?;
-                    tx.hint(Hint::Timer);
+                    tx.wake(Wakeup::Timer);
                     match number {
                         _ if number == broken => Err(StoreError::Closed),
                         _ if number == (broken + 1) % 8 => panic!("on purpose"),
@@ -118,7 +118,7 @@ pub(crate) async fn what_fails_half_way_is_taken_back_and_no_job_runs_twice(fixt
         let counted = Arc::clone(&runs);
         let good = store.write(move |tx| {
             counted.fetch_add(1, Ordering::SeqCst);
-            tx.hint(Hint::Timer);
+            tx.wake(Wakeup::Timer);
             put(tx, "good")
         });
         let bad = store.write(move |tx| {
@@ -129,15 +129,15 @@ pub(crate) async fn what_fails_half_way_is_taken_back_and_no_job_runs_twice(fixt
                 .and_then(|seen| if seen { Err::<(), _>(StoreError::Closed) } else { Ok(()) })
         });
         let later = store.write(|tx| put(tx, "later"));
-        let mut hints = store.bus().subscribe(Topic::Wakeups);
+        let mut wakeups = store.bus().subscribe(Topic::Wakeups);
         gate.open().await.unwrap();
         good.await.unwrap();
         assert_eq!(bad.await, Err(StoreError::Closed), "it sees what came before it");
         later.await.unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
         assert_eq!(ids(&store).await, ["good", "later"]);
-        assert_eq!(wakeup(&mut hints).await, Hint::Timer);
-        assert!(hints.try_recv().is_none(), "each hint comes once");
+        assert_eq!(wakeup(&mut wakeups).await, Wakeup::Timer);
+        assert!(wakeups.try_recv().is_none(), "each hint comes once");
     }
 }
 
@@ -170,9 +170,9 @@ pub(crate) async fn a_read_sees_one_state_and_cannot_write(fixture: Fixture) {
     let store = fixture.open();
     let writer = store.clone();
     let counts = store.read(move |tx| {
-        let before: u64 = tx.one("SELECT count(*) FROM boot", params![])?;
+        let before: u64 = tx.fetch_one("SELECT count(*) FROM boot", params![])?;
         writer.write(|tx| put(tx, "meanwhile")).wait()?;
-        let after: u64 = tx.one("SELECT count(*) FROM boot", params![])?;
+        let after: u64 = tx.fetch_one("SELECT count(*) FROM boot", params![])?;
         Ok::<_, StoreError>((before, after))
     });
     assert_eq!(counts.await.unwrap(), (0, 0));
@@ -187,35 +187,35 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
     fixture: Fixture,
 ) {
     let store = fixture.open();
-    let mut hints = store.bus().subscribe(Topic::Wakeups);
+    let mut wakeups = store.bus().subscribe(Topic::Wakeups);
     let run: RunId = fixture.env.id();
     let gate = Gate::close(&store);
     for number in 0..3 {
         let job = move |tx: &mut provost_store::Tx<'_>| {
             put(tx, &number.to_string())?;
-            tx.hint(Hint::RunReady);
-            tx.hint(Hint::Events(run));
+            tx.wake(Wakeup::RunReady);
+            tx.wake(Wakeup::Events(run));
             Ok::<_, StoreError>(())
         };
         store.write(job).detach();
     }
     let failing = store.write(|tx| {
-        tx.hint(Hint::Delivery);
+        tx.wake(Wakeup::Delivery);
         Err::<(), _>(StoreError::Closed)
     });
-    assert!(hints.try_recv().is_none(), "nothing is committed yet");
+    assert!(wakeups.try_recv().is_none(), "nothing is committed yet");
     gate.open().await.unwrap();
     failing.await.unwrap_err();
-    assert_eq!(wakeup(&mut hints).await, Hint::RunReady);
-    assert_eq!(wakeup(&mut hints).await, Hint::Events(run));
+    assert_eq!(wakeup(&mut wakeups).await, Wakeup::RunReady);
+    assert_eq!(wakeup(&mut wakeups).await, Wakeup::Events(run));
     store
         .write(|tx| {
-            tx.hint(Hint::Timer);
+            tx.wake(Wakeup::Timer);
             Ok::<_, StoreError>(())
         })
         .await
         .unwrap();
-    assert_eq!(wakeup(&mut hints).await, Hint::Timer, "nothing came from the job that failed");
+    assert_eq!(wakeup(&mut wakeups).await, Wakeup::Timer, "nothing came from the job that failed");
     assert_eq!(ids(&store).await.len(), 3);
 }
 
@@ -223,8 +223,8 @@ pub(crate) async fn hints_come_after_the_commit_once_and_only_from_jobs_that_wer
 fn failing(fixture: &Fixture, point: FaultPoint) -> (StoreOptions, Arc<AtomicBool>) {
     let switch = Arc::new(AtomicBool::new(false));
     let on = Arc::clone(&switch);
-    let faults = Faults::new(move |at| {
-        let full = || StoreError::Full { detail: "on purpose".into() };
+    let faults = FaultInjector::new(move |at| {
+        let full = || StoreError::DiskFull { detail: "on purpose".into() };
         (at == point && on.load(Ordering::SeqCst)).then(full)
     });
     (StoreOptions { faults: Some(faults), ..fixture.options() }, switch)
@@ -235,10 +235,10 @@ pub(crate) async fn g56_a_commit_that_fails_fails_its_whole_group_and_the_writer
 ) {
     let (options, switch) = failing(&fixture, FaultPoint::Commit);
     let store = Store::open(options).unwrap();
-    let mut hints = store.bus().subscribe(Topic::Wakeups);
+    let mut wakeups = store.bus().subscribe(Topic::Wakeups);
     let gate = Gate::close(&store);
     let good = store.write(|tx| {
-        tx.hint(Hint::Timer);
+        tx.wake(Wakeup::Timer);
         put(tx, "good")
     });
     let bad =
@@ -251,7 +251,7 @@ pub(crate) async fn g56_a_commit_that_fails_fails_its_whole_group_and_the_writer
     assert_eq!(good.await.unwrap_err().code(), "store_full");
     // What it failed with rests on what was lost with the group, so it must not be told.
     assert_eq!(bad.await.unwrap_err().code(), "store_full");
-    assert!(hints.try_recv().is_none());
+    assert!(wakeups.try_recv().is_none());
     switch.store(false, Ordering::SeqCst);
     store.write(|tx| put(tx, "later")).await.unwrap();
     assert_eq!(ids(&store).await, ["later"]);
@@ -288,7 +288,7 @@ pub(crate) async fn a_job_that_ends_the_transaction_takes_nobody_along_in_silenc
 }
 
 pub(crate) async fn an_answer_can_be_lost_while_the_change_is_there(fixture: Fixture) {
-    let (options, switch) = failing(&fixture, FaultPoint::Answer);
+    let (options, switch) = failing(&fixture, FaultPoint::AfterCommit);
     let store = Store::open(options).unwrap();
     switch.store(true, Ordering::SeqCst);
     assert_eq!(store.write(|tx| put(tx, "there")).await.unwrap_err().code(), "store_full");
@@ -301,7 +301,7 @@ pub(crate) async fn urgent_jobs_go_before_what_waits(fixture: Fixture) {
     let seen = |tx: &mut provost_store::Tx<'_>| tx.exists("SELECT 1 FROM boot", params![]);
     let normal = store.write(|tx| put(tx, "normal"));
     let late = store.write(seen);
-    let urgent = store.write_urgent(seen);
+    let urgent = store.write_high_priority(seen);
     gate.open().await.unwrap();
     normal.await.unwrap();
     assert!(late.await.unwrap());
@@ -314,7 +314,7 @@ pub(crate) async fn a_full_queue_refuses_work_but_not_renewals(fixture: Fixture)
     let waiting: Vec<_> = (0..4096).map(|_| store.write(|_| Ok::<_, StoreError>(()))).collect();
     let refused = store.write(|tx| put(tx, "refused")).await;
     assert_eq!(refused.unwrap_err().code(), "store_busy");
-    let renewal = store.write_urgent(|tx| put(tx, "renewed"));
+    let renewal = store.write_high_priority(|tx| put(tx, "renewed"));
     gate.open().await.unwrap();
     renewal.await.unwrap();
     for pending in waiting {

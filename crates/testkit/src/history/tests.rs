@@ -3,14 +3,14 @@
 use super::*;
 
 /// A run written as `seq/epoch/kind` words.
-fn run(name: &str, words: &str) -> Vec<Record> {
+fn run(name: &str, failure_texts: &str) -> Vec<Record> {
     let record = |(at, word): (i64, &str)| {
         let mut parts = word.split('/');
         let mut number = || parts.next().unwrap().parse().unwrap();
         let (seq, epoch) = (number(), number());
         Record { run: name.to_owned(), seq, epoch, kind: parts.next().unwrap().to_owned(), at }
     };
-    (0..).zip(words.split_whitespace()).map(record).collect()
+    (0..).zip(failure_texts.split_whitespace()).map(record).collect()
 }
 
 fn is_terminal(kind: &str) -> bool {
@@ -22,8 +22,8 @@ fn sentences(violations: &[Violation]) -> Vec<String> {
 }
 
 #[track_caller]
-fn expect(words: &str, wanted: &[&str]) {
-    assert_eq!(sentences(&check(&run("r", words), is_terminal)), wanted, "{words}");
+fn expect(failure_texts: &str, wanted: &[&str]) {
+    assert_eq!(sentences(&check(&run("r", failure_texts), is_terminal)), wanted, "{failure_texts}");
 }
 
 #[test]

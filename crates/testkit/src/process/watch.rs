@@ -1,4 +1,4 @@
-//! Threads that follow a process: two for what it prints, one for its state.
+//! Threads that follow a process: two for its output, one for its state.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use tokio::sync::watch::Sender;
 
-/// Which way a line came.
+/// Output stream of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -19,7 +19,7 @@ pub enum Stream {
     Err,
 }
 
-/// What a process has printed.
+/// Output of a process.
 #[derive(Clone, Default)]
 pub(super) struct Output {
     pub(super) lines: Vec<(Stream, String)>,
@@ -27,7 +27,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// True if nothing more can come.
+    /// Returns true if both streams are closed.
     pub(super) fn is_closed(&self) -> bool {
         self.closed == 2
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Output {
     }
 }
 
-/// What a process is doing.
+/// State of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Running,
@@ -64,7 +64,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Collects lines until the stream is closed, which may be after the end of the process.
+/// Collects lines until the stream is closed, which may be after the exit of the process.
 pub(super) fn read<R>(source: Option<R>, stream: Stream, output: &Sender<Output>)
 where
     R: Read + Send + 'static,
@@ -83,14 +83,14 @@ where
     });
 }
 
-/// Follows the state of a child until it ends, and leaves its end to be waited for by its owner.
+/// Follows the state of a child until it exits. Does not reap it.
 pub(super) fn follow(id: Pid, state: Sender<State>) -> JoinHandle<()> {
     let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
     let look = changes | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     let take = changes | WaitIdOptions::NOHANG;
     thread::spawn(move || {
         loop {
-            // A look leaves the end in place; a stop has to be taken, or the next look would see it again.
+            // `NOWAIT` leaves the exit in place. A stop must be consumed, because the next wait would return it again.
             match waitid(WaitId::Pid(id), look) {
                 Ok(Some(status)) if ended(&status).is_some() => {
                     state.send_modify(|state| *state = ended(&status).unwrap_or(*state));

@@ -1,4 +1,4 @@
-//! A reply in the words of Anthropic Messages.
+//! Format of Anthropic Messages.
 
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
@@ -21,9 +21,9 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     for step in &reply.steps {
         writer.step(reply, step);
     }
-    if reply.ending == Ending::Whole {
+    if reply.ending == Ending::Complete {
         writer.close_text();
-        last_words(reply, &usage, &mut writer);
+        finish(reply, &usage, &mut writer);
     }
     writer.frames
 }
@@ -31,7 +31,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
 struct Writer {
     frames: Vec<Bytes>,
     index: u32,
-    /// A text block is open: pieces of text that follow each other share it.
+    /// True if a text block is open. Consecutive texts share it.
     open_text: bool,
 }
 
@@ -120,7 +120,7 @@ impl Writer {
     }
 }
 
-fn last_words(reply: &Reply, usage: &Usage, writer: &mut Writer) {
+fn finish(reply: &Reply, usage: &Usage, writer: &mut Writer) {
     let natural = if reply.has_calls() { StopReason::ToolUse } else { StopReason::EndTurn };
     let stop = reply.stop.unwrap_or(natural);
     let word = match stop {
@@ -132,18 +132,18 @@ fn last_words(reply: &Reply, usage: &Usage, writer: &mut Writer) {
         _ => "mystery",
     };
     let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
-    let met = if stop == StopReason::StopSequence { r#""END""# } else { "null" };
+    let stop_sequence = if stop == StopReason::StopSequence { r#""END""# } else { "null" };
     writer.event(
         "message_delta",
         &format!(
-            r#""delta":{{"stop_reason":{word},"stop_sequence":{met}}},"usage":{{"output_tokens":{}}}"#,
+            r#""delta":{{"stop_reason":{word},"stop_sequence":{stop_sequence}}},"usage":{{"output_tokens":{}}}"#,
             usage.output
         ),
     );
     writer.event("message_stop", "");
 }
 
-/// The vendor counts cached tokens beside the others.
+/// The vendor counts cached tokens separately.
 fn usage_json(usage: &Usage, output: u64) -> String {
     format!(
         r#"{{"input_tokens":{},"cache_creation_input_tokens":{},"cache_read_input_tokens":{},"output_tokens":{output}}}"#,

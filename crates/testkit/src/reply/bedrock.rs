@@ -1,11 +1,11 @@
-//! A reply in the words of Bedrock's Converse, in its binary frames.
+//! Format of Bedrock Converse, with its binary frames.
 
 use bytes::Bytes;
 use provost_core::StopReason;
 
 use super::{Ending, Failure, Reply, Step, quoted};
 
-/// A frame by the book: lengths, headers, payload, checksums.
+/// Returns a frame: lengths, headers, payload and checksums.
 pub(super) fn frame(kind: &str, name: &str, payload: &[u8]) -> Bytes {
     let mut headers = Vec::new();
     for (header, value) in [
@@ -30,7 +30,7 @@ pub(super) fn frame(kind: &str, name: &str, payload: &[u8]) -> Bytes {
     Bytes::from(frame)
 }
 
-/// CRC-32, bit by bit: slow, and by another way than the one that is tested with it.
+/// CRC-32, bit by bit. Implemented independently of the tested code.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -116,7 +116,7 @@ impl Writer<'_> {
             }
             Step::Raw(bytes) => self.frames.push(bytes.clone()),
             Step::Failure(kind) => {
-                let (_, name, message) = words(*kind);
+                let (_, name, message) = failure_texts(*kind);
                 let payload = format!(r#"{{"message":{}}}"#, quoted(message));
                 self.frames.push(frame("exception", name, payload.as_bytes()));
             }
@@ -130,7 +130,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     for step in &reply.steps {
         writer.step(step);
     }
-    if reply.ending != Ending::Whole {
+    if reply.ending != Ending::Complete {
         return writer.frames;
     }
     writer.close_text();
@@ -147,7 +147,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
     writer.frames.push(event("messageStop", &format!(r#"{{"stopReason":{word}}}"#)));
     if let Some(usage) = &reply.usage {
-        // The vendor counts cached tokens beside the others.
+        // The vendor counts cached tokens separately.
         let plain = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
         writer.frames.push(event(
             "metadata",
@@ -163,7 +163,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     writer.frames
 }
 
-fn words(failure: Failure) -> (u16, &'static str, &'static str) {
+fn failure_texts(failure: Failure) -> (u16, &'static str, &'static str) {
     match failure {
         Failure::Auth => (
             403,
@@ -203,6 +203,6 @@ fn words(failure: Failure) -> (u16, &'static str, &'static str) {
 }
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
-    let (status, name, message) = words(failure);
+    let (status, name, message) = failure_texts(failure);
     (status, format!(r#"{{"__type":{},"message":{}}}"#, quoted(name), quoted(message)))
 }

@@ -1,4 +1,4 @@
-//! A reply in the words of Gemini.
+//! Format of Gemini.
 
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
@@ -7,7 +7,7 @@ use super::{Ending, Failure, Reply, Step, quoted};
 
 pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     let mut frames = Vec::new();
-    // A signature stands with the call that was thought about, or with nothing at the end.
+    // A signature belongs to the call after the reasoning, or to an empty part at the end.
     let mut signature: Option<&str> = None;
     for step in &reply.steps {
         match step {
@@ -25,7 +25,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             }
             Step::Redacted(_) => {}
             Step::Call { id, name, arguments } => {
-                // The vendor sends objects; what is none is sent as a field nobody can mistake for arguments.
+                // The vendor sends objects, so empty arguments become an empty object.
                 let args = match arguments.trim() {
                     "" => "{}",
                     arguments => arguments,
@@ -47,12 +47,12 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             }
         }
     }
-    if reply.ending == Ending::Whole {
+    if reply.ending == Ending::Complete {
         let rest = match signature {
             Some(signed) => format!(r#"{{"text":"","thoughtSignature":{}}}"#, quoted(signed)),
             None => r#"{"text":""}"#.to_owned(),
         };
-        frames.push(last_words(reply, &rest));
+        frames.push(finish(reply, &rest));
     }
     frames
 }
@@ -67,7 +67,7 @@ fn chunk(reply: &Reply, candidate: &str, usage: &str) -> Bytes {
 
 fn part(reply: &Reply, part: &str) -> Bytes {
     let candidate = format!(r#""content":{{"parts":[{part}],"role":"model"}}"#);
-    // The vendor tells what it counted so far with each piece.
+    // The vendor sends its counts so far with each frame.
     let usage = reply.usage.as_ref().map_or_else(String::new, |usage| {
         let usage = Usage { output: 0, reasoning: 0, ..*usage };
         format!(r#""usageMetadata":{},"#, usage_json(&usage))
@@ -75,7 +75,7 @@ fn part(reply: &Reply, part: &str) -> Bytes {
     chunk(reply, &candidate, &usage)
 }
 
-fn last_words(reply: &Reply, part: &str) -> Bytes {
+fn finish(reply: &Reply, part: &str) -> Bytes {
     let word = match reply.stop {
         None | Some(StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence) => "STOP",
         Some(StopReason::MaxTokens) => "MAX_TOKENS",
@@ -93,7 +93,7 @@ fn last_words(reply: &Reply, part: &str) -> Bytes {
     chunk(reply, &candidate, &usage)
 }
 
-/// The vendor counts thoughts beside the output.
+/// The vendor counts reasoning tokens separately.
 fn usage_json(usage: &Usage) -> String {
     format!(
         r#"{{"promptTokenCount":{},"candidatesTokenCount":{},"totalTokenCount":{},"cachedContentTokenCount":{},"thoughtsTokenCount":{}}}"#,

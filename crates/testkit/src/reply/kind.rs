@@ -1,10 +1,10 @@
-//! The wires, and how each cuts its answers into events.
+//! Wires, and their framing of events.
 
 use bytes::Bytes;
 
 use super::bedrock;
 
-/// The wires the fake provider speaks.
+/// Wires of the fake provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WireKind {
     /// `POST /v1/chat/completions`.
@@ -22,7 +22,7 @@ pub enum WireKind {
 }
 
 impl WireKind {
-    /// All of them.
+    /// All wires.
     pub const ALL: [Self; 6] = [
         Self::OpenAiChat,
         Self::OpenAiResponses,
@@ -32,7 +32,7 @@ impl WireKind {
         Self::Bedrock,
     ];
 
-    /// The wire that is spoken at a path, whatever stands before it.
+    /// Returns the wire of a path, ignoring its prefix.
     pub fn at(path: &str) -> Option<Self> {
         let ends = |end: &str| path.ends_with(end);
         Some(match () {
@@ -46,7 +46,7 @@ impl WireKind {
         })
     }
 
-    /// The content type of a stream.
+    /// Returns the content type of a stream.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Ollama => "application/x-ndjson",
@@ -55,7 +55,7 @@ impl WireKind {
         }
     }
 
-    /// One event of a stream, whatever its payload: for tests that send what no vendor sends.
+    /// Returns one event of a stream with any payload, for invalid responses.
     pub fn event(self, name: &str, payload: &[u8]) -> Bytes {
         match self {
             Self::Ollama => Bytes::from([payload, b"\n"].concat()),

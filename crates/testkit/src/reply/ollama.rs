@@ -1,4 +1,4 @@
-//! A reply in the words of Ollama.
+//! Format of Ollama.
 
 use bytes::Bytes;
 use provost_core::StopReason;
@@ -43,7 +43,7 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             }
         }
     }
-    if reply.ending == Ending::Whole {
+    if reply.ending == Ending::Complete {
         let word = match reply.stop {
             Some(StopReason::MaxTokens) => "length",
             Some(StopReason::Unknown) => "mystery",

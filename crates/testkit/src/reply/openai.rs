@@ -1,4 +1,4 @@
-//! A reply in the words of OpenAI Chat Completions.
+//! Format of OpenAI Chat Completions.
 
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
@@ -57,13 +57,13 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
             }
         }
     }
-    if reply.ending == Ending::Whole {
-        frames.extend(last_words(reply, &head));
+    if reply.ending == Ending::Complete {
+        frames.extend(finish(reply, &head));
     }
     frames
 }
 
-fn last_words(reply: &Reply, head: &str) -> Vec<Bytes> {
+fn finish(reply: &Reply, head: &str) -> Vec<Bytes> {
     let natural = if reply.has_calls() { StopReason::ToolUse } else { StopReason::EndTurn };
     let stop = reply.stop.unwrap_or(natural);
     let word = match stop {
@@ -74,9 +74,10 @@ fn last_words(reply: &Reply, head: &str) -> Vec<Bytes> {
         _ => "stop",
     };
     let word = quoted(reply.stop_name.as_deref().unwrap_or(word));
-    let met = if stop == StopReason::StopSequence { r#","stop_reason":"END""# } else { "" };
+    let stop_sequence =
+        if stop == StopReason::StopSequence { r#","stop_reason":"END""# } else { "" };
     let finish = format!(
-        "{head}{{\"index\":0,\"delta\":{{}},\"logprobs\":null,\"finish_reason\":{word}{met}}}],\"usage\":null}}\n\n"
+        "{head}{{\"index\":0,\"delta\":{{}},\"logprobs\":null,\"finish_reason\":{word}{stop_sequence}}}],\"usage\":null}}\n\n"
     );
     let mut frames = vec![Bytes::from(finish)];
     if let Some(usage) = &reply.usage {
@@ -98,7 +99,7 @@ fn usage_json(usage: &Usage) -> String {
 }
 
 pub(super) fn failure(failure: Failure) -> (u16, String) {
-    let (status, kind, code, message) = all_words(failure);
+    let (status, kind, code, message) = failure_parts(failure);
     let code = if code.is_empty() { "null".to_owned() } else { quoted(code) };
     let body = format!(
         r#"{{"error":{{"message":{},"type":{},"param":null,"code":{code}}}}}"#,
@@ -108,13 +109,13 @@ pub(super) fn failure(failure: Failure) -> (u16, String) {
     (status, body)
 }
 
-/// The status, the code and the words of a failure.
-pub(super) fn words(failure: Failure) -> (u16, &'static str, &'static str) {
-    let (status, _, code, message) = all_words(failure);
+/// Returns the status, code and message of a failure.
+pub(super) fn failure_texts(failure: Failure) -> (u16, &'static str, &'static str) {
+    let (status, _, code, message) = failure_parts(failure);
     (status, code, message)
 }
 
-fn all_words(failure: Failure) -> (u16, &'static str, &'static str, &'static str) {
+fn failure_parts(failure: Failure) -> (u16, &'static str, &'static str, &'static str) {
     match failure {
         Failure::Auth => {
             (401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided.")

@@ -1,4 +1,4 @@
-//! A reply in the words of OpenAI Responses.
+//! Format of OpenAI Responses.
 
 use bytes::Bytes;
 use provost_core::{StopReason, Usage};
@@ -13,9 +13,9 @@ pub(super) fn frames(reply: &Reply) -> Vec<Bytes> {
     for step in &reply.steps {
         writer.step(step);
     }
-    if reply.ending == Ending::Whole {
+    if reply.ending == Ending::Complete {
         writer.close_text();
-        writer.last_words();
+        writer.finish();
     }
     writer.frames
 }
@@ -25,7 +25,7 @@ struct Writer<'a> {
     frames: Vec<Bytes>,
     sequence: u32,
     index: u32,
-    /// What the open message says so far: pieces of text that follow each other share it.
+    /// Text of the open message so far. Consecutive texts share it.
     text: Option<String>,
 }
 
@@ -196,7 +196,7 @@ impl Writer<'_> {
             Step::Call { id, name, arguments } => self.call(id, name, arguments),
             Step::Raw(bytes) => self.frames.push(bytes.clone()),
             Step::Failure(kind) => {
-                let (_, code, message) = openai::words(*kind);
+                let (_, code, message) = openai::failure_texts(*kind);
                 let code = if code.is_empty() { "server_error" } else { code };
                 let fields = format!(
                     r#""code":{},"message":{},"param":null"#,
@@ -208,7 +208,7 @@ impl Writer<'_> {
         }
     }
 
-    fn last_words(&mut self) {
+    fn finish(&mut self) {
         let usage = self.reply.usage.as_ref().map_or_else(|| "null".to_owned(), usage_json);
         let incomplete = matches!(
             self.reply.stop,

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
-use provost_testkit::{EffectPath, LedgerServer, Process, RemoteLedger, serve_until_stdin_closes};
+use provost_testkit::{
+    EffectKind, EffectServer, Process, RemoteEffectServer, serve_until_stdin_closes,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -31,14 +33,14 @@ async fn ask(to: SocketAddr, request: &str, header: &str, body: Value) -> (u16, 
     (status, serde_json::from_str(body).unwrap_or_default())
 }
 
-async fn call(ledger: &LedgerServer, path: &str, header: &str, n: u32) -> (u16, Value) {
+async fn call(ledger: &EffectServer, path: &str, header: &str, n: u32) -> (u16, Value) {
     let body = json!({ "key": "k", "tool": "pay", "arguments": { "n": n } });
     ask(ledger.address(), &format!("POST {path}"), header, body).await
 }
 
 #[tokio::test]
 async fn opaque_calls_all_count() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     let first = call(&ledger, "/opaque", "h", 1).await;
     let second = call(&ledger, "/opaque", "h", 1).await;
     assert_eq!(first, (200, json!({ "key": "k", "receipt": 1 })));
@@ -50,7 +52,7 @@ async fn opaque_calls_all_count() {
 
 #[tokio::test]
 async fn a_keyed_call_counts_once() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     let first = call(&ledger, "/keyed", "h", 1).await;
     assert_eq!(call(&ledger, "/keyed", "h", 1).await, first);
     assert_eq!((ledger.effects("k"), ledger.calls("k")), (1, 2));
@@ -67,7 +69,7 @@ async fn a_keyed_call_counts_once() {
 
 #[tokio::test]
 async fn an_idempotent_call_counts_changes() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     let first = call(&ledger, "/idempotent", "a", 1).await;
     assert_eq!(call(&ledger, "/idempotent", "b", 1).await, first);
     assert_eq!((ledger.effects("k"), ledger.calls("k")), (1, 2));
@@ -77,7 +79,7 @@ async fn an_idempotent_call_counts_changes() {
 
 #[tokio::test]
 async fn a_pure_call_never_counts() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     let answer = call(&ledger, "/pure", "h", 1).await;
     assert_eq!(answer, (200, json!({ "key": "k", "arguments": { "n": 1 } })));
     assert_eq!((ledger.effects("k"), ledger.calls("k")), (0, 1));
@@ -86,29 +88,29 @@ async fn a_pure_call_never_counts() {
 
 #[tokio::test]
 async fn a_provable_call_can_be_asked_for() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     let probe = || ask(ledger.address(), "GET /probe/h", "", Value::Null);
     assert_eq!(probe().await.1, json!({ "state": "not_done" }));
     let (_, answer) = call(&ledger, "/provable", "h", 1).await;
     assert_eq!(probe().await.1, json!({ "state": "done", "result": answer }));
     call(&ledger, "/provable", "h", 1).await;
     assert_eq!(ledger.effects("k"), 2, "a repeat without a probe is a second effect");
-    ledger.doubt("h");
+    ledger.set_uncertain("h");
     assert_eq!(probe().await.1, json!({ "state": "unsure" }));
     assert_eq!((ledger.probes("h"), ledger.calls("k"), ledger.call_count()), (3, 2, 2));
 }
 
 #[tokio::test]
 async fn the_log_keeps_the_order() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     call(&ledger, "/keyed", "h", 1).await;
     call(&ledger, "/keyed", "h", 1).await;
     ask(ledger.address(), "GET /probe/h", "", Value::Null).await;
     let log = ledger.log();
     let short: Vec<_> =
         log.iter().map(|call| (call.path, call.key.as_str(), call.effect)).collect();
-    let keyed = EffectPath::Keyed;
-    assert_eq!(short, [(keyed, "k", true), (keyed, "k", false), (EffectPath::Probe, "h", false)]);
+    let keyed = EffectKind::Keyed;
+    assert_eq!(short, [(keyed, "k", true), (keyed, "k", false), (EffectKind::Probe, "h", false)]);
     assert_eq!(log[0].idempotency_key.as_deref(), Some("h"));
     assert_eq!((log[0].tool.as_str(), &log[0].arguments), ("pay", &json!({ "n": 1 })));
     assert_eq!(log[0].answer, log[1].answer);
@@ -116,47 +118,47 @@ async fn the_log_keeps_the_order() {
 
 #[tokio::test]
 async fn an_answer_is_held_after_its_effect() {
-    let ledger = LedgerServer::start().await;
-    ledger.hold(EffectPath::Opaque);
-    let (held, watched) = tokio::join!(call(&ledger, "/opaque", "h", 1), async {
+    let ledger = EffectServer::start().await;
+    ledger.pause_responses(EffectKind::Opaque);
+    let (paused_count, watched) = tokio::join!(call(&ledger, "/opaque", "h", 1), async {
         ledger.wait_for_calls(1).await;
-        let watched = (ledger.effects("k"), ledger.held());
+        let watched = (ledger.effects("k"), ledger.paused_count());
         assert_eq!(call(&ledger, "/pure", "h", 1).await.0, 200, "other paths are not held");
-        ledger.release();
+        ledger.resume_responses();
         watched
     });
-    assert_eq!((held.0, watched), (200, (1, 1)));
+    assert_eq!((paused_count.0, watched), (200, (1, 1)));
     assert_eq!(call(&ledger, "/opaque", "h", 1).await.0, 200, "held no more");
 }
 
 #[tokio::test]
 async fn a_caller_that_goes_away_has_done_its_effect() {
-    let ledger = LedgerServer::start().await;
-    ledger.hold(EffectPath::Keyed);
+    let ledger = EffectServer::start().await;
+    ledger.pause_responses(EffectKind::Keyed);
     tokio::select! {
         _ = call(&ledger, "/keyed", "h", 1) => panic!("the answer was not held"),
         () = ledger.wait_for_calls(1) => {}
     }
-    ledger.release();
+    ledger.resume_responses();
     assert_eq!(call(&ledger, "/keyed", "h", 1).await, (200, json!({ "key": "k", "receipt": 1 })));
     assert_eq!((ledger.effects("k"), ledger.calls("k")), (1, 2));
 }
 
 #[tokio::test]
 async fn a_release_lets_go_even_if_a_hold_follows_at_once() {
-    let ledger = LedgerServer::start().await;
-    ledger.hold(EffectPath::Effect);
+    let ledger = EffectServer::start().await;
+    ledger.pause_responses(EffectKind::Effect);
     let (answer, ()) = tokio::join!(call(&ledger, "/effect", "", 1), async {
         ledger.wait_for_calls(1).await;
-        ledger.release();
-        ledger.hold(EffectPath::Effect);
+        ledger.resume_responses();
+        ledger.pause_responses(EffectKind::Effect);
     });
     assert_eq!(answer.0, 200);
 }
 
 #[tokio::test]
 async fn what_the_ledger_does_not_know_is_refused() {
-    let ledger = LedgerServer::start().await;
+    let ledger = EffectServer::start().await;
     assert_eq!(call(&ledger, "/other", "h", 1).await.0, 404);
     assert_eq!(call(&ledger, "/probe", "h", 1).await.0, 405);
     assert_eq!(ask(ledger.address(), "GET /opaque", "", Value::Null).await.0, 404);
@@ -184,25 +186,25 @@ async fn a_ledger_can_have_its_own_process() {
     command.args(["--exact", "ledger::child", "--nocapture"]).env("LEDGER_TEST_CHILD", "1");
     let mut process = Process::start_with_input(command).unwrap();
     let line = process.wait_for_line("ledger http://", LONG).await.unwrap();
-    let ledger = RemoteLedger::at(&line).unwrap();
+    let ledger = RemoteEffectServer::at(&line).unwrap();
     let address = ledger.url().strip_prefix("http://").unwrap().parse().unwrap();
     let body = || json!({ "key": "k", "tool": "pay", "arguments": 1 });
-    ledger.hold(EffectPath::Keyed).await.unwrap();
-    let (held, ()) = tokio::join!(ask(address, "POST /keyed", "h", body()), async {
+    ledger.pause_responses(EffectKind::Keyed).await.unwrap();
+    let (paused_count, ()) = tokio::join!(ask(address, "POST /keyed", "h", body()), async {
         ledger.wait_for_calls(1).await.unwrap();
         assert_eq!(ledger.effects("k").await.unwrap(), 1);
-        ledger.release().await.unwrap();
+        ledger.resume_responses().await.unwrap();
     });
-    assert_eq!(held, ask(address, "POST /keyed", "h", body()).await);
+    assert_eq!(paused_count, ask(address, "POST /keyed", "h", body()).await);
     assert_eq!(ledger.effects("k").await.unwrap(), 1);
     assert_eq!(ledger.calls("k").await.unwrap(), 2);
     assert_eq!(ledger.keys().await.unwrap(), ["k"]);
-    assert_eq!(ledger.log().await.unwrap()[1].answer, held.1);
-    ledger.doubt("h").await.unwrap();
+    assert_eq!(ledger.log().await.unwrap()[1].answer, paused_count.1);
+    ledger.set_uncertain("h").await.unwrap();
     let probe = ask(address, "GET /probe/h", "", Value::Null).await;
     assert_eq!(probe.1, json!({ "state": "unsure" }));
     process.close_input();
     assert!(process.wait(LONG).await.unwrap().success());
     assert!(ledger.keys().await.is_err(), "it ended with its input");
-    assert!(RemoteLedger::at("nothing").is_err());
+    assert!(RemoteEffectServer::at("nothing").is_err());
 }

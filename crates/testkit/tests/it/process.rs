@@ -92,7 +92,7 @@ async fn kill_ends_the_process_and_nothing_else() {
     assert_eq!(status.signal(), Some(9));
     assert_eq!(process.wait(LONG).await.unwrap(), status, "the end can be asked for again");
     assert!(is_alive(child), "as after kill -9");
-    assert_eq!(process.family(), [child]);
+    assert_eq!(process.descendants(), [child]);
     let error = process.wait_until_gone(Duration::from_millis(1)).await.unwrap_err();
     assert!(error.to_string().contains(&format!("processes [{child}] still live")), "{error}");
     drop(process);
@@ -169,11 +169,11 @@ async fn a_drop_leaves_nobody_behind() {
     let process = start(script);
     let lines = process.wait_for_lines("child", 3, LONG).await.unwrap();
     let children = lines.iter().map(|line| line.strip_prefix("child ").unwrap().parse().unwrap());
-    let mut family: Vec<u32> = children.chain([process.id()]).collect();
-    family.sort_unstable();
-    assert_eq!(process.family(), family);
+    let mut descendants: Vec<u32> = children.chain([process.id()]).collect();
+    descendants.sort_unstable();
+    assert_eq!(process.descendants(), descendants);
     drop(process);
-    family.into_iter().for_each(wait_until_dead);
+    descendants.into_iter().for_each(wait_until_dead);
 }
 
 #[tokio::test]
@@ -189,5 +189,5 @@ async fn all_are_gone_when_the_last_one_is() {
     assert!(error.to_string().contains("still live after 1ms"), "{error}");
     std::fs::write(&pipe, "go\n").unwrap();
     process.wait_until_gone(LONG).await.unwrap();
-    assert_eq!(process.family(), [0; 0]);
+    assert_eq!(process.descendants(), [0; 0]);
 }

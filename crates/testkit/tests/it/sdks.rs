@@ -34,11 +34,11 @@ async fn official_sdks_understand_the_fake() {
     ]);
     let url = provider.base_url();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/talk.py");
-    let asked = tokio::task::spawn_blocking(move || {
+    let request = tokio::task::spawn_blocking(move || {
         let mut command = std::process::Command::new(python);
         command.args([script, &url]).stdin(Stdio::null()).output()
     });
-    let output = asked.await.unwrap().unwrap();
+    let output = request.await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(provider.replies_left(), 0);

@@ -44,7 +44,11 @@ fn reply() -> Reply {
 #[tokio::test]
 async fn all_wires_are_spoken() {
     let provider = FakeProvider::start().await;
-    provider.replies([reply(), reply(), reply().stop(StopReason::MaxTokens).stop_word("odd")]);
+    provider.replies([
+        reply(),
+        reply(),
+        reply().stop(StopReason::MaxTokens).stop_reason_name("odd"),
+    ]);
     let openai = fetch(&provider, "POST", "/v1/chat/completions", "{\"n\":1}").await;
     assert!(openai.contains("content-type: text/event-stream"), "{openai}");
     insta::assert_snapshot!("openai", unchunk(&openai));
@@ -139,7 +143,11 @@ async fn what_is_not_scripted_is_refused() {
 #[tokio::test]
 async fn connections_break_where_the_script_says() {
     let provider = FakeProvider::start().await;
-    provider.replies([Reply::reset(), Reply::text("half").cut(), Reply::text("half").end_early()]);
+    provider.replies([
+        Reply::reset(),
+        Reply::text("half").drop_connection(),
+        Reply::text("half").omit_final_frame(),
+    ]);
     assert_eq!(fetch(&provider, "POST", "/v1/messages", "{}").await, "");
     let cut = fetch(&provider, "POST", "/v1/messages", "{}").await;
     assert!(cut.contains("half") && !cut.ends_with("0\r\n\r\n"), "{cut}");
@@ -150,7 +158,7 @@ async fn connections_break_where_the_script_says() {
 #[tokio::test]
 async fn an_answer_nobody_reads_is_counted() {
     let provider = FakeProvider::start().await;
-    provider.reply(Reply::text("half").stall());
+    provider.reply(Reply::text("half").hang_midway());
     let mut stream = TcpStream::connect(provider.address()).await.unwrap();
     let request = "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();

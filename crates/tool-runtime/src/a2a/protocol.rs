@@ -1,4 +1,4 @@
-//! The words of A2A 1.0, as far as a caller needs them: requests out, tasks and messages back.
+//! Messages of A2A 1.0, as far as a client needs them.
 
 use provost_core::contract::ToolContractError;
 use provost_core::{Document, Image, MediaSource, ToolResultPart};
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::limits::PARTS_MAX;
-use crate::transport::excerpt::Clip;
+use crate::transport::excerpt::ErrorExcerpt;
 
-/// The version that is spoken.
+/// Supported protocol version.
 pub(crate) const VERSION: &str = "1.0";
 
-/// The card of an agent, as far as it is used.
+/// Agent card. Unused fields are omitted.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Card {
@@ -20,7 +20,7 @@ pub(crate) struct Card {
     pub(crate) supported_interfaces: Vec<Interface>,
 }
 
-/// One way to reach an agent.
+/// Interface of an agent.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Interface {
     pub(crate) tenant: String,
 }
 
-/// What is left of a call that the other agent made into a task.
+/// Task of an agent.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
@@ -62,17 +62,17 @@ pub(crate) struct Message {
     pub(crate) context_id: String,
 }
 
-/// What the other agent sent back.
+/// Result of `SendMessage`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Sent {
-    /// It works on it.
+pub(crate) enum SendMessageResult {
+    /// The agent created a task.
     Task(Task),
-    /// It answered at once.
+    /// The agent responded immediately.
     Message(Message),
 }
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Working,
@@ -82,7 +82,7 @@ pub(crate) enum State {
     Rejected,
     InputRequired,
     AuthRequired,
-    /// A state that is none of the protocol's.
+    /// Any other value.
     Other,
 }
 
@@ -101,24 +101,28 @@ impl State {
     }
 }
 
-/// A request of JSON-RPC.
+/// Returns a JSON-RPC request.
 pub(crate) fn call(id: &str, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-/// The result of an answer of JSON-RPC, if it answers this request.
-pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolContractError> {
+/// Returns the result of a JSON-RPC response to the request with this id.
+pub(crate) fn result(
+    body: &[u8],
+    id: &str,
+    excerpt: &ErrorExcerpt,
+) -> Result<Value, ToolContractError> {
     let malformed = |problem: &str| {
-        ToolContractError::final_failure(format!("the agent does not keep to JSON-RPC: {problem}"))
+        ToolContractError::final_failure(format!("the agent violates JSON-RPC: {problem}"))
     };
-    let mut answer: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|error| malformed(&clip.text(&error.to_string())))?;
-    if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
+    let mut response: Map<String, Value> = serde_json::from_slice(body)
+        .map_err(|error| malformed(&excerpt.text(&error.to_string())))?;
+    if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
-        let said = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        let message = format!("the agent answered with error {code}: {}", clip.text(said));
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let message = format!("the agent returned error {code}: {}", excerpt.text(message));
         let fault = match code {
-            // Something went wrong over there, or is not so now.
+            // An internal error may be temporary.
             INTERNAL_ERROR => ToolContractError::new(
                 provost_core::contract::ToolErrorCode::ExecutionFailed,
                 message,
@@ -127,16 +131,18 @@ pub(crate) fn result(body: &[u8], id: &str, clip: &Clip) -> Result<Value, ToolCo
         };
         return Err(fault.detail("rpc_code", code.to_string()));
     }
-    if answer.get("id").and_then(Value::as_str) != Some(id) {
-        return Err(malformed("the answer belongs to another request"));
+    if response.get("id").and_then(Value::as_str) != Some(id) {
+        return Err(malformed("the response belongs to another request"));
     }
-    answer.remove("result").ok_or_else(|| malformed("the answer has neither result nor error"))
+    response
+        .remove("result")
+        .ok_or_else(|| malformed("the response has neither a result nor an error"))
 }
 
-/// JSON-RPC's word for a failure inside.
+/// JSON-RPC code for internal errors.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What is sent for the arguments of a call: `message` as text and everything else as data.
+/// Converts the arguments of a call into parts: `message` as text, and everything else as data.
 pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
     let Value::Object(members) = arguments else {
         return vec![json!({ "text": arguments.to_string() })];
@@ -144,7 +150,7 @@ pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
     let mut rest = members.clone();
     let text = match rest.remove("message") {
         Some(Value::String(text)) => text,
-        // An agent that reads only text still sees everything.
+        // Agents that only read text receive all arguments as text.
         _ => return vec![json!({ "text": arguments.to_string() })],
     };
     let mut parts = vec![json!({ "text": text })];
@@ -154,15 +160,18 @@ pub(crate) fn parts(arguments: &Value) -> Vec<Value> {
     parts
 }
 
-/// The parts of an answer in the words of models.
-pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>, clip: &Clip) -> ToolOutput {
+/// Converts the parts of a response into a tool output.
+pub(crate) fn output<'a>(
+    parts: impl Iterator<Item = &'a Value>,
+    excerpt: &ErrorExcerpt,
+) -> ToolOutput {
     let mut output = ToolOutput::default();
     for (count, part) in parts.enumerate() {
         if count == PARTS_MAX {
-            output.parts.push(text("[further parts were left out]"));
+            output.parts.push(text("[further parts omitted]"));
             break;
         }
-        output.parts.push(one(part, clip));
+        output.parts.push(one(part, excerpt));
     }
     if output.parts.is_empty() {
         output.parts.push(text("done"));
@@ -170,21 +179,21 @@ pub(crate) fn output<'a>(parts: impl Iterator<Item = &'a Value>, clip: &Clip) ->
     output
 }
 
-/// The text of a message, for errors.
-pub(crate) fn said(message: Option<&Message>, clip: &Clip) -> String {
+/// Returns the text of a message, for errors.
+pub(crate) fn message_text(message: Option<&Message>, excerpt: &ErrorExcerpt) -> String {
     let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));
-    clip.text(&texts.collect::<Vec<_>>().join(" "))
+    excerpt.text(&texts.collect::<Vec<_>>().join(" "))
 }
 
 fn text(text: impl Into<String>) -> ToolResultPart {
     ToolResultPart::Text { text: text.into() }
 }
 
-fn one(part: &Value, clip: &Clip) -> ToolResultPart {
+fn one(part: &Value, excerpt: &ErrorExcerpt) -> ToolResultPart {
     let string = |key: &str| part.get(key).and_then(Value::as_str);
-    if let Some(said) = string("text") {
-        return text(said);
+    if let Some(content) = string("text") {
+        return text(content);
     }
     if let Some(data) = part.get("data") {
         return text(data.to_string());
@@ -197,17 +206,17 @@ fn one(part: &Value, clip: &Clip) -> ToolResultPart {
                 MediaSource::Base64 { media_type: media_type.clone(), data: raw.to_owned() };
             if source.decode().is_none() {
                 return text(format!(
-                    "[a {} was left out: it is not valid base 64]",
-                    clip.text(&media_type)
+                    "[a {} omitted: it is not valid base 64]",
+                    excerpt.text(&media_type)
                 ));
             }
             source
         }
-        // Whether it is fetched is for somebody else to decide.
+        // The URL is not fetched.
         (None, Some(url)) => {
-            return text(format!("[file {}: {}]", clip.text(url), clip.text(&media_type)));
+            return text(format!("[file {}: {}]", excerpt.text(url), excerpt.text(&media_type)));
         }
-        (None, None) => return text(clip.text(&part.to_string())),
+        (None, None) => return text(excerpt.text(&part.to_string())),
     };
     match media_type.starts_with("image/") {
         true => ToolResultPart::Image(Image { source, detail: None }),
@@ -238,20 +247,20 @@ mod tests {
             json!({"url": "https://x/y"}),
             json!({"odd": true}),
         ];
-        let output = output(parts.iter(), &Clip::default());
+        let output = output(parts.iter(), &ErrorExcerpt::default());
         assert!(matches!(output.parts[2], ToolResultPart::Image(_)));
         assert!(
             matches!(&output.parts[3], ToolResultPart::File(file) if file.name.as_deref() == Some("x.csv"))
         );
         assert!(
-            matches!(&output.parts[4], ToolResultPart::Text { text } if text.contains("left out"))
+            matches!(&output.parts[4], ToolResultPart::Text { text } if text.contains("omitted"))
         );
         assert!(output.to_text().starts_with("a\n{\"b\":1}\n"));
     }
 
     #[test]
     fn an_answer_must_be_ours() {
-        let result = |body: &[u8], id: &str| result(body, id, &Clip::default());
+        let result = |body: &[u8], id: &str| result(body, id, &ErrorExcerpt::default());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "1").is_ok());
         assert!(result(br#"{"jsonrpc":"2.0","id":"2","result":{}}"#, "1").is_err());
         assert!(result(br#"{"jsonrpc":"2.0","id":"1"}"#, "1").is_err());

@@ -1,4 +1,4 @@
-//! One call of the suite: how it is set up, made and looked at.
+//! Setup and execution of one call of the suite.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,52 +11,52 @@ use provost_core::recovery::EffectClass;
 use provost_core::resource::{HumanDuration, RetrySpec, ToolAuth, ToolResource};
 use provost_core::{Env, Secret};
 use provost_tool::{
-    Authenticator, ContractExecutor, Credentials, GovernedTool, Guard, NoCredentials, Runtimes,
-    Tool, ToolHost,
+    CredentialProvider, Credentials, DeclaredTool, EnvelopeExecutor, Guard, NoCredentials,
+    RuntimeRegistry, RuntimeServices, Tool,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::expect::{self, Expected};
-use super::{Scene, Stage};
+use super::{Scenario, TestBackend};
 
-/// Where the tools of the suite belong.
+/// Namespace of the suite's tools.
 const NAMESPACE: &str = "default";
 
-/// How long one attempt may take where nothing else is said.
+/// Default timeout of one attempt.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long is waited for what must happen soon.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// How often is looked meanwhile.
-const LOOK: Duration = Duration::from_millis(5);
-/// The credential of the suite.
+/// Maximum time to wait for a condition.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Interval for checking a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Credential of the suite.
 pub(crate) const TOKEN: &str = "conformance-token-7f3a";
 
-/// Whether a check holds; nothing if it cannot be played.
-pub(crate) type Played = Result<Option<()>, String>;
+/// Result of a check. `Ok(None)` means that the backend does not support it.
+pub(crate) type CheckResult = Result<Option<()>, String>;
 
-/// One call, as it is set up.
-pub(crate) struct Play<'a> {
-    pub(crate) stage: &'a dyn Stage,
+/// One call of a scenario.
+pub(crate) struct ScenarioCall<'a> {
+    pub(crate) backend: &'a dyn TestBackend,
     pub(crate) tool: ToolResource,
     pub(crate) request: ToolRequest,
     pub(crate) guard: Guard,
-    pub(crate) authenticator: Arc<dyn Authenticator>,
+    pub(crate) authenticator: Arc<dyn CredentialProvider>,
     pub(crate) cancel: CancellationToken,
 }
 
-impl<'a> Play<'a> {
-    /// A scene; `None` if the backend cannot act it out.
-    pub(crate) fn of(stage: &'a dyn Stage, scene: Scene) -> Option<Self> {
-        let mut tool = stage.tool(scene)?;
+impl<'a> ScenarioCall<'a> {
+    /// Creates the call of a scenario. `None` if the backend does not support it.
+    pub(crate) fn of(backend: &'a dyn TestBackend, scenario: Scenario) -> Option<Self> {
+        let mut tool = backend.tool(scenario)?;
         tool.runtime.timeout = HumanDuration(TIMEOUT);
-        // The suite repeats calls, so it must be told that this does no harm.
+        // The suite repeats calls, so they must be idempotent.
         tool.effect = EffectClass::Idempotent;
         let request = ToolRequest {
-            request_id: format!("conformance-{}-{scene:?}", stage.name()),
+            request_id: format!("conformance-{}-{scenario:?}", backend.name()),
             tool: RequestTool { name: tool.name.clone(), ..Default::default() },
             namespace: NAMESPACE.to_owned(),
             agent: "conformance".to_owned(),
-            input_raw: stage.arguments(scene, "grüezi").to_string(),
+            input_raw: backend.arguments(scenario, "grüezi").to_string(),
             trace: TraceIds {
                 trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
                 span_id: "b7ad6b7169203331".to_owned(),
@@ -64,10 +64,10 @@ impl<'a> Play<'a> {
             ..ToolRequest::default()
         };
         let (guard, cancel) = (Guard::default(), CancellationToken::new());
-        Some(Self { stage, tool, request, guard, authenticator: Arc::new(NoCredentials), cancel })
+        Some(Self { backend, tool, request, guard, authenticator: Arc::new(NoCredentials), cancel })
     }
 
-    /// Tries this often.
+    /// Sets the maximum number of attempts.
     pub(crate) fn retry(mut self, attempts: u32) -> Self {
         let backoff = HumanDuration(Duration::from_millis(1));
         self.tool.runtime.retry =
@@ -75,72 +75,75 @@ impl<'a> Play<'a> {
         self
     }
 
-    /// With a credential.
+    /// Adds a credential.
     pub(crate) fn token(mut self) -> Self {
         self.tool.auth = Some(ToolAuth { secret_ref: "s".to_owned(), ..ToolAuth::default() });
         self.authenticator = Arc::new(OneToken);
         self
     }
 
-    /// Makes the call; the answer is sound as an envelope.
+    /// Executes the call and validates the response envelope.
     pub(crate) fn call(self) -> BoxFuture<'a, Result<ToolResponse, String>> {
-        Box::pin(self.made())
+        Box::pin(self.execute())
     }
 
-    async fn made(self) -> Result<ToolResponse, String> {
-        let mut runtimes = Runtimes::default();
-        runtimes.add(self.stage.runtime()).map_err(|error| error.to_string())?;
-        let host = ToolHost {
+    async fn execute(self) -> Result<ToolResponse, String> {
+        let mut runtimes = RuntimeRegistry::default();
+        runtimes.add(self.backend.runtime()).map_err(|error| error.to_string())?;
+        let host = RuntimeServices {
             runtimes: Arc::new(runtimes),
-            authenticator: self.authenticator,
+            credentials: self.authenticator,
             env: Env::system(),
         };
         let tool =
-            GovernedTool::new(self.tool, NAMESPACE, host).map_err(|error| error.to_string())?;
+            DeclaredTool::new(self.tool, NAMESPACE, host).map_err(|error| error.to_string())?;
         let tools = [Arc::new(tool) as Arc<dyn Tool>];
-        let executor = ContractExecutor::new(self.guard, tools, Env::system());
+        let executor = EnvelopeExecutor::new(self.guard, tools, Env::system());
         let response = executor.execute(self.request.clone(), self.cancel).await;
         expect::envelope(&self.request, &response)?;
         Ok(response)
     }
 }
 
-/// Plays a scene that must fail in one way.
-pub(crate) async fn fails(play: Option<Play<'_>>, expected: Expected) -> Played {
-    let Some(play) = play else { return Ok(None) };
-    let response = play.call().await?;
+/// Expects a call to fail with an error.
+pub(crate) async fn fails(call: Option<ScenarioCall<'_>>, expected: Expected) -> CheckResult {
+    let Some(call) = call else { return Ok(None) };
+    let response = call.call().await?;
     expect::failed(&response, expected).map(Some)
 }
 
-/// Plays a scene that must work.
-pub(crate) async fn works(play: Option<Play<'_>>) -> Played {
-    let Some(play) = play else { return Ok(None) };
-    expect::succeeded(&play.call().await?, "grüezi").map(Some)
+/// Expects a call to succeed.
+pub(crate) async fn works(call: Option<ScenarioCall<'_>>) -> CheckResult {
+    let Some(call) = call else { return Ok(None) };
+    expect::succeeded(&call.call().await?, "grüezi").map(Some)
 }
 
-/// Nothing arrives at the backend meanwhile.
-pub(crate) async fn unseen(stage: &dyn Stage, play: impl Future<Output = Played>) -> Played {
-    let before = stage.seen().map(|seen| seen.len());
-    let played = play.await?;
-    let after = stage.seen().map(|seen| seen.len());
+/// Expects that no call reaches the backend.
+pub(crate) async fn assert_not_called(
+    backend: &dyn TestBackend,
+    call: impl Future<Output = CheckResult>,
+) -> CheckResult {
+    let before = backend.observed_calls().map(|seen| seen.len());
+    let played = call.await?;
+    let after = backend.observed_calls().map(|seen| seen.len());
     if before != after {
         return Err("the backend was called".to_owned());
     }
     Ok(played)
 }
 
-/// Looks until something holds, or until patience ends.
+/// Waits until a condition holds, at most [`MAX_WAIT`].
 pub(crate) async fn until(holds: impl Fn() -> bool) {
     let started = Instant::now();
-    while !holds() && started.elapsed() < PATIENCE {
-        tokio::time::sleep(LOOK).await;
+    while !holds() && started.elapsed() < MAX_WAIT {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Knows one credential.
+/// Credential provider with one token.
 struct OneToken;
 
-impl Authenticator for OneToken {
+impl CredentialProvider for OneToken {
     fn credentials<'a>(
         &'a self,
         _namespace: &'a str,
@@ -151,7 +154,7 @@ impl Authenticator for OneToken {
         std::future::ready(Ok(Credentials { headers })).boxed()
     }
 
-    fn evict<'a>(&'a self, _namespace: &'a str, _auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
+    fn invalidate<'a>(&'a self, _namespace: &'a str, _auth: &'a ToolAuth) -> BoxFuture<'a, bool> {
         std::future::ready(false).boxed()
     }
 }

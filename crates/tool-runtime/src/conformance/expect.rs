@@ -1,10 +1,10 @@
-//! Single expectations of an answer.
+//! Expectations about a response.
 
 use provost_core::contract::{
     CONTRACT_VERSION, ToolErrorCode, ToolRequest, ToolResponse, ToolStatus,
 };
 
-/// What an answer must be.
+/// Expected error of a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected {
     pub(crate) code: ToolErrorCode,
@@ -15,19 +15,19 @@ pub(crate) const fn code(code: ToolErrorCode) -> Expected {
     Expected { code, retryable: code.retryable() }
 }
 
-/// A failed execution that a repeat does not mend.
+/// Expects a permanent failure.
 pub(crate) const FINAL: Expected =
     Expected { code: ToolErrorCode::ExecutionFailed, retryable: false };
 
-/// What every answer must be, whatever it says.
+/// Checks the invariants of every response envelope.
 pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result<(), String> {
     let sound = [
         ("the version is not v1", response.tool_contract_version == CONTRACT_VERSION),
-        ("the request id is not ours", response.request_id == request.request_id),
+        ("the request id differs", response.request_id == request.request_id),
         ("the attempt is 0", response.usage.attempt > 0),
-        ("the trace is not ours", response.trace == request.trace),
+        ("the trace differs", response.trace == request.trace),
         (
-            "an error is there if and only if the status is not ok",
+            "an error is present if and only if the status is not ok",
             (response.status == ToolStatus::Ok) == response.error.is_none(),
         ),
     ];
@@ -37,12 +37,12 @@ pub(crate) fn envelope(request: &ToolRequest, response: &ToolResponse) -> Result
     if let Some(error) = &response.error
         && (error.code.is_empty() || error.reason.is_empty() || error.message.is_empty())
     {
-        return Err("the error lacks its code, reason or message".to_owned());
+        return Err("the error has no code, reason or message".to_owned());
     }
     Ok(())
 }
 
-/// It worked, and the text is in it.
+/// Expects a success with a text.
 pub(crate) fn succeeded(response: &ToolResponse, text: &str) -> Result<(), String> {
     match response.status {
         ToolStatus::Ok if response.output.result.contains(text) => Ok(()),
@@ -51,10 +51,10 @@ pub(crate) fn succeeded(response: &ToolResponse, text: &str) -> Result<(), Strin
     }
 }
 
-/// It failed like this.
+/// Expects an error.
 pub(crate) fn failed(response: &ToolResponse, expected: Expected) -> Result<(), String> {
     let Some(error) = &response.error else {
-        return Err("it worked".to_owned());
+        return Err("the call succeeded".to_owned());
     };
     let is = (error.code.as_str(), error.reason.as_str(), error.retryable, response.status);
     let reason = expected.code.reason();

@@ -1,30 +1,30 @@
-//! What held and what did not.
+//! Report of the conformance suite.
 
 use std::fmt;
 
-/// A group of checks of the contract.
+/// Group of checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
-    /// Envelopes, codes, reasons.
+    /// Envelopes, error codes and reasons.
     Contract,
-    /// Deadlines, stopping, nothing left behind.
+    /// Deadlines, cancellation and cleanup.
     TimeoutCancel,
-    /// Attempts.
+    /// Attempts and retries.
     Retry,
     /// Credentials and secrets.
     AuthSecret,
-    /// What may not run does not.
+    /// Denied calls.
     PolicyHooks,
-    /// What it runs in.
+    /// Isolation.
     Isolation,
-    /// Ids that can be followed.
+    /// Propagation of ids.
     Observability,
-    /// The same call, the same outcome.
+    /// Equal results of equal calls.
     Determinism,
 }
 
 impl Group {
-    /// All of them.
+    /// All groups, in the order of the report.
     pub const ALL: [Self; 8] = [
         Self::Contract,
         Self::TimeoutCancel,
@@ -36,7 +36,7 @@ impl Group {
         Self::Determinism,
     ];
 
-    /// Its name.
+    /// Returns the name of the group.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Contract => "contract",
@@ -51,69 +51,72 @@ impl Group {
     }
 }
 
-/// How a check came out.
+/// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
-    Held,
-    /// It does not, and why.
-    Broken(String),
-    /// The backend cannot act it out.
-    NotPlayed,
+    /// The check passed.
+    Passed,
+    /// The check failed, with the reason.
+    Failed(String),
+    /// The backend does not support the scenario.
+    Skipped,
 }
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Its group.
+    /// Group of the check.
     pub group: Group,
-    /// What must hold.
+    /// Name of the check.
     pub name: &'static str,
-    /// Whether it does.
+    /// Outcome of the check.
     pub outcome: Outcome,
 }
 
-/// What came of the suite for one stage.
+/// Report of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The stage.
-    pub stage: String,
-    /// Its checks.
+    /// Name of the backend.
+    pub backend: String,
+    /// All checks.
     pub checks: Vec<Check>,
 }
 
 impl Report {
-    /// The checks that do not hold, one in each line.
-    pub fn broken(&self) -> Vec<String> {
+    /// Returns one line for each failed check.
+    pub fn failures(&self) -> Vec<String> {
         let line = |check: &Check| match &check.outcome {
-            Outcome::Broken(why) => {
-                Some(format!("{}: {}: {}: {why}", self.stage, check.group.as_str(), check.name))
-            }
-            Outcome::Held | Outcome::NotPlayed => None,
+            Outcome::Failed(reason) => Some(format!(
+                "{}: {}: {}: {reason}",
+                self.backend,
+                check.group.as_str(),
+                check.name
+            )),
+            Outcome::Passed | Outcome::Skipped => None,
         };
         self.checks.iter().filter_map(line).collect()
     }
 
-    /// True if there are checks in a group and all that were played hold.
-    pub fn holds(&self, group: Group) -> bool {
+    /// Returns true if the group has checks and none of them failed.
+    pub fn passed(&self, group: Group) -> bool {
         let mut of_group = self.checks.iter().filter(|check| check.group == group).peekable();
         of_group.peek().is_some()
-            && of_group.all(|check| !matches!(check.outcome, Outcome::Broken(_)))
+            && of_group.all(|check| !matches!(check.outcome, Outcome::Failed(_)))
     }
 
-    /// Held, played and all checks of a group.
+    /// Returns the numbers of passed, executed and all checks of a group.
     pub fn count(&self, group: Group) -> (usize, usize, usize) {
-        let (mut held, mut played, mut all) = (0, 0, 0);
+        let (mut passed, mut run, mut all) = (0, 0, 0);
         for check in self.checks.iter().filter(|check| check.group == group) {
             all += 1;
-            played += usize::from(check.outcome != Outcome::NotPlayed);
-            held += usize::from(check.outcome == Outcome::Held);
+            run += usize::from(check.outcome != Outcome::Skipped);
+            passed += usize::from(check.outcome == Outcome::Passed);
         }
-        (held, played, all)
+        (passed, run, all)
     }
 }
 
-/// Several reports as a table: a row for each stage, a column for each group, `held/played` in each field.
+/// Formats reports as a table: a row for each backend, a column for each group, and `passed/executed` in each cell.
 pub fn matrix(reports: &[Report]) -> impl fmt::Display + '_ {
     Matrix(reports)
 }
@@ -127,10 +130,10 @@ impl fmt::Display for Matrix<'_> {
             write!(f, " {:>14}", group.as_str())?;
         }
         for report in self.0 {
-            write!(f, "\n{:<24}", report.stage)?;
+            write!(f, "\n{:<24}", report.backend)?;
             for group in Group::ALL {
-                let (held, played, _) = report.count(group);
-                let field = if played == 0 { "-".to_owned() } else { format!("{held}/{played}") };
+                let (passed, run, _) = report.count(group);
+                let field = if run == 0 { "-".to_owned() } else { format!("{passed}/{run}") };
                 write!(f, " {field:>14}")?;
             }
         }

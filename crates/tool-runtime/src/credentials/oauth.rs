@@ -1,4 +1,4 @@
-//! Tokens by client credentials, as RFC 6749 section 4.4 has it.
+//! OAuth client credentials grant, RFC 6749 section 4.4.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,27 +10,28 @@ use http::{HeaderValue, StatusCode};
 use provost_core::resource::ToolAuth;
 use provost_core::{Env, ErrorKind, Secret, Timestamp};
 use provost_net::{NetClient, NetError, NetRequest, Url};
-use provost_secret::{SecretError, SecretRef, Secrets};
+use provost_secret::{SecretError, SecretRef, SecretService};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::SharedError;
 
-/// How long fetching a token may take.
+/// Timeout of a token request.
 const FETCH_TIME: Duration = Duration::from_secs(10);
-/// Bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Seconds that a token is good for if nothing is said.
+/// Maximum size of a response.
+const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+/// Default lifetime of a token in seconds.
 const SECONDS_DEFAULT: u64 = 3600;
-/// Seconds before its end in which a token is no longer used.
+/// Time before the expiration in which a token is no longer used, in seconds.
 const SECONDS_SPARE: u64 = 30;
-/// Seconds that a token is good for at most.
+/// Maximum lifetime of a token in seconds.
 const SECONDS_MAX: u64 = 30 * 24 * 3600;
-/// Characters of an error code that are told on.
+/// Maximum length of a reported error code.
 const CODE_CHARS_MAX: usize = 40;
 
-/// Whose token it is. The hash of the secret is part of it: who has another secret is somebody else, even by the same name.
+/// Identity of an OAuth client. It contains a hash of the secret, so clients with different secrets never share a
+/// token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ClientId {
     url: String,
@@ -39,7 +40,7 @@ pub(super) struct ClientId {
     secret: [u8; 32],
 }
 
-/// Who asks for a token, where, and what for.
+/// OAuth client: identity, token URL and scopes.
 #[derive(Clone)]
 pub(super) struct Client {
     pub(super) id: ClientId,
@@ -48,7 +49,7 @@ pub(super) struct Client {
     secret: Secret<String>,
 }
 
-/// A token and until when it is used.
+/// An access token with its expiration time.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) value: Secret<String>,
@@ -62,11 +63,10 @@ impl Client {
         id: Secret<String>,
         secret: Secret<String>,
     ) -> Result<Self, SecretError> {
-        let unusable =
-            |problem| SecretError::Unusable { reference: reference.to_string(), problem };
+        let invalid = |problem| SecretError::Unusable { reference: reference.to_string(), problem };
         let url = Url::parse(auth.token_url.trim())
             .ok()
-            .ok_or_else(|| unusable("`tokenURL` is no address"))?;
+            .ok_or_else(|| invalid("`tokenURL` is not a valid URL"))?;
         let mut scopes: Vec<String> = auth.scopes.clone();
         scopes.sort();
         scopes.dedup();
@@ -81,12 +81,12 @@ impl Client {
     }
 }
 
-/// How a client says who it is.
+/// Client authentication method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Style {
-    /// In the header `Authorization`, which every server must understand.
+enum AuthStyle {
+    /// HTTP basic authentication, which every server must support.
     Header,
-    /// In the body, which some servers insist on.
+    /// Credentials in the body, which some servers require.
     Body,
 }
 
@@ -94,12 +94,12 @@ enum Style {
 #[derive(Clone)]
 pub(super) struct Fetcher {
     client: NetClient,
-    secrets: Secrets,
+    secrets: SecretService,
 }
 
-/// What a server answers. Everything in it may be missing.
+/// Response of a token endpoint. Every field is optional.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
     refresh_token: Option<String>,
@@ -108,11 +108,12 @@ struct Answer {
 }
 
 impl Fetcher {
-    pub(super) fn new(client: NetClient, secrets: Secrets) -> Self {
+    pub(super) fn new(client: NetClient, secrets: SecretService) -> Self {
         Self { client, secrets }
     }
 
-    /// Fetches a token: first with the header, and if the server does not know us by that, with the body.
+    /// Fetches a token with basic authentication. If the server rejects it, repeats the request with credentials in the
+    /// body.
     pub(super) fn fetch(
         &self,
         client: Client,
@@ -121,42 +122,43 @@ impl Fetcher {
         let fetcher = self.clone();
         async move {
             let deadline = Instant::now() + FETCH_TIME;
-            let fetched = match fetcher.ask(&client, Style::Header, deadline).await {
-                Ok(Err(_)) => fetcher.ask(&client, Style::Body, deadline).await,
+            let fetched = match fetcher.request_token(&client, AuthStyle::Header, deadline).await {
+                Ok(Err(_)) => fetcher.request_token(&client, AuthStyle::Body, deadline).await,
                 other => other,
             };
-            let answer = fetched.and_then(|answer| answer).map_err(Arc::new)?;
-            fetcher.token(&client, answer, &env).map_err(Arc::new)
+            let response = fetched.and_then(|response| response).map_err(Arc::new)?;
+            fetcher.token(&client, response, &env).map_err(Arc::new)
         }
     }
 
-    /// Asks once. The inner failure is one that may be about how we said who we are.
-    async fn ask(
+    /// Sends one token request. The inner error is one that the authentication method may have caused.
+    async fn request_token(
         &self,
         client: &Client,
-        style: Style,
+        style: AuthStyle,
         deadline: Instant,
-    ) -> Result<Result<Answer, SecretError>, SecretError> {
+    ) -> Result<Result<TokenResponse, SecretError>, SecretError> {
         let failed =
             |problem: String, kind| SecretError::Token { host: host(client), problem, kind };
         let of_net = |error: NetError| failed(error.to_string(), error.kind());
         let request = request(client, style, deadline)?;
         let response = self.client.send(request).await.map_err(of_net)?;
         let status = response.status;
-        let body = response.bytes(ANSWER_BYTES_MAX).await.map_err(of_net)?;
-        let answer: Option<Answer> = serde_json::from_slice(&body).ok();
+        let body = response.bytes(RESPONSE_BYTES_MAX).await.map_err(of_net)?;
+        let response: Option<TokenResponse> = serde_json::from_slice(&body).ok();
         if status.is_success() {
-            return match answer {
-                Some(answer) => Ok(Ok(answer)),
-                None => {
-                    Err(failed("its answer is no JSON object".to_owned(), ErrorKind::Malformed))
-                }
+            return match response {
+                Some(response) => Ok(Ok(response)),
+                None => Err(failed(
+                    "the response is not a JSON object".to_owned(),
+                    ErrorKind::Malformed,
+                )),
             };
         }
-        let code = answer.and_then(|answer| answer.error).map(|code| plain(&code));
+        let code = response.and_then(|response| response.error).map(|code| sanitize_code(&code));
         let problem = match &code {
-            Some(code) => format!("it answers {} `{code}`", status.as_u16()),
-            None => format!("it answers {}", status.as_u16()),
+            Some(code) => format!("the response is {} `{code}`", status.as_u16()),
+            None => format!("the response is {}", status.as_u16()),
         };
         let about_us = code.as_deref().is_none_or(|code| {
             matches!(code, "invalid_client" | "invalid_request" | "unauthorized_client")
@@ -171,28 +173,35 @@ impl Fetcher {
         }
     }
 
-    fn token(&self, client: &Client, answer: Answer, env: &Env) -> Result<Token, SecretError> {
+    fn token(
+        &self,
+        client: &Client,
+        response: TokenResponse,
+        env: &Env,
+    ) -> Result<Token, SecretError> {
         let malformed = |problem: &str| SecretError::Token {
             host: host(client),
             problem: problem.to_owned(),
             kind: ErrorKind::Malformed,
         };
-        let value =
-            answer.access_token.map(Secret::new).filter(|token| !token.expose().trim().is_empty());
-        let value = value.ok_or_else(|| malformed("its answer has no `access_token`"))?;
-        // Known before anybody has it.
-        self.secrets.teach(&client.reference, &value)?;
-        if let Some(refresh) = answer.refresh_token.map(Secret::new) {
-            // Nobody uses it, so one that is too short to be known does no harm.
-            self.secrets.teach(&client.reference, &refresh).ok();
+        let value = response
+            .access_token
+            .map(Secret::new)
+            .filter(|token| !token.expose().trim().is_empty());
+        let value = value.ok_or_else(|| malformed("the response has no `access_token`"))?;
+        // The token is registered for redaction before it is used.
+        self.secrets.register(&client.reference, &value)?;
+        if let Some(refresh) = response.refresh_token.map(Secret::new) {
+            // The refresh token is not used, so a failed registration is harmless.
+            self.secrets.register(&client.reference, &refresh).ok();
         }
-        if answer.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-            return Err(malformed("its token is no bearer token"));
+        if response.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
+            return Err(malformed("the token is not a bearer token"));
         }
-        let seconds = match &answer.expires_in {
+        let seconds = match &response.expires_in {
             None => SECONDS_DEFAULT,
             Some(value) => {
-                seconds(value).ok_or_else(|| malformed("its `expires_in` is no number"))?
+                seconds(value).ok_or_else(|| malformed("`expires_in` is not a number"))?
             }
         };
         let good_for = seconds.min(SECONDS_MAX).saturating_sub(SECONDS_SPARE).max(1);
@@ -200,36 +209,41 @@ impl Fetcher {
     }
 }
 
-fn request(client: &Client, style: Style, deadline: Instant) -> Result<NetRequest, SecretError> {
+fn request(
+    client: &Client,
+    style: AuthStyle,
+    deadline: Instant,
+) -> Result<NetRequest, SecretError> {
     let mut body = Zeroizing::new(String::from("grant_type=client_credentials"));
     if !client.id.scopes.is_empty() {
         body.push_str("&scope=");
-        body.push_str(&form(&client.id.scopes.join(" ")));
+        body.push_str(&form_encode(&client.id.scopes.join(" ")));
     }
-    let (id, secret) = (form(&client.id.id), Zeroizing::new(form(client.secret.expose())));
-    if style == Style::Body {
+    let (id, secret) =
+        (form_encode(&client.id.id), Zeroizing::new(form_encode(client.secret.expose())));
+    if style == AuthStyle::Body {
         body.push_str(&format!("&client_id={id}&client_secret={}", *secret));
     }
     let mut request = NetRequest::post(client.url.clone(), body.as_bytes().to_vec(), deadline);
     let headers = &mut request.headers;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    if style == Style::Header {
+    if style == AuthStyle::Header {
         let pair = Zeroizing::new(format!("{id}:{}", *secret));
         let value = Zeroizing::new(format!("Basic {}", BASE64_STANDARD.encode(pair.as_bytes())));
-        let unusable = || SecretError::Unusable {
+        let invalid = || SecretError::Unusable {
             reference: client.reference.to_string(),
             problem: "it is too long for a header",
         };
-        let mut value = HeaderValue::from_str(&value).ok().ok_or_else(unusable)?;
+        let mut value = HeaderValue::from_str(&value).ok().ok_or_else(invalid)?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     Ok(request)
 }
 
-/// As a form writes it.
-fn form(text: &str) -> String {
+/// Encodes a value for `application/x-www-form-urlencoded`.
+fn form_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -243,7 +257,7 @@ fn form(text: &str) -> String {
     out
 }
 
-/// Some servers write the number as text.
+/// Parses a number of seconds. Some servers send it as text.
 fn seconds(value: &serde_json::Value) -> Option<u64> {
     match value {
         serde_json::Value::String(text) => text.trim().parse().ok(),
@@ -251,8 +265,8 @@ fn seconds(value: &serde_json::Value) -> Option<u64> {
     }
 }
 
-/// The server's own word for what is wrong, as far as it is a word.
-fn plain(code: &str) -> String {
+/// Returns the error code of the server, restricted to characters of a code.
+fn sanitize_code(code: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_lowercase() || *c == '_';
     code.chars().take_while(is_plain).take(CODE_CHARS_MAX).collect()
 }

@@ -11,9 +11,9 @@ use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{AuthProfile, ToolAuth};
 use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy};
-use provost_redact::{LEARNED_MAX, Redactor};
-use provost_secret::{EnvResolver, Secrets};
-use provost_tool::Authenticator;
+use provost_redact::{Redactor, SECRETS_MAX};
+use provost_secret::{EnvResolver, SecretService};
+use provost_tool::CredentialProvider;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -42,7 +42,7 @@ fn fixture() -> Fixture {
         found.map(|(_, value)| (*value).to_owned()).ok_or(VarError::NotPresent)
     };
     let (redactor, env) = (Redactor::new(), Env::simulated(1));
-    let secrets = Secrets::new(Arc::new(EnvResolver::reading(read)), redactor.clone());
+    let secrets = SecretService::new(Arc::new(EnvResolver::with_reader(read)), redactor.clone());
     let policy = NetPolicy { allow_loopback: true, plain_http: true, ..NetPolicy::default() };
     let injector = AuthInjector::new(secrets, NetClient::new(policy), env.clone());
     Fixture { injector, redactor, env }
@@ -74,7 +74,7 @@ impl Fixture {
         assert_eq!(found.headers.len(), 1);
         let (name, value) = &found.headers[0];
         assert!(
-            self.redactor.finds(value.expose().as_bytes()),
+            self.redactor.contains_secret(value.expose().as_bytes()),
             "it is known before it is handed out"
         );
         Ok((name.clone(), value.expose().clone()))
@@ -149,8 +149,8 @@ async fn plain_profiles_make_their_header() {
     assert_eq!(it.header(&named).await.unwrap(), ("x-api-key".into(), "a-key-of-mine".into()));
     let header = it.header(&auth(AuthProfile::Basic, "pair")).await.unwrap();
     assert_eq!(header.1, format!("Basic {}", BASE64_STANDARD.encode("me:swordfish")));
-    assert!(it.redactor.finds(b"swordfish"), "the password alone is known, too");
-    assert!(!it.injector.evict("default", &auth(AuthProfile::Bearer, "key")).await);
+    assert!(it.redactor.contains_secret(b"swordfish"), "the password alone is known, too");
+    assert!(!it.injector.invalidate("default", &auth(AuthProfile::Bearer, "key")).await);
 }
 
 #[tokio::test]
@@ -216,13 +216,16 @@ async fn a_token_that_is_kept_is_known_whenever_it_is_handed_out() {
     let (it, server) = (fixture(), server(vec![TOKEN]).await);
     let auth = oauth(&server, &[]);
     it.header(&auth).await.unwrap();
-    for number in 0..=LEARNED_MAX {
-        it.redactor.learn(&Secret::new(format!("another-secret-{number}"))).unwrap();
+    for number in 0..=SECRETS_MAX {
+        it.redactor.register(&Secret::new(format!("another-secret-{number}"))).unwrap();
     }
-    assert!(!it.redactor.finds(b"token-number-0"), "so many others came that it was forgotten");
+    assert!(
+        !it.redactor.contains_secret(b"token-number-0"),
+        "so many others came that it was forgotten"
+    );
     it.header(&auth).await.unwrap();
     assert_eq!(server.count.load(Ordering::SeqCst), 1, "it was kept");
-    assert!(it.redactor.finds(b"token-number-0"));
+    assert!(it.redactor.contains_secret(b"token-number-0"));
 }
 
 #[tokio::test]
@@ -234,7 +237,7 @@ async fn sixty_four_callers_fetch_one_token_and_throw_it_away_once() {
     assert_eq!(server.count.load(Ordering::SeqCst), 1);
     // All of them are told that it is not valid; each throws it away and asks again.
     let again = (0..64).map(|_| async {
-        assert!(it.injector.evict("default", &auth).await);
+        assert!(it.injector.invalidate("default", &auth).await);
         it.header(&auth).await.unwrap().1
     });
     let all = futures::future::join_all(again).await;
@@ -242,8 +245,8 @@ async fn sixty_four_callers_fetch_one_token_and_throw_it_away_once() {
     assert_eq!(server.count.load(Ordering::SeqCst), 2);
     // Later the next one can be thrown away as well.
     it.env.advance(Duration::from_secs(11));
-    assert!(it.injector.evict("default", &auth).await);
-    assert!(!it.injector.evict("other", &auth).await, "it has no such secret");
+    assert!(it.injector.invalidate("default", &auth).await);
+    assert!(!it.injector.invalidate("other", &auth).await, "it has no such secret");
     assert_eq!(it.header(&auth).await.unwrap().1, "Bearer token-number-2");
 }
 

@@ -1,4 +1,4 @@
-//! Tokens that were fetched: each one once, however many ask, and not longer than it is good for.
+//! Cache of access tokens. Concurrent callers share one token request.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,35 +12,35 @@ use provost_secret::SecretError;
 use super::SharedError;
 use super::oauth::{Client, ClientId, Fetcher, Token};
 
-/// Tokens that are kept at once. Beyond it the one that was used longest ago goes.
+/// Maximum number of cached tokens. The least recently used token is evicted.
 pub const TOKENS_MAX: usize = 1024;
-/// How long after a token was thrown away others may still complain about it.
-const COMPLAINT_TIME: Duration = Duration::from_secs(10);
+/// Time after an invalidation in which further rejections of the same token are ignored.
+const REJECTION_GRACE: Duration = Duration::from_secs(10);
 
-type Flight = BoxFuture<'static, Result<Token, SharedError>>;
+type TokenRequest = BoxFuture<'static, Result<Token, SharedError>>;
 
-/// Tokens by who fetched them.
+/// Tokens by client.
 pub(super) struct TokenCache {
-    entries: Mutex<Entries>,
+    entries: Mutex<CacheEntries>,
     env: Env,
 }
 
 #[derive(Default)]
-struct Entries {
-    map: HashMap<ClientId, Entry>,
+struct CacheEntries {
+    map: HashMap<ClientId, CacheEntry>,
     clock: u64,
 }
 
 #[derive(Default)]
-struct Entry {
+struct CacheEntry {
     token: Option<Token>,
-    /// Somebody fetches it. Nobody may be left who does.
-    flight: Option<WeakShared<Flight>>,
-    /// How many got the token.
-    handed: u64,
-    /// How many who got the token before may still say that it is not valid, and until when they are heard.
-    complaints: (u64, Timestamp),
-    used: u64,
+    /// The running token request. Its caller may be gone.
+    request: Option<WeakShared<TokenRequest>>,
+    /// Number of callers that received the token.
+    token_uses: u64,
+    /// Number of callers of the previous token whose rejections are still ignored, and until when.
+    ignored_rejections: (u64, Timestamp),
+    last_used: u64,
 }
 
 impl TokenCache {
@@ -48,93 +48,101 @@ impl TokenCache {
         Self { entries: Mutex::default(), env }
     }
 
-    /// The token, fetched if there is none. Those who come while it is fetched wait for the same answer.
+    /// Returns the token of a client, and fetches it if needed. Concurrent callers share one request.
     pub(super) async fn get(
         &self,
         client: &Client,
         fetcher: &Fetcher,
     ) -> Result<Secret<String>, SecretError> {
-        let flight = match self.look(client, fetcher) {
+        let request = match self.lookup(client, fetcher) {
             Ok(token) => return Ok(token),
-            Err(flight) => flight,
+            Err(request) => request,
         };
-        let landed = flight.clone().await;
+        let result = request.clone().await;
         let mut entries = self.lock();
         let entry = entries.entry(&client.id);
-        match landed {
+        match result {
             Ok(token) => {
-                // The first one to wake up puts it there for all.
+                // The first task that resumes stores the token for all.
                 if entry
-                    .flight
-                    .take_if(|mine| mine.upgrade().is_some_and(|it| it.ptr_eq(&flight)))
+                    .request
+                    .take_if(|current| current.upgrade().is_some_and(|it| it.ptr_eq(&request)))
                     .is_some()
                 {
                     entry.token = Some(token.clone());
-                    entry.handed = 0;
+                    entry.token_uses = 0;
                 }
-                entry.handed += 1;
+                entry.token_uses += 1;
                 Ok(token.value)
             }
             Err(error) => {
-                entry.flight.take_if(|mine| mine.upgrade().is_some_and(|it| it.ptr_eq(&flight)));
+                entry
+                    .request
+                    .take_if(|current| current.upgrade().is_some_and(|it| it.ptr_eq(&request)));
                 Err((*error).clone())
             }
         }
     }
 
-    /// Throws the token away. True if there was one, or if it was thrown away just now for somebody else.
-    pub(super) fn evict(&self, client: &Client) -> bool {
+    /// Removes the token. Returns true if there was one, or if another caller has just removed it.
+    pub(super) fn invalidate(&self, client: &Client) -> bool {
         let now = self.env.now();
         let mut entries = self.lock();
         let entry = entries.entry(&client.id);
-        // Many had the same token and all were told that it is bad: one of them throws it away, not each of them the next one.
-        if entry.complaints.0 > 0 && now < entry.complaints.1 {
-            entry.complaints.0 -= 1;
+        // All callers of a rejected token report it. Only the first report removes it; later ones must not remove its
+        // successor.
+        if entry.ignored_rejections.0 > 0 && now < entry.ignored_rejections.1 {
+            entry.ignored_rejections.0 -= 1;
             return true;
         }
-        let had = entry.token.take().is_some();
-        if had {
-            entry.complaints = (entry.handed.saturating_sub(1), now.after(COMPLAINT_TIME));
-            entry.handed = 0;
+        let was_cached = entry.token.take().is_some();
+        if was_cached {
+            entry.ignored_rejections =
+                (entry.token_uses.saturating_sub(1), now.after(REJECTION_GRACE));
+            entry.token_uses = 0;
         }
-        had
+        was_cached
     }
 
-    /// The token, or the flight that brings it.
-    fn look(&self, client: &Client, fetcher: &Fetcher) -> Result<Secret<String>, Shared<Flight>> {
+    /// Returns the cached token, or the running request for it.
+    fn lookup(
+        &self,
+        client: &Client,
+        fetcher: &Fetcher,
+    ) -> Result<Secret<String>, Shared<TokenRequest>> {
         let now = self.env.now();
         let mut entries = self.lock();
         let entry = entries.entry(&client.id);
         if let Some(token) = entry.token.as_ref().filter(|token| now < token.until) {
-            entry.handed += 1;
+            entry.token_uses += 1;
             return Ok(token.value.clone());
         }
         entry.token = None;
-        if let Some(flight) = entry.flight.as_ref().and_then(WeakShared::upgrade) {
-            return Err(flight);
+        if let Some(request) = entry.request.as_ref().and_then(WeakShared::upgrade) {
+            return Err(request);
         }
-        let flight: Shared<Flight> =
+        let request: Shared<TokenRequest> =
             fetcher.fetch(client.clone(), self.env.clone()).boxed().shared();
-        entry.flight = flight.downgrade();
-        Err(flight)
+        entry.request = request.downgrade();
+        Err(request)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entries {
-    fn entry(&mut self, id: &ClientId) -> &mut Entry {
+impl CacheEntries {
+    fn entry(&mut self, id: &ClientId) -> &mut CacheEntry {
         self.clock += 1;
         if self.map.len() >= TOKENS_MAX && !self.map.contains_key(id) {
-            let oldest = self.map.iter().min_by_key(|(_, entry)| entry.used);
+            let oldest = self.map.iter().min_by_key(|(_, entry)| entry.last_used);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
                 self.map.remove(&oldest);
             }
         }
         let entry = self.map.entry(id.clone()).or_default();
-        entry.used = self.clock;
+        entry.last_used = self.clock;
         entry
     }
 }

@@ -1,4 +1,4 @@
-//! gRPC channels: one for each endpoint, connected when it is first called, shared by all calls.
+//! gRPC channels: one per endpoint, connected on first use and shared by all calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use tonic::transport::{Channel, Endpoint};
 use tower::Service as _;
 
 use crate::limits::CHANNELS_MAX;
-use crate::transport::client::Outbound;
-use crate::transport::fault;
+use crate::transport::client::ToolHttpClient;
+use crate::transport::error;
 
-/// Silence on a connection with calls under way after which it is pinged.
+/// Time without traffic after which a connection with active calls is pinged.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// Time to answer the ping.
+/// Timeout of a ping.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a channel is opened for.
+/// Key of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EndpointKey {
     pub(crate) host: String,
@@ -29,23 +29,23 @@ pub(crate) struct EndpointKey {
 }
 
 impl EndpointKey {
-    /// Scheme and authority.
+    /// Returns scheme and authority of the endpoint.
     pub(crate) fn uri(&self) -> Result<Uri, ToolContractError> {
         let Self { host, port, plaintext, .. } = self;
         let scheme = if *plaintext { "http" } else { "https" };
         format!("{scheme}://{host}:{port}").parse().map_err(|error| {
-            fault::definition(format!("the endpoint is no address of a gRPC server: {error}"))
+            error::invalid_definition(format!("the endpoint is not a valid gRPC address: {error}"))
         })
     }
 }
 
-/// The open channels, at most [`CHANNELS_MAX`]. Cheap to clone.
+/// Open channels, at most [`CHANNELS_MAX`]. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Channels {
     open: Arc<Mutex<HashMap<EndpointKey, OpenChannel>>>,
-    /// Checks addresses under the operator's policy.
+    /// Connector with the operator's network policy.
     public: Connector,
-    /// The same, with the private network open: for tools with `allow_private`.
+    /// Connector that also allows the private network, for tools with `allow_private`.
     private: Connector,
 }
 
@@ -55,11 +55,11 @@ struct OpenChannel {
 }
 
 impl Channels {
-    pub(crate) fn new(outbound: &Outbound) -> Self {
+    pub(crate) fn new(client: &ToolHttpClient) -> Self {
         Self {
             open: Arc::default(),
-            public: Connector::http2_only(outbound.options(false)),
-            private: Connector::http2_only(outbound.options(true)),
+            public: Connector::http2_only(client.options(false)),
+            private: Connector::http2_only(client.options(true)),
         }
     }
 
@@ -83,8 +83,8 @@ impl Channels {
         let uri = key.uri()?;
         let connector = if key.allow_private { &self.private } else { &self.public };
         let (mut connector, target) = (connector.clone(), uri.clone());
-        // The connector itself makes the TLS connection, so that `tonic` needs no TLS of its own. A `tonic` that was built
-        // with TLS refuses an `https` endpoint without a TLS configuration, so only the origin is `https`.
+        // The connector establishes TLS itself. A `tonic` that was built with TLS rejects an `https` endpoint without a
+        // TLS configuration, so only the origin is `https`.
         let endpoint = Endpoint::from(plain(key)?)
             .origin(uri)
             .http2_keep_alive_interval(KEEP_ALIVE)

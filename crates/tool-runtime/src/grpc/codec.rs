@@ -1,4 +1,4 @@
-//! How envelopes travel: as protobuf messages or as JSON, one in each frame.
+//! gRPC codecs for envelopes: protobuf messages or JSON.
 
 use std::marker::PhantomData;
 
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Messages as protobuf.
+/// Codec for protobuf messages.
 pub struct ProtobufCodec<E, D>(PhantomData<(E, D)>);
 
-/// Values as JSON: the content subtype `json`.
+/// Codec for JSON, with the content subtype `json`.
 pub struct JsonCodec<E, D>(PhantomData<(E, D)>);
 
 macro_rules! codec {
@@ -52,7 +52,7 @@ macro_rules! codec {
             type Error = Status;
 
             fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<D>, Status> {
-                // What cannot be read now cannot be read later either.
+                // Decoding again cannot succeed either.
                 $decode(buffer).map(Some).map_err(|problem| Status::data_loss(problem))
             }
         }

@@ -1,6 +1,7 @@
-//! The envelopes as protobuf messages, as `docs/reference/tool-service-v1.proto` defines them.
+//! Envelopes as protobuf messages, as defined in `docs/reference/tool-service-v1.proto`.
 //!
-//! They are written by hand so that building needs no protobuf compiler; a test keeps them equal to the published file.
+//! The messages are written by hand, so that no protobuf compiler is needed. A test compares them with the published
+//! file.
 
 use std::collections::HashMap;
 
@@ -9,83 +10,83 @@ use provost_core::contract::{
     ToolContractError, ToolRequest, ToolResponse, TraceIds,
 };
 
-/// The request envelope.
+/// Request envelope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExecuteRequest {
-    /// Always `v1`.
+    /// Contract version, always `v1`.
     #[prost(string, tag = "1")]
     pub tool_contract_version: String,
-    /// Names this request; the answer repeats it.
+    /// Id of the request. The response repeats it.
     #[prost(string, tag = "2")]
     pub request_id: String,
-    /// The task that asks.
+    /// Id of the calling task.
     #[prost(string, tag = "3")]
     pub task_id: String,
-    /// Where the task belongs.
+    /// Namespace of the task.
     #[prost(string, tag = "4")]
     pub namespace: String,
-    /// The agent that asks.
+    /// Name of the calling agent.
     #[prost(string, tag = "5")]
     pub agent: String,
-    /// What is called.
+    /// Tool to call.
     #[prost(message, optional, tag = "6")]
     pub tool: Option<Tool>,
     /// Flat arguments.
     #[prost(map = "string, string", tag = "7")]
     pub input: HashMap<String, String>,
-    /// The arguments as text; counts instead of `input` if it is not empty.
+    /// Arguments as text. Takes precedence over `input` unless it is empty.
     #[prost(string, tag = "8")]
     pub input_raw: String,
-    /// A copy of the tool's own policy.
+    /// Runtime configuration of the tool.
     #[prost(message, optional, tag = "9")]
     pub runtime: Option<Runtime>,
-    /// Names of credentials, never their values.
+    /// Names of credentials, without their values.
     #[prost(message, optional, tag = "10")]
     pub auth: Option<Auth>,
-    /// The trace that the call belongs to.
+    /// Trace of the call.
     #[prost(message, optional, tag = "11")]
     pub trace: Option<Trace>,
-    /// Counts from 1.
+    /// Number of the attempt, starting at 1.
     #[prost(uint32, tag = "12")]
     pub attempt: u32,
 }
 
-/// What is called.
+/// Tool to call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What it shall do.
+    /// Requested operation.
     #[prost(string, tag = "2")]
     pub operation: String,
-    /// Labels.
+    /// Labels of the tool.
     #[prost(string, repeated, tag = "3")]
     pub capabilities: Vec<String>,
-    /// How much harm it can do.
+    /// Risk level of the tool.
     #[prost(string, tag = "4")]
     pub risk_level: String,
 }
 
-/// A copy of the tool's own policy.
+/// Runtime configuration of a tool.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Runtime {
-    /// The transport.
+    /// Transport.
     #[prost(string, tag = "1")]
     pub mode: String,
-    /// How long one attempt may take.
+    /// Timeout of one attempt in milliseconds.
     #[prost(uint64, tag = "2")]
     pub timeout_ms: u64,
-    /// How often it is tried.
+    /// Maximum number of attempts.
     #[prost(uint64, tag = "3")]
     pub max_attempts: u64,
-    /// The first pause between attempts.
+    /// First delay between attempts.
     #[prost(string, tag = "4")]
     pub backoff: String,
-    /// The longest pause.
+    /// Maximum delay between attempts in milliseconds.
     #[prost(uint64, tag = "5")]
     pub max_backoff_ms: u64,
-    /// Are pauses spread at random?
+    /// True if delays are randomized.
     #[prost(bool, tag = "6")]
     pub jitter: bool,
 }
@@ -93,55 +94,55 @@ pub struct Runtime {
 /// Names of credentials.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Auth {
-    /// How it is authenticated.
+    /// Authentication profile.
     #[prost(string, tag = "1")]
     pub profile: String,
-    /// The name of the secret.
+    /// Name of the secret.
     #[prost(string, tag = "2")]
     pub secret_ref: String,
-    /// What is asked for.
+    /// Requested scopes.
     #[prost(string, repeated, tag = "3")]
     pub scopes: Vec<String>,
 }
 
-/// The trace that a call belongs to.
+/// Trace of a call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Trace {
-    /// The trace.
+    /// Trace id.
     #[prost(string, tag = "1")]
     pub trace_id: String,
-    /// The span above.
+    /// Parent span id.
     #[prost(string, tag = "2")]
     pub span_id: String,
 }
 
-/// The response envelope.
+/// Response envelope.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ExecuteResponse {
-    /// Always `v1`.
+    /// Contract version, always `v1`.
     #[prost(string, tag = "1")]
     pub tool_contract_version: String,
-    /// The request's.
+    /// Id of the request.
     #[prost(string, tag = "2")]
     pub request_id: String,
-    /// `ok`, `error` or `denied`.
+    /// Status: `ok`, `error` or `denied`.
     #[prost(string, tag = "3")]
     pub status: String,
-    /// What it gave.
+    /// Output of the call.
     #[prost(message, optional, tag = "4")]
     pub output: Option<Output>,
-    /// What it took.
+    /// Resource usage of the call.
     #[prost(message, optional, tag = "5")]
     pub usage: Option<Usage>,
-    /// The request's.
+    /// Trace of the request.
     #[prost(message, optional, tag = "6")]
     pub trace: Option<Trace>,
-    /// Why it did not work.
+    /// Error of the call. Absent if the status is `ok`.
     #[prost(message, optional, tag = "7")]
     pub error: Option<Failure>,
 }
 
-/// What a call gave.
+/// Output of a call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Output {
     /// Text for the model.
@@ -149,33 +150,33 @@ pub struct Output {
     pub result: String,
 }
 
-/// What a call took.
+/// Resource usage of a call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Usage {
-    /// How long it took.
+    /// Duration in milliseconds.
     #[prost(uint64, tag = "1")]
     pub duration_ms: u64,
-    /// Which attempt it was.
+    /// Number of the attempt.
     #[prost(uint32, tag = "2")]
     pub attempt: u32,
 }
 
-/// Why a call did not work.
+/// Error of a call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Failure {
-    /// One of the codes.
+    /// Error code.
     #[prost(string, tag = "1")]
     pub code: String,
-    /// One of the reasons.
+    /// Error reason.
     #[prost(string, tag = "2")]
     pub reason: String,
-    /// May the same call succeed later?
+    /// True if a retry may succeed.
     #[prost(bool, tag = "3")]
     pub retryable: bool,
-    /// A sentence.
+    /// Error message.
     #[prost(string, tag = "4")]
     pub message: String,
-    /// Facts for programs.
+    /// Error details.
     #[prost(map = "string, string", tag = "5")]
     pub details: HashMap<String, String>,
 }
@@ -276,7 +277,9 @@ impl TryFrom<ExecuteResponse> for ToolResponse {
 
     fn try_from(response: ExecuteResponse) -> Result<Self, ToolContractError> {
         let status = response.status.trim().parse().map_err(|error| {
-            ToolContractError::final_failure(format!("the answer is no response envelope: {error}"))
+            ToolContractError::final_failure(format!(
+                "the response is not a valid response envelope: {error}"
+            ))
         })?;
         let Usage { duration_ms, attempt } = response.usage.unwrap_or_default();
         Ok(Self {

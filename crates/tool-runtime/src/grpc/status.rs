@@ -1,4 +1,4 @@
-//! What a gRPC status means in the words of the contract.
+//! Conversion of gRPC statuses into tool errors.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,27 +9,30 @@ use provost_net::NetError;
 use tonic::{Code, Status};
 
 use crate::limits::RETRY_AFTER_MAX;
-use crate::transport::client::Call;
-use crate::transport::fault::{self, DETAIL_RETRY_AFTER};
+use crate::transport::client::CallContext;
+use crate::transport::error::{self, DETAIL_RETRY_AFTER};
 
-/// How much before the deadline the other side may see it pass.
+/// Tolerance before the deadline, because the server may observe the deadline earlier.
 const DEADLINE_SLACK: Duration = Duration::from_millis(50);
-/// The metadata with which a server says how long to wait.
+/// Metadata key with the retry delay of a server.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// What a status that is no success means. What could not be sent says so itself.
-pub(crate) fn of(call: &Call, status: &Status) -> ToolContractError {
+/// Converts an error status. A request that could not be sent results in its network error.
+pub(crate) fn of(call: &CallContext, status: &Status) -> ToolContractError {
     if let Some(error) = network_error(call, status) {
-        return call.lost(&error);
+        return call.transport_error(&error);
     }
-    let message =
-        format!("the service answered {:?}: {}", status.code(), call.clip.text(status.message()));
+    let message = format!(
+        "the service responded with {:?}: {}",
+        status.code(),
+        call.excerpt.text(status.message())
+    );
     let fault = match status.code() {
         Code::Unauthenticated => ToolContractError::new(ToolErrorCode::AuthInvalid, message),
         Code::PermissionDenied => ToolContractError::new(ToolErrorCode::AuthForbidden, message),
-        Code::DeadlineExceeded => fault::timeout(),
-        // Both sides watch the same deadline, and some say of it only that they stopped.
-        Code::Cancelled if Instant::now() + DEADLINE_SLACK >= call.deadline => fault::timeout(),
+        Code::DeadlineExceeded => error::timeout(),
+        // Both sides observe the same deadline, and some servers report it as a cancellation.
+        Code::Cancelled if Instant::now() + DEADLINE_SLACK >= call.deadline => error::timeout(),
         Code::Ok
         | Code::InvalidArgument
         | Code::NotFound
@@ -46,32 +49,32 @@ pub(crate) fn of(call: &Call, status: &Status) -> ToolContractError {
         | Code::Unavailable => ToolContractError::new(ToolErrorCode::ExecutionFailed, message),
     };
     let fault = fault.detail("grpc_code", format!("{:?}", status.code()));
-    // A deadline that passed says as much by itself.
-    let in_doubt = may_have_begun(status.code()) && fault.code != ToolErrorCode::Timeout;
-    let fault = if in_doubt { call.doubtful(fault) } else { fault };
+    // A timeout already implies an unknown outcome.
+    let is_outcome_unknown =
+        may_have_executed(status.code()) && fault.code != ToolErrorCode::Timeout;
+    let fault = if is_outcome_unknown { call.outcome_unknown(fault) } else { fault };
     match pushback(status).filter(|_| fault.retryable) {
         Some(wait) => fault.detail(DETAIL_RETRY_AFTER, wait.as_millis().to_string()),
         None => fault,
     }
 }
 
-/// True for what a server, or the way to it, says without telling whether the work was done. What was refused for want of
-/// room or in favour of another was not.
-fn may_have_begun(code: Code) -> bool {
+/// Returns true if the call may have been executed despite this status. Rejected and aborted calls were not executed.
+fn may_have_executed(code: Code) -> bool {
     matches!(
         code,
         Code::Cancelled | Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss
     )
 }
 
-/// The network error that caused a status, if any: a refused address is not the service's fault.
-fn network_error(call: &Call, status: &Status) -> Option<NetError> {
+/// Returns the network error that caused a status. `None` if the service returned the status.
+fn network_error(call: &CallContext, status: &Status) -> Option<NetError> {
     let mut cause = status.source();
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<NetError>() {
             return Some(error.clone());
         }
-        // The connection closed before this call was sent on it.
+        // The connection was closed before this call was sent.
         if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled) {
             let source = Arc::new(std::io::Error::other(error.to_string()));
             return Some(NetError::Connect {

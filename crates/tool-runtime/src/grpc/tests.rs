@@ -12,7 +12,7 @@ use provost_core::resource::GrpcSpec;
 
 use super::*;
 use crate::DETAIL_RETRY_AFTER;
-use crate::transport::excerpt::Clip;
+use crate::transport::excerpt::ErrorExcerpt;
 
 fn tool(endpoint: &str, plaintext: bool) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Grpc, endpoint);
@@ -49,16 +49,16 @@ fn endpoints_say_where_and_which_service() {
     }
 }
 
-fn call(effect: EffectClass) -> Call {
+fn call(effect: EffectClass) -> CallContext {
     let tool = ToolResource { effect, ..tool("t.example:1", false) };
-    Call {
+    CallContext {
         tool: Arc::new(tool),
         request: Arc::default(),
         credentials: provost_tool::Credentials::default(),
         deadline: Instant::now() + Duration::from_secs(1),
         cancel: CancellationToken::new(),
-        clip: Clip::default(),
-        looks_only: false,
+        excerpt: ErrorExcerpt::default(),
+        is_read_only: false,
     }
 }
 
@@ -98,7 +98,7 @@ fn what_may_have_happened_is_told() {
         (Code::InvalidArgument, false),
         (Code::Unauthenticated, false),
     ] {
-        let call = Call {
+        let call = CallContext {
             deadline: Instant::now() + Duration::from_secs(60),
             ..call(EffectClass::Provable)
         };

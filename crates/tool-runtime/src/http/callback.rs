@@ -1,4 +1,4 @@
-//! Tools behind an HTTP server that answers later: by a callback, when it is asked again, or both.
+//! Tools behind an HTTP server that responds later: by a callback, by polling, or both.
 
 mod registry;
 
@@ -11,71 +11,76 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use provost_core::Env;
 use provost_core::contract::{CONTRACT_VERSION, ToolContractError, ToolErrorCode, ToolResponse};
 use provost_core::resource::{ToolResource, ToolType};
-use provost_tool::{Attempt, ToolOutput, ToolRuntime};
+use provost_tool::{ToolInvocation, ToolOutput, ToolRuntime};
 use url::Url;
 
-pub use registry::{CALLBACK_KEY_BYTES, Callback, CallbackDesk, CallbackError};
+pub use registry::{CALLBACK_KEY_BYTES, Callback, CallbackError, CallbackRegistry};
 
-use crate::http::envelope::{read_envelope, said};
+use crate::http::envelope::{read_envelope, response_output};
 use crate::limits::{POLL_DEFAULT, POLL_FAILURES_MAX, POLL_MAX};
-use crate::transport::client::{self, Call, Outbound};
-use crate::transport::fault;
+use crate::transport::client::{self, CallContext, ToolHttpClient};
+use crate::transport::error;
 
-/// The header that says where an answer may be posted.
+/// Header with the URL for the callback.
 pub const CALLBACK_URL_HEADER: &str = "x-tool-callback-url";
-/// The header that carries the token: to the tool with the request, from the tool with its answer.
+/// Header with the callback token. The request to the tool carries it, and the callback returns it.
 pub const CALLBACK_TOKEN_HEADER: &str = "x-tool-callback-token";
 
-/// How much longer each pause is than the one before.
+/// Growth of the poll interval.
 const POLL_GROWTH: f64 = 1.5;
-/// How far a pause may be from its length, as a part of it.
-const POLL_SPREAD: f64 = 0.2;
+/// Jitter of the poll interval, as a fraction of its length.
+const POLL_JITTER: f64 = 0.2;
 
-/// How answers that come later are waited for.
+/// Options for waiting for late responses.
 #[derive(Debug, Clone)]
-pub struct WebhookOptions {
-    /// The first pause between looks; each further one is longer.
+pub struct CallbackOptions {
+    /// First poll interval. Later ones are longer.
     pub poll: Duration,
-    /// The longest pause.
+    /// Maximum poll interval.
     pub poll_max: Duration,
-    /// Looks in a row that may fail before the call is given up.
+    /// Maximum number of consecutive failed polls.
     pub failures_max: u32,
-    /// Where callbacks are handed in; without one, tools are only asked again.
-    pub desk: Option<CallbackDesk>,
+    /// Registry of callbacks. `None` means that tools are only polled.
+    pub callbacks: Option<CallbackRegistry>,
 }
 
-impl Default for WebhookOptions {
+impl Default for CallbackOptions {
     fn default() -> Self {
-        Self { poll: POLL_DEFAULT, poll_max: POLL_MAX, failures_max: POLL_FAILURES_MAX, desk: None }
+        Self {
+            poll: POLL_DEFAULT,
+            poll_max: POLL_MAX,
+            failures_max: POLL_FAILURES_MAX,
+            callbacks: None,
+        }
     }
 }
 
-/// Tools of type `webhook-callback`.
+/// Tool runtime for tools of type `webhook-callback`.
 #[derive(Clone)]
-pub struct WebhookRuntime {
-    outbound: Outbound,
-    options: WebhookOptions,
+pub struct CallbackRuntime {
+    client: ToolHttpClient,
+    options: CallbackOptions,
 }
 
-impl WebhookRuntime {
-    /// Over these clients.
-    pub fn new(outbound: Outbound, options: WebhookOptions) -> Self {
-        Self { outbound, options }
+impl CallbackRuntime {
+    /// Creates a runtime with these HTTP clients.
+    pub fn new(client: ToolHttpClient, options: CallbackOptions) -> Self {
+        Self { client, options }
     }
 }
 
-impl ToolRuntime for WebhookRuntime {
+impl ToolRuntime for CallbackRuntime {
     fn kind(&self) -> ToolType {
         ToolType::WebhookCallback
     }
 
     fn check(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
-        self.outbound.admit(tool)?;
+        self.client.check_network_policy(tool)?;
         let url = client::endpoint(tool)?;
         match url.query() {
             None => Ok(()),
-            Some(_) => Err(fault::definition(format!(
-                "the endpoint of tool `{}` has a query: answers are asked for at `<endpoint>/<request id>`",
+            Some(_) => Err(error::invalid_definition(format!(
+                "the endpoint of tool `{}` has a query: responses are polled at `<endpoint>/<request id>`",
                 tool.name
             ))),
         }
@@ -83,76 +88,79 @@ impl ToolRuntime for WebhookRuntime {
 
     fn invoke(
         &self,
-        attempt: Attempt,
+        attempt: ToolInvocation,
     ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>> {
         let runtime = self.clone();
-        let call = Call::of(&attempt);
-        async move { call.within(runtime.ask(&call)).await }.boxed()
+        let call = CallContext::from_invocation(&attempt);
+        async move { call.with_deadline(runtime.exchange(&call)).await }.boxed()
     }
 }
 
-impl WebhookRuntime {
-    async fn ask(&self, call: &Call) -> Result<ToolOutput, ToolContractError> {
+impl CallbackRuntime {
+    async fn exchange(&self, call: &CallContext) -> Result<ToolOutput, ToolContractError> {
         let url = client::endpoint(&call.tool)?;
-        let desk = self.options.desk.as_ref();
-        let mut callback = desk.map(|desk| desk.register(&call.request.request_id)).transpose()?;
+        let callbacks = self.options.callbacks.as_ref();
+        let mut callback =
+            callbacks.map(|callbacks| callbacks.register(&call.request.request_id)).transpose()?;
         let mut request = call.envelope(url.clone(), ToolType::WebhookCallback.as_str())?;
         if let Some(callback) = &callback {
-            announce(&mut request.headers, callback)?;
+            add_callback_headers(&mut request.headers, callback)?;
         }
-        let answer = self.outbound.send(call, request).await?;
-        match answer.status {
+        let response = self.client.send(call, request).await?;
+        match response.status {
             StatusCode::ACCEPTED => {
-                // What comes with it is of no use, and the connection must be free for the next look.
-                drop(answer.prefix(0).await);
+                // The body is not used, but it must be consumed so that the connection can be reused.
+                drop(response.prefix(0).await);
                 self.wait(call, poll_url(url, &call.request.request_id), &mut callback).await
             }
             status if client::succeeded(status) => {
-                let body = call.body(answer).await?;
+                let body = call.body(response).await?;
                 read_envelope(&body, call)
             }
-            _ => Err(call.failure(answer).await),
+            _ => Err(call.response_error(response).await),
         }
     }
 
-    /// Waits for whichever way the answer takes.
+    /// Waits for the response, by callback or by polling.
     async fn wait(
         &self,
-        call: &Call,
+        call: &CallContext,
         url: Url,
         callback: &mut Option<Callback>,
     ) -> Result<ToolOutput, ToolContractError> {
         let mut polling = Polling::new(&self.options);
-        // It was taken in: whatever goes wrong while we look, it may have happened.
-        let begun = |fault| fault::unknown(&call.tool, fault);
-        // Looking changes nothing, so it may always be done again.
-        let looking = call.looking();
+        // The call was accepted, so after any error its outcome is unknown.
+        let outcome_unknown = |fault| error::outcome_unknown(&call.tool, fault);
+        // Polling is read-only, so it can always be repeated.
+        let read_only = call.read_only();
         loop {
             let pause = polling.pause();
             tokio::select! {
                 biased;
-                response = answer(callback) => return said(call, response),
-                () = tokio::time::sleep(pause), if polling.goes_on => {}
+                response = callback_response(callback) => return response_output(call, response),
+                () = tokio::time::sleep(pause), if polling.is_enabled => {}
             }
-            let looked = tokio::select! {
+            let result = tokio::select! {
                 biased;
-                response = answer(callback) => return said(call, response),
-                looked = self.look(&looking, &url) => looked,
+                response = callback_response(callback) => return response_output(call, response),
+                result = self.poll(&read_only, &url) => result,
             };
-            match looked {
-                Look::Answer(outcome) => return outcome,
-                Look::Lost(fault) => return Err(begun(fault)),
-                Look::NotYet => polling.failures = 0,
-                Look::Failed(fault, wait) => polling.failed(fault, wait).map_err(begun)?,
-                // A server that calls back need not be one that can be asked.
-                Look::Never(_) if callback.is_some() => polling.goes_on = false,
-                Look::Never(fault) => return Err(begun(fault)),
+            match result {
+                PollResult::Ready(outcome) => return outcome,
+                PollResult::Failed(fault) => return Err(outcome_unknown(fault)),
+                PollResult::Pending => polling.failures = 0,
+                PollResult::Retryable(fault, wait) => {
+                    polling.record_failure(fault, wait).map_err(outcome_unknown)?
+                }
+                // A server that uses callbacks may not support polling.
+                PollResult::Unsupported(_) if callback.is_some() => polling.is_enabled = false,
+                PollResult::Unsupported(fault) => return Err(outcome_unknown(fault)),
             }
         }
     }
 
-    /// Asks once whether the answer is there.
-    async fn look(&self, call: &Call, url: &Url) -> Look {
+    /// Polls once for the response.
+    async fn poll(&self, call: &CallContext, url: &Url) -> PollResult {
         let request = call.request(Method::GET, url.clone(), Bytes::new()).map(|mut request| {
             let headers = &mut request.headers;
             headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -161,114 +169,118 @@ impl WebhookRuntime {
         });
         let request = match request {
             Ok(request) => request,
-            Err(fault) => return Look::Lost(fault),
+            Err(fault) => return PollResult::Failed(fault),
         };
-        let answer = match self.outbound.send(call, request).await {
-            Ok(answer) => answer,
+        let response = match self.client.send(call, request).await {
+            Ok(response) => response,
             Err(fault) if fault.code == ToolErrorCode::ExecutionFailed => {
-                return Look::Failed(ToolContractError { retryable: true, ..fault }, None);
+                return PollResult::Retryable(ToolContractError { retryable: true, ..fault }, None);
             }
-            Err(fault) => return Look::Lost(fault),
+            Err(fault) => return PollResult::Failed(fault),
         };
-        match answer.status {
+        match response.status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
-                drop(answer.prefix(0).await);
-                Look::NotYet
+                drop(response.prefix(0).await);
+                PollResult::Pending
             }
-            status if client::succeeded(status) => match call.body(answer).await {
-                Ok(body) => Look::Answer(read_envelope(&body, call)),
-                Err(fault) => Look::Lost(fault),
+            status if client::succeeded(status) => match call.body(response).await {
+                Ok(body) => PollResult::Ready(read_envelope(&body, call)),
+                Err(fault) => PollResult::Failed(fault),
             },
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-                Look::Never(call.failure(answer).await)
+                PollResult::Unsupported(call.response_error(response).await)
             }
             _ => {
-                let wait = fault::retry_after(&answer.headers);
-                match call.failure(answer).await {
-                    fault if fault.retryable => Look::Failed(fault, wait),
-                    fault => Look::Lost(fault),
+                let wait = error::retry_after(&response.headers);
+                match call.response_error(response).await {
+                    fault if fault.retryable => PollResult::Retryable(fault, wait),
+                    fault => PollResult::Failed(fault),
                 }
             }
         }
     }
 }
 
-/// What a look at a call found.
-enum Look {
-    Answer(Result<ToolOutput, ToolContractError>),
-    NotYet,
-    /// It may work the next time.
-    Failed(ToolContractError, Option<Duration>),
-    /// There is nothing to look at.
-    Never(ToolContractError),
-    /// There is no sense in looking again.
-    Lost(ToolContractError),
+/// Result of a poll.
+enum PollResult {
+    Ready(Result<ToolOutput, ToolContractError>),
+    Pending,
+    /// The poll failed, and a later one may succeed.
+    Retryable(ToolContractError, Option<Duration>),
+    /// The server does not support polling.
+    Unsupported(ToolContractError),
+    /// The poll failed permanently.
+    Failed(ToolContractError),
 }
 
-/// The pauses between looks.
+/// State of polling.
 struct Polling {
     next: Duration,
-    longest: Duration,
-    asked: Option<Duration>,
+    interval_max: Duration,
+    retry_after: Option<Duration>,
     failures: u32,
     failures_max: u32,
-    goes_on: bool,
+    is_enabled: bool,
     env: Env,
 }
 
 impl Polling {
-    fn new(options: &WebhookOptions) -> Self {
+    fn new(options: &CallbackOptions) -> Self {
         Self {
             next: options.poll,
-            longest: options.poll_max.max(options.poll),
-            asked: None,
+            interval_max: options.poll_max.max(options.poll),
+            retry_after: None,
             failures: 0,
             failures_max: options.failures_max,
-            goes_on: true,
+            is_enabled: true,
             env: Env::system(),
         }
     }
 
-    /// The next pause: longer each time, a little apart from everybody else's, and never shorter than the server asked for.
+    /// Returns the next poll interval. It grows, is randomized, and is never shorter than the server asked for.
     fn pause(&mut self) -> Duration {
-        let spread = 1.0 + POLL_SPREAD * (2.0 * self.env.random_unit() - 1.0);
+        let spread = 1.0 + POLL_JITTER * (2.0 * self.env.random_unit() - 1.0);
         let pause = self.next.mul_f64(spread);
-        self.next = self.next.mul_f64(POLL_GROWTH).min(self.longest);
-        pause.max(self.asked.take().unwrap_or_default())
+        self.next = self.next.mul_f64(POLL_GROWTH).min(self.interval_max);
+        pause.max(self.retry_after.take().unwrap_or_default())
     }
 
-    fn failed(
+    fn record_failure(
         &mut self,
         fault: ToolContractError,
         wait: Option<Duration>,
     ) -> Result<(), ToolContractError> {
         self.failures += 1;
-        self.asked = wait;
+        self.retry_after = wait;
         if self.failures < self.failures_max.max(1) {
             return Ok(());
         }
-        let message = format!("{} looks in a row failed: {}", self.failures, fault.message);
+        let message = format!("{} consecutive polls failed: {}", self.failures, fault.message);
         Err(ToolContractError { message, ..fault }
             .detail("polls_failed", self.failures.to_string()))
     }
 }
 
-/// The answer that is called back; nothing ever without a desk.
-async fn answer(callback: &mut Option<Callback>) -> ToolResponse {
+/// Waits for the callback. Without a registry this never completes.
+async fn callback_response(callback: &mut Option<Callback>) -> ToolResponse {
     if let Some(callback) = callback
-        && let Some(response) = callback.answer().await
+        && let Some(response) = callback.response().await
     {
         return response;
     }
     std::future::pending().await
 }
 
-fn announce(headers: &mut HeaderMap, callback: &Callback) -> Result<(), ToolContractError> {
+fn add_callback_headers(
+    headers: &mut HeaderMap,
+    callback: &Callback,
+) -> Result<(), ToolContractError> {
     let pairs =
         [(CALLBACK_URL_HEADER, callback.url().as_str()), (CALLBACK_TOKEN_HEADER, callback.token())];
     for (name, text) in pairs {
-        let mut value = HeaderValue::from_str(text)
-            .map_err(|error| fault::definition(format!("the address of the desk: {error}")))?;
+        let mut value = HeaderValue::from_str(text).map_err(|error| {
+            error::invalid_definition(format!("the callback URL is invalid: {error}"))
+        })?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
     }

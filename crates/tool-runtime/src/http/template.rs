@@ -1,7 +1,7 @@
-//! Templates over the arguments of a call, each escaped for the place where it stands.
+//! Templates over the arguments of a call, with escaping by context.
 //!
-//! Invariant: a value cannot leave its place. In a path or a query it is percent-encoded, in a JSON body it is JSON, in a header
-//! it is one line.
+//! Invariant: a value cannot break out of its context. It is percent-encoded in a path or a query, JSON in a JSON body,
+//! and a single line in a header.
 
 use std::sync::LazyLock;
 
@@ -12,31 +12,31 @@ use provost_core::contract::ToolContractError;
 use serde_json::Value;
 
 use crate::limits::{REQUEST_BYTES_MAX, TEMPLATE_FUEL};
-use crate::transport::fault;
+use crate::transport::error;
 
-/// Everything but the unreserved characters of URLs.
+/// All characters except the unreserved characters of URLs.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The name under which all arguments together are known.
+/// Variable that holds all arguments.
 const ARGUMENTS: &str = "args";
 
-/// Where a template stands.
+/// Escaping of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In a URL, or in a form.
+pub(crate) enum Escape {
+    /// Percent-encoding for a URL or a form.
     Url,
-    /// In JSON.
+    /// JSON.
     Json,
-    /// Anywhere else: text as it is.
-    Text,
+    /// No escaping.
+    None,
 }
 
-static URL: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Place::Url));
-static JSON: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Place::Json));
-static TEXT: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Place::Text));
+static URL: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape::Url));
+static JSON: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape::Json));
+static TEXT: LazyLock<Environment<'static>> = LazyLock::new(|| environment(Escape::None));
 
-/// Fills in a template.
-pub(crate) fn fill(
-    place: Place,
+/// Renders a template.
+pub(crate) fn render(
+    escape: Escape,
     field: &str,
     template: &str,
     arguments: &Value,
@@ -45,32 +45,36 @@ pub(crate) fn fill(
         return Ok(template.to_owned());
     }
     let context = context(arguments);
-    let filled = of(place).render_str(template, context).map_err(|error| refused(field, &error))?;
+    let filled = environment_for(escape)
+        .render_str(template, context)
+        .map_err(|error| template_error(field, &error))?;
     if filled.len() > REQUEST_BYTES_MAX {
-        return Err(fault::input(format!("`{field}` has more than {REQUEST_BYTES_MAX} bytes")));
+        return Err(error::invalid_input(format!(
+            "`{field}` has more than {REQUEST_BYTES_MAX} bytes"
+        )));
     }
     Ok(filled)
 }
 
-/// Refuses a template that can never be filled in.
-pub(crate) fn check(place: Place, field: &str, template: &str) -> Result<(), ToolContractError> {
-    match of(place).template_from_str(template) {
+/// Rejects a template that can never be rendered.
+pub(crate) fn check(escape: Escape, field: &str, template: &str) -> Result<(), ToolContractError> {
+    match environment_for(escape).template_from_str(template) {
         Ok(_) => Ok(()),
-        Err(error) => Err(fault::definition(format!("the template `{field}`: {error}"))
+        Err(error) => Err(error::invalid_definition(format!("the template `{field}`: {error}"))
             .detail("field", field.to_owned())),
     }
 }
 
-/// True if the text has anything to fill in.
+/// Returns true if the text contains template syntax.
 pub(crate) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-fn of(place: Place) -> &'static Environment<'static> {
-    match place {
-        Place::Url => &URL,
-        Place::Json => &JSON,
-        Place::Text => &TEXT,
+fn environment_for(escape: Escape) -> &'static Environment<'static> {
+    match escape {
+        Escape::Url => &URL,
+        Escape::Json => &JSON,
+        Escape::None => &TEXT,
     }
 }
 
@@ -86,30 +90,30 @@ fn context(arguments: &Value) -> Cell {
     Cell::from_pairs(names)
 }
 
-fn environment(place: Place) -> Environment<'static> {
+fn environment(escape: Escape) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(TEMPLATE_FUEL));
-    environment.add_filter("without", without);
-    environment.set_formatter(move |out, _state, value| format(place, out, value));
+    environment.add_filter("without", omit);
+    environment.set_formatter(move |out, _state, value| format(escape, out, value));
     environment
 }
 
-/// Writes one value. What is marked as safe is escaped like everything else: nothing here may be trusted to be.
-fn format(place: Place, out: &mut Output<'_>, value: &Cell) -> Result<(), Error> {
+/// Writes one value. Values marked as safe are escaped too, because arguments are never trusted.
+fn format(escape: Escape, out: &mut Output<'_>, value: &Cell) -> Result<(), Error> {
     if value.is_undefined() {
-        // Strict: a name that is not there is an error and no empty text.
+        // An undefined variable is an error instead of an empty text.
         return Err(Error::from(ErrorKind::UndefinedError));
     }
-    let text = match place {
-        Place::Json => json(value)?,
-        Place::Url => utf8_percent_encode(&plain(value)?, ENCODED).to_string(),
-        Place::Text => plain(value)?,
+    let text = match escape {
+        Escape::Json => json(value)?,
+        Escape::Url => utf8_percent_encode(&plain(value)?, ENCODED).to_string(),
+        Escape::None => plain(value)?,
     };
     out.write_str(&text).map_err(Error::from)
 }
 
-/// A value as text: nothing for null, JSON for what is nested.
+/// Returns a value as text: empty for null, JSON for nested values.
 fn plain(value: &Cell) -> Result<String, Error> {
     match value.kind() {
         ValueKind::None => Ok(String::new()),
@@ -123,29 +127,29 @@ fn json(value: &Cell) -> Result<String, Error> {
         .map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-/// An object without some of its members.
-fn without(value: Cell, names: Rest<String>) -> Result<Cell, Error> {
-    let mut kept: Vec<(String, Cell)> = Vec::new();
+/// Template filter `without`: returns an object without some of its properties.
+fn omit(value: Cell, names: Rest<String>) -> Result<Cell, Error> {
+    let mut remaining: Vec<(String, Cell)> = Vec::new();
     for name in value.try_iter()? {
         let Some(name) = name.as_str() else { continue };
         if !names.iter().any(|left_out| left_out == name) {
-            kept.push((name.to_owned(), value.get_attr(name)?));
+            remaining.push((name.to_owned(), value.get_attr(name)?));
         }
     }
-    Ok(Cell::from_pairs(kept))
+    Ok(Cell::from_pairs(remaining))
 }
 
-/// Whether the arguments or the template are to blame shows in the kind of the error.
-fn refused(field: &str, error: &Error) -> ToolContractError {
-    let text = fault::shown(&error.to_string());
+/// Converts a template error. Its kind shows whether the arguments or the template are invalid.
+fn template_error(field: &str, error: &Error) -> ToolContractError {
+    let text = error::truncate_for_error(&error.to_string());
     let fault = match error.kind() {
         ErrorKind::UndefinedError => {
-            fault::input(format!("`{field}` needs an argument that is not there: {text}"))
+            error::invalid_input(format!("`{field}` requires a missing argument: {text}"))
         }
         ErrorKind::SyntaxError | ErrorKind::UnknownFilter | ErrorKind::UnknownFunction => {
-            fault::definition(format!("the template `{field}`: {text}"))
+            error::invalid_definition(format!("the template `{field}`: {text}"))
         }
-        _ => fault::input(format!("`{field}` cannot be filled in: {text}")),
+        _ => error::invalid_input(format!("`{field}` cannot be rendered: {text}")),
     };
     fault.detail("field", field.to_owned())
 }

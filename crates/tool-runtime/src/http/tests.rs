@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::transport::excerpt::Clip;
+use crate::transport::excerpt::ErrorExcerpt;
 
 fn tool(endpoint: &str, spec: HttpSpec) -> ToolResource {
     let mut tool = ToolResource::new("t", ToolType::Http, endpoint);
@@ -18,7 +18,7 @@ fn tool(endpoint: &str, spec: HttpSpec) -> ToolResource {
     tool
 }
 
-fn call(tool: ToolResource) -> Call {
+fn call(tool: ToolResource) -> CallContext {
     let request = ToolRequest {
         request_id: "r1".to_owned(),
         trace: provost_core::contract::TraceIds {
@@ -28,7 +28,7 @@ fn call(tool: ToolResource) -> Call {
         attempt: 2,
         ..ToolRequest::default()
     };
-    Call {
+    CallContext {
         tool: Arc::new(tool),
         request: Arc::new(request),
         credentials: Credentials {
@@ -36,8 +36,8 @@ fn call(tool: ToolResource) -> Call {
         },
         deadline: Instant::now() + Duration::from_secs(5),
         cancel: CancellationToken::new(),
-        clip: Clip::default(),
-        looks_only: false,
+        excerpt: ErrorExcerpt::default(),
+        is_read_only: false,
     }
 }
 
@@ -117,7 +117,7 @@ fn no_argument_leaves_its_place_in_the_path() {
 
 #[test]
 fn no_template_touches_the_host() {
-    let runtime = HttpRuntime::new(Outbound::new(provost_net::NetPolicy::default()));
+    let runtime = HttpRuntime::new(ToolHttpClient::new(provost_net::NetPolicy::default()));
     for endpoint in [
         "https://{{ host }}/x",
         "{{ url }}",

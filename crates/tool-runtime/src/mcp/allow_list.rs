@@ -1,4 +1,4 @@
-//! Which programs may be started. Declaring a server must not be a way to run anything at all.
+//! Allow list of programs. Declaring a server must not permit running arbitrary programs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use provost_core::Secret;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_mcp::McpServer;
-use provost_mcp::launcher::Starter;
+use provost_mcp::launcher::ProcessLauncher;
 
-use crate::transport::fault;
+use crate::transport::error;
 
-/// The programs that may be started, each as it must be written. Empty by default, and empty means none.
+/// Programs that may be started, matched exactly. The default is empty and allows no program.
 ///
 /// ```
 /// use provost_tool_runtime::CommandAllowList;
@@ -28,48 +28,45 @@ pub struct CommandAllowList {
 }
 
 impl CommandAllowList {
-    /// These programs and no others. What `PATH` finds is allowed only if the list has it as a bare name too.
+    /// Creates a list of programs. A bare name is allowed only if the list contains the bare name.
     pub fn of<C: Into<String>>(commands: impl IntoIterator<Item = C>) -> Self {
         let commands = commands.into_iter().map(Into::into);
         Self { commands: commands.filter(|command| !command.is_empty()).collect() }
     }
 
-    /// Refuses a program that is not on the list.
+    /// Checks whether a program is on the list.
     pub fn check(&self, command: &str) -> Result<(), ToolContractError> {
         if self.commands.contains(command) {
             return Ok(());
         }
-        let shown = fault::shown(command);
+        let command_excerpt = error::truncate_for_error(command);
         Err(ToolContractError::new(
             ToolErrorCode::PermissionDenied,
-            format!(
-                "the program `{shown}` may not be started: add it to the list of allowed commands"
-            ),
+            format!("the program `{command_excerpt}` is not allowed: add it to the list of allowed commands"),
         )
-        .detail("command", shown))
+        .detail("command", command_excerpt))
     }
 }
 
-/// A program that is an MCP server. It gets `PATH`, `HOME`, `LANG` and what is declared here, and nothing else of our
-/// environment.
+/// An MCP server program. Its environment contains only `PATH`, `HOME`, `LANG` and the variables declared here.
 #[derive(Clone, Default)]
-pub struct Program {
-    /// What is started; no shell is between.
+pub struct StdioServer {
+    /// Command of the program. It is started without a shell.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Further variables of its environment. Their values are taken for secrets and known to the pool's redactor.
+    /// Secret environment variables. Their values are registered with the redactor of the pool.
     pub env: Vec<(String, Secret<String>)>,
-    /// Variables that are no secrets.
-    pub settings: Vec<(String, String)>,
-    /// Where it starts.
+    /// Environment variables that are not secret.
+    pub public_env: Vec<(String, String)>,
+    /// Working directory of the program.
     pub dir: Option<PathBuf>,
-    /// Who starts it, if not this process.
-    pub starter: Option<Arc<dyn Starter>>,
+    /// Launcher of the program. `None` if this process starts it.
+    pub launcher: Option<Arc<dyn ProcessLauncher>>,
 }
 
-impl Program {
-    /// A program without arguments.
+impl StdioServer {
+    /// Creates a program without arguments.
     pub fn new(command: impl Into<String>) -> Self {
         Self { command: command.into(), ..Self::default() }
     }
@@ -83,8 +80,8 @@ impl Program {
 
     pub(super) fn server(self, name: &str) -> McpServer {
         let mut server = McpServer::stdio(name, self.command).args(self.args);
-        for (name, value) in self.settings {
-            server = server.setting(name, value);
+        for (name, value) in self.public_env {
+            server = server.public_env(name, value);
         }
         for (name, value) in self.env {
             server = server.env(name, value);
@@ -92,17 +89,17 @@ impl Program {
         if let Some(dir) = self.dir {
             server = server.dir(dir);
         }
-        match self.starter {
-            Some(starter) => server.started_by(starter),
+        match self.launcher {
+            Some(launcher) => server.launcher(launcher),
             None => server,
         }
     }
 }
 
-impl fmt::Debug for Program {
+impl fmt::Debug for StdioServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { command, args, .. } = self;
-        f.debug_struct("Program")
+        f.debug_struct("StdioServer")
             .field("command", command)
             .field("args", args)
             .finish_non_exhaustive()

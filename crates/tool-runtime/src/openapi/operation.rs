@@ -1,4 +1,4 @@
-//! One operation as one tool.
+//! Import of one operation as one tool.
 
 use provost_core::recovery::EffectClass;
 use provost_core::resource::{
@@ -8,48 +8,48 @@ use provost_core::text::truncate_chars;
 use provost_tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
-use super::parameter::{self, In, Parameter};
-use super::{Reading, legal, security};
+use super::parameter::{self, Parameter, ParameterLocation};
+use super::{ImportContext, sanitize_name, security};
 use crate::limits::DESCRIPTION_CHARS_MAX;
 
-/// The argument that is the body, where its members cannot be arguments of their own.
+/// Argument for the body, if its properties cannot become arguments.
 const BODY: &str = "body";
 
 /// One operation of a document.
 pub(crate) struct Operation<'a> {
     pub(crate) path: &'a str,
-    pub(crate) word: &'a str,
+    pub(crate) method_name: &'a str,
     pub(crate) method: HttpMethod,
     pub(crate) item: &'a Value,
     pub(crate) described: &'a Value,
 }
 
-/// What is known of the arguments so far.
+/// Input schema of the tool, built from parameters and body.
 #[derive(Default)]
-struct Input {
+struct ArgumentSchema {
     properties: Map<String, Value>,
     required: Vec<Value>,
     /// Arguments that are not part of the body.
-    outside: Vec<String>,
-    /// True if the body takes members that it does not name.
-    open: bool,
+    other_arguments: Vec<String>,
+    /// True if the body allows additional properties.
+    allows_additional: bool,
 }
 
 impl Operation<'_> {
-    /// The tool, or why there is none.
-    pub(crate) fn tool(&self, reading: &Reading<'_>) -> Result<ToolResource, String> {
-        let mut input = Input::default();
+    /// Returns the tool, or the reason why the operation is not supported.
+    pub(crate) fn tool(&self, context: &ImportContext<'_>) -> Result<ToolResource, String> {
+        let mut input = ArgumentSchema::default();
         let mut spec = HttpSpec { method: self.method, ..HttpSpec::default() };
-        let parameters = parameter::all(reading, self)?;
+        let parameters = parameter::all(context, self)?;
         let path = self.address(&parameters, &mut input, &mut spec)?;
-        self.body(reading, &mut input, &mut spec)?;
-        let base = reading.base.as_str().trim_end_matches('/');
+        self.body(context, &mut input, &mut spec)?;
+        let base = context.base.as_str().trim_end_matches('/');
         let mut tool =
-            ToolResource::new(self.name(reading), ToolType::Http, format!("{base}{path}"));
+            ToolResource::new(self.name(context), ToolType::Http, format!("{base}{path}"));
         tool.description = self.description();
         tool.input_schema = input.schema();
-        tool.auth = security::of(reading, self.described)?;
-        tool.allow_private = reading.options.allow_private;
+        tool.auth = security::of(context, self.described)?;
+        tool.allow_private = context.options.allow_private;
         (tool.operation_classes, tool.risk_level, tool.effect) = match self.method {
             HttpMethod::Get | HttpMethod::Head => {
                 (vec![OperationClass::Read], RiskLevel::Low, EffectClass::Pure)
@@ -65,24 +65,24 @@ impl Operation<'_> {
             }
         };
         tool.http = Some(spec);
-        // A schema that no call could be checked against is found now and not by a model.
+        // Validates the schema during the import instead of during the first call.
         ToolSpec::new(tool.name.as_str(), tool.description.as_str(), tool.input_schema.clone())
-            .map_err(|error| crate::transport::fault::shown(&error.to_string()))?;
+            .map_err(|error| crate::transport::error::truncate_for_error(&error.to_string()))?;
         tool.normalized().map_err(|error| error.to_string())
     }
 
-    fn name(&self, reading: &Reading<'_>) -> String {
+    fn name(&self, context: &ImportContext<'_>) -> String {
         let id = self.described.get("operationId").and_then(Value::as_str);
         let id = id.filter(|id| !id.trim().is_empty());
-        let plain = id.map_or_else(|| format!("{}_{}", self.word, self.path), str::to_owned);
-        legal(&format!("{}{plain}", reading.options.prefix))
+        let name = id.map_or_else(|| format!("{}_{}", self.method_name, self.path), str::to_owned);
+        sanitize_name(&format!("{}{name}", context.options.prefix))
     }
 
     fn description(&self) -> String {
         let text = |key: &str| self.described.get(key).and_then(Value::as_str).unwrap_or_default();
         let (summary, details) = (text("summary").trim(), text("description").trim());
         let mut description = match (summary, details) {
-            ("", "") => format!("{} {}", self.word.to_uppercase(), self.path),
+            ("", "") => format!("{} {}", self.method_name.to_uppercase(), self.path),
             (summary, "") => summary.to_owned(),
             ("", details) => details.to_owned(),
             (summary, details) if details.starts_with(summary) => details.to_owned(),
@@ -94,33 +94,33 @@ impl Operation<'_> {
         truncate_chars(&description, DESCRIPTION_CHARS_MAX)
     }
 
-    /// The path and the query as a template; headers go into the spec.
+    /// Returns the endpoint template with path and query. Header templates are added to the specification.
     fn address(
         &self,
         parameters: &[Parameter],
-        input: &mut Input,
+        input: &mut ArgumentSchema,
         spec: &mut HttpSpec,
     ) -> Result<String, String> {
         if ["{{", "{%", "{#"].iter().any(|mark| self.path.contains(mark)) {
-            return Err("its path holds what would be read as a template".to_owned());
+            return Err("its path contains template syntax".to_owned());
         }
         let mut path = self.path.to_owned();
         let mut pairs = String::new();
         for parameter in parameters {
             let argument = input.parameter(parameter);
             let argument = format!("args[{}]", Value::String(argument));
-            match parameter.place {
-                In::Path => {
+            match parameter.location {
+                ParameterLocation::Path => {
                     let hole = format!("{{{}}}", parameter.name);
                     if !path.contains(&hole) {
                         continue;
                     }
                     path = path.replace(&hole, &parameter.value(&argument));
                 }
-                In::Header => {
+                ParameterLocation::Header => {
                     spec.headers.insert(parameter.name.clone(), parameter.value(&argument));
                 }
-                In::Query => match parameter.pairs(&argument) {
+                ParameterLocation::Query => match parameter.pairs(&argument) {
                     Some(several) => pairs.push_str(&several),
                     None => {
                         spec.query.insert(parameter.name.clone(), parameter.value(&argument));
@@ -131,7 +131,7 @@ impl Operation<'_> {
         let left: String =
             path.split("{{").map(|part| part.rsplit("}}").next().unwrap_or(part)).collect();
         if left.contains(['{', '}']) {
-            return Err("its path has a place that no parameter fills".to_owned());
+            return Err("its path has a placeholder that no parameter fills".to_owned());
         }
         if !path.starts_with('/') {
             path.insert(0, '/');
@@ -141,8 +141,8 @@ impl Operation<'_> {
 
     fn body(
         &self,
-        reading: &Reading<'_>,
-        input: &mut Input,
+        context: &ImportContext<'_>,
+        input: &mut ArgumentSchema,
         spec: &mut HttpSpec,
     ) -> Result<(), String> {
         let Some(body) = self.described.get("requestBody") else {
@@ -152,14 +152,15 @@ impl Operation<'_> {
             return Ok(());
         };
         if matches!(self.method, HttpMethod::Get | HttpMethod::Head) {
-            return Err("it reads and wants a body".to_owned());
+            return Err("its method does not support a body".to_owned());
         }
-        let body = reading.resolver.follow(body)?;
+        let body = context.resolver.follow(body)?;
         let required = body.get("required").and_then(Value::as_bool).unwrap_or(false);
         let content = body.get("content").and_then(Value::as_object);
         let content = content.ok_or("its body has no content")?;
-        let of_kind =
-            |wanted: fn(&str) -> bool| content.iter().find(|(kind, _)| wanted(&bare(kind)));
+        let of_kind = |is_match: fn(&str) -> bool| {
+            content.iter().find(|(kind, _)| is_match(&media_type_essence(kind)))
+        };
         let json = |kind: &str| kind == "application/json" || kind.ends_with("+json");
         let (kind, media) = of_kind(|kind| kind == "application/json")
             .or_else(|| of_kind(|kind| kind.ends_with("+json")))
@@ -167,12 +168,13 @@ impl Operation<'_> {
             .or_else(|| of_kind(|kind| kind.starts_with("text/")))
             .or_else(|| content.get_key_value("*/*"))
             .ok_or_else(|| {
-                let kinds: Vec<String> = content.keys().take(4).map(|kind| bare(kind)).collect();
-                format!("its body is of a kind that is not supported: {}", kinds.join(", "))
+                let kinds: Vec<String> =
+                    content.keys().take(4).map(|kind| media_type_essence(kind)).collect();
+                format!("its body has unsupported content types: {}", kinds.join(", "))
             })?;
-        let kind = bare(kind);
+        let kind = media_type_essence(kind);
         let schema = match media.get("schema") {
-            Some(schema) => reading.resolver.inline(schema)?,
+            Some(schema) => context.resolver.inline(schema)?,
             None => json!({}),
         };
         let any = kind == "*/*";
@@ -189,47 +191,50 @@ impl Operation<'_> {
     }
 }
 
-/// A media type without its parameters.
-fn bare(kind: &str) -> String {
+/// Returns a media type without its parameters.
+fn media_type_essence(kind: &str) -> String {
     kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-impl Input {
-    /// Takes in a parameter and says under which name it is known.
+impl ArgumentSchema {
+    /// Adds a parameter and returns the name of its argument.
     fn parameter(&mut self, parameter: &Parameter) -> String {
         let mut name = parameter.name.clone();
         if self.properties.contains_key(&name) {
-            let place = match parameter.place {
-                In::Path => "path",
-                In::Query => "query",
-                In::Header => "header",
+            let location = match parameter.location {
+                ParameterLocation::Path => "path",
+                ParameterLocation::Query => "query",
+                ParameterLocation::Header => "header",
             };
-            name = format!("{place}_{name}");
+            name = format!("{location}_{name}");
         }
         self.properties.insert(name.clone(), parameter.schema.clone());
-        self.outside.push(name.clone());
+        self.other_arguments.push(name.clone());
         if parameter.required {
             self.required.push(Value::String(name.clone()));
         }
         name
     }
 
-    /// Takes in a body and gives its template. The members of an object become arguments of their own, unless a parameter has
-    /// the name of one.
+    /// Adds a body and returns its template. The properties of an object become arguments, unless a parameter has the
+    /// same name.
     fn body(&mut self, schema: Value, required: bool, is_form: bool) -> String {
-        let Some(object) = members(&schema) else {
+        let Some(object) = object_properties(&schema) else {
             return self.whole_body(schema, required);
         };
         if object.properties.keys().any(|name| self.properties.contains_key(name)) {
             return self.whole_body(schema, required);
         }
-        self.open = !object.closed;
+        self.allows_additional = !object.closed;
         self.properties.extend(object.properties);
         if required {
             self.required.extend(object.required);
         }
-        let names: Vec<String> =
-            self.outside.iter().map(|name| Value::String(name.clone()).to_string()).collect();
+        let names: Vec<String> = self
+            .other_arguments
+            .iter()
+            .map(|name| Value::String(name.clone()).to_string())
+            .collect();
         let rest = match names.is_empty() {
             true => "args".to_owned(),
             false => format!("args|without({})", names.join(", ")),
@@ -249,7 +254,7 @@ impl Input {
             name.insert_str(0, "request_");
         }
         self.properties.insert(name.clone(), schema);
-        self.outside.push(name.clone());
+        self.other_arguments.push(name.clone());
         let argument = format!("args[{}]", Value::String(name.clone()));
         if required {
             self.required.push(Value::String(name));
@@ -264,7 +269,7 @@ impl Input {
             if !self.required.is_empty() {
                 map.insert("required".to_owned(), Value::Array(self.required));
             }
-            if !self.open {
+            if !self.allows_additional {
                 map.insert("additionalProperties".to_owned(), Value::Bool(false));
             }
         }
@@ -272,38 +277,38 @@ impl Input {
     }
 }
 
-/// The members of an object schema.
-struct Members {
+/// Properties of an object schema.
+struct ObjectProperties {
     properties: Map<String, Value>,
     required: Vec<Value>,
     closed: bool,
 }
 
-/// The members of a schema that is a plain object, or all of several such.
-fn members(schema: &Value) -> Option<Members> {
+/// Returns the properties of an object schema, or of an `allOf` of object schemas. `None` for other schemas.
+fn object_properties(schema: &Value) -> Option<ObjectProperties> {
     let map = schema.as_object()?;
     if ["oneOf", "anyOf", "not", "if", "patternProperties"]
         .iter()
-        .any(|word| map.contains_key(*word))
+        .any(|method_name| map.contains_key(*method_name))
     {
         return None;
     }
     let list = |key: &str| map.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut found = Members {
+    let mut found = ObjectProperties {
         properties: map.get("properties").and_then(Value::as_object).cloned().unwrap_or_default(),
         required: list("required"),
         closed: map.get("additionalProperties") == Some(&Value::Bool(false)),
     };
     for part in list("allOf") {
-        let part = members(&part)?;
+        let part = object_properties(&part)?;
         found.properties.extend(part.properties);
         found.required.extend(part.required);
     }
     let is_object = map.get("type").is_some_and(|kind| kind == "object");
-    let open = matches!(map.get("additionalProperties"), Some(Value::Object(_)));
-    // What the service itself writes is not asked for.
+    let allows_additional = matches!(map.get("additionalProperties"), Some(Value::Object(_)));
+    // Read-only properties are not arguments.
     found
         .required
         .retain(|name| name.as_str().is_some_and(|name| found.properties.contains_key(name)));
-    (!open && (is_object || !found.properties.is_empty())).then_some(found)
+    (!allows_additional && (is_object || !found.properties.is_empty())).then_some(found)
 }

@@ -1,17 +1,17 @@
-//! The parameters of an operation: where each goes, as a template.
+//! Parameters of an operation, and the templates that place them in the request.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::Reading;
+use super::ImportContext;
 use super::operation::Operation;
 
-/// Headers that the document may list and that are not the caller's to set.
+/// Headers that a document may list but callers do not set.
 const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
-/// Where a parameter goes.
+/// Location of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum In {
+pub(crate) enum ParameterLocation {
     Path,
     Query,
     Header,
@@ -21,49 +21,52 @@ pub(crate) enum In {
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
-    pub(crate) place: In,
+    pub(crate) location: ParameterLocation,
     pub(crate) required: bool,
     pub(crate) schema: Value,
     style: String,
     explode: bool,
-    /// True if its value travels as JSON text.
-    json: bool,
+    /// True if the value is serialized as JSON.
+    is_json: bool,
 }
 
-/// The parameters of an operation: those of its path, replaced by its own of the same name and place.
+/// Returns the parameters of an operation. They override parameters of its path with the same name and location.
 pub(crate) fn all(
-    reading: &Reading<'_>,
+    context: &ImportContext<'_>,
     operation: &Operation<'_>,
 ) -> Result<Vec<Parameter>, String> {
     let mut found: Vec<Parameter> = Vec::new();
     for list in [operation.item.get("parameters"), operation.described.get("parameters")] {
         for described in list.and_then(Value::as_array).into_iter().flatten() {
-            let described = reading.resolver.follow(described)?;
-            let Some(parameter) = read(reading, described)? else { continue };
-            found.retain(|old| (&old.name, old.place) != (&parameter.name, parameter.place));
+            let described = context.resolver.follow(described)?;
+            let Some(parameter) = read(context, described)? else { continue };
+            found.retain(|old| (&old.name, old.location) != (&parameter.name, parameter.location));
             found.push(parameter);
         }
     }
     Ok(found)
 }
 
-fn read<'a>(reading: &Reading<'a>, described: &'a Value) -> Result<Option<Parameter>, String> {
+fn read<'a>(
+    context: &ImportContext<'a>,
+    described: &'a Value,
+) -> Result<Option<Parameter>, String> {
     let text = |key: &str| described.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = text("name").to_owned();
     let required = described.get("required").and_then(Value::as_bool).unwrap_or(false);
-    let place = match text("in") {
-        "path" => In::Path,
-        "query" => In::Query,
+    let location = match text("in") {
+        "path" => ParameterLocation::Path,
+        "query" => ParameterLocation::Query,
         "header" if IGNORED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) => {
             return Ok(None);
         }
-        "header" => In::Header,
+        "header" => ParameterLocation::Header,
         "cookie" if !required => return Ok(None),
         other => {
-            let other = crate::transport::fault::shown(other);
+            let other = crate::transport::error::truncate_for_error(other);
             return Err(format!(
                 "parameter `{}` is in `{other}`",
-                crate::transport::fault::shown(&name)
+                crate::transport::error::truncate_for_error(&name)
             ));
         }
     };
@@ -74,18 +77,26 @@ fn read<'a>(reading: &Reading<'a>, described: &'a Value) -> Result<Option<Parame
     let content = content.and_then(|content| content.values().next());
     let schema = content.unwrap_or(described).get("schema");
     let mut schema = match schema {
-        Some(schema) => reading.resolver.inline(schema)?,
+        Some(schema) => context.resolver.inline(schema)?,
         None => serde_json::json!({}),
     };
     if let (Value::Object(map), Some(text)) = (&mut schema, described.get("description")) {
         map.insert("description".to_owned(), text.clone());
     }
-    let default_style = if place == In::Query { "form" } else { "simple" };
+    let default_style = if location == ParameterLocation::Query { "form" } else { "simple" };
     let style = if text("style").is_empty() { default_style } else { text("style") }.to_owned();
     let explode = described.get("explode").and_then(Value::as_bool);
     let explode = explode.unwrap_or(style == "form");
-    let required = required || place == In::Path;
-    Ok(Some(Parameter { name, place, required, schema, style, explode, json: content.is_some() }))
+    let required = required || location == ParameterLocation::Path;
+    Ok(Some(Parameter {
+        name,
+        location,
+        required,
+        schema,
+        style,
+        explode,
+        is_json: content.is_some(),
+    }))
 }
 
 impl Parameter {
@@ -97,9 +108,9 @@ impl Parameter {
         }
     }
 
-    /// The template of its value as one text. `argument` is the template's name for the argument.
+    /// Returns the template of the value. `argument` is the template expression of the argument.
     pub(crate) fn value(&self, argument: &str) -> String {
-        if self.is("array") && !self.json {
+        if self.is("array") && !self.is_json {
             let between = match self.style.as_str() {
                 "pipeDelimited" => "|",
                 "spaceDelimited" => " ",
@@ -113,9 +124,9 @@ impl Parameter {
         }
     }
 
-    /// What it adds to the query of the endpoint, if its values are several pairs there.
+    /// Returns the query template, if the parameter expands into several pairs. `None` otherwise.
     pub(crate) fn pairs(&self, argument: &str) -> Option<String> {
-        if self.place != In::Query || self.json {
+        if self.location != ParameterLocation::Query || self.is_json {
             return None;
         }
         let name = utf8_percent_encode(&self.name, NON_ALPHANUMERIC);

@@ -1,4 +1,4 @@
-//! References inside a document, filled in within bounds; schemas of OpenAPI 3.0 as JSON Schemas.
+//! Resolution of references within a document, and conversion of OpenAPI 3.0 schemas into JSON Schemas.
 
 use std::cell::Cell;
 
@@ -6,25 +6,25 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::{REFERENCE_DEPTH_MAX, SCHEMA_NODES_MAX};
 
-/// Words of OpenAPI that mean nothing to a JSON Schema.
+/// OpenAPI keywords without a meaning in JSON Schema.
 const DROPPED: [&str; 7] =
     ["discriminator", "xml", "externalDocs", "example", "nullable", "deprecated", "readOnly"];
-/// Words whose value is data and no schema.
+/// Keywords whose value is data instead of a schema.
 const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 
-/// Follows references of one document.
+/// Resolves references of one document.
 pub(crate) struct Resolver<'a> {
     document: &'a Value,
-    /// True for 3.0, whose schemas are not quite JSON Schemas.
-    old: bool,
+    /// True for OpenAPI 3.0, whose schemas differ from JSON Schema.
+    is_openapi30: bool,
 }
 
 impl<'a> Resolver<'a> {
     pub(crate) fn new(document: &'a Value, version: &str) -> Self {
-        Self { document, old: version.starts_with("3.0") }
+        Self { document, is_openapi30: version.starts_with("3.0") }
     }
 
-    /// What a value stands for, if it is a reference; else the value.
+    /// Returns the target of a reference, or the value itself if it is not a reference.
     pub(crate) fn follow(&self, value: &'a Value) -> Result<&'a Value, String> {
         let mut value = value;
         for _ in 0..REFERENCE_DEPTH_MAX {
@@ -33,21 +33,24 @@ impl<'a> Resolver<'a> {
                 Some(reference) => value = self.target(reference)?,
             }
         }
-        Err("a reference leads in a circle".to_owned())
+        Err("a reference is circular".to_owned())
     }
 
     fn target(&self, reference: &str) -> Result<&'a Value, String> {
-        let shown = || crate::transport::fault::shown(reference);
+        let reference_excerpt = || crate::transport::error::truncate_for_error(reference);
         let Some(pointer) = reference.strip_prefix('#') else {
-            return Err(format!("`{}` is in another document, which is not fetched", shown()));
+            return Err(format!(
+                "`{}` refers to another document, which is not fetched",
+                reference_excerpt()
+            ));
         };
         let pointer = percent_encoding::percent_decode_str(pointer).decode_utf8_lossy();
         self.document
             .pointer(&pointer)
-            .ok_or_else(|| format!("`{}` is nowhere in the document", shown()))
+            .ok_or_else(|| format!("`{}` does not exist in the document", reference_excerpt()))
     }
 
-    /// A schema with everything that it refers to in its place. Where it refers to itself, anything goes.
+    /// Returns a schema with all references inlined. A recursive reference becomes a schema that accepts any value.
     pub(crate) fn inline(&self, schema: &'a Value) -> Result<Value, String> {
         let walk = Walk { resolver: self, nodes: Cell::new(0) };
         walk.schema(schema, &mut Vec::new(), 0)
@@ -76,7 +79,7 @@ impl<'a> Walk<'_, 'a> {
     ) -> Result<Value, String> {
         self.count()?;
         if depth > 4 * REFERENCE_DEPTH_MAX {
-            return Err("its schema is too deep".to_owned());
+            return Err("its schema is nested too deeply".to_owned());
         }
         let Value::Object(map) = schema else {
             return Ok(schema.clone());
@@ -89,7 +92,7 @@ impl<'a> Walk<'_, 'a> {
             path.push(reference);
             let filled = self.schema(target, path, depth + 1);
             path.pop();
-            return filled.map(|filled| described(filled, map));
+            return filled.map(|filled| with_description(filled, map));
         }
         let mut filled = Map::new();
         for (word, value) in map {
@@ -110,13 +113,13 @@ impl<'a> Walk<'_, 'a> {
             };
             filled.insert(word.clone(), value);
         }
-        if self.resolver.old {
-            modernise(&mut filled, map);
+        if self.resolver.is_openapi30 {
+            convert_openapi30(&mut filled, map);
         }
         Ok(Value::Object(filled))
     }
 
-    /// Members of an object; what only the service writes is not for whoever calls.
+    /// Inlines the properties of an object. Read-only properties are removed.
     fn members(
         &self,
         members: &'a Map<String, Value>,
@@ -142,18 +145,18 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// A reference may be described where it stands.
-fn described(mut filled: Value, reference: &Map<String, Value>) -> Value {
+/// Applies the description that accompanies a reference.
+fn with_description(mut filled: Value, reference: &Map<String, Value>) -> Value {
     if let (Value::Object(filled), Some(text)) = (&mut filled, reference.get("description")) {
         filled.insert("description".to_owned(), text.clone());
     }
     filled
 }
 
-/// Says in JSON Schema what 3.0 says in its own words.
-fn modernise(filled: &mut Map<String, Value>, given: &Map<String, Value>) {
+/// Converts keywords of OpenAPI 3.0 into JSON Schema.
+fn convert_openapi30(filled: &mut Map<String, Value>, schema: &Map<String, Value>) {
     for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-        match given.get(flag) {
+        match schema.get(flag) {
             Some(Value::Bool(true)) => {
                 if let Some(value) = filled.remove(bound) {
                     filled.insert(flag.to_owned(), value);
@@ -165,16 +168,16 @@ fn modernise(filled: &mut Map<String, Value>, given: &Map<String, Value>) {
             _ => {}
         }
     }
-    if given.get("nullable").and_then(Value::as_bool) != Some(true) {
+    if schema.get("nullable").and_then(Value::as_bool) != Some(true) {
         return;
     }
     if let Some(Value::String(kind)) = filled.get("type") {
         let kinds = json!([kind, "null"]);
         filled.insert("type".to_owned(), kinds);
     }
-    if let Some(Value::Array(words)) = filled.get_mut("enum")
-        && !words.contains(&Value::Null)
+    if let Some(Value::Array(values)) = filled.get_mut("enum")
+        && !values.contains(&Value::Null)
     {
-        words.push(Value::Null);
+        values.push(Value::Null);
     }
 }

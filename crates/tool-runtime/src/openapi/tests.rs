@@ -30,20 +30,20 @@ fn document(paths: Value) -> Value {
     })
 }
 
-fn imported(document: &Value) -> Imported {
+fn imported(document: &Value) -> ImportResult {
     import_openapi(document, &OpenApiOptions::default()).unwrap()
 }
 
 fn only(paths: Value) -> ToolResource {
     let mut imported = imported(&document(paths));
-    assert_eq!(imported.left_out, []);
+    assert_eq!(imported.skipped, []);
     imported.tools.remove(0)
 }
 
 fn why(paths: Value) -> String {
     let imported = imported(&document(paths));
     assert_eq!(imported.tools, []);
-    imported.left_out[0].why.clone()
+    imported.skipped[0].reason.clone()
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn security_schemes_become_auth() {
         ("https://eu.example.com/token", &["read".to_owned()][..])
     );
     let in_query = || json!({ "type": "apiKey", "in": "query", "name": "key" });
-    assert!(with(in_query(), json!([{ "s": [] }])).left_out[0].why.contains("apiKey"));
+    assert!(with(in_query(), json!([{ "s": [] }])).skipped[0].reason.contains("apiKey"));
     assert_eq!(with(in_query(), json!([{ "s": [] }, {}])).tools[0].auth, None);
-    assert!(with(in_query(), json!([{ "nope": [] }])).left_out[0].why.contains("nope"));
+    assert!(with(in_query(), json!([{ "nope": [] }])).skipped[0].reason.contains("nope"));
 }
 
 #[test]
@@ -234,7 +234,9 @@ fn what_cannot_be_called_rightly_is_left_out() {
     let elsewhere = json!({ "name": "a", "in": "query", "schema": { "$ref": "other.json#/A" } });
     assert!(why(json!({ "/x": { "get": { "parameters": [elsewhere] } } })).contains("not fetched"));
     let nowhere = json!({ "$ref": "#/components/parameters/None" });
-    assert!(why(json!({ "/x": { "get": { "parameters": [nowhere] } } })).contains("nowhere"));
+    assert!(
+        why(json!({ "/x": { "get": { "parameters": [nowhere] } } })).contains("does not exist")
+    );
     assert!(why(json!({ "/x": { "get": { "requestBody": { "content": {} } } } })).contains("body"));
     let wrong = json!({ "name": "a", "in": "query", "schema": { "type": "nonsense" } });
     assert!(!why(json!({ "/x": { "get": { "parameters": [wrong] } } })).is_empty());
@@ -252,7 +254,7 @@ fn knotted_documents_cost_little() {
             json!({ "type": "object", "properties": { "a": next, "b": next } });
     }
     document["components"]["schemas"]["S30"] = json!({});
-    assert!(imported(&document).left_out[0].why.contains("values"));
+    assert!(imported(&document).skipped[0].reason.contains("values"));
     document["components"]["schemas"]["S0"] = json!({ "$ref": "#/components/schemas/S0" });
     let imported = imported(&document);
     assert_eq!(imported.tools.len(), 1, "a circle means anything");

@@ -1,4 +1,4 @@
-//! The way out: one attempt over the one outbound client, within its time, stopped when nobody wants it any more.
+//! HTTP client for attempts: deadlines, cancellation, credentials and error conversion.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use provost_core::contract::{
 };
 use provost_core::resource::ToolResource;
 use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse};
-use provost_tool::{Attempt, Credentials};
+use provost_tool::{Credentials, ToolInvocation};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::limits::{ANSWER_BYTES_MAX, FAILURE_BYTES_MAX};
-use crate::transport::excerpt::Clip;
-use crate::transport::fault;
+use crate::transport::error;
+use crate::transport::excerpt::ErrorExcerpt;
 
-/// The header that names a request to a server before it reads the body.
+/// Header with the request id.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
-/// The header that counts attempts.
+/// Header with the number of the attempt.
 pub const ATTEMPT_HEADER: &str = "x-tool-attempt";
 
-/// Clients for the outside: one for tools that may be in the private network, one for all others. Cheap to clone.
+/// HTTP clients for tools: one for the private network, one for public addresses. Cheap to clone.
 #[derive(Clone)]
-pub struct Outbound(Arc<Inner>);
+pub struct ToolHttpClient(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
@@ -36,14 +36,14 @@ struct Inner {
     allow_private_tools: bool,
 }
 
-impl Outbound {
-    /// The usual way. The policy is the operator's. A tool can only open the private network, only for itself, and only if
-    /// the operator lets tools do so: see [`allow_private_tools`](Self::allow_private_tools).
+impl ToolHttpClient {
+    /// Creates clients with the operator's network policy. Tools can only request access to the private network, and
+    /// only if [`allow_private_tools`](Self::allow_private_tools) is set.
     pub fn new(policy: NetPolicy) -> Self {
         Self::open(NetOptions::new(policy))
     }
 
-    /// With all options of the clients.
+    /// Creates clients with all options.
     pub fn open(options: NetOptions) -> Self {
         let policy = NetPolicy { allow_private: true, ..options.policy };
         Self(Arc::new(Inner {
@@ -54,22 +54,25 @@ impl Outbound {
         }))
     }
 
-    /// Lets tools open the private network for themselves with `allow_private: true`. Unless the operator says so, a definition
-    /// that asks for it is refused: whoever may declare tools could otherwise reach what is inside.
+    /// Lets tools access the private network with `allow_private: true`. By default such a definition is rejected,
+    /// because everyone who may declare tools could reach internal services.
     #[must_use]
     pub fn allow_private_tools(mut self, allow: bool) -> Self {
         Arc::make_mut(&mut self.0).allow_private_tools = allow;
         self
     }
 
-    /// Refuses a tool that asks for more than the operator gives.
-    pub(crate) fn admit(&self, tool: &ToolResource) -> Result<(), ToolContractError> {
+    /// Rejects a tool that requests access beyond the operator's policy.
+    pub(crate) fn check_network_policy(
+        &self,
+        tool: &ToolResource,
+    ) -> Result<(), ToolContractError> {
         let Inner { options, allow_private_tools, .. } = &*self.0;
         if !tool.allow_private || *allow_private_tools || options.policy.allow_private {
             return Ok(());
         }
         let message = format!(
-            "tool `{}` asks for the private network with `allow_private: true`, which the operator has not opened to tools: \
+            "tool `{}` requests the private network with `allow_private: true`, which the operator does not allow for tools: \
              start with --tool-network private, or remove it from the definition",
             tool.name
         );
@@ -77,7 +80,8 @@ impl Outbound {
             .detail("field", "allow_private"))
     }
 
-    /// Options of the clients, with the private network open if `allow_private` or the operator's policy says so.
+    /// Returns the client options. The private network is allowed if `allow_private` or the operator's policy allows
+    /// it.
     #[cfg(feature = "grpc")]
     pub(crate) fn options(&self, allow_private: bool) -> NetOptions {
         let options = &self.0.options;
@@ -87,66 +91,66 @@ impl Outbound {
     }
 
     fn client(&self, tool: &ToolResource) -> Result<&NetClient, ToolContractError> {
-        self.admit(tool)?;
+        self.check_network_policy(tool)?;
         Ok(if tool.allow_private { &self.0.private } else { &self.0.public })
     }
 
-    /// Sends and waits for the head of the answer.
+    /// Sends a request and waits for the response head.
     pub(crate) async fn send(
         &self,
-        call: &Call,
+        call: &CallContext,
         request: NetRequest,
     ) -> Result<NetResponse, ToolContractError> {
-        self.client(&call.tool)?.send(request).await.map_err(|error| call.lost(&error))
+        self.client(&call.tool)?.send(request).await.map_err(|error| call.transport_error(&error))
     }
 }
 
-/// What stays the same for everything that one attempt sends.
+/// Context of one attempt, shared by all of its requests.
 #[derive(Clone)]
-pub(crate) struct Call {
+pub(crate) struct CallContext {
     pub(crate) tool: Arc<ToolResource>,
     pub(crate) request: Arc<ToolRequest>,
     pub(crate) credentials: Credentials,
     pub(crate) deadline: Instant,
     pub(crate) cancel: CancellationToken,
-    /// Cuts what the other side says.
-    pub(crate) clip: Clip,
-    /// What it sends changes nothing, so nothing that goes wrong leaves a doubt.
-    pub(crate) looks_only: bool,
+    /// Creates redacted excerpts of foreign text.
+    pub(crate) excerpt: ErrorExcerpt,
+    /// True if all requests are read-only, so that no error leaves an unknown outcome.
+    pub(crate) is_read_only: bool,
 }
 
-impl Call {
-    pub(crate) fn of(attempt: &Attempt) -> Self {
+impl CallContext {
+    pub(crate) fn from_invocation(attempt: &ToolInvocation) -> Self {
         Self {
             tool: Arc::clone(&attempt.tool),
             request: Arc::clone(&attempt.request),
             credentials: attempt.credentials.clone(),
             deadline: attempt.deadline,
             cancel: attempt.cancel.clone(),
-            clip: Clip::new(attempt.redact.clone()),
-            looks_only: false,
+            excerpt: ErrorExcerpt::new(attempt.redact.clone()),
+            is_read_only: false,
         }
     }
 
-    /// The same for requests that only look.
-    pub(crate) fn looking(&self) -> Self {
-        Self { looks_only: true, ..self.clone() }
+    /// Returns the context for read-only requests.
+    pub(crate) fn read_only(&self) -> Self {
+        Self { is_read_only: true, ..self.clone() }
     }
 
-    /// Waits for work until the deadline or until somebody asks to stop.
-    pub(crate) async fn within<T>(
+    /// Runs a future until the deadline or the cancellation of the call.
+    pub(crate) async fn with_deadline<T>(
         &self,
         work: impl Future<Output = Result<T, ToolContractError>>,
     ) -> Result<T, ToolContractError> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(fault::canceled()),
-            done = work => done,
-            () = tokio::time::sleep_until(self.deadline.into()) => Err(fault::timeout()),
+            () = self.cancel.cancelled() => Err(error::canceled()),
+            result = work => result,
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(error::timeout()),
         }
     }
 
-    /// A request with the headers that every one of ours has.
+    /// Creates a request with the common headers.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -155,7 +159,7 @@ impl Call {
     ) -> Result<NetRequest, ToolContractError> {
         let mut headers = HeaderMap::new();
         let mut set = |name: &'static str, value: &str| {
-            // What is no header value is left out: these only help people to follow a call.
+            // Invalid header values are skipped, because they are only informative.
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -169,12 +173,13 @@ impl Call {
         Ok(NetRequest { method, url, headers, body, deadline: self.deadline, redirects_max: 0 })
     }
 
-    /// A request with an envelope in it.
+    /// Creates a request with the request envelope as its body.
     pub(crate) fn envelope(&self, url: Url, mode: &str) -> Result<NetRequest, ToolContractError> {
         let mut envelope = ToolRequest::clone(&self.request);
         mode.clone_into(&mut envelope.runtime.mode);
-        let body = serde_json::to_vec(&envelope)
-            .map_err(|error| fault::input(format!("the request has no JSON form: {error}")))?;
+        let body = serde_json::to_vec(&envelope).map_err(|error| {
+            error::invalid_input(format!("the request has no JSON form: {error}"))
+        })?;
         let mut request = self.request(Method::POST, url, body.into())?;
         let headers = &mut request.headers;
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -183,7 +188,7 @@ impl Call {
         Ok(request)
     }
 
-    /// Adds what proves who calls. Nothing that prints headers shows it.
+    /// Adds the credentials. Their header values are marked as sensitive, so that they are not printed.
     pub(crate) fn authenticate(&self, headers: &mut HeaderMap) -> Result<(), ToolContractError> {
         for (name, value) in &self.credentials.headers {
             let parsed = HeaderName::try_from(name.as_str()).ok();
@@ -193,7 +198,7 @@ impl Call {
                     ToolErrorCode::SecretResolutionFailed,
                     format!(
                         "the secret for header `{}` cannot be sent in a header",
-                        fault::shown(name)
+                        error::truncate_for_error(name)
                     ),
                 ));
             };
@@ -203,88 +208,89 @@ impl Call {
         Ok(())
     }
 
-    /// What a failure of the wire means. A call that may have happened and must not happen twice is not tried again.
-    pub(crate) fn lost(&self, error: &NetError) -> ToolContractError {
-        let message = self.clip.text(&error.to_string());
+    /// Converts a network error. If the request was sent, the outcome is unknown.
+    pub(crate) fn transport_error(&self, error: &NetError) -> ToolContractError {
+        let message = self.excerpt.text(&error.to_string());
         let failed = match error {
             NetError::Refused { .. } => {
                 return ToolContractError::new(ToolErrorCode::PermissionDenied, message);
             }
-            NetError::Url { .. } => return fault::definition(message),
-            NetError::Timeout { .. } => return fault::timeout(),
+            NetError::Url { .. } => return error::invalid_definition(message),
+            NetError::Timeout { .. } => return error::timeout(),
             NetError::TooLarge { .. } => ToolContractError::final_failure(message),
             other => ToolContractError {
                 retryable: other.retryable(),
                 ..ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
             },
         };
-        if error.sent() { self.doubtful(failed) } else { failed }
+        if error.may_have_arrived() { self.outcome_unknown(failed) } else { failed }
     }
 
-    /// A failure after which nobody knows whether the call happened.
-    pub(crate) fn doubtful(&self, failed: ToolContractError) -> ToolContractError {
-        if self.looks_only { failed } else { fault::unknown(&self.tool, failed) }
+    /// Marks the outcome as unknown, unless the requests are read-only.
+    pub(crate) fn outcome_unknown(&self, failed: ToolContractError) -> ToolContractError {
+        if self.is_read_only { failed } else { error::outcome_unknown(&self.tool, failed) }
     }
 
-    /// The whole body of an answer.
-    pub(crate) async fn body(&self, answer: NetResponse) -> Result<Bytes, ToolContractError> {
-        answer.bytes(ANSWER_BYTES_MAX).await.map_err(|error| self.lost(&error))
+    /// Reads the complete body of a response.
+    pub(crate) async fn body(&self, response: NetResponse) -> Result<Bytes, ToolContractError> {
+        response.bytes(ANSWER_BYTES_MAX).await.map_err(|error| self.transport_error(&error))
     }
 
-    /// The fault of an answer that is no success.
-    pub(crate) async fn failure(&self, answer: NetResponse) -> ToolContractError {
-        let (status, headers) = (answer.status, answer.headers.clone());
-        // The status says what happened; a body that cannot be read only explains it.
-        let (body, is_cut) = answer.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
-        self.refused(status, &headers, &self.clip.part(&body, is_cut))
+    /// Converts an error response.
+    pub(crate) async fn response_error(&self, response: NetResponse) -> ToolContractError {
+        let (status, headers) = (response.status, response.headers.clone());
+        // The status determines the error, so an unreadable body is ignored.
+        let (body, is_cut) = response.prefix(FAILURE_BYTES_MAX).await.unwrap_or_default();
+        self.status_error(status, &headers, &self.excerpt.excerpt(&body, is_cut))
     }
 
-    /// What a status that is no success means, with what was said about it.
-    pub(crate) fn refused(
+    /// Converts an error status with a message.
+    pub(crate) fn status_error(
         &self,
         status: StatusCode,
         headers: &HeaderMap,
-        said: &str,
+        detail: &str,
     ) -> ToolContractError {
-        let fault = fault::of_status(&self.tool, status, headers, said);
-        if fault::may_have_begun(status) { self.doubtful(fault) } else { fault }
+        let fault = error::from_status(&self.tool, status, headers, detail);
+        if error::may_have_executed(status) { self.outcome_unknown(fault) } else { fault }
     }
 }
 
-/// The endpoint of a tool as a URL with a host.
+/// Returns the endpoint of a tool as a URL with a host.
 pub(crate) fn endpoint(tool: &ToolResource) -> Result<Url, ToolContractError> {
     address(&tool.name, &tool.endpoint)
 }
 
-/// An endpoint, or the beginning of one, of the tool with this name.
+/// Parses an endpoint, or the fixed part of one.
 pub(crate) fn address(tool: &str, text: &str) -> Result<Url, ToolContractError> {
-    let refused = |problem: &str| {
-        fault::definition(format!("the endpoint of tool `{tool}` {problem}"))
+    let invalid = |problem: &str| {
+        error::invalid_definition(format!("the endpoint of tool `{tool}` {problem}"))
             .detail("field", "endpoint")
     };
-    let url = Url::parse(text)
-        .map_err(|error| refused(&format!("is no URL ({error}): write `https://host/path`")))?;
+    let url = Url::parse(text).map_err(|error| {
+        invalid(&format!("is not a valid URL ({error}): write `https://host/path`"))
+    })?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(refused("must begin with https:// or http:// and name a host"));
+        return Err(invalid("must begin with https:// or http:// and contain a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("holds a password: name a secret under `auth`"));
+        return Err(invalid("contains a password: name a secret under `auth`"));
     }
     Ok(url)
 }
 
-/// True if the whole of it came and was understood.
+/// Returns true for a success status.
 pub(crate) fn succeeded(status: StatusCode) -> bool {
     status.is_success()
 }
 
 pub(crate) fn contract_header() -> HeaderName {
-    // The name is written for people; on the wire case does not count.
+    // Header names are lower case on the wire.
     HeaderName::try_from(CONTRACT_HEADER)
         .unwrap_or(HeaderName::from_static("x-tool-contract-version"))
 }
 
-/// The W3C header for the trace of a request, if its ids are such.
+/// Returns the W3C `traceparent` of a request. `None` if its ids are invalid.
 pub(crate) fn traceparent(request: &ToolRequest) -> Option<String> {
     let hex = |text: &str, size: usize| {
         text.len() == size

@@ -10,11 +10,11 @@ use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{A2aSpec, HumanDuration, ToolResource, ToolType};
 use provost_tool::ToolRuntime as _;
 use provost_tool_runtime::A2aRuntime;
-use provost_tool_runtime::conformance::Scene;
+use provost_tool_runtime::conformance::Scenario;
 use serde_json::{Value, json};
 
 use crate::backend::Backend;
-use crate::stage::{PATIENCE, attempt, call, outbound, python_server, until};
+use crate::support::{MAX_WAIT, attempt, call, http_client, python_server, until};
 
 fn tool(endpoint: String) -> ToolResource {
     let mut tool = ToolResource::new("agent", ToolType::A2a, endpoint);
@@ -53,7 +53,7 @@ fn task(state: &str, message: &str) -> Value {
 
 #[tokio::test]
 async fn states_become_faults_that_say_what_is_asked() {
-    let runtime = A2aRuntime::new(outbound());
+    let runtime = A2aRuntime::new(http_client());
     for (state, code) in [
         ("TASK_STATE_INPUT_REQUIRED", ToolErrorCode::InvalidInput),
         ("TASK_STATE_AUTH_REQUIRED", ToolErrorCode::AuthInvalid),
@@ -80,7 +80,7 @@ async fn credentials_follow_no_card_to_another_host() {
     let elsewhere = json!({ "supportedInterfaces": [
         { "url": "http://127.0.0.2:1/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
     ] });
-    let runtime = A2aRuntime::new(outbound());
+    let runtime = A2aRuntime::new(http_client());
     let tool = says(elsewhere, Value::Null).await;
     let fault = call(&runtime, &tool, json!({})).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{fault}");
@@ -96,9 +96,9 @@ async fn credentials_follow_no_card_to_another_host() {
 #[tokio::test]
 async fn a_task_that_nobody_waits_for_is_cancelled() {
     let backend = Backend::start().await;
-    let tool = tool(backend.url("a2a", Scene::Hang));
-    let runtime = A2aRuntime::new(outbound());
-    let attempt = attempt(&tool, json!({ "message": "hi" }), PATIENCE);
+    let tool = tool(backend.url("a2a", Scenario::Hang));
+    let runtime = A2aRuntime::new(http_client());
+    let attempt = attempt(&tool, json!({ "message": "hi" }), MAX_WAIT);
     let cancel = attempt.cancel.clone();
     let waiting = tokio::spawn(runtime.invoke(attempt));
     until("it works", || backend.acts.busy.load(Ordering::SeqCst) == 1).await;
@@ -112,7 +112,7 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
 async fn the_reference_library() {
     let Some((_server, mut lines, endpoint)) = python_server("agent.py").await else { return };
 
-    let runtime = A2aRuntime::new(outbound());
+    let runtime = A2aRuntime::new(http_client());
     let tool = tool(endpoint);
     let output = call(&runtime, &tool, json!({ "message": "echo grüezi" })).await.unwrap();
     assert!(output.to_text().contains("echo grüezi"), "{}", output.to_text());
@@ -134,5 +134,5 @@ async fn the_reference_library() {
         }
         panic!("the agent was not told");
     };
-    tokio::time::timeout(PATIENCE, cancelled).await.expect("the agent is never told");
+    tokio::time::timeout(MAX_WAIT, cancelled).await.expect("the agent is never told");
 }

@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use provost_core::contract::{ToolContractError, ToolErrorCode, ToolRequest, ToolResponse};
-use provost_tool_runtime::conformance::{Scene, Seen};
-use provost_tool_runtime::{CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, CallbackDesk};
+use provost_tool_runtime::conformance::{ObservedCall, Scenario};
+use provost_tool_runtime::{CALLBACK_TOKEN_HEADER, CALLBACK_URL_HEADER, CallbackRegistry};
 use serde_json::{Value, json};
 
 /// Failures of a flaky scene before it works.
@@ -29,13 +29,13 @@ pub(crate) struct Backend {
 /// What it knows.
 #[derive(Default)]
 pub(crate) struct Acts {
-    pub(crate) seen: Mutex<Vec<Seen>>,
+    pub(crate) seen: Mutex<Vec<ObservedCall>>,
     pub(crate) busy: AtomicUsize,
     tries: Mutex<HashMap<String, u32>>,
     later: Mutex<HashMap<String, Value>>,
     pub(crate) cancelled: Mutex<Vec<String>>,
     numbers: AtomicU32,
-    pub(crate) desk: Mutex<Option<CallbackDesk>>,
+    pub(crate) callbacks: Mutex<Option<CallbackRegistry>>,
 }
 
 /// Counts a call while it is worked on.
@@ -66,14 +66,14 @@ impl Acts {
         *count <= FLAKY_FAILURES
     }
 
-    pub(crate) fn see(&self, seen: Seen) {
+    pub(crate) fn see(&self, seen: ObservedCall) {
         self.seen.lock().unwrap().push(seen);
     }
 
     /// What a scene makes of a request of the contract. `None` hangs.
     pub(crate) fn answer(
         &self,
-        scene: Scene,
+        scene: Scenario,
         id: &str,
         request: &ToolRequest,
     ) -> Option<ToolResponse> {
@@ -86,16 +86,16 @@ impl Acts {
             })
         };
         let came = match scene {
-            Scene::Hang => return None,
-            Scene::Flaky if self.fails_still(id) => fault(ToolErrorCode::ExecutionFailed, true),
-            Scene::Broken => fault(ToolErrorCode::ExecutionFailed, false),
-            Scene::Unauthorised => fault(ToolErrorCode::AuthInvalid, false),
-            Scene::Forbidden => fault(ToolErrorCode::AuthForbidden, false),
-            Scene::Endless => Ok("x".repeat(5 * 1024 * 1024)),
+            Scenario::Hang => return None,
+            Scenario::Flaky if self.fails_still(id) => fault(ToolErrorCode::ExecutionFailed, true),
+            Scenario::Broken => fault(ToolErrorCode::ExecutionFailed, false),
+            Scenario::Unauthorised => fault(ToolErrorCode::AuthInvalid, false),
+            Scenario::Forbidden => fault(ToolErrorCode::AuthForbidden, false),
+            Scenario::Endless => Ok("x".repeat(5 * 1024 * 1024)),
             _ => Ok(text),
         };
         let mut response = ToolResponse::of(request, came, 1);
-        if scene == Scene::WrongId {
+        if scene == Scenario::WrongId {
             response.request_id = "somebody-elses".to_owned();
         }
         Some(response)
@@ -103,26 +103,26 @@ impl Acts {
 }
 
 /// The word of a scene in paths.
-pub(crate) fn scene_of(word: &str) -> Scene {
+pub(crate) fn scene_of(word: &str) -> Scenario {
     let all = [
-        Scene::Echo,
-        Scene::Hang,
-        Scene::Flaky,
-        Scene::Broken,
-        Scene::Unauthorised,
-        Scene::Forbidden,
-        Scene::Garbage,
-        Scene::WrongId,
-        Scene::Endless,
+        Scenario::Echo,
+        Scenario::Hang,
+        Scenario::Flaky,
+        Scenario::Broken,
+        Scenario::Unauthorised,
+        Scenario::Forbidden,
+        Scenario::Garbage,
+        Scenario::WrongId,
+        Scenario::Endless,
     ];
     all.into_iter().find(|scene| format!("{scene:?}") == word).unwrap()
 }
 
-pub(crate) fn seen_of(headers: &HeaderMap, body: &[u8]) -> Seen {
+pub(crate) fn seen_of(headers: &HeaderMap, body: &[u8]) -> ObservedCall {
     let text = |name: &str| {
         headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
     };
-    Seen {
+    ObservedCall {
         request_id: text("x-request-id"),
         trace_id: text("traceparent").split('-').nth(1).unwrap_or_default().to_owned(),
         attempt: text("x-tool-attempt").parse().unwrap_or_default(),
@@ -163,7 +163,7 @@ impl Backend {
     }
 
     /// The address of a scene that starts anew.
-    pub(crate) fn url(&self, wire: &str, scene: Scene) -> String {
+    pub(crate) fn url(&self, wire: &str, scene: Scenario) -> String {
         format!("http://{}/{wire}/{scene:?}/{}", self.address, self.acts.number())
     }
 }
@@ -172,7 +172,7 @@ impl Backend {
 async fn proxied(client: provost_net::NetClient, target: SocketAddr, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let url = provost_net::Url::parse(&format!("http://{target}{}", head.uri)).unwrap();
-    let deadline = std::time::Instant::now() + crate::stage::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::support::MAX_WAIT;
     let mut onward = provost_net::NetRequest::new(head.method, url, deadline);
     onward.headers = head.headers;
     onward.body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -204,21 +204,21 @@ async fn plain(
     let arguments: Value = serde_json::from_slice(&body).unwrap_or_default();
     let text = arguments["text"].as_str().unwrap_or_default().to_owned();
     match scene_of(&word) {
-        Scene::Hang => std::future::pending().await,
-        Scene::Flaky if acts.fails_still(&id) => {
+        Scenario::Hang => std::future::pending().await,
+        Scenario::Flaky if acts.fails_still(&id) => {
             (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "0")], "busy").into_response()
         }
-        Scene::Broken => (StatusCode::UNPROCESSABLE_ENTITY, "no").into_response(),
-        Scene::Unauthorised => (StatusCode::UNAUTHORIZED, "who?").into_response(),
-        Scene::Forbidden => (StatusCode::FORBIDDEN, "no").into_response(),
-        Scene::Garbage => "{\"status\": \"ok\"".into_response(),
-        Scene::WrongId => {
+        Scenario::Broken => (StatusCode::UNPROCESSABLE_ENTITY, "no").into_response(),
+        Scenario::Unauthorised => (StatusCode::UNAUTHORIZED, "who?").into_response(),
+        Scenario::Forbidden => (StatusCode::FORBIDDEN, "no").into_response(),
+        Scenario::Garbage => "{\"status\": \"ok\"".into_response(),
+        Scenario::WrongId => {
             let response =
                 json!({"request_id": "another", "status": "ok", "output": {"result": text}});
             response.to_string().into_response()
         }
-        Scene::Endless => endless(),
-        Scene::Echo | Scene::Flaky => text.into_response(),
+        Scenario::Endless => endless(),
+        Scenario::Echo | Scenario::Flaky => text.into_response(),
     }
 }
 
@@ -243,8 +243,8 @@ async fn external(
     let request = envelope_of(&acts, &headers, &body);
     let scene = scene_of(&word);
     match scene {
-        Scene::Garbage => return "<html>".into_response(),
-        Scene::Endless => return endless(),
+        Scenario::Garbage => return "<html>".into_response(),
+        Scenario::Endless => return endless(),
         _ => {}
     }
     match acts.answer(scene, &id, &request) {
@@ -253,7 +253,7 @@ async fn external(
     }
 }
 
-/// Takes a request and answers when it is asked again. With a desk, it calls back instead.
+/// Takes a request and answers when it is asked again. With a callback registry, it calls back instead.
 async fn later(
     State(acts): Acting,
     Path((word, id)): Path<(String, String)>,
@@ -262,12 +262,12 @@ async fn later(
 ) -> Response {
     let request = envelope_of(&acts, &headers, &body);
     let scene = scene_of(&word);
-    if scene == Scene::Hang {
+    if scene == Scenario::Hang {
         let _busy = acts.begin();
         std::future::pending::<()>().await;
     }
     let response = match scene {
-        Scene::Garbage => Value::String("garbage".to_owned()),
+        Scenario::Garbage => Value::String("garbage".to_owned()),
         _ => serde_json::to_value(acts.answer(scene, &id, &request)).unwrap(),
     };
     match headers.get(CALLBACK_URL_HEADER) {
@@ -286,7 +286,7 @@ async fn later(
 /// Posts an answer as a tool would.
 async fn call_back(url: String, token: String, response: Value) {
     let client = provost_net::NetClient::new(provost_net::NetPolicy::open());
-    let deadline = std::time::Instant::now() + crate::stage::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::support::MAX_WAIT;
     let url = provost_net::Url::parse(&url).unwrap();
     let request = provost_net::NetRequest::post(url, response.to_string(), deadline)
         .header(CALLBACK_TOKEN_HEADER.parse().unwrap(), token.parse().unwrap());
@@ -300,10 +300,12 @@ async fn callback(
     headers: HeaderMap,
     body: Bytes,
 ) -> StatusCode {
-    let Some(desk) = acts.desk.lock().unwrap().clone() else { return StatusCode::NOT_FOUND };
+    let Some(callbacks) = acts.callbacks.lock().unwrap().clone() else {
+        return StatusCode::NOT_FOUND;
+    };
     let token = headers[CALLBACK_TOKEN_HEADER].to_str().unwrap();
     let Ok(response) = serde_json::from_slice(&body) else { return StatusCode::BAD_REQUEST };
-    match desk.deliver(&request, token, response) {
+    match callbacks.deliver(&request, token, response) {
         Ok(()) => StatusCode::NO_CONTENT,
         Err(_) => StatusCode::NOT_FOUND,
     }
@@ -341,7 +343,7 @@ async fn rpc(
     assert_eq!(headers["a2a-version"], "1.0");
     assert_eq!(call["params"]["tenant"], "t1");
     let scene = scene_of(&word);
-    let rpc_id = if scene == Scene::WrongId { json!("another") } else { call["id"].clone() };
+    let rpc_id = if scene == Scenario::WrongId { json!("another") } else { call["id"].clone() };
     let result = |result: Value| {
         axum::Json(json!({ "jsonrpc": "2.0", "id": rpc_id, "result": result })).into_response()
     };
@@ -355,12 +357,12 @@ async fn rpc(
     match call["method"].as_str().unwrap() {
         "CancelTask" => {
             acts.cancelled.lock().unwrap().push(id.clone());
-            if scene == Scene::Hang {
+            if scene == Scenario::Hang {
                 acts.busy.fetch_sub(1, Ordering::SeqCst);
             }
             result(task("TASK_STATE_CANCELED", json!([])))
         }
-        "GetTask" if scene == Scene::Hang => result(task("TASK_STATE_WORKING", json!([]))),
+        "GetTask" if scene == Scenario::Hang => result(task("TASK_STATE_WORKING", json!([]))),
         "GetTask" => {
             let answer = acts.later.lock().unwrap().get(&id).cloned().unwrap();
             result(task("TASK_STATE_COMPLETED", answer))
@@ -368,17 +370,17 @@ async fn rpc(
         _ => {
             acts.see(seen_of(&headers, &body));
             match scene {
-                Scene::Flaky if acts.fails_still(&id) => {
+                Scenario::Flaky if acts.fails_still(&id) => {
                     return StatusCode::BAD_GATEWAY.into_response();
                 }
-                Scene::Broken => {
+                Scenario::Broken => {
                     return result(json!({ "task": task("TASK_STATE_FAILED", json!([])) }));
                 }
-                Scene::Unauthorised => return StatusCode::UNAUTHORIZED.into_response(),
-                Scene::Forbidden => return StatusCode::FORBIDDEN.into_response(),
-                Scene::Garbage => return "nonsense".into_response(),
-                Scene::Endless => return endless(),
-                Scene::Hang => {
+                Scenario::Unauthorised => return StatusCode::UNAUTHORIZED.into_response(),
+                Scenario::Forbidden => return StatusCode::FORBIDDEN.into_response(),
+                Scenario::Garbage => return "nonsense".into_response(),
+                Scenario::Endless => return endless(),
+                Scenario::Hang => {
                     acts.busy.fetch_add(1, Ordering::SeqCst);
                 }
                 _ => {}

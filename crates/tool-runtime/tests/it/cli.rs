@@ -8,15 +8,15 @@ use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{
     CliOutput, CliSpec, CliWorkspace, IsolationMode, ToolResource, ToolType,
 };
-use provost_sandbox::{Backends, Profile};
-use provost_tool::{Conversation, ToolRuntime};
-use provost_tool_runtime::conformance::{Scene, Seen, Stage};
-use provost_tool_runtime::{CliOptions, CliRuntime, CommandAllowList};
-use provost_workspace::conversation::{Workspaces, WorkspacesOptions};
+use provost_sandbox::{IsolationProfile, SandboxRegistry};
+use provost_tool::{ConversationRef, ToolRuntime};
+use provost_tool_runtime::conformance::{ObservedCall, Scenario, TestBackend};
+use provost_tool_runtime::{CommandAllowList, ProcessOptions, ProcessRuntime};
+use provost_workspace::conversation::{ConversationWorkspaces, WorkspaceOptions};
 use serde_json::json;
 
 use crate::sandboxes;
-use crate::stage::{PATIENCE, attempt, call};
+use crate::support::{MAX_WAIT, attempt, call};
 
 /// Acts out a scene: reads an envelope, writes an envelope.
 const ACTOR: &str = r#"
@@ -47,7 +47,7 @@ static STAGES: AtomicU32 = AtomicU32::new(0);
 
 /// Programs in a sandbox.
 pub(crate) struct Programs {
-    runtime: CliRuntime,
+    runtime: ProcessRuntime,
     name: String,
     mark: String,
 }
@@ -55,8 +55,8 @@ pub(crate) struct Programs {
 impl Programs {
     /// In whichever sandbox for processes this machine has; `None` if there is none.
     pub(crate) async fn open() -> Option<Self> {
-        let backends = Backends::find(None).await;
-        backends.select(&Profile::new(IsolationMode::Process)).ok()?;
+        let backends = SandboxRegistry::detect(None).await;
+        backends.select(&IsolationProfile::new(IsolationMode::Process)).ok()?;
         Some(Self::of("process", runtime(IsolationMode::Process, backends)))
     }
 
@@ -66,22 +66,22 @@ impl Programs {
         all.map(|(name, mode, backends)| Self::of(name, runtime(mode, backends))).collect()
     }
 
-    fn of(name: &str, runtime: CliRuntime) -> Self {
+    fn of(name: &str, runtime: ProcessRuntime) -> Self {
         let number = STAGES.fetch_add(1, Ordering::Relaxed);
         let mark = format!("provost-actor-{}-{number}", std::process::id());
         Self { runtime, name: format!("cli, {name}"), mark }
     }
 }
 
-fn runtime(mode: IsolationMode, backends: Backends) -> CliRuntime {
-    CliRuntime::new(CliOptions {
+fn runtime(mode: IsolationMode, backends: SandboxRegistry) -> ProcessRuntime {
+    ProcessRuntime::new(ProcessOptions {
         sandbox: sandboxes::sandbox(mode, backends),
         commands: CommandAllowList::of(["python3", "printf", "sh", "cat"]),
         workspaces: None,
     })
 }
 
-impl Stage for Programs {
+impl TestBackend for Programs {
     fn name(&self) -> &str {
         &self.name
     }
@@ -90,7 +90,7 @@ impl Stage for Programs {
         Arc::new(self.runtime.clone())
     }
 
-    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+    fn tool(&self, scene: Scenario) -> Option<ToolResource> {
         let args = ["-c", ACTOR, &format!("{scene:?}"), &self.mark];
         let args = args.map(str::to_owned).to_vec();
         let spec =
@@ -100,15 +100,15 @@ impl Stage for Programs {
         Some(tool)
     }
 
-    fn takes_credentials(&self) -> bool {
+    fn supports_credentials(&self) -> bool {
         false
     }
 
-    fn seen(&self) -> Option<Vec<Seen>> {
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>> {
         None
     }
 
-    fn busy(&self) -> Option<usize> {
+    fn active_calls(&self) -> Option<usize> {
         let lines = fs::read_dir("/proc").ok()?.flatten();
         let lines = lines.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
         let is_ours = |line: &Vec<u8>| String::from_utf8_lossy(line).contains(&self.mark);
@@ -163,7 +163,7 @@ async fn arguments_are_arguments_and_never_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_allowed_or_not_isolated_does_not_run() {
-    let missing = runtime(IsolationMode::Process, Backends::default());
+    let missing = runtime(IsolationMode::Process, SandboxRegistry::default());
     let refused = missing.check(&tool(plain("sh", &[]))).unwrap_err();
     assert_eq!(refused.code, ToolErrorCode::IsolationUnavailable);
     let Some(programs) = Programs::open().await else { return };
@@ -195,9 +195,10 @@ async fn what_is_not_allowed_or_not_isolated_does_not_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g22_a_program_works_on_the_files_of_its_conversation() {
     let home = tempfile::tempdir().unwrap();
-    let workspaces = Workspaces::open(WorkspacesOptions::in_dir(home.path())).await.unwrap();
+    let workspaces =
+        ConversationWorkspaces::open(WorkspaceOptions::in_dir(home.path())).await.unwrap();
     for (name, mode, backends) in sandboxes::all().await {
-        let runtime = CliRuntime::new(CliOptions {
+        let runtime = ProcessRuntime::new(ProcessOptions {
             sandbox: sandboxes::sandbox(mode, backends),
             commands: CommandAllowList::of(["sh"]),
             workspaces: Some(workspaces.clone()),
@@ -210,18 +211,18 @@ async fn g22_a_program_works_on_the_files_of_its_conversation() {
         let lost = Arc::new(AtomicU32::new(0));
         let heard = Arc::clone(&lost);
         let conversation =
-            Conversation::new("default", name, "anna").on_workspace_reset(move |_| {
+            ConversationRef::new("default", name, "anna").on_workspace_reset(move |_| {
                 heard.fetch_add(1, Ordering::Relaxed);
                 std::future::ready(Ok(()))
             });
-        let invoke = async |conversation: Option<&Conversation>| {
-            let mut made = attempt(&tool, json!({}), PATIENCE);
+        let invoke = async |conversation: Option<&ConversationRef>| {
+            let mut made = attempt(&tool, json!({}), MAX_WAIT);
             made.conversation = conversation.cloned();
             runtime.invoke(made).await.map(|output| output.to_text())
         };
         assert_eq!(invoke(Some(&conversation)).await.unwrap(), "", "{name}");
         assert_eq!(invoke(Some(&conversation)).await.unwrap(), "one\n", "{name}");
-        let eve = Conversation::new("default", name, "eve");
+        let eve = ConversationRef::new("default", name, "eve");
         let refused = invoke(Some(&eve)).await.unwrap_err();
         assert_eq!(refused.code, ToolErrorCode::PermissionDenied, "{name}");
         assert!(invoke(None).await.is_err(), "{name}");

@@ -8,10 +8,12 @@ use provost_core::resource::{
     A2aSpec, GrpcEncoding, HttpSpec, HumanDuration, ToolResource, ToolType,
 };
 use provost_tool::ToolRuntime;
-use provost_tool_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
+use provost_tool_runtime::conformance::{
+    Group, ObservedCall, Report, Scenario, TestBackend, matrix, run_conformance,
+};
 use provost_tool_runtime::{
-    A2aRuntime, CallbackDesk, ExternalRuntime, GrpcRuntime, HttpRuntime, WebhookOptions,
-    WebhookRuntime,
+    A2aRuntime, CallbackOptions, CallbackRegistry, CallbackRuntime, ExternalRuntime, GrpcRuntime,
+    HttpRuntime,
 };
 use serde_json::{Value, json};
 
@@ -19,9 +21,9 @@ use crate::backend::Backend;
 use crate::cli;
 use crate::grpc::GrpcBackend;
 use crate::mcp;
-use crate::stage::outbound;
+use crate::support::http_client;
 
-/// A stage on our own server.
+/// A backend on our own server.
 struct Own {
     name: &'static str,
     wire: &'static str,
@@ -30,7 +32,7 @@ struct Own {
     kind: ToolType,
 }
 
-impl Stage for Own {
+impl TestBackend for Own {
     fn name(&self) -> &str {
         self.name
     }
@@ -39,9 +41,9 @@ impl Stage for Own {
         Arc::clone(&self.runtime)
     }
 
-    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+    fn tool(&self, scene: Scenario) -> Option<ToolResource> {
         let mut tool = ToolResource::new("acting", self.kind, self.backend.url(self.wire, scene));
-        let envelope = matches!(scene, Scene::Garbage | Scene::WrongId);
+        let envelope = matches!(scene, Scenario::Garbage | Scenario::WrongId);
         match self.kind {
             ToolType::Http if envelope => {
                 tool.http = Some(HttpSpec { envelope, ..HttpSpec::default() });
@@ -52,7 +54,7 @@ impl Stage for Own {
             }
             // What is called back is checked before it is handed in, and what never comes is a timeout.
             ToolType::WebhookCallback
-                if self.name.ends_with("callback") && (envelope || scene == Scene::Endless) =>
+                if self.name.ends_with("callback") && (envelope || scene == Scenario::Endless) =>
             {
                 return None;
             }
@@ -61,18 +63,18 @@ impl Stage for Own {
         Some(tool)
     }
 
-    fn arguments(&self, _scene: Scene, text: &str) -> Value {
+    fn arguments(&self, _scene: Scenario, text: &str) -> Value {
         match self.kind {
             ToolType::A2a => json!({ "message": text }),
             _ => json!({ "text": text }),
         }
     }
 
-    fn seen(&self) -> Option<Vec<Seen>> {
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>> {
         Some(self.backend.acts.seen.lock().unwrap().clone())
     }
 
-    fn busy(&self) -> Option<usize> {
+    fn active_calls(&self) -> Option<usize> {
         Some(self.backend.acts.busy.load(Ordering::SeqCst))
     }
 }
@@ -88,55 +90,56 @@ async fn own(
     Own { name, wire, backend, runtime, kind }
 }
 
-fn quick() -> WebhookOptions {
+fn quick() -> CallbackOptions {
     let poll = Duration::from_millis(5);
-    WebhookOptions { poll, poll_max: poll, ..WebhookOptions::default() }
+    CallbackOptions { poll, poll_max: poll, ..CallbackOptions::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_runtime_conforms() {
     let calling_back = |backend: &Backend| {
         let base = format!("http://{}/callbacks", backend.address).parse().unwrap();
-        let desk = CallbackDesk::with_random_key(base).unwrap();
-        *backend.acts.desk.lock().unwrap() = Some(desk.clone());
-        let options = WebhookOptions { desk: Some(desk), ..WebhookOptions::default() };
-        Arc::new(WebhookRuntime::new(outbound(), options)) as Arc<dyn ToolRuntime>
+        let callbacks = CallbackRegistry::with_random_key(base).unwrap();
+        *backend.acts.callbacks.lock().unwrap() = Some(callbacks.clone());
+        let options = CallbackOptions { callbacks: Some(callbacks), ..CallbackOptions::default() };
+        Arc::new(CallbackRuntime::new(http_client(), options)) as Arc<dyn ToolRuntime>
     };
     let mut reports: Vec<Report> = Vec::new();
-    let stages = [
-        own("http", "http", |_| Arc::new(HttpRuntime::new(outbound()))).await,
-        own("external", "external", |_| Arc::new(ExternalRuntime::new(outbound()))).await,
-        own("webhook, poll", "later", |_| Arc::new(WebhookRuntime::new(outbound(), quick()))).await,
+    let backends = [
+        own("http", "http", |_| Arc::new(HttpRuntime::new(http_client()))).await,
+        own("external", "external", |_| Arc::new(ExternalRuntime::new(http_client()))).await,
+        own("webhook, poll", "later", |_| Arc::new(CallbackRuntime::new(http_client(), quick())))
+            .await,
         own("webhook, callback", "later", calling_back).await,
-        own("a2a", "a2a", |_| Arc::new(A2aRuntime::new(outbound()))).await,
+        own("a2a", "a2a", |_| Arc::new(A2aRuntime::new(http_client()))).await,
     ];
     let behind = Own {
         name: "http, behind a proxy",
-        backend: stages[0].backend.behind_proxy().await,
-        runtime: Arc::clone(&stages[0].runtime),
-        ..stages[0]
+        backend: backends[0].backend.behind_proxy().await,
+        runtime: Arc::clone(&backends[0].runtime),
+        ..backends[0]
     };
-    for stage in stages.iter().chain([&behind]) {
-        reports.push(conform(stage).await);
+    for backend in backends.iter().chain([&behind]) {
+        reports.push(run_conformance(backend).await);
     }
     for encoding in [GrpcEncoding::Protobuf, GrpcEncoding::Json] {
-        let runtime = Arc::new(GrpcRuntime::new(outbound()));
-        let stage = GrpcBackend::start(encoding, runtime).await;
-        reports.push(conform(&stage).await);
+        let runtime = Arc::new(GrpcRuntime::new(http_client()));
+        let backend = GrpcBackend::start(encoding, runtime).await;
+        reports.push(run_conformance(&backend).await);
     }
-    reports.push(conform(&mcp::own().await).await);
-    if let Some(stage) = mcp::everything() {
-        reports.push(conform(&stage).await);
+    reports.push(run_conformance(&mcp::own().await).await);
+    if let Some(backend) = mcp::everything() {
+        reports.push(run_conformance(&backend).await);
     }
-    for stage in cli::Programs::everywhere().await {
-        reports.push(conform(&stage).await);
+    for backend in cli::Programs::everywhere().await {
+        reports.push(run_conformance(&backend).await);
     }
     println!("{}", matrix(&reports));
-    let broken: Vec<String> = reports.iter().flat_map(Report::broken).collect();
+    let broken: Vec<String> = reports.iter().flat_map(Report::failures).collect();
     assert!(broken.is_empty(), "{broken:#?}");
     for report in &reports {
         for group in Group::ALL {
-            assert!(report.holds(group), "{}: {}", report.stage, group.as_str());
+            assert!(report.passed(group), "{}: {}", report.backend, group.as_str());
         }
     }
 }

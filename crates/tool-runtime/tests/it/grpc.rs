@@ -11,16 +11,16 @@ use provost_core::contract::{ToolErrorCode, ToolRequest, ToolResponse};
 use provost_core::resource::{GrpcEncoding, GrpcSpec, ToolResource, ToolType};
 use provost_net::NetPolicy;
 use provost_tool::ToolRuntime;
-use provost_tool_runtime::conformance::{Scene, Seen, Stage};
+use provost_tool_runtime::conformance::{ObservedCall, Scenario, TestBackend};
 use provost_tool_runtime::grpc::{ExecuteRequest, ExecuteResponse, JsonCodec, ProtobufCodec};
-use provost_tool_runtime::{GrpcRuntime, Outbound};
+use provost_tool_runtime::{GrpcRuntime, ToolHttpClient};
 use serde_json::json;
 use tonic::body::Body;
 use tonic::server::Grpc;
 use tonic::{Request, Response, Status};
 
 use crate::backend::{Acts, scene_of, seen_of};
-use crate::stage::{PATIENCE, attempt, call, outbound};
+use crate::support::{MAX_WAIT, attempt, call, http_client};
 
 /// A tool server. A scene is the name of a tool.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl GrpcBackend {
         Self { address, acts, connections, encoding, runtime }
     }
 
-    fn acting(&self, scene: Scene, path: &str) -> ToolResource {
+    fn acting(&self, scene: Scenario, path: &str) -> ToolResource {
         let name = format!("{scene:?}-{}", self.acts.number());
         let mut tool = ToolResource::new(name, ToolType::Grpc, format!("{}{path}", self.address));
         tool.grpc = Some(GrpcSpec { encoding: self.encoding, plaintext: true });
@@ -63,7 +63,7 @@ impl GrpcBackend {
     }
 }
 
-impl Stage for GrpcBackend {
+impl TestBackend for GrpcBackend {
     fn name(&self) -> &str {
         match self.encoding {
             GrpcEncoding::Protobuf => "grpc, protobuf",
@@ -75,15 +75,15 @@ impl Stage for GrpcBackend {
         Arc::clone(&self.runtime) as Arc<dyn ToolRuntime>
     }
 
-    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+    fn tool(&self, scene: Scenario) -> Option<ToolResource> {
         Some(self.acting(scene, ""))
     }
 
-    fn seen(&self) -> Option<Vec<Seen>> {
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>> {
         Some(self.acts.seen.lock().unwrap().clone())
     }
 
-    fn busy(&self) -> Option<usize> {
+    fn active_calls(&self) -> Option<usize> {
         Some(self.acts.busy.load(Ordering::SeqCst))
     }
 }
@@ -145,10 +145,10 @@ async fn act(acts: &Arc<Acts>, request: Request<ToolRequest>) -> Result<ToolResp
     acts.see(seen_of(&headers, body.as_bytes()));
     let (word, id) = request.tool.name.split_once('-').unwrap();
     match scene_of(word) {
-        Scene::Unauthorised => Err(Status::unauthenticated("who?")),
-        Scene::Forbidden => Err(Status::permission_denied("no")),
-        Scene::Flaky if acts.fails_still(id) => Err(Status::unavailable("busy")),
-        Scene::Broken => Err(Status::failed_precondition("no")),
+        Scenario::Unauthorised => Err(Status::unauthenticated("who?")),
+        Scenario::Forbidden => Err(Status::permission_denied("no")),
+        Scenario::Flaky if acts.fails_still(id) => Err(Status::unavailable("busy")),
+        Scenario::Broken => Err(Status::failed_precondition("no")),
         scene => match acts.answer(scene, id, &request) {
             Some(answer) => Ok(answer),
             None => std::future::pending().await,
@@ -159,9 +159,9 @@ async fn act(acts: &Arc<Acts>, request: Request<ToolRequest>) -> Result<ToolResp
 #[tokio::test]
 async fn connections_are_used_again() {
     let backend =
-        GrpcBackend::start(GrpcEncoding::Protobuf, Arc::new(GrpcRuntime::new(outbound()))).await;
+        GrpcBackend::start(GrpcEncoding::Protobuf, Arc::new(GrpcRuntime::new(http_client()))).await;
     for _ in 0..20 {
-        let tool = backend.acting(Scene::Echo, "");
+        let tool = backend.acting(Scenario::Echo, "");
         let output = call(&*backend.runtime, &tool, json!({ "text": "hi" })).await.unwrap();
         assert_eq!(output.to_text(), "hi");
     }
@@ -171,8 +171,8 @@ async fn connections_are_used_again() {
 #[tokio::test]
 async fn a_service_of_another_name_is_reached_too() {
     let backend =
-        GrpcBackend::start(GrpcEncoding::Json, Arc::new(GrpcRuntime::new(outbound()))).await;
-    let tool = backend.acting(Scene::Echo, "/orloj.tool.v1.ToolService");
+        GrpcBackend::start(GrpcEncoding::Json, Arc::new(GrpcRuntime::new(http_client()))).await;
+    let tool = backend.acting(Scenario::Echo, "/orloj.tool.v1.ToolService");
     let output = call(&*backend.runtime, &tool, json!({ "text": "hi" })).await.unwrap();
     assert_eq!(output.to_text(), "hi");
 }
@@ -180,9 +180,9 @@ async fn a_service_of_another_name_is_reached_too() {
 #[tokio::test]
 async fn an_address_inside_is_refused_when_it_is_dialled() {
     let closed = NetPolicy { plain_http: true, ..NetPolicy::default() };
-    let closed = Arc::new(GrpcRuntime::new(Outbound::new(closed)));
+    let closed = Arc::new(GrpcRuntime::new(ToolHttpClient::new(closed)));
     let backend = GrpcBackend::start(GrpcEncoding::Protobuf, closed).await;
-    let tool = backend.acting(Scene::Echo, "");
+    let tool = backend.acting(Scenario::Echo, "");
     let fault = call(&*backend.runtime, &tool, json!({})).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{fault}");
     assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
@@ -191,14 +191,14 @@ async fn an_address_inside_is_refused_when_it_is_dialled() {
 #[tokio::test]
 async fn nothing_goes_out_in_the_open_unless_the_operator_says_so() {
     let closed = NetPolicy { plain_http: false, ..NetPolicy::open() };
-    let closed = Arc::new(GrpcRuntime::new(Outbound::new(closed)));
+    let closed = Arc::new(GrpcRuntime::new(ToolHttpClient::new(closed)));
     let backend = GrpcBackend::start(GrpcEncoding::Protobuf, Arc::clone(&closed)).await;
-    let tool = backend.acting(Scene::Echo, "");
+    let tool = backend.acting(Scenario::Echo, "");
     let refused = closed.check(&tool).unwrap_err();
     assert_eq!(refused.code, ToolErrorCode::PermissionDenied);
     assert!(refused.message.contains("plain_http"), "{refused}");
     // It is refused even where nobody has checked the definition before.
-    let made = attempt(&tool, json!({ "text": "hi" }), PATIENCE);
+    let made = attempt(&tool, json!({ "text": "hi" }), MAX_WAIT);
     assert_eq!(closed.invoke(made).await.unwrap_err().code, ToolErrorCode::PermissionDenied);
     assert_eq!(backend.connections.load(Ordering::SeqCst), 0);
 }
@@ -206,8 +206,8 @@ async fn nothing_goes_out_in_the_open_unless_the_operator_says_so() {
 #[tokio::test]
 async fn a_server_without_tls_is_none_for_a_tool_with_it() {
     let backend =
-        GrpcBackend::start(GrpcEncoding::Protobuf, Arc::new(GrpcRuntime::new(outbound()))).await;
-    let mut tool = backend.acting(Scene::Echo, "");
+        GrpcBackend::start(GrpcEncoding::Protobuf, Arc::new(GrpcRuntime::new(http_client()))).await;
+    let mut tool = backend.acting(Scenario::Echo, "");
     tool.grpc = None;
     let fault = call(&*backend.runtime, &tool, json!({})).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::ExecutionFailed, "{fault}");

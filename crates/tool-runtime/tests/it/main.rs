@@ -1,4 +1,4 @@
-//! Runtimes against running servers: ours, hostile ones, and real ones.
+//! Runtimes against running servers: test servers, malicious servers and real servers.
 
 #![expect(
     clippy::unwrap_used,
@@ -11,13 +11,13 @@ mod a2a;
 mod backend;
 mod cli;
 mod conformance;
-mod doubt;
 mod grpc;
-mod hostile;
+mod malicious_servers;
 mod mcp;
 mod oauth;
 mod openapi;
 mod sandboxes;
 mod schemas;
-mod stage;
+mod support;
+mod unknown_outcome;
 mod webhook;

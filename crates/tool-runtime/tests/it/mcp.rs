@@ -11,24 +11,24 @@ use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::resource::{AuthProfile, McpRef, ToolAuth, ToolResource, ToolType};
 use provost_core::{Secret, ToolResultPart};
 use provost_mcp::McpPool;
-use provost_mcp::launcher::Starter;
+use provost_mcp::launcher::ProcessLauncher;
 use provost_net::NetPolicy;
 use provost_tool::{Credentials, ToolOutput, ToolRuntime};
-use provost_tool_runtime::conformance::{Scene, Seen, Stage};
-use provost_tool_runtime::{CommandAllowList, McpRuntime, Program};
+use provost_tool_runtime::conformance::{ObservedCall, Scenario, TestBackend};
+use provost_tool_runtime::{CommandAllowList, McpRuntime, StdioServer};
 use serde_json::{Value, json};
 
-use crate::stage::{PATIENCE, attempt};
+use crate::support::{MAX_WAIT, attempt};
 
-/// A stage whose tools are picked by scene.
+/// A backend whose tools are picked by scene.
 pub(crate) struct McpStage {
     name: &'static str,
     runtime: Arc<McpRuntime>,
-    tools: fn(Scene) -> Option<&'static str>,
-    arguments: fn(Scene, &str) -> Value,
+    tools: fn(Scenario) -> Option<&'static str>,
+    arguments: fn(Scenario, &str) -> Value,
 }
 
-impl Stage for McpStage {
+impl TestBackend for McpStage {
     fn name(&self) -> &str {
         self.name
     }
@@ -37,23 +37,23 @@ impl Stage for McpStage {
         Arc::clone(&self.runtime) as Arc<dyn ToolRuntime>
     }
 
-    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+    fn tool(&self, scene: Scenario) -> Option<ToolResource> {
         Some(tool((self.tools)(scene)?))
     }
 
-    fn arguments(&self, scene: Scene, text: &str) -> Value {
+    fn arguments(&self, scene: Scenario, text: &str) -> Value {
         (self.arguments)(scene, text)
     }
 
-    fn takes_credentials(&self) -> bool {
+    fn supports_credentials(&self) -> bool {
         false
     }
 
-    fn seen(&self) -> Option<Vec<Seen>> {
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>> {
         None
     }
 
-    fn busy(&self) -> Option<usize> {
+    fn active_calls(&self) -> Option<usize> {
         None
     }
 }
@@ -71,17 +71,17 @@ async fn call(
     arguments: Value,
 ) -> Result<ToolOutput, ToolContractError> {
     runtime.check(tool)?;
-    let mut made = attempt(tool, arguments, PATIENCE);
+    let mut made = attempt(tool, arguments, MAX_WAIT);
     made.credentials = Credentials::default();
-    tokio::time::timeout(PATIENCE, runtime.invoke(made)).await.expect("a call hangs")
+    tokio::time::timeout(MAX_WAIT, runtime.invoke(made)).await.expect("a call hangs")
 }
 
-fn runtime(program: Program) -> McpRuntime {
+fn runtime(program: StdioServer) -> McpRuntime {
     runtime_with(program).0
 }
 
 /// A runtime with one server, and its connections.
-pub(crate) fn runtime_with(program: Program) -> (McpRuntime, McpPool) {
+pub(crate) fn runtime_with(program: StdioServer) -> (McpRuntime, McpPool) {
     let allowed = CommandAllowList::of([program.command.clone()]);
     let pool = McpPool::new();
     let mut runtime = McpRuntime::new(pool.clone(), allowed);
@@ -90,9 +90,13 @@ pub(crate) fn runtime_with(program: Program) -> (McpRuntime, McpPool) {
 }
 
 /// A small server in Python that somebody else starts; with a mark among its arguments.
-pub(crate) fn python_at(script: &str, mark: &str, starter: Arc<dyn Starter>) -> Program {
-    let program = Program::new("/usr/bin/python3").arg(script).arg("plain").arg(mark);
-    Program { starter: Some(starter), ..program }
+pub(crate) fn python_at(
+    script: &str,
+    mark: &str,
+    starter: Arc<dyn ProcessLauncher>,
+) -> StdioServer {
+    let program = StdioServer::new("/usr/bin/python3").arg(script).arg("plain").arg(mark);
+    StdioServer { launcher: Some(starter), ..program }
 }
 
 /// What the small server says back.
@@ -108,9 +112,9 @@ fn python() -> String {
     String::from_utf8(output.expect("python3 is needed").stdout).unwrap().trim().to_owned()
 }
 
-fn small() -> Program {
+fn small() -> StdioServer {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/it/server.py");
-    Program::new(python()).arg(script).arg("plain")
+    StdioServer::new(python()).arg(script).arg("plain")
 }
 
 /// A small server in Python.
@@ -119,9 +123,9 @@ pub(crate) async fn own() -> McpStage {
         name: "mcp, stdio",
         runtime: Arc::new(runtime(small())),
         tools: |scene| match scene {
-            Scene::Echo => Some("echo"),
-            Scene::Hang => Some("slow"),
-            Scene::Broken => Some("fail"),
+            Scenario::Echo => Some("echo"),
+            Scenario::Hang => Some("slow"),
+            Scenario::Broken => Some("fail"),
             _ => None,
         },
         arguments: |_, text| json!({ "message": text }),
@@ -133,17 +137,17 @@ pub(crate) fn everything() -> Option<McpStage> {
     let dir = std::env::var_os("PROVOST_MCP_SERVERS").filter(|dir| !dir.is_empty())?;
     let script = PathBuf::from(dir)
         .join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    let program = Program::new("node").arg(script.to_str()?).arg("stdio");
+    let program = StdioServer::new("node").arg(script.to_str()?).arg("stdio");
     Some(McpStage {
         name: "mcp, server-everything",
         runtime: Arc::new(runtime(program)),
         tools: |scene| match scene {
-            Scene::Echo => Some("echo"),
-            Scene::Hang => Some("trigger-long-running-operation"),
+            Scenario::Echo => Some("echo"),
+            Scenario::Hang => Some("trigger-long-running-operation"),
             _ => None,
         },
         arguments: |scene, text| match scene {
-            Scene::Hang => json!({ "duration": 600, "steps": 2 }),
+            Scenario::Hang => json!({ "duration": 600, "steps": 2 }),
             _ => json!({ "message": text }),
         },
     })
@@ -152,12 +156,12 @@ pub(crate) fn everything() -> Option<McpStage> {
 #[test]
 fn no_program_is_started_that_was_not_allowed() {
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::default());
-    let fault = runtime.add_program("default", "server", Program::new("/bin/sh")).unwrap_err();
+    let fault = runtime.add_program("default", "server", StdioServer::new("/bin/sh")).unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::PermissionDenied);
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::of(["/usr/bin/node"]));
     for command in ["node", "/usr/bin/../bin/node", "/usr/bin/node ", "/usr/bin/node;sh", ""] {
         assert!(
-            runtime.add_program("default", "server", Program::new(command)).is_err(),
+            runtime.add_program("default", "server", StdioServer::new(command)).is_err(),
             "{command}"
         );
     }
@@ -215,7 +219,7 @@ async fn address() -> (McpRuntime, Sent) {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     let mut runtime = McpRuntime::new(McpPool::new(), CommandAllowList::default());
-    let opened = |server: provost_mcp::McpServer| server.network(NetPolicy::open());
+    let opened = |server: provost_mcp::McpServer| server.net_policy(NetPolicy::open());
     runtime.add_address("default", "server", &url, opened).unwrap();
     (runtime, sent)
 }
@@ -257,12 +261,12 @@ async fn the_credential_of_a_tool_is_a_header_of_a_connection_of_its_own() {
     let (runtime, sent) = address().await;
     let tool = tool("whoami");
     for token in ["Bearer one", "Bearer two", "Bearer one"] {
-        let mut made = attempt(&tool, json!({}), PATIENCE);
+        let mut made = attempt(&tool, json!({}), MAX_WAIT);
         made.credentials =
             Credentials { headers: vec![("authorization".to_owned(), Secret::from(token))] };
         assert_eq!(runtime.invoke(made).await.unwrap().to_text(), token);
     }
-    let mut made = attempt(&tool, json!({}), PATIENCE);
+    let mut made = attempt(&tool, json!({}), MAX_WAIT);
     made.credentials = Credentials::default();
     assert_eq!(runtime.invoke(made).await.unwrap().to_text(), "", "nobody's credential is used");
     assert_eq!(*sent.lock().unwrap(), ["Bearer one", "Bearer two", "Bearer one", ""]);
@@ -286,7 +290,7 @@ async fn refusals_of_a_server_are_those_of_the_contract() {
     let mut tool = tool("expired");
     let profile = AuthProfile::Oauth2ClientCredentials;
     tool.auth = Some(ToolAuth { profile, ..ToolAuth::default() });
-    let fault = runtime.invoke(attempt(&tool, json!({}), PATIENCE)).await.unwrap_err();
+    let fault = runtime.invoke(attempt(&tool, json!({}), MAX_WAIT)).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::AuthExpired, "a token that was fetched: {fault}");
     assert_eq!(sent.lock().unwrap().len(), 5, "each was asked once");
 }

@@ -7,15 +7,15 @@ use provost_core::resource::{AuthProfile, ToolAuth, ToolResource, ToolType};
 use provost_core::{Env, Secret};
 use provost_net::{NetClient, NetPolicy, NetRequest, Url};
 use provost_redact::Redactor;
-use provost_secret::{Keyring, MemorySealedStore, Secrets, StoreResolver, Vault};
-use provost_tool::{ContractExecutor, GovernedTool, Guard, Runtimes, Tool, ToolHost};
+use provost_secret::{InMemorySecretStore, Keyring, SecretService, StoreResolver, Vault};
+use provost_tool::{DeclaredTool, EnvelopeExecutor, Guard, RuntimeRegistry, RuntimeServices, Tool};
 use provost_tool_runtime::{AuthInjector, HttpRuntime};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{PATIENCE, outbound, python_server};
+use crate::support::{MAX_WAIT, http_client, python_server};
 
-async fn secrets() -> Secrets {
-    let (store, keys) = (Arc::new(MemorySealedStore::default()), Keyring::generate().unwrap());
+async fn secrets() -> SecretService {
+    let (store, keys) = (Arc::new(InMemorySecretStore::default()), Keyring::generate().unwrap());
     let vault = Vault::new(store.clone(), keys.clone());
     for (reference, value) in [
         ("shop:client_id", "clerk"),
@@ -25,7 +25,7 @@ async fn secrets() -> Secrets {
     ] {
         vault.set("team", &reference.parse().unwrap(), &Secret::from(value)).await.unwrap();
     }
-    Secrets::new(Arc::new(StoreResolver::new(store, keys)), Redactor::new())
+    SecretService::new(Arc::new(StoreResolver::new(store, keys)), Redactor::new())
 }
 
 fn tool(base: &str, name: &str, secret: &str, scope: &str) -> ToolResource {
@@ -44,13 +44,13 @@ fn tool(base: &str, name: &str, secret: &str, scope: &str) -> ToolResource {
 async fn tokens_of_a_real_server() {
     let Some((_server, _said, base)) = python_server("oauth.py").await else { return };
 
-    let mut runtimes = Runtimes::default();
-    runtimes.add(Arc::new(HttpRuntime::new(outbound()))).unwrap();
+    let mut runtimes = RuntimeRegistry::default();
+    runtimes.add(Arc::new(HttpRuntime::new(http_client()))).unwrap();
     let client = NetClient::new(NetPolicy::open());
     let injector = AuthInjector::new(secrets().await, client.clone(), Env::system());
-    let host = ToolHost {
+    let host = RuntimeServices {
         runtimes: Arc::new(runtimes),
-        authenticator: Arc::new(injector),
+        credentials: Arc::new(injector),
         env: Env::system(),
     };
     let tools = [
@@ -59,9 +59,9 @@ async fn tokens_of_a_real_server() {
         tool(&base, "wrong", "wrong", "tools"),
     ];
     let tools = tools.map(|tool| {
-        Arc::new(GovernedTool::new(tool, "team", host.clone()).unwrap()) as Arc<dyn Tool>
+        Arc::new(DeclaredTool::new(tool, "team", host.clone()).unwrap()) as Arc<dyn Tool>
     });
-    let executor = ContractExecutor::new(Guard::default(), tools, Env::system());
+    let executor = EnvelopeExecutor::new(Guard::default(), tools, Env::system());
     let said = async |name: &str| {
         let request = ToolRequest {
             request_id: format!("r-{name}"),
@@ -77,7 +77,7 @@ async fn tokens_of_a_real_server() {
     let asked =
         async |request: NetRequest| client.send(request).await.unwrap().bytes(1024).await.unwrap();
     let url = |path: &str| Url::parse(&format!("{base}{path}")).unwrap();
-    let deadline = || std::time::Instant::now() + PATIENCE;
+    let deadline = || std::time::Instant::now() + MAX_WAIT;
     let given = async || {
         let body = asked(NetRequest::get(url("/count"), deadline())).await;
         String::from_utf8(body.to_vec()).unwrap()

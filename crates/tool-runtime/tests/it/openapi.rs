@@ -6,7 +6,7 @@ use axum::extract::Request;
 use provost_tool_runtime::{HttpRuntime, OpenApiOptions, import_openapi};
 use serde_json::{Value, json};
 
-use crate::stage::{call, outbound};
+use crate::support::{call, http_client};
 
 /// Says back what came.
 async fn mirror(request: Request) -> String {
@@ -50,7 +50,7 @@ async fn operations_are_called_as_the_document_says() {
         },
     } });
     let tools = import_openapi(&document, &OpenApiOptions::default()).unwrap().tools;
-    let runtime = HttpRuntime::new(outbound());
+    let runtime = HttpRuntime::new(http_client());
     let said = async |name: &str, arguments: Value| -> Value {
         let tool = tools.iter().find(|tool| tool.name == name).unwrap();
         let output = call(&runtime, tool, arguments).await.unwrap();

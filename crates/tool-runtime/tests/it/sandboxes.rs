@@ -7,8 +7,8 @@ use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{IsolationMode, McpIsolation, ProcessLimits};
 use provost_sandbox::egress::NetPolicy;
 use provost_sandbox::{
-    Backend, Backends, Bubblewrap, Container, ContainerOptions, IsolationError, Landlocked,
-    Launcher, Limits, Profile, Source,
+    Bubblewrap, Container, ContainerOptions, IsolationError, IsolationProfile, LandlockBackend,
+    Launcher, ResourceLimits, RootfsSource, SandboxBackend, SandboxRegistry,
 };
 use provost_tool_runtime::Sandbox;
 use serde_json::json;
@@ -22,16 +22,16 @@ fn launcher() -> Option<Launcher> {
     path.exists().then(|| Launcher::at(path))
 }
 
-fn alone(opened: Result<impl Backend, IsolationError>) -> Option<Backends> {
-    let mut backends = Backends::default();
+fn alone(opened: Result<impl SandboxBackend, IsolationError>) -> Option<SandboxRegistry> {
+    let mut backends = SandboxRegistry::default();
     backends.add(Arc::new(opened.ok()?));
     Some(backends)
 }
 
 /// Every sandbox that works here, each alone.
-pub(crate) async fn all() -> Vec<(&'static str, IsolationMode, Backends)> {
+pub(crate) async fn all() -> Vec<(&'static str, IsolationMode, SandboxRegistry)> {
     let landlock = match launcher() {
-        Some(launcher) => alone(Landlocked::open(launcher).await),
+        Some(launcher) => alone(LandlockBackend::open(launcher).await),
         None => None,
     };
     let mut found = vec![
@@ -49,7 +49,7 @@ fn containers() -> [(&'static str, ContainerOptions); 6] {
     let of = |engine: &str, warm| ContainerOptions {
         warm,
         engine_args: if engine == "podman" { podman_args() } else { Vec::new() },
-        ..ContainerOptions::new(engine, Source::Machine)
+        ..ContainerOptions::new(engine, RootfsSource::Host)
     };
     [
         ("runc", of("runc", 0)),
@@ -77,11 +77,11 @@ fn podman_args() -> Vec<String> {
 }
 
 /// A sandbox with these backends.
-pub(crate) fn sandbox(mode: IsolationMode, backends: Backends) -> Sandbox {
+pub(crate) fn sandbox(mode: IsolationMode, backends: SandboxRegistry) -> Sandbox {
     Sandbox {
         backends,
-        profile: Profile::new(mode),
-        ceiling: Limits::default(),
+        profile: IsolationProfile::new(mode),
+        ceiling: ResourceLimits::default(),
         network: NetPolicy::default(),
         log: Arc::new(|_| {}),
     }
@@ -109,7 +109,7 @@ async fn an_mcp_server_runs_inside_a_profile() {
             _ => PathBuf::from("/workspace/server.py"),
         };
         let backend = backends.clone();
-        let starter = sandbox(mode, backends).starter(
+        let starter = sandbox(mode, backends).launcher(
             "default",
             "server",
             &demanded(mode, dir.to_str().unwrap()),
@@ -140,9 +140,9 @@ fn processes(mark: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
-    let nothing = sandbox(IsolationMode::Container, Backends::default());
+    let nothing = sandbox(IsolationMode::Container, SandboxRegistry::default());
     let starter =
-        nothing.starter("default", "server", &demanded(IsolationMode::Container, "/tmp")).unwrap();
+        nothing.launcher("default", "server", &demanded(IsolationMode::Container, "/tmp")).unwrap();
     let program = mcp::python_at("/nowhere.py", "none", starter);
     let (runtime, _pool) = mcp::runtime_with(program);
     // It is refused each time, and never taken for a server that rests.
@@ -152,6 +152,6 @@ async fn an_mcp_server_that_cannot_be_isolated_does_not_run() {
     }
     let mut wrong = demanded(IsolationMode::Process, "/tmp");
     wrong.hosts = vec!["no host/".to_owned()];
-    let refused = nothing.starter("default", "server", &wrong).err().unwrap();
+    let refused = nothing.launcher("default", "server", &wrong).err().unwrap();
     assert_eq!(refused.code, ToolErrorCode::RuntimePolicyInvalid, "{}", json!(refused.details));
 }

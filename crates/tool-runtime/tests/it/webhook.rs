@@ -10,17 +10,17 @@ use axum::routing::{get, post};
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolResource, ToolType};
 use provost_tool::ToolRuntime as _;
-use provost_tool_runtime::conformance::Scene;
-use provost_tool_runtime::{CallbackDesk, WebhookOptions, WebhookRuntime};
+use provost_tool_runtime::conformance::Scenario;
+use provost_tool_runtime::{CallbackOptions, CallbackRegistry, CallbackRuntime};
 use serde_json::json;
 
 use crate::backend::Backend;
-use crate::stage::{attempt, call, outbound, until};
+use crate::support::{attempt, call, http_client, until};
 
-fn quick(desk: Option<CallbackDesk>) -> WebhookRuntime {
+fn quick(callbacks: Option<CallbackRegistry>) -> CallbackRuntime {
     let poll = Duration::from_millis(2);
-    let options = WebhookOptions { poll, poll_max: poll, desk, ..WebhookOptions::default() };
-    WebhookRuntime::new(outbound(), options)
+    let options = CallbackOptions { poll, poll_max: poll, callbacks, ..CallbackOptions::default() };
+    CallbackRuntime::new(http_client(), options)
 }
 
 /// A server that takes everything and answers looks with a status.
@@ -78,19 +78,21 @@ async fn one_that_never_answers_is_a_timeout() {
 async fn a_callback_comes_even_where_nobody_can_look() {
     let backend = Backend::start().await;
     let base = format!("http://{}/callbacks", backend.address).parse().unwrap();
-    let desk = CallbackDesk::with_random_key(base).unwrap();
-    *backend.acts.desk.lock().unwrap() = Some(desk.clone());
-    let tool = ToolResource::new("t", ToolType::WebhookCallback, backend.url("later", Scene::Echo));
-    let output = call(&quick(Some(desk.clone())), &tool, json!({ "text": "hi" })).await.unwrap();
+    let callbacks = CallbackRegistry::with_random_key(base).unwrap();
+    *backend.acts.callbacks.lock().unwrap() = Some(callbacks.clone());
+    let tool =
+        ToolResource::new("t", ToolType::WebhookCallback, backend.url("later", Scenario::Echo));
+    let output =
+        call(&quick(Some(callbacks.clone())), &tool, json!({ "text": "hi" })).await.unwrap();
     assert_eq!(output.to_text(), "hi");
-    assert_eq!(desk.waiting_count(), 0);
+    assert_eq!(callbacks.pending_count(), 0);
     let (silent, _) = takes(StatusCode::NOT_FOUND).await;
-    let runtime = quick(Some(desk.clone()));
+    let runtime = quick(Some(callbacks.clone()));
     let attempt = attempt(&silent, json!({}), Duration::from_secs(30));
     let cancel = attempt.cancel.clone();
     let waiting = tokio::spawn(runtime.invoke(attempt));
-    until("it waits", || desk.waiting_count() == 1).await;
+    until("it waits", || callbacks.pending_count() == 1).await;
     cancel.cancel();
     assert_eq!(waiting.await.unwrap().unwrap_err().code, ToolErrorCode::Canceled);
-    assert_eq!(desk.waiting_count(), 0, "nothing is left at the desk");
+    assert_eq!(callbacks.pending_count(), 0, "nothing is left at the callbacks");
 }

@@ -1,4 +1,5 @@
-//! Output of any length in constant memory: its beginning and its end are kept for the model, the whole goes to an artifact.
+//! Collects output of any length in constant memory: its beginning and end for the model, the complete output as an
+//! artifact.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,39 +8,40 @@ use std::sync::Arc;
 use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_redact::{Redact, RedactChunks};
 
-use super::{Spill, SpillWriter};
+use super::{ArtifactStore, ArtifactWriter};
 use crate::ToolOutput;
 
-/// Bytes for the words between beginning and end.
+/// Bytes reserved for the note between beginning and end.
 const MARKER_BYTES: usize = 1024;
-/// Bytes of the beginning that the model sees of what is too long.
+/// Bytes of the beginning of a long output.
 const HEAD_BYTES: usize = TOOL_OUTPUT_BYTES_MAX * 3 / 4 - MARKER_BYTES;
-/// Bytes of the end.
+/// Bytes of the end of a long output.
 const TAIL_BYTES: usize = TOOL_OUTPUT_BYTES_MAX / 4 - MARKER_BYTES;
 
-/// Takes output in chunks: secrets go out, the whole goes to an artifact if it is long, and what is left fits a model.
+/// Collects output in chunks. It redacts secrets, stores a long output as an artifact, and truncates the text for the
+/// model.
 pub struct OutputCollector {
     name: String,
-    spill: Option<Arc<dyn Spill>>,
+    store: Option<Arc<dyn ArtifactStore>>,
     redact: Option<Box<dyn RedactChunks>>,
-    /// Everything while it is short; later the beginning.
+    /// The complete output while it is short, later its beginning.
     head: Vec<u8>,
     tail: VecDeque<u8>,
     bytes: u64,
-    writer: Option<Box<dyn SpillWriter>>,
+    writer: Option<Box<dyn ArtifactWriter>>,
     problem: Option<io::Error>,
 }
 
 impl OutputCollector {
-    /// Collects one output; a long one is kept under `name`.
+    /// Creates a collector. A long output is stored as the artifact `name`.
     pub fn new(
         name: impl Into<String>,
-        spill: Option<Arc<dyn Spill>>,
+        store: Option<Arc<dyn ArtifactStore>>,
         redact: Option<&dyn Redact>,
     ) -> Self {
         Self {
             name: name.into(),
-            spill,
+            store,
             redact: redact.map(Redact::stream),
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -49,7 +51,7 @@ impl OutputCollector {
         }
     }
 
-    /// Takes the next bytes.
+    /// Appends bytes of the output.
     pub async fn push(&mut self, chunk: &[u8]) {
         match &mut self.redact {
             None => self.take(chunk).await,
@@ -60,8 +62,8 @@ impl OutputCollector {
         }
     }
 
-    /// What the model sees: all of it, or its beginning and end with a word about the rest. Bytes that are no text are
-    /// shown as such.
+    /// Returns the text for the model: the complete output, or its beginning and end with a note. Invalid UTF-8 is
+    /// replaced.
     pub async fn finish(mut self) -> ToolOutput {
         if let Some(redact) = self.redact.take() {
             let rest = redact.finish();
@@ -70,7 +72,7 @@ impl OutputCollector {
         if self.bytes <= TOOL_OUTPUT_BYTES_MAX as u64 {
             return ToolOutput::text(String::from_utf8_lossy(&self.head));
         }
-        let kept = match self.writer.take() {
+        let note = match self.writer.take() {
             Some(writer) => match writer.finish().await {
                 Ok(artifact) => Some(artifact.note()),
                 Err(error) => {
@@ -80,15 +82,15 @@ impl OutputCollector {
             },
             None => None,
         };
-        let kept = match (kept, self.problem) {
+        let note = match (note, self.problem) {
             (Some(note), _) => note,
-            (None, Some(error)) => format!("[the whole output could not be kept: {error}]"),
-            (None, None) => "[the whole output was not kept]".to_owned(),
+            (None, Some(error)) => format!("[the full output could not be stored: {error}]"),
+            (None, None) => "[the full output was not stored]".to_owned(),
         };
         let tail = Vec::from(self.tail);
         let dropped = self.bytes - (self.head.len() + tail.len()) as u64;
         ToolOutput::text(format!(
-            "{}\n[… {dropped} of {} bytes cut …]\n{kept}\n{}",
+            "{}\n[… {dropped} of {} bytes cut …]\n{note}\n{}",
             String::from_utf8_lossy(whole_chars(&self.head)),
             self.bytes,
             String::from_utf8_lossy(from_char(&tail)),
@@ -110,7 +112,7 @@ impl OutputCollector {
             self.end_with(&beyond);
         }
         self.write(chunk.to_vec()).await;
-        // One huge chunk may be all there is.
+        // The first chunk may already exceed the limit.
         let missing = HEAD_BYTES.saturating_sub(self.head.len());
         let (begins, rest) = chunk.split_at(missing.min(chunk.len()));
         self.head.extend_from_slice(begins);
@@ -125,8 +127,8 @@ impl OutputCollector {
     }
 
     async fn open(&mut self) {
-        let Some(spill) = &self.spill else { return };
-        match spill.open(&self.name).await {
+        let Some(store) = &self.store else { return };
+        match store.open(&self.name).await {
             Ok(writer) => self.writer = Some(writer),
             Err(error) => self.problem = Some(error),
         }
@@ -141,11 +143,11 @@ impl OutputCollector {
     }
 }
 
-/// Without a letter that is cut at the end.
+/// Returns the bytes without an incomplete character at the end.
 fn whole_chars(bytes: &[u8]) -> &[u8] {
     let letter = bytes.iter().rposition(|byte| !is_continuation(*byte));
     match letter {
-        // At most three bytes belong to a letter that is not whole.
+        // An incomplete character has at most three bytes.
         Some(start) if bytes.len() - start <= 3 && str::from_utf8(&bytes[start..]).is_err() => {
             &bytes[..start]
         }
@@ -153,7 +155,7 @@ fn whole_chars(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Without the rest of a letter that is cut at the start.
+/// Returns the bytes without an incomplete character at the start.
 fn from_char(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
     &bytes[rest..]

@@ -10,128 +10,129 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::sweep::{Bounds, sweep};
-use super::{Artifact, Spill, SpillWriter};
+use super::sweep::{RetentionLimits, sweep};
+use super::{Artifact, ArtifactStore, ArtifactWriter};
 
-/// Bytes of one artifact unless it is said otherwise.
+/// Default maximum size of one artifact.
 const ARTIFACT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Characters of an artifact's name.
+/// Maximum length of an artifact's name.
 const NAME_CHARS_MAX: usize = 128;
 
-/// Keeps artifacts as files of one directory. Those that are too old go when a new one is opened, and the oldest of those that
-/// are too many or too large together.
+/// Stores artifacts as files of one directory. When a new artifact is opened, it removes expired artifacts, and the
+/// oldest ones if there are too many or if they are too large together.
 #[derive(Debug, Clone)]
-pub struct FileSpill {
+pub struct FileArtifactStore {
     dir: PathBuf,
-    shown: String,
+    display_dir: String,
     bytes_max: u64,
-    bounds: Bounds,
+    limits: RetentionLimits,
     opened: Arc<AtomicU64>,
 }
 
-impl FileSpill {
-    /// Keeps them in `dir`, which is made when it is needed; agents know the directory as `shown`.
-    pub fn new(dir: impl Into<PathBuf>, shown: impl Into<String>) -> Self {
-        let shown = shown.into().trim_end_matches('/').to_owned();
+impl FileArtifactStore {
+    /// Creates a store in `dir`, which is created when needed. Agents see the directory as `display_dir`.
+    pub fn new(dir: impl Into<PathBuf>, display_dir: impl Into<String>) -> Self {
+        let display_dir = display_dir.into().trim_end_matches('/').to_owned();
         Self {
             dir: dir.into(),
-            shown,
+            display_dir,
             bytes_max: ARTIFACT_BYTES_MAX,
-            bounds: Bounds::default(),
+            limits: RetentionLimits::default(),
             opened: Arc::default(),
         }
     }
 
-    /// Sets how many bytes of one artifact are kept at most.
+    /// Sets the maximum size of one artifact in bytes. A longer output is truncated.
     #[must_use]
     pub fn bytes_max(mut self, bytes_max: u64) -> Self {
         self.bytes_max = bytes_max;
         self
     }
 
-    /// Sets how many bytes of all artifacts are kept before the oldest go. The one that is being written does not count.
+    /// Sets the maximum size of all artifacts in bytes. If it is exceeded, the oldest artifacts are removed. The
+    /// artifact that is being written does not count.
     #[must_use]
     pub fn total_bytes_max(mut self, total_bytes_max: u64) -> Self {
-        self.bounds.bytes_max = total_bytes_max;
+        self.limits.bytes_max = total_bytes_max;
         self
     }
 
-    /// Sets how long an artifact is kept.
+    /// Sets the retention time of artifacts.
     #[must_use]
     pub fn age_max(mut self, age_max: Duration) -> Self {
-        self.bounds.age_max = age_max;
+        self.limits.age_max = age_max;
         self
     }
 }
 
-impl Spill for FileSpill {
-    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn SpillWriter>>> {
+impl ArtifactStore for FileArtifactStore {
+    fn open<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Box<dyn ArtifactWriter>>> {
         async move {
-            let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
+            let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_valid) {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
-                    "an artifact's name is 1 to 128 letters, digits, `_` or `-`",
+                    "the name of an artifact must have 1 to 128 letters, digits, `_` or `-`",
                 ));
             }
             let number = self.opened.fetch_add(1, Ordering::Relaxed);
             let path = self.dir.join(format!("{name}.txt"));
-            let unfinished = self.dir.join(format!(".{name}.{}.{number}", std::process::id()));
-            let reference = format!("{}/{name}.txt", self.shown);
-            let (dir, bytes_max, bounds) = (self.dir.clone(), self.bytes_max, self.bounds);
+            let partial = self.dir.join(format!(".{name}.{}.{number}", std::process::id()));
+            let reference = format!("{}/{name}.txt", self.display_dir);
+            let (dir, bytes_max, limits) = (self.dir.clone(), self.bytes_max, self.limits);
             let file = blocking(move || {
-                // Room is made first: what is kept from now on is not the oldest.
-                sweep(&dir, bounds);
-                create(&dir, &unfinished).map(|file| (file, unfinished))
+                // Sweeping first guarantees that the new artifact is not the oldest.
+                sweep(&dir, limits);
+                create(&dir, &partial).map(|file| (file, partial))
             })
             .await?;
-            let (file, unfinished) = (file.0, Unfinished(file.1));
+            let (file, partial) = (file.0, PartialFile(file.1));
             let writer = FileWriter {
                 file: Some(file),
-                unfinished,
+                partial,
                 path,
                 reference,
                 bytes: 0,
                 bytes_max,
-                cut: false,
+                is_truncated: false,
             };
-            Ok(Box::new(writer) as Box<dyn SpillWriter>)
+            Ok(Box::new(writer) as Box<dyn ArtifactWriter>)
         }
         .boxed()
     }
 }
 
 struct FileWriter {
-    /// Gone while a write is on its way, and for good after one that failed.
+    /// `None` while a write is in progress, and after a failed write.
     file: Option<File>,
-    unfinished: Unfinished,
+    partial: PartialFile,
     path: PathBuf,
     reference: String,
     bytes: u64,
     bytes_max: u64,
-    cut: bool,
+    is_truncated: bool,
 }
 
-/// A file that is removed unless it got its final name.
-struct Unfinished(PathBuf);
+/// A file that is removed on drop unless it was renamed to its final name.
+struct PartialFile(PathBuf);
 
-impl Drop for Unfinished {
+impl Drop for PartialFile {
     fn drop(&mut self) {
-        // It may have its final name already; then there is nothing here.
+        // Fails if the file already has its final name.
         drop(fs::remove_file(&self.0));
     }
 }
 
-impl SpillWriter for FileWriter {
+impl ArtifactWriter for FileWriter {
     fn write(&mut self, mut chunk: Vec<u8>) -> BoxFuture<'_, io::Result<()>> {
         async move {
-            let room = usize::try_from(self.bytes_max - self.bytes).unwrap_or(usize::MAX);
-            self.cut |= chunk.len() > room;
-            chunk.truncate(room);
+            let capacity = usize::try_from(self.bytes_max - self.bytes).unwrap_or(usize::MAX);
+            self.is_truncated |= chunk.len() > capacity;
+            chunk.truncate(capacity);
             if chunk.is_empty() {
                 return Ok(());
             }
-            let Some(mut file) = self.file.take() else { return Err(broken()) };
+            let Some(mut file) = self.file.take() else { return Err(write_failed()) };
             self.bytes += chunk.len() as u64;
             self.file = Some(blocking(move || file.write_all(&chunk).map(|()| file)).await?);
             Ok(())
@@ -141,35 +142,35 @@ impl SpillWriter for FileWriter {
 
     fn finish(self: Box<Self>) -> BoxFuture<'static, io::Result<Artifact>> {
         async move {
-            let Self { file, unfinished, path, reference, bytes, cut, .. } = *self;
-            let Some(file) = file else { return Err(broken()) };
+            let Self { file, partial, path, reference, bytes, is_truncated, .. } = *self;
+            let Some(file) = file else { return Err(write_failed()) };
             blocking(move || {
                 file.sync_all()?;
-                fs::rename(&unfinished.0, path)
+                fs::rename(&partial.0, path)
             })
             .await?;
-            Ok(Artifact { reference, bytes, cut })
+            Ok(Artifact { reference, bytes, is_truncated })
         }
         .boxed()
     }
 }
 
-fn broken() -> io::Error {
-    io::Error::other("an earlier write did not go through")
+fn write_failed() -> io::Error {
+    io::Error::other("an earlier write failed")
 }
 
 fn create(dir: &Path, path: &Path) -> io::Result<File> {
-    let mut made = fs::DirBuilder::new();
-    made.recursive(true);
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        made.mode(0o700);
+        builder.mode(0o700);
         options.mode(0o600);
     }
-    made.create(dir)?;
+    builder.create(dir)?;
     options.open(path)
 }
 

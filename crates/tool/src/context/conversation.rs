@@ -1,4 +1,4 @@
-//! The conversation that a call belongs to, for tools that keep something for it.
+//! The conversation of a call, for tools that store data per conversation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,26 +6,25 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-/// Takes in that files are lost. An `Err` says why that could not be written down.
-type Told = dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+/// Handler for the loss of a conversation's files. An `Err` contains the reason why the loss could not be recorded.
+type WorkspaceResetHandler = dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
-/// The conversation that a call belongs to. Whoever drives a run gives it to the tools; a run without a session is a
-/// conversation of its own.
+/// Reference to the conversation of a tool call. A run without a session is its own conversation.
 #[derive(Clone)]
-pub struct Conversation {
-    /// Where it belongs.
+pub struct ConversationRef {
+    /// Namespace of the conversation.
     pub namespace: String,
-    /// Which one it is there.
+    /// Id of the conversation within its namespace.
     pub id: String,
-    /// Who speaks in it; nothing if nobody said so.
+    /// Principal of the conversation. Empty if unknown.
     pub principal: String,
-    /// The turn of the call: the same for all calls that one answer of the model asked for; nothing if there is none.
+    /// Turn of the call. All calls of one model response share it. Empty if there is none.
     pub turn: String,
-    told: Arc<Told>,
+    on_reset: Arc<WorkspaceResetHandler>,
 }
 
-impl Conversation {
-    /// One that nobody watches.
+impl ConversationRef {
+    /// Creates a reference without a turn and without a handler for lost files.
     pub fn new(
         namespace: impl Into<String>,
         id: impl Into<String>,
@@ -36,40 +35,39 @@ impl Conversation {
             id: id.into(),
             principal: principal.into(),
             turn: String::new(),
-            told: Arc::new(|_| std::future::ready(Ok(())).boxed()),
+            on_reset: Arc::new(|_| std::future::ready(Ok(())).boxed()),
         }
     }
 
-    /// In a turn.
+    /// Sets the turn.
     #[must_use]
     pub fn in_turn(mut self, turn: impl Into<String>) -> Self {
         self.turn = turn.into();
         self
     }
 
-    /// With somebody who is told that its files are not what they were, and may have to write that down.
+    /// Sets the handler that records the loss of the conversation's files.
     #[must_use]
     pub fn on_workspace_reset<F>(
         mut self,
-        told: impl Fn(String) -> F + Send + Sync + 'static,
+        on_reset: impl Fn(String) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.told = Arc::new(move |reason| told(reason).boxed());
+        self.on_reset = Arc::new(move |reason| on_reset(reason).boxed());
         self
     }
 
-    /// Tells whoever watches that files of the conversation are lost, before anything is done with those that are left. If it
-    /// cannot be written down, nothing may be done with them.
+    /// Reports that files of the conversation were lost. The remaining files must not be used if this fails.
     pub async fn workspace_reset(&self, reason: impl Into<String>) -> Result<(), String> {
-        (self.told)(reason.into()).await
+        (self.on_reset)(reason.into()).await
     }
 }
 
-impl fmt::Debug for Conversation {
+impl fmt::Debug for ConversationRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { namespace, id, principal, .. } = self;
-        write!(f, "Conversation({namespace}/{id} of `{principal}`)")
+        write!(f, "ConversationRef({namespace}/{id} of `{principal}`)")
     }
 }

@@ -1,4 +1,4 @@
-//! The run, as code of the program sees it.
+//! The context of a run for hooks, toolsets and instruction providers.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use provost_session::Session;
 
 use crate::{Deps, State};
 
-/// The run in which a hook, a toolset or an instruction provider is called.
+/// Context of the run that calls a hook, a toolset or an instruction provider.
 #[derive(Debug, Clone)]
 pub struct RunContext {
-    /// The run.
+    /// Id of the run.
     pub run_id: RunId,
-    /// The agent, with the agents above it.
+    /// Path of the agent, with its parent agents.
     pub agent: Arc<str>,
-    /// The model call that a toolset is asked for, from 1; 0 in hooks and instructions.
+    /// Number of the model call that a toolset lists tools for, starting at 1. It is 0 in hooks and instruction
+    /// providers.
     pub turn: u32,
-    /// The label of the background task that the run is: `task-1`.
+    /// Label of the background task that this run executes, such as `task-1`. `None` if it is not a background task.
     pub task_id: Option<Arc<str>>,
-    /// The session of the run.
+    /// Session of the run. `None` if it has none.
     pub session: Option<Session>,
-    /// Values that the program gave to the run.
+    /// Dependencies that the application gave to the run.
     pub deps: Deps,
-    /// The run's own notes.
+    /// State of the run.
     pub state: State,
 }

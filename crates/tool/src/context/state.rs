@@ -1,4 +1,4 @@
-//! Values that prompts, hooks and tools read and write, stored with the run or for longer.
+//! State values that prompts, hooks and tools read and write. They live as long as the run, or longer.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use serde_json::{Map, Value};
 
-/// A run's own notes: prompts, hooks and tools read and write them, and a suspended run takes them along.
+/// State of a run. Prompts, hooks and tools read and write it, and a suspended run keeps it.
 ///
-/// A value lives as long as its name says: `topic` as long as the run, `session:topic` as long as the conversation,
-/// `user:language` for all conversations of the user, `app:notice` for everybody. A run sees what was stored when it began
-/// and what it set itself; of two runs that set the same name the last one wins.
+/// The prefix of a name sets the lifetime of its value: `topic` lives as long as the run, `session:topic` as long as
+/// the conversation, `user:language` is shared by all conversations of the user, and `app:notice` by all users. A run
+/// sees the values that were stored when it began and the values it sets itself. If two runs set the same name, the
+/// last write wins.
 ///
 /// Clones share the values.
 ///
 /// ```
-/// use provost_tool::{Scopes, State};
+/// use provost_tool::{StateScopes, State};
 ///
-/// let state = State::scoped(Default::default(), Scopes { user: true, ..Scopes::default() });
+/// let state = State::scoped(Default::default(), StateScopes { user: true, ..StateScopes::default() });
 /// state.set("user:language", "de")?;
 /// assert_eq!(state.get::<String>("user:language").as_deref(), Some("de"));
 /// assert!(state.set("session:topic", "tea").unwrap_err().to_string().contains("session"));
@@ -32,52 +33,52 @@ pub struct State(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     values: Mutex<Map<String, Value>>,
-    scopes: Scopes,
+    scopes: StateScopes,
 }
 
-/// The places beside the run itself in which a run can leave values.
+/// Scopes beyond the run in which the run can store values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Scopes {
-    /// It is part of a conversation that is stored.
+pub struct StateScopes {
+    /// The run belongs to a stored conversation.
     pub session: bool,
-    /// It is known for whom it runs.
+    /// The user of the run is known.
     pub user: bool,
-    /// Values for everybody are stored.
+    /// Values for all users are stored.
     pub app: bool,
 }
 
-impl Scopes {
-    /// What is missing for a value of this scope, if something is.
-    fn lack(self, scope: StateScope) -> Option<&'static str> {
-        let (has, lack) = match scope {
+impl StateScopes {
+    /// Returns the missing requirement for values of a scope. `None` if the run has the scope.
+    fn missing(self, scope: StateScope) -> Option<&'static str> {
+        let (has, requirement) = match scope {
             StateScope::Run => (true, ""),
-            StateScope::Session => (self.session, "a session and a place for shared state"),
-            StateScope::User => (self.user, "a user and a place for shared state"),
-            StateScope::App => (self.app, "a place for shared state"),
+            StateScope::Session => (self.session, "a session and a store for shared state"),
+            StateScope::User => (self.user, "a user and a store for shared state"),
+            StateScope::App => (self.app, "a store for shared state"),
         };
-        (!has).then_some(lack)
+        (!has).then_some(requirement)
     }
 }
 
 impl State {
-    /// State with values in it, all of which end with the run.
+    /// Creates state whose values all end with the run.
     pub fn new(values: Map<String, Value>) -> Self {
-        Self::scoped(values, Scopes::default())
+        Self::scoped(values, StateScopes::default())
     }
 
-    /// State with values in it, some of which may outlive the run.
-    pub fn scoped(values: Map<String, Value>, scopes: Scopes) -> Self {
+    /// Creates state whose values may outlive the run in the given scopes.
+    pub fn scoped(values: Map<String, Value>, scopes: StateScopes) -> Self {
         Self(Arc::new(Inner { values: Mutex::new(values), scopes }))
     }
 
-    /// The value under a name, if it is there and of this type.
+    /// Returns the value of a name. `None` if there is none, or if it has another type.
     pub fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let value = self.lock().get(name).cloned()?;
         serde_json::from_value(value).ok()
     }
 
-    /// Sets a value. Refused are one that has no JSON form, and one for a scope that the run does not have or that is too
-    /// large to be kept there.
+    /// Sets a value. Fails if the value has no JSON form, if the run does not have the scope, or if the value is too
+    /// large for it.
     pub fn set(
         &self,
         name: impl Into<String>,
@@ -85,7 +86,7 @@ impl State {
     ) -> Result<(), serde_json::Error> {
         let (name, value) = (name.into(), serde_json::to_value(value)?);
         self.check(&name, &value)?;
-        // In what outlives a run there is no difference between nothing and no value.
+        // In shared scopes, null and no value are the same.
         if value.is_null() && StateScope::is_shared(&name) {
             self.lock().remove(&name);
         } else {
@@ -94,39 +95,40 @@ impl State {
         Ok(())
     }
 
-    /// Says why a value cannot be kept under a name.
+    /// Checks whether a value can be stored under a name. The error contains the reason.
     pub fn check(&self, name: &str, value: &Value) -> Result<(), serde_json::Error> {
         let (scope, inner) = StateScope::split(name);
         if scope == StateScope::Run {
             return Ok(());
         }
-        let word = scope.as_str();
-        if let Some(lack) = self.0.scopes.lack(scope) {
-            let problem = format!("`{word}:` values need {lack}, which this run does not have");
+        let prefix = scope.as_str();
+        if let Some(missing) = self.0.scopes.missing(scope) {
+            let problem =
+                format!("`{prefix}:` values need {missing}, which this run does not have");
             return Err(serde_json::Error::custom(problem));
         }
         if inner.is_empty() || name.len() > SHARED_NAME_BYTES_MAX {
             let problem = format!(
-                "a `{word}:` name has 1 to {SHARED_NAME_BYTES_MAX} bytes, its scope included"
+                "the name of a `{prefix}:` value must have 1 to {SHARED_NAME_BYTES_MAX} bytes, including the prefix"
             );
             return Err(serde_json::Error::custom(problem));
         }
         let bytes = serde_json::to_string(value)?.len();
         if bytes > SHARED_VALUE_BYTES_MAX {
             let problem = format!(
-                "`{name}` has {bytes} bytes, of which {SHARED_VALUE_BYTES_MAX} are kept: store it elsewhere and keep its name here"
+                "`{name}` has {bytes} bytes, the maximum is {SHARED_VALUE_BYTES_MAX}: store it elsewhere and keep a reference here"
             );
             return Err(serde_json::Error::custom(problem));
         }
         Ok(())
     }
 
-    /// Takes a value out.
+    /// Removes a value and returns it.
     pub fn remove(&self, name: &str) -> Option<Value> {
         self.lock().remove(name)
     }
 
-    /// Puts stored values in, where none of the same name was given.
+    /// Adds stored values, except for the names in `given`.
     pub fn fill(&self, stored: Map<String, Value>, given: &[String]) {
         let mut values = self.lock();
         for (name, value) in stored {
@@ -136,13 +138,13 @@ impl State {
         }
     }
 
-    /// A copy of everything.
+    /// Returns a copy of all values.
     pub fn snapshot(&self) -> Map<String, Value> {
         self.lock().clone()
     }
 
-    /// A copy of everything in the form that templates read: `{{ user.language }}` is the value `user:language`, unless the
-    /// run has a value `user` of its own.
+    /// Returns a copy of all values in the form that templates read: `{{ user.language }}` is the value
+    /// `user:language`, unless the run has a value named `user`.
     pub fn nested(&self) -> Map<String, Value> {
         let mut nested = Map::new();
         let mut shared: [Map<String, Value>; 3] = Default::default();
@@ -154,7 +156,7 @@ impl State {
             };
         }
         for (scope, values) in StateScope::SHARED.into_iter().zip(shared) {
-            // Where values are shared, one that is not set yet can have a default.
+            // If values are shared, a template can give a default for a missing one.
             if self.0.scopes.app || !values.is_empty() {
                 nested.entry(scope.as_str()).or_insert(Value::Object(values));
             }
@@ -162,7 +164,7 @@ impl State {
         nested
     }
 
-    /// True if nothing is in it.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_outlives_a_run_is_bounded() {
-        let state = State::scoped(Map::new(), Scopes { user: true, ..Scopes::default() });
+        let state = State::scoped(Map::new(), StateScopes { user: true, ..StateScopes::default() });
         let large = "x".repeat(SHARED_VALUE_BYTES_MAX);
         assert!(state.set("user:large", &large).is_err(), "the quotes count");
         state.set("large", &large).unwrap();

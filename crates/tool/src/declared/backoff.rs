@@ -1,11 +1,11 @@
-//! How long to wait between attempts.
+//! The delay between attempts.
 
 use std::time::Duration;
 
 use provost_core::resource::{RetrySpec, ToolRetryJitter};
 use provost_core::{Backoff, Env};
 
-/// The pause after an attempt (counted from 1). Chance spreads callers out, so that they do not come back all at once.
+/// Returns the delay after an attempt, counted from 1. Jitter keeps callers from repeating at the same time.
 pub(super) fn delay(retry: &RetrySpec, attempt: u32, env: &Env) -> Duration {
     let backoff = Backoff { first: retry.backoff.0, max: retry.max_backoff.0 };
     let longest = backoff.wait(attempt.saturating_sub(1));

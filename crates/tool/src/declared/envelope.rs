@@ -1,4 +1,4 @@
-//! The contract in process: a request envelope goes the same guarded way as any other call, and an answer always comes back.
+//! Execution of request envelopes in process, through the same guard as any other call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,45 +15,46 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Deps, Guard, Nobody, Origin, State, Tool, ToolCx, ToolCxParts, ToolError, ToolOutput, Verdict,
+    CallOrigin, Deps, Guard, GuardDecision, NoCallbacks, State, Tool, ToolContext,
+    ToolContextParts, ToolError, ToolOutput,
 };
 
 /// Executes request envelopes in process.
-pub struct ContractExecutor {
+pub struct EnvelopeExecutor {
     guard: Guard,
     tools: HashMap<String, Arc<dyn Tool>>,
     deps: Deps,
     env: Env,
 }
 
-impl ContractExecutor {
-    /// An executor of tools behind a guard. Of two tools with one name the last counts.
+impl EnvelopeExecutor {
+    /// Creates an executor of tools behind a guard. If two tools have the same name, the last one wins.
     pub fn new(guard: Guard, tools: impl IntoIterator<Item = Arc<dyn Tool>>, env: Env) -> Self {
         let named = |tool: Arc<dyn Tool>| (tool.spec().name().to_owned(), tool);
         let tools = tools.into_iter().map(named).collect();
         Self { guard, tools, deps: Deps::default(), env }
     }
 
-    /// Sets what the tools need from the program.
+    /// Sets the dependencies of the tools.
     #[must_use]
     pub fn deps(mut self, deps: Deps) -> Self {
         self.deps = deps;
         self
     }
 
-    /// Executes one request. Whatever happens, the answer is an envelope.
+    /// Executes one request. Every error becomes a response envelope.
     pub async fn execute(&self, request: ToolRequest, cancel: CancellationToken) -> ToolResponse {
         let started = Instant::now();
-        let as_sent = request.clone();
-        let (request, came) = match request.normalized() {
-            Err(fault) => (as_sent, Err(fault)),
+        let original = request.clone();
+        let (request, result) = match request.normalized() {
+            Err(fault) => (original, Err(fault)),
             Ok(request) => {
-                let came = Box::pin(self.run(&request, cancel)).await;
-                (request, came)
+                let result = Box::pin(self.run(&request, cancel)).await;
+                (request, result)
             }
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        ToolResponse::of(&request, came, duration_ms)
+        ToolResponse::of(&request, result, duration_ms)
     }
 
     async fn run(
@@ -65,9 +66,10 @@ impl ContractExecutor {
             let message = format!("there is no tool `{}`", request.tool.name);
             ToolContractError::new(ToolErrorCode::UnsupportedTool, message)
         })?;
-        // Rules are about what a tool does when it is invoked; another word must not lead around them.
+        // Rules apply to invocations, so another operation must not bypass them.
         if request.tool.operation != OPERATION_INVOKE {
-            let message = format!("tool `{}` has no operation but `invoke`", request.tool.name);
+            let name = &request.tool.name;
+            let message = format!("tool `{name}` only supports the operation `invoke`");
             return Err(ToolContractError::new(ToolErrorCode::InvalidInput, message));
         }
         let run: RunId = self.env.id();
@@ -77,20 +79,21 @@ impl ContractExecutor {
             ..ToolCall::new(&request.request_id, &request.tool.name, &Value::Null)
         };
         let operation = &request.tool.operation;
-        let verdict = guard.check_action(tool, &call, operation, /*approved*/ false);
-        guard.record_verdict(&verdict, &call).await;
-        let permit = match verdict {
-            Verdict::Allow(permit) => permit,
-            Verdict::Deny(fault) => return Err(fault),
-            Verdict::Invalid(problem) => {
+        let decision = guard.check_action(tool, &call, operation, /*approved*/ false);
+        guard.record_decision(&decision, &call).await;
+        let permit = match decision {
+            GuardDecision::Allow(permit) => permit,
+            GuardDecision::Deny(fault) => return Err(fault),
+            GuardDecision::Invalid(problem) => {
                 return Err(ToolContractError::new(ToolErrorCode::InvalidInput, problem));
             }
-            Verdict::Ask(asked) => {
-                let message = asked.why.unwrap_or_else(|| "a person must approve it".to_owned());
+            GuardDecision::Ask(requirement) => {
+                let reason = requirement.reason;
+                let message = reason.unwrap_or_else(|| "the call needs approval".to_owned());
                 return Err(ToolContractError::new(ToolErrorCode::ApprovalPending, message));
             }
         };
-        let parts = ToolCxParts {
+        let parts = ToolContextParts {
             run_id: run,
             agent: request.agent.as_str().into(),
             depth: 0,
@@ -102,7 +105,7 @@ impl ContractExecutor {
             cancel: cancel.clone(),
             deps: self.deps.clone(),
             state: State::default(),
-            outside: Arc::new(Nobody),
+            callbacks: Arc::new(NoCallbacks),
         };
         let timeout = match request.runtime.timeout_ms {
             0 => Duration::MAX,
@@ -110,7 +113,7 @@ impl ContractExecutor {
         };
         tokio::select! {
             biased;
-            ran = guard.run(permit, ToolCx::new(parts)) => outcome(ran),
+            result = guard.run(permit, ToolContext::new(parts)) => outcome(result),
             () = cancel.cancelled() => {
                 Err(ToolContractError::new(ToolErrorCode::Canceled, "the call was cancelled"))
             }
@@ -122,26 +125,26 @@ impl ContractExecutor {
     }
 }
 
-fn origin(request: &ToolRequest, run: RunId) -> Origin {
-    Origin {
+fn origin(request: &ToolRequest, run: RunId) -> CallOrigin {
+    CallOrigin {
         namespace: request.namespace.trim().to_owned(),
         agent: request.agent.trim().to_owned(),
         run: Some(run),
         task: request.task_id.clone(),
-        ..Origin::default()
+        ..CallOrigin::default()
     }
 }
 
-/// The same for the same request, whoever sends it again.
+/// Returns the effect key of a request. Sending the same request again yields the same key.
 fn effect_key(request: &ToolRequest, run: RunId) -> EffectKey {
     let ToolRequest { namespace, task_id, request_id, .. } = request;
     let hash = sha256_hex(format!("{namespace}\0{task_id}\0{request_id}").as_bytes());
     format!("eff_{}", &hash[..32]).parse().unwrap_or_else(|_| EffectKey::new(run, 0, 0))
 }
 
-/// A result that reports its own failure is a failure in the words of the wire.
-fn outcome(ran: Result<ToolOutput, ToolError>) -> Result<String, ToolContractError> {
-    match ran {
+/// Converts the result of a call. An output that reports its own failure becomes an error.
+fn outcome(result: Result<ToolOutput, ToolError>) -> Result<String, ToolContractError> {
+    match result {
         Ok(output) if output.is_error => Err(ToolContractError::final_failure(output.to_text())),
         Ok(output) => Ok(output.to_text()),
         Err(error) => Err(error.fault()),

@@ -1,4 +1,4 @@
-//! The attempts of one call.
+//! Attempts and retries of one call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,32 +11,34 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::backoff::delay;
-use super::{ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, ToolHost};
+use super::{
+    ATTEMPTS_DETAIL, OUTCOME_DETAIL, OUTCOME_UNKNOWN, RETRY_AFTER_DETAIL, RuntimeServices,
+};
 use crate::task::{TaskFailure, run_in_task};
-use crate::{Attempt, Credentials, ToolCx, ToolOutput, ToolRuntime};
+use crate::{Credentials, ToolContext, ToolInvocation, ToolOutput, ToolRuntime};
 
 /// One call of a declared tool.
-pub(super) struct GovernedCall {
+pub(super) struct DeclaredToolCall {
     pub(super) resource: Arc<ToolResource>,
     pub(super) namespace: Arc<str>,
-    pub(super) host: ToolHost,
+    pub(super) services: RuntimeServices,
     pub(super) runtime: Arc<dyn ToolRuntime>,
     pub(super) arguments: Arc<Value>,
     pub(super) request: Arc<ToolRequest>,
-    pub(super) cx: ToolCx,
+    pub(super) cx: ToolContext,
     pub(super) attempts: Arc<AtomicU32>,
 }
 
-/// What is done after a failed attempt.
-enum Next {
-    Again(Duration),
+/// Decision after a failed attempt.
+enum RetryDecision {
+    Retry(Duration),
     Stop,
 }
 
-impl GovernedCall {
-    /// Tries until it works or must not be tried again.
+impl DeclaredToolCall {
+    /// Makes attempts until one succeeds or must not be repeated.
     pub(super) async fn run(mut self) -> Result<ToolOutput, ToolContractError> {
-        let (mut attempt, mut evicted) = (0, false);
+        let (mut attempt, mut invalidated) = (0, false);
         loop {
             attempt += 1;
             self.attempts.store(attempt, Ordering::Relaxed);
@@ -47,41 +49,53 @@ impl GovernedCall {
                 Ok(output) => return Ok(output),
                 Err(fault) => fault,
             };
-            match self.after(&fault, attempt, &mut evicted).await {
-                Next::Again(pause) if self.pause(pause).await => {}
-                Next::Again(_) => return Err(counted(canceled(), attempt)),
-                Next::Stop => return Err(counted(fault, attempt)),
+            match self.decide_retry(&fault, attempt, &mut invalidated).await {
+                RetryDecision::Retry(pause) if self.pause(pause).await => {}
+                RetryDecision::Retry(_) => return Err(with_attempts(canceled(), attempt)),
+                RetryDecision::Stop => return Err(with_attempts(fault, attempt)),
             }
         }
     }
 
-    async fn after(&self, fault: &ToolContractError, attempt: u32, evicted: &mut bool) -> Next {
-        let refused = matches!(fault.code, ToolErrorCode::AuthInvalid | ToolErrorCode::AuthExpired);
-        let unknown = fault.details.get(OUTCOME_DETAIL).is_some_and(|word| word == OUTCOME_UNKNOWN);
-        let repeatable = matches!(
+    async fn decide_retry(
+        &self,
+        fault: &ToolContractError,
+        attempt: u32,
+        invalidated: &mut bool,
+    ) -> RetryDecision {
+        let is_rejected =
+            matches!(fault.code, ToolErrorCode::AuthInvalid | ToolErrorCode::AuthExpired);
+        let is_unknown =
+            fault.details.get(OUTCOME_DETAIL).is_some_and(|outcome| outcome == OUTCOME_UNKNOWN);
+        let is_repeatable = matches!(
             self.resource.effect,
             EffectClass::Pure | EffectClass::Idempotent | EffectClass::Keyed
         );
-        if let (true, false, Some(auth)) = (refused, *evicted, &self.resource.auth) {
-            *evicted = self.host.authenticator.evict(&self.namespace, auth).await;
-            // Who looked at the credential and did nothing can be asked again. Who had begun cannot, unless repeating is harmless.
-            let again = *evicted && (!unknown || repeatable);
-            return if again { Next::Again(Duration::ZERO) } else { Next::Stop };
+        if let (true, false, Some(auth)) = (is_rejected, *invalidated, &self.resource.auth) {
+            *invalidated = self.services.credentials.invalidate(&self.namespace, auth).await;
+            // A server that rejected the credentials has not executed the call. If it may have, only a repeatable call
+            // is retried.
+            let can_retry = *invalidated && (!is_unknown || is_repeatable);
+            return if can_retry {
+                RetryDecision::Retry(Duration::ZERO)
+            } else {
+                RetryDecision::Stop
+            };
         }
         let retry = &self.resource.runtime.retry;
-        let attempts_max = retry.max_attempts.saturating_add(u32::from(*evicted));
-        if !fault.retryable || attempt >= attempts_max || (unknown && !repeatable) {
-            return Next::Stop;
+        let attempts_max = retry.max_attempts.saturating_add(u32::from(*invalidated));
+        if !fault.retryable || attempt >= attempts_max || (is_unknown && !is_repeatable) {
+            return RetryDecision::Stop;
         }
-        let asked = asked(fault);
-        // Coming back sooner than was asked for would be refused again; so long nobody waits here.
-        if asked > retry.max_backoff.0 {
-            return Next::Stop;
+        let retry_after = retry_after(fault);
+        // An earlier attempt would be rejected again, and the policy does not allow a longer pause.
+        if retry_after > retry.max_backoff.0 {
+            return RetryDecision::Stop;
         }
-        Next::Again(delay(retry, attempt, &self.host.env).max(asked))
+        RetryDecision::Retry(delay(retry, attempt, &self.services.env).max(retry_after))
     }
 
-    /// Waits; false if the run is stopped meanwhile.
+    /// Waits before the next attempt. Returns false if the run was stopped meanwhile.
     async fn pause(&self, pause: Duration) -> bool {
         if pause.is_zero() {
             return !self.cx.cancelled().is_cancelled();
@@ -93,7 +107,7 @@ impl GovernedCall {
         }
     }
 
-    /// Makes one attempt in a task of its own, so that neither a blocked thread nor an ignored deadline can hold the caller.
+    /// Makes one attempt in its own task, so that a blocked thread or an ignored deadline cannot delay the caller.
     async fn attempt(&self) -> Result<ToolOutput, ToolContractError> {
         if self.cx.cancelled().is_cancelled() {
             return Err(canceled());
@@ -101,23 +115,24 @@ impl GovernedCall {
         let timeout = self.resource.runtime.timeout.0;
         let deadline = Instant::now() + timeout;
         let cancel = self.cx.cancelled().child_token();
-        // Set when the attempt ends, however it does.
-        let _ends_with_it = cancel.clone().drop_guard();
-        let reached = Arc::new(AtomicBool::new(false));
-        let (runtime, sending) = (Arc::clone(&self.runtime), Arc::clone(&reached));
-        let mut ready = self.prepared(deadline);
-        ready.cancel = cancel;
-        let (host, namespace) = (self.host.clone(), Arc::clone(&self.namespace));
+        // Cancels the attempt in every case, also when this future is dropped.
+        let _cancel_guard = cancel.clone().drop_guard();
+        let was_invoked = Arc::new(AtomicBool::new(false));
+        let (runtime, invoked) = (Arc::clone(&self.runtime), Arc::clone(&was_invoked));
+        let mut invocation = self.invocation(deadline);
+        invocation.cancel = cancel;
+        let (services, namespace) = (self.services.clone(), Arc::clone(&self.namespace));
         let body = async move {
-            if let Some(auth) = ready.tool.auth.clone() {
-                ready.credentials = host.authenticator.credentials(&namespace, &auth).await?;
+            if let Some(auth) = invocation.tool.auth.clone() {
+                invocation.credentials =
+                    services.credentials.credentials(&namespace, &auth).await?;
             }
-            sending.store(true, Ordering::Relaxed);
-            runtime.invoke(ready).await
+            invoked.store(true, Ordering::Relaxed);
+            runtime.invoke(invocation).await
         };
         let result = tokio::select! {
             biased;
-            ended = run_in_task(body) => match ended {
+            result = run_in_task(body) => match result {
                 Ok(result) => result,
                 Err(TaskFailure::Panicked(panic)) => {
                     Err(ToolContractError::final_failure(format!("the runtime panicked: {panic}")))
@@ -130,13 +145,14 @@ impl GovernedCall {
                 Err(ToolContractError::new(ToolErrorCode::Timeout, message))
             }
         };
-        result
-            .map_err(|fault| if reached.load(Ordering::Relaxed) { in_doubt(fault) } else { fault })
+        result.map_err(|fault| {
+            if was_invoked.load(Ordering::Relaxed) { mark_outcome_unknown(fault) } else { fault }
+        })
     }
 
-    fn prepared(&self, deadline: Instant) -> Attempt {
+    fn invocation(&self, deadline: Instant) -> ToolInvocation {
         let cx = self.cx.clone();
-        Attempt {
+        ToolInvocation {
             tool: Arc::clone(&self.resource),
             arguments: Arc::clone(&self.arguments),
             request: Arc::clone(&self.request),
@@ -151,8 +167,8 @@ impl GovernedCall {
     }
 }
 
-/// A call that was cut off after it was sent may have happened all the same.
-fn in_doubt(fault: ToolContractError) -> ToolContractError {
+/// Marks the outcome of a call as unknown that was interrupted after it was sent.
+fn mark_outcome_unknown(fault: ToolContractError) -> ToolContractError {
     match fault.code {
         ToolErrorCode::Timeout | ToolErrorCode::Canceled => {
             fault.detail(OUTCOME_DETAIL, OUTCOME_UNKNOWN)
@@ -161,13 +177,13 @@ fn in_doubt(fault: ToolContractError) -> ToolContractError {
     }
 }
 
-/// How long the other side asks to wait.
-fn asked(fault: &ToolContractError) -> Duration {
+/// Returns the time that the server asks to wait. Zero if it asks for none.
+fn retry_after(fault: &ToolContractError) -> Duration {
     let millis = fault.details.get(RETRY_AFTER_DETAIL).and_then(|text| text.parse().ok());
     Duration::from_millis(millis.unwrap_or_default())
 }
 
-fn counted(fault: ToolContractError, attempts: u32) -> ToolContractError {
+fn with_attempts(fault: ToolContractError, attempts: u32) -> ToolContractError {
     fault.detail(ATTEMPTS_DETAIL, attempts.to_string())
 }
 

@@ -1,6 +1,6 @@
-//! Which runtime reaches a tool: by its type and by the isolation that it demands.
+//! Selection of a runtime by the type and the isolation of a tool.
 //!
-//! Invariant: a tool never runs in another isolation than the one it demands, neither a weaker nor a different one.
+//! Invariant: a tool never runs with another isolation than the one it requires.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,45 +10,45 @@ use provost_core::resource::{IsolationMode, ToolResource, ToolType};
 
 use crate::ToolRuntime;
 
-/// Why a set of runtimes cannot be like this.
+/// The error of a runtime that cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// Two for the same.
-    #[error("there are two runtimes for `{kind}` with isolation `{isolation}`: add one of them")]
+    /// A runtime for this type and isolation is already registered.
+    #[error("a runtime for `{kind}` with isolation `{isolation}` is already registered")]
     Duplicate {
-        /// The type of tools.
+        /// Type of tools.
         kind: ToolType,
-        /// The isolation.
+        /// Isolation of the runtime.
         isolation: IsolationMode,
     },
-    /// A name for whatever is used is not an isolation of its own.
-    #[error("`{0}` isolates nothing by itself: use `process`, `wasm` or `container`")]
+    /// `none` and `sandboxed` do not name an isolation that a runtime can have here.
+    #[error("`{0}` is not an isolation of its own: use `process`, `wasm` or `container`")]
     NoIsolation(IsolationMode),
 }
 
-/// The runtimes of a program.
+/// Runtimes of a process.
 #[derive(Clone, Default)]
-pub struct Runtimes {
-    known: BTreeMap<(ToolType, IsolationMode), Arc<dyn ToolRuntime>>,
+pub struct RuntimeRegistry {
+    runtimes: BTreeMap<(ToolType, IsolationMode), Arc<dyn ToolRuntime>>,
     sandbox: Option<IsolationMode>,
 }
 
-impl Runtimes {
-    /// Adds a runtime.
+impl RuntimeRegistry {
+    /// Registers a runtime.
     pub fn add(&mut self, runtime: Arc<dyn ToolRuntime>) -> Result<(), RegistryError> {
         let (kind, isolation) = (runtime.kind(), runtime.isolation());
         if isolation == IsolationMode::Sandboxed {
             return Err(RegistryError::NoIsolation(isolation));
         }
-        if self.known.contains_key(&(kind, isolation)) {
+        if self.runtimes.contains_key(&(kind, isolation)) {
             return Err(RegistryError::Duplicate { kind, isolation });
         }
-        self.known.insert((kind, isolation), runtime);
+        self.runtimes.insert((kind, isolation), runtime);
         Ok(())
     }
 
-    /// Names what `sandboxed` means here: what the operator uses for tools that are not trusted.
-    pub fn sandbox_by(&mut self, isolation: IsolationMode) -> Result<(), RegistryError> {
+    /// Sets the isolation that `sandboxed` means, for tools that are not trusted.
+    pub fn set_default_sandbox(&mut self, isolation: IsolationMode) -> Result<(), RegistryError> {
         if matches!(isolation, IsolationMode::None | IsolationMode::Sandboxed) {
             return Err(RegistryError::NoIsolation(isolation));
         }
@@ -56,31 +56,31 @@ impl Runtimes {
         Ok(())
     }
 
-    /// The runtime for a tool. There is no second best.
+    /// Returns the runtime for a tool. It never falls back to another isolation.
     pub fn select(&self, tool: &ToolResource) -> Result<&Arc<dyn ToolRuntime>, ToolContractError> {
         let (kind, demanded) = (tool.kind, tool.isolation());
         let isolation = match (demanded, self.sandbox) {
             (IsolationMode::Sandboxed, Some(sandbox)) => sandbox,
             (IsolationMode::Sandboxed, None) => {
                 let message = format!(
-                    "tool `{}` must be sandboxed and no sandbox is set up: name one or declare its isolation",
+                    "tool `{}` requires a sandbox, but no default sandbox is configured: configure one or declare its isolation",
                     tool.name
                 );
                 return Err(unavailable(message, demanded));
             }
             (other, _) => other,
         };
-        if let Some(runtime) = self.known.get(&(kind, isolation)) {
+        if let Some(runtime) = self.runtimes.get(&(kind, isolation)) {
             return Ok(runtime);
         }
-        let known = self.known.keys().any(|(other, _)| *other == kind);
+        let known = self.runtimes.keys().any(|(other, _)| *other == kind);
         if isolation == IsolationMode::None && !known {
-            let message = format!("tools of type `{kind}` cannot be run here: `{}`", tool.name);
+            let message = format!("no runtime for tools of type `{kind}`: `{}`", tool.name);
             return Err(ToolContractError::new(ToolErrorCode::UnsupportedTool, message)
                 .detail("type", kind.as_str()));
         }
         let message = format!(
-            "tool `{}` of type `{kind}` demands isolation `{isolation}`, which is not there",
+            "tool `{}` of type `{kind}` requires isolation `{isolation}`, which is not available",
             tool.name
         );
         Err(unavailable(message, demanded).detail("type", kind.as_str()))
@@ -88,7 +88,7 @@ impl Runtimes {
 
     /// Returns true if tools of this type can run here.
     pub fn supports(&self, kind: ToolType) -> bool {
-        self.known.keys().any(|(known, _)| *known == kind)
+        self.runtimes.keys().any(|(known, _)| *known == kind)
     }
 
     /// Returns true if a runtime has this isolation.
@@ -97,7 +97,7 @@ impl Runtimes {
             IsolationMode::Sandboxed => self.sandbox,
             other => Some(other),
         };
-        self.known.keys().any(|(_, known)| Some(*known) == real)
+        self.runtimes.keys().any(|(_, known)| Some(*known) == real)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The seam to tools that live elsewhere: a runtime speaks one wire, and only the guarded path calls it.
+//! The interface of tool runtimes. Each runtime implements one transport, and only declared tools call it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,56 +12,60 @@ use tokio_util::sync::CancellationToken;
 
 use provost_redact::Redact;
 
-use crate::{Conversation, ToolOutput};
+use crate::{ConversationRef, ToolOutput};
 
-/// Speaks one wire to tools of one type.
+/// A transport to tools of one type.
 ///
-/// A runtime makes exactly one attempt: deadlines, retries, credentials, redaction and bounds are the guarded path's work.
+/// A runtime makes exactly one attempt. [`DeclaredTool`](crate::DeclaredTool) and the guard handle deadlines, retries,
+/// credentials, redaction and size limits.
 pub trait ToolRuntime: Send + Sync + 'static {
-    /// The tools it can reach.
+    /// Returns the type of tools that the runtime executes.
     fn kind(&self) -> ToolType;
 
-    /// The isolation that it gives. A tool that demands another one never comes here.
+    /// Returns the isolation that the runtime provides. It only receives tools that require this isolation.
     fn isolation(&self) -> IsolationMode {
         IsolationMode::None
     }
 
-    /// Refuses a definition that it could never run, before anybody calls it.
+    /// Checks whether the runtime can execute a definition, without calling the tool.
     fn check(&self, _tool: &ToolResource) -> Result<(), ToolContractError> {
         Ok(())
     }
 
-    /// Makes one attempt. Dropping the future stops it and leaves nothing behind.
-    fn invoke(&self, attempt: Attempt)
-    -> BoxFuture<'static, Result<ToolOutput, ToolContractError>>;
+    /// Makes one attempt. Dropping the future stops the attempt and cleans up.
+    fn invoke(
+        &self,
+        attempt: ToolInvocation,
+    ) -> BoxFuture<'static, Result<ToolOutput, ToolContractError>>;
 }
 
 /// One attempt at one call.
-pub struct Attempt {
-    /// The tool as it was declared.
+pub struct ToolInvocation {
+    /// Definition of the tool.
     pub tool: Arc<ToolResource>,
-    /// The arguments; they fit the tool's schema.
+    /// Validated arguments. They match the schema of the tool.
     pub arguments: Arc<Value>,
-    /// The call as an envelope, in its normal form: request id, task, namespace, agent, trace, number of the attempt.
+    /// Normalized request envelope: request id, task, namespace, agent, trace and number of the attempt.
     pub request: Arc<ToolRequest>,
-    /// What is the same whenever this very call is made again, for services that know repeats by a key.
+    /// Idempotency key of the call. Repeating the same call uses the same key.
     pub effect_key: String,
-    /// The conversation that the call belongs to, where there is one.
-    pub conversation: Option<Conversation>,
-    /// What proves who calls.
+    /// Conversation of the call. `None` if it belongs to none.
+    pub conversation: Option<ConversationRef>,
+    /// Credentials of the call.
     pub credentials: Credentials,
-    /// When the attempt must be over.
+    /// Deadline of the attempt.
     pub deadline: Instant,
-    /// Set when the run is stopped.
+    /// Cancelled when the run stops.
     pub cancel: CancellationToken,
-    /// Tells whoever watches how far it is.
+    /// Reports progress.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
-    /// Takes secrets out of texts. A runtime that cuts what it is told uses it first: half a secret is found by nobody.
+    /// Removes secrets from texts. A runtime must use it before it truncates a text, because a truncated secret is not
+    /// recognized.
     pub redact: Option<Arc<dyn Redact>>,
 }
 
-impl Attempt {
-    /// Whose call it is, for records of what the tool does meanwhile; empty where nothing is known.
+impl ToolInvocation {
+    /// Returns labels that identify the call in records. Unknown labels are empty.
     pub fn labels(&self) -> [(&'static str, &str); 5] {
         let ToolRequest { namespace, agent, task_id, request_id, .. } = self.request.as_ref();
         [
@@ -74,23 +78,23 @@ impl Attempt {
     }
 }
 
-/// What proves who calls: headers (metadata in gRPC) with secret values.
+/// Credentials of a call: headers, or metadata in gRPC, with secret values.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// Name in lower case, and value.
+    /// Names in lower case, with their values.
     pub headers: Vec<(String, Secret<String>)>,
 }
 
-/// Finds the credentials that a tool's definition names.
-pub trait Authenticator: Send + Sync + 'static {
-    /// Resolves them in a namespace. Each value that is found is known to redaction before it is handed out.
+/// Provides the credentials that a tool definition names.
+pub trait CredentialProvider: Send + Sync + 'static {
+    /// Resolves credentials in a namespace. Every value is registered for redaction before it is returned.
     fn credentials<'a>(
         &'a self,
         namespace: &'a str,
         auth: &'a ToolAuth,
     ) -> BoxFuture<'a, Result<Credentials, ToolContractError>>;
 
-    /// Forgets what was cached for it: the other side said that it is no longer valid.
-    /// True if there was something, so that a second try can help.
-    fn evict<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool>;
+    /// Removes cached credentials that the server rejected. Returns true if there were any, so that another attempt can
+    /// succeed.
+    fn invalidate<'a>(&'a self, namespace: &'a str, auth: &'a ToolAuth) -> BoxFuture<'a, bool>;
 }

@@ -1,4 +1,4 @@
-//! What governs a run besides its calls: which models it may ask, how many tokens it may use, and whether that still counts.
+//! Model and token limits of a run's policy, and reloading the policy.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,53 +6,60 @@ use std::sync::Arc;
 use provost_core::policy::ModelDenied;
 
 use super::Guard;
-use crate::guard::policy::{Governing, Seat};
+use crate::guard::policy::{ActivePolicy, RunPolicy};
 
 impl Guard {
-    /// May the run ask this model? Where governance could not be read, it may ask none.
+    /// Checks whether the run may use a model. If the policy is unavailable, every model is denied.
     pub fn check_model(&self, provider: &str, model: &str) -> Result<(), ModelDenied> {
-        match self.governing() {
-            Governing::Nobody => Ok(()),
-            Governing::Unread => Err(ModelDenied { policy: None, model: model.trim().to_owned() }),
-            Governing::By(governance) => governance.check_model(provider, model),
+        match self.policy() {
+            ActivePolicy::None => Ok(()),
+            ActivePolicy::Unavailable => {
+                Err(ModelDenied { policy: None, model: model.trim().to_owned() })
+            }
+            ActivePolicy::Loaded(policy) => policy.check_model(provider, model),
         }
     }
 
-    /// The fewest tokens that any policy gives the run, with everything below it.
+    /// Returns the smallest token limit that a policy sets for the run and its child runs. `None` means unlimited.
     pub fn tokens_max(&self) -> Option<u64> {
-        match self.governing() {
-            Governing::By(governance) => governance.tokens_max(),
-            Governing::Nobody | Governing::Unread => None,
+        match self.policy() {
+            ActivePolicy::Loaded(policy) => policy.tokens_max(),
+            ActivePolicy::None | ActivePolicy::Unavailable => None,
         }
     }
 
-    /// The same guard with what governs the run now: a person may take long to answer, and the policy does not wait.
-    pub async fn read_again(&self) -> Self {
-        let governor = self.oversight.as_ref().and_then(|oversight| oversight.governor.as_deref());
-        let (Some(governor), Some(seat)) = (governor, &self.seat) else { return self.clone() };
-        let seat = Seat::read(governor, seat.origin.clone()).await;
-        Self { seat: Some(Arc::new(seat)), ..self.clone() }
+    /// Returns this guard with the current policy. The policy may have changed while a person decided about an
+    /// approval.
+    pub async fn reload(&self) -> Self {
+        let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
+        let (Some(provider), Some(run_policy)) = (provider, &self.run_policy) else {
+            return self.clone();
+        };
+        let run_policy = RunPolicy::load(provider, run_policy.origin.clone()).await;
+        Self { run_policy: Some(Arc::new(run_policy)), ..self.clone() }
     }
 
-    /// This guard, or the same with what governs the run now if that may have changed since it was read.
-    pub async fn up_to_date(&self) -> Cow<'_, Self> {
-        let governor = self.oversight.as_ref().and_then(|oversight| oversight.governor.as_deref());
-        match (governor, &self.seat) {
-            (Some(governor), Some(seat)) if governor.edition() != seat.edition => {
-                Cow::Owned(self.read_again().await)
+    /// Returns this guard, with the current policy if it may have changed since it was loaded.
+    pub async fn refreshed(&self) -> Cow<'_, Self> {
+        let provider = self.services.as_ref().and_then(|services| services.policies.as_deref());
+        match (provider, &self.run_policy) {
+            (Some(provider), Some(run_policy))
+                if provider.generation() != run_policy.generation =>
+            {
+                Cow::Owned(self.reload().await)
             }
             _ => Cow::Borrowed(self),
         }
     }
 
-    /// What governs; nothing can be said before a governor was asked.
-    fn governing(&self) -> &Governing {
-        let governor =
-            self.oversight.as_ref().is_some_and(|oversight| oversight.governor.is_some());
-        match &self.seat {
-            Some(seat) => &seat.governing,
-            None if governor => &Governing::Unread,
-            None => &Governing::Nobody,
+    /// Returns the active policy. Before the policy provider was called, it is unavailable.
+    fn policy(&self) -> &ActivePolicy {
+        let has_provider =
+            self.services.as_ref().is_some_and(|services| services.policies.is_some());
+        match &self.run_policy {
+            Some(run_policy) => &run_policy.policy,
+            None if has_provider => &ActivePolicy::Unavailable,
+            None => &ActivePolicy::None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long a call waits for people: time that is not the tool's own.
+//! Time that a call waits for people. It does not count against the timeout of the tool.
 
 use std::time::Duration;
 
@@ -6,41 +6,41 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A stopwatch that runs while a tool's question is open.
+/// Measures the time in which at least one question of a tool is open.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
-    watch: Mutex<Watch>,
+pub(crate) struct PauseClock {
+    watch: Mutex<PauseState>,
     answered: Notify,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Watch {
-    /// Questions that are open now; a tool may ask several at once.
+struct PauseState {
+    /// Number of open questions. A tool may ask several at once.
     open: usize,
-    /// When the first of them was asked.
+    /// Time at which the first open question was submitted.
     since: Option<Instant>,
-    /// The time of all that are answered.
+    /// Total time of earlier pauses.
     total: Duration,
 }
 
-/// An open question. Its end, however it comes, stops the watch.
-pub(crate) struct Question<'a>(&'a Asking);
+/// An open question. Dropping the guard ends the pause.
+pub(crate) struct PauseGuard<'a>(&'a PauseClock);
 
-impl Asking {
-    /// Starts the watch.
-    pub(crate) fn question(&self) -> Question<'_> {
+impl PauseClock {
+    /// Starts a pause, or joins the current one.
+    pub(crate) fn pause(&self) -> PauseGuard<'_> {
         let mut watch = self.lock();
         watch.open += 1;
         watch.since.get_or_insert_with(Instant::now);
-        Question(self)
+        PauseGuard(self)
     }
 
-    /// Ready once the tool has worked for this long, waiting for people not counted.
-    pub(crate) async fn worked_for(&self, time: Duration) {
+    /// Completes once the tool has been active for `time`, pauses excluded.
+    pub(crate) async fn wait_active(&self, time: Duration) {
         let started = Instant::now();
         let before = self.lock().total;
         loop {
-            // Taken before the look at the watch, so that an answer in between is not missed.
+            // Created before the state is read, so that an answer between the two is not missed.
             let answered = self.answered.notified();
             let watch = *self.lock();
             if watch.open > 0 {
@@ -52,18 +52,18 @@ impl Asking {
             match end {
                 Some(end) if end <= Instant::now() => return,
                 Some(end) => tokio::time::sleep_until(end).await,
-                // Longer than the clock goes.
+                // The deadline is beyond the range of the clock.
                 None => std::future::pending().await,
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Watch> {
+    fn lock(&self) -> MutexGuard<'_, PauseState> {
         self.watch.lock()
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for PauseGuard<'_> {
     fn drop(&mut self) {
         let mut watch = self.0.lock();
         watch.open -= 1;

@@ -1,6 +1,6 @@
-//! Where a run's governance comes from, and what counts when it cannot be had.
+//! The policy of a run: loading it, and denying every call when it is unavailable.
 //!
-//! Invariant: whatever goes wrong while it is read, the answer to every call of the run is no.
+//! Invariant: after any error while a policy is loaded, every call of the run is denied.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use provost_core::RunId;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::policy::{CompiledPolicy, PolicyDecision, ToolAttributes};
 
-/// How long a governor may take.
-const GOVERNOR_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time for loading a policy.
+const POLICY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where calls come from.
+/// Origin of tool calls: the run that makes them and its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Where the run belongs.
+pub struct CallOrigin {
+    /// Namespace of the run.
     pub namespace: String,
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// The run.
+    /// Id of the run. `None` if the call does not belong to a run.
     pub run: Option<RunId>,
-    /// The task's name.
+    /// Name of the task. Empty if there is none.
     pub task: String,
-    /// The system's name.
+    /// Name of the system. Empty if there is none.
     pub system: String,
-    /// The worker that does it.
+    /// Name of the worker that executes the run. Empty if there is none.
     pub worker: String,
-    /// Who started it.
+    /// Principal that started the run. Empty if unknown.
     pub principal: String,
 }
 
-impl Default for Origin {
-    /// The namespace that everything belongs to for which nobody names another.
+impl Default for CallOrigin {
+    /// Returns an origin in the namespace `default`.
     fn default() -> Self {
         Self {
             namespace: "default".to_owned(),
@@ -49,127 +49,131 @@ impl Default for Origin {
     }
 }
 
-/// Why governance could not be read.
+/// The error of a [`PolicyProvider`] that could not return a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct GovernorError(pub String);
+pub struct PolicyProviderError(pub String);
 
-/// Reads what governs a run: once when it starts, and again when that may have changed, so that a call costs a look into a table.
-pub trait Governor: Send + Sync + 'static {
-    /// The snapshot for a run. Any error denies every call of the run.
-    fn governance<'a>(
+/// Provides the policy of a run. The guard loads it when a run starts and when its generation changes, so a call itself
+/// performs no IO.
+pub trait PolicyProvider: Send + Sync + 'static {
+    /// Returns the compiled policy for a run. An error denies every call of the run.
+    fn policy<'a>(
         &'a self,
-        origin: &'a Origin,
-    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, GovernorError>>;
+        origin: &'a CallOrigin,
+    ) -> BoxFuture<'a, Result<Arc<CompiledPolicy>, PolicyProviderError>>;
 
-    /// Another number whenever it may say something else than before. Asked before each call; a run that has read another
-    /// edition reads again.
-    fn edition(&self) -> u64 {
+    /// Returns a number that changes whenever the policy may have changed. The guard reads it before each call and
+    /// reloads the policy if it differs.
+    fn generation(&self) -> u64 {
         0
     }
 }
 
-/// What governs the calls of one run.
-pub(crate) enum Governing {
-    /// Nobody governs.
-    Nobody,
-    /// It could not be read.
-    Unread,
-    /// This.
-    By(Arc<CompiledPolicy>),
+/// Policy that applies to the calls of one run.
+pub(crate) enum ActivePolicy {
+    /// No policy applies.
+    None,
+    /// The policy could not be loaded.
+    Unavailable,
+    /// The compiled policy.
+    Loaded(Arc<CompiledPolicy>),
 }
 
-/// One run at the guard.
-pub(crate) struct Seat {
-    pub(crate) origin: Origin,
-    pub(crate) governing: Governing,
-    /// The governor's edition that was read.
-    pub(crate) edition: u64,
+/// Origin and policy of one run.
+pub(crate) struct RunPolicy {
+    pub(crate) origin: CallOrigin,
+    pub(crate) policy: ActivePolicy,
+    /// Generation of the policy when it was loaded.
+    pub(crate) generation: u64,
 }
 
-impl Seat {
-    /// Reads what governs a run. An error, a panic, silence, and a snapshot for somebody else are all no answer.
-    pub(crate) async fn read(governor: &dyn Governor, origin: Origin) -> Self {
-        // Looked at first: what changes meanwhile is read again.
-        let edition = governor.edition();
-        let asked = AssertUnwindSafe(async { governor.governance(&origin).await }).catch_unwind();
-        let problem = match tokio::time::timeout(GOVERNOR_TIMEOUT, asked).await {
-            Ok(Ok(Ok(governance))) => {
-                if is_for(&governance, &origin) {
-                    return Self { origin, governing: Governing::By(governance), edition };
+impl RunPolicy {
+    /// Loads the policy of a run. It is unavailable after an error, a panic, a timeout or a policy for another agent.
+    pub(crate) async fn load(provider: &dyn PolicyProvider, origin: CallOrigin) -> Self {
+        // Read first, so that a change during the load triggers a reload.
+        let generation = provider.generation();
+        let load = AssertUnwindSafe(async { provider.policy(&origin).await }).catch_unwind();
+        let problem = match tokio::time::timeout(POLICY_TIMEOUT, load).await {
+            Ok(Ok(Ok(policy))) => {
+                if applies_to(&policy, &origin) {
+                    return Self { origin, policy: ActivePolicy::Loaded(policy), generation };
                 }
-                "it is for another agent".to_owned()
+                "the policy belongs to another agent".to_owned()
             }
             Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(_)) => "it panicked".to_owned(),
-            Err(_) => format!("it took longer than {} s", GOVERNOR_TIMEOUT.as_secs()),
+            Ok(Err(_)) => "the policy provider panicked".to_owned(),
+            Err(_) => {
+                format!("the policy provider took longer than {} s", POLICY_TIMEOUT.as_secs())
+            }
         };
         tracing::error!(
             namespace = origin.namespace,
             agent = origin.agent,
             problem,
-            "governance could not be read: every call of the run is denied"
+            "policy could not be loaded: every call of the run is denied"
         );
-        Self { origin, governing: Governing::Unread, edition }
+        Self { origin, policy: ActivePolicy::Unavailable, generation }
     }
 
-    /// A run where nobody is asked: what was there already still counts, and only for whom it was made.
-    pub(crate) fn kept(before: Option<&Self>, origin: Origin) -> Self {
-        let governing = match before.map(|seat| &seat.governing) {
-            None | Some(Governing::Nobody) => Governing::Nobody,
-            Some(Governing::By(governance)) if is_for(governance, &origin) => {
-                Governing::By(Arc::clone(governance))
+    /// Returns the policy of a run without a policy provider. An existing policy applies only to the agent it was
+    /// compiled for.
+    pub(crate) fn inherited(before: Option<&Self>, origin: CallOrigin) -> Self {
+        let policy = match before.map(|run_policy| &run_policy.policy) {
+            None | Some(ActivePolicy::None) => ActivePolicy::None,
+            Some(ActivePolicy::Loaded(policy)) if applies_to(policy, &origin) => {
+                ActivePolicy::Loaded(Arc::clone(policy))
             }
-            Some(Governing::By(_) | Governing::Unread) => Governing::Unread,
+            Some(ActivePolicy::Loaded(_) | ActivePolicy::Unavailable) => ActivePolicy::Unavailable,
         };
-        Self { origin, governing, edition: 0 }
+        Self { origin, policy, generation: 0 }
     }
 
-    /// The run of a ready snapshot.
-    pub(crate) fn of(governance: Arc<CompiledPolicy>) -> Self {
-        let subject = governance.subject();
-        let origin = Origin {
+    /// Returns the run policy of an already compiled policy.
+    pub(crate) fn from_policy(policy: Arc<CompiledPolicy>) -> Self {
+        let subject = policy.subject();
+        let origin = CallOrigin {
             namespace: subject.namespace.clone(),
             agent: subject.agent.clone(),
             task: subject.task.clone(),
             system: subject.system.clone(),
-            ..Origin::default()
+            ..CallOrigin::default()
         };
-        Self { origin, governing: Governing::By(governance), edition: 0 }
+        Self { origin, policy: ActivePolicy::Loaded(policy), generation: 0 }
     }
 
-    /// The revision of the policy that counts.
+    /// Returns the revision of the loaded policy.
     pub(crate) fn revision(&self) -> Option<&str> {
-        match &self.governing {
-            Governing::By(governance) => Some(governance.revision()),
-            Governing::Nobody | Governing::Unread => None,
+        match &self.policy {
+            ActivePolicy::Loaded(policy) => Some(policy.revision()),
+            ActivePolicy::None | ActivePolicy::Unavailable => None,
         }
     }
 
-    /// What is decided about a call; nothing where nobody governs.
+    /// Returns the decision of the policy about a call. `None` if no policy applies.
     pub(crate) fn decide(&self, tool: &ToolAttributes<'_>, action: &str) -> Option<PolicyDecision> {
-        match &self.governing {
-            Governing::Nobody => None,
-            Governing::Unread => Some(unread()),
-            Governing::By(governance) => Some(governance.decide(tool, action)),
+        match &self.policy {
+            ActivePolicy::None => None,
+            ActivePolicy::Unavailable => Some(policy_unavailable()),
+            ActivePolicy::Loaded(policy) => Some(policy.decide(tool, action)),
         }
     }
 }
 
-fn is_for(governance: &CompiledPolicy, origin: &Origin) -> bool {
-    let subject = governance.subject();
+fn applies_to(policy: &CompiledPolicy, origin: &CallOrigin) -> bool {
+    let subject = policy.subject();
     subject.namespace == origin.namespace && subject.agent == origin.agent
 }
 
-/// The answer where governance could not be read.
-pub(crate) fn unread() -> PolicyDecision {
+/// Returns the decision for a call whose policy is unavailable.
+pub(crate) fn policy_unavailable() -> PolicyDecision {
     PolicyDecision::Deny {
         code: ToolErrorCode::PermissionDenied,
-        reason: "governance could not be read, so the call is denied".to_owned(),
+        reason: "the policy could not be loaded, so the call is denied".to_owned(),
     }
 }
 
-/// The fault of a denied call, with the revision that denied it.
+/// Returns the error of a denied call. It carries the revision of the policy that denied it.
 pub(crate) fn denied(message: String, revision: Option<&str>) -> ToolContractError {
     let fault = ToolContractError::new(ToolErrorCode::PermissionDenied, message);
     match revision {

@@ -1,4 +1,4 @@
-//! What is recorded of a call.
+//! Audit and usage records of a call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,36 +7,38 @@ use std::time::Duration;
 use provost_core::ToolCall;
 use provost_core::hash::{canonical_json, sha256_hex};
 
-use super::{Oversight, Permit};
-use crate::guard::policy::{Origin, Seat};
-use crate::record::sink::kept;
-use crate::{AuditEvent, AuditOutcome, MeterEvent, SinkError, ToolCx, ToolError, ToolOutput};
+use super::{GuardServices, Permit};
+use crate::guard::policy::{CallOrigin, RunPolicy};
+use crate::record::sink::record_with_timeout;
+use crate::{
+    AuditOutcome, AuditRecord, SinkError, ToolContext, ToolError, ToolOutput, UsageRecord,
+};
 
-/// Who says so.
+/// Component name in the records.
 const COMPONENT: &str = "guard";
 
-/// What is known of a call before it runs.
-pub(super) struct Started {
+/// Data about a call that is known before it runs.
+pub(super) struct CallRecord {
     pub(super) tool: String,
     pub(super) effect_key: String,
     call_id: String,
     run: String,
     agent: String,
-    /// The canonical arguments.
+    /// Arguments as canonical JSON.
     arguments: String,
-    seat: Option<Arc<Seat>>,
+    run_policy: Option<Arc<RunPolicy>>,
 }
 
-/// What is known of it afterwards.
-pub(super) struct Done {
+/// Data about a call that is known after it ran.
+pub(super) struct CallStats {
     pub(super) duration: Duration,
     pub(super) attempts: u32,
     pub(super) output_bytes: usize,
 }
 
-impl Started {
-    /// The arguments are put into words only if somebody records them.
-    pub(super) fn of_permit(permit: &Permit, cx: &ToolCx, recorded: bool) -> Self {
+impl CallRecord {
+    /// Describes a permitted call. The arguments are serialized only if `recorded` is true.
+    pub(super) fn from_permit(permit: &Permit, cx: &ToolContext, recorded: bool) -> Self {
         Self {
             tool: cx.tool().to_owned(),
             effect_key: cx.effect_key().to_string(),
@@ -44,12 +46,12 @@ impl Started {
             run: cx.run_id().to_string(),
             agent: cx.agent().to_owned(),
             arguments: if recorded { canonical_json(&permit.arguments) } else { String::new() },
-            seat: permit.seat.clone(),
+            run_policy: permit.run_policy.clone(),
         }
     }
 
-    pub(super) fn of_call(call: &ToolCall, seat: Option<Arc<Seat>>) -> Self {
-        let origin = seat.as_ref().map(|seat| &seat.origin);
+    pub(super) fn from_call(call: &ToolCall, run_policy: Option<Arc<RunPolicy>>) -> Self {
+        let origin = run_policy.as_ref().map(|run_policy| &run_policy.origin);
         let run = origin.and_then(|origin| origin.run);
         let arguments = call.parse_arguments().map(|arguments| canonical_json(&arguments));
         Self {
@@ -59,120 +61,126 @@ impl Started {
             run: run.map(|run| run.to_string()).unwrap_or_default(),
             agent: origin.map(|origin| origin.agent.clone()).unwrap_or_default(),
             arguments: arguments.unwrap_or_else(|_| call.arguments.clone()),
-            seat,
+            run_policy,
         }
     }
 
-    fn origin(&self) -> Origin {
-        self.seat.as_ref().map(|seat| seat.origin.clone()).unwrap_or_default()
+    fn origin(&self) -> CallOrigin {
+        self.run_policy.as_ref().map(|run_policy| run_policy.origin.clone()).unwrap_or_default()
     }
 
     fn revision(&self) -> Option<&str> {
-        self.seat.as_ref().and_then(|seat| seat.revision())
+        self.run_policy.as_ref().and_then(|run_policy| run_policy.revision())
     }
 }
 
-impl Oversight {
-    /// Records a decision, or how a call went.
-    pub(super) async fn audit(
+impl GuardServices {
+    /// Writes an audit record of a decision or of a completed call.
+    pub(super) async fn record_audit(
         &self,
-        started: &Started,
+        call_record: &CallRecord,
         outcome: AuditOutcome,
         message: &str,
-        done: Option<(&Done, &str)>,
+        stats: Option<(&CallStats, &str)>,
     ) -> Result<(), SinkError> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        let origin = started.origin();
+        let origin = call_record.origin();
         let mut metadata = BTreeMap::new();
         let mut add = |name: &str, value: String| {
             if !value.is_empty() {
                 metadata.insert(name.to_owned(), value);
             }
         };
-        add("run", started.run.clone());
-        add("agent", started.agent.clone());
+        add("run", call_record.run.clone());
+        add("agent", call_record.agent.clone());
         add("task", origin.task);
-        add("call", started.call_id.clone());
-        add("effect_key", started.effect_key.clone());
-        add("policy_revision", started.revision().unwrap_or_default().to_owned());
-        add("arguments_sha256", sha256_hex(started.arguments.as_bytes()));
-        if let Some((done, status)) = done {
+        add("call", call_record.call_id.clone());
+        add("effect_key", call_record.effect_key.clone());
+        add("policy_revision", call_record.revision().unwrap_or_default().to_owned());
+        add("arguments_sha256", sha256_hex(call_record.arguments.as_bytes()));
+        if let Some((stats, status)) = stats {
             add("status", status.to_owned());
-            add("attempts", done.attempts.to_string());
-            add("duration_ms", done.duration.as_millis().to_string());
+            add("attempts", stats.attempts.to_string());
+            add("duration_ms", stats.duration.as_millis().to_string());
         }
         let mut message = message.to_owned();
         if let Some(redact) = &self.redact {
             redact.redact_string(&mut message);
         }
         let principal =
-            if origin.principal.is_empty() { started.agent.clone() } else { origin.principal };
-        let event = AuditEvent {
+            if origin.principal.is_empty() { call_record.agent.clone() } else { origin.principal };
+        let record = AuditRecord {
             timestamp: self.env.now(),
             component: COMPONENT.to_owned(),
             action: "tool.call".to_owned(),
             outcome,
             namespace: origin.namespace,
             resource_kind: "Tool".to_owned(),
-            resource_name: started.tool.clone(),
+            resource_name: call_record.tool.clone(),
             principal,
             message,
             metadata,
         };
-        kept(audit, event).await
+        record_with_timeout(audit, record).await
     }
 
-    /// Records how a call went. It has happened, so a record that is lost is told and changes nothing.
-    pub(super) async fn record(
+    /// Records a completed call. A record that cannot be written is logged and does not change the result.
+    pub(super) async fn record_call(
         &self,
-        started: &Started,
-        done: &Done,
+        call_record: &CallRecord,
+        stats: &CallStats,
         result: &Result<ToolOutput, ToolError>,
     ) {
         let fault = match result {
             Ok(_) => None,
             Err(error) => Some(error.fault()),
         };
-        let reported = result.as_ref().is_ok_and(|output| output.is_error);
+        let is_reported = result.as_ref().is_ok_and(|output| output.is_error);
         let status = match &fault {
             Some(fault) => fault.code.as_str(),
-            None if reported => "error",
+            None if is_reported => "error",
             None => "ok",
         };
-        let failed = fault.is_some() || reported;
+        let failed = fault.is_some() || is_reported;
         let outcome = if failed { AuditOutcome::Failed } else { AuditOutcome::Succeeded };
         let message = fault.as_ref().map(|fault| fault.message.as_str()).unwrap_or_default();
-        let audited = self.audit(started, outcome, message, Some((done, status))).await;
-        let metered = self.measure(started, done, status).await;
-        for error in [audited.err(), metered.err()].into_iter().flatten() {
-            tracing::error!(tool = started.tool, %error, "how a call went could not be recorded");
+        let audit_result =
+            self.record_audit(call_record, outcome, message, Some((stats, status))).await;
+        let usage_result = self.record_usage(call_record, stats, status).await;
+        for error in [audit_result.err(), usage_result.err()].into_iter().flatten() {
+            tracing::error!(tool = call_record.tool, %error, "call could not be recorded");
         }
     }
 
-    async fn measure(&self, started: &Started, done: &Done, status: &str) -> Result<(), SinkError> {
-        let Some(meter) = &self.meter else { return Ok(()) };
-        let origin = started.origin();
-        let metadata = [("run", &started.run), ("tool", &started.tool)];
-        let event = MeterEvent {
+    async fn record_usage(
+        &self,
+        call_record: &CallRecord,
+        stats: &CallStats,
+        status: &str,
+    ) -> Result<(), SinkError> {
+        let Some(sink) = &self.usage else { return Ok(()) };
+        let origin = call_record.origin();
+        let metadata = [("run", &call_record.run), ("tool", &call_record.tool)];
+        let record = UsageRecord {
             timestamp: self.env.now(),
             component: COMPONENT.to_owned(),
             kind: "tool_call".to_owned(),
             namespace: origin.namespace,
             task: origin.task,
             system: origin.system,
-            agent: started.agent.clone(),
+            agent: call_record.agent.clone(),
             worker: origin.worker,
-            attempt: done.attempts,
-            message_id: started.call_id.clone(),
+            attempt: stats.attempts,
+            message_id: call_record.call_id.clone(),
             status: status.to_owned(),
             tokens_used: 0,
             tokens_estimated: 0,
             tool_calls: 1,
-            duration_ms: u64::try_from(done.duration.as_millis()).unwrap_or(u64::MAX),
-            input_bytes: started.arguments.len() as u64,
-            output_bytes: done.output_bytes as u64,
+            duration_ms: u64::try_from(stats.duration.as_millis()).unwrap_or(u64::MAX),
+            input_bytes: call_record.arguments.len() as u64,
+            output_bytes: stats.output_bytes as u64,
             metadata: metadata.map(|(name, value)| (name.to_owned(), value.clone())).into(),
         };
-        kept(meter, event).await
+        record_with_timeout(sink, record).await
     }
 }

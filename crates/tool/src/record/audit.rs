@@ -1,61 +1,61 @@
-//! Who did what, and was it allowed: one record per decision and one per call.
+//! Audit records: one for each decision and one for each completed call.
 
 use std::collections::BTreeMap;
 
 use provost_core::Timestamp;
 use serde::Serialize;
 
-use crate::Sink;
+use crate::RecordSink;
 
-/// One record for whoever must be able to say later what happened. Never a secret, never the arguments themselves.
+/// One audit record. It contains neither secrets nor the arguments of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct AuditEvent {
-    /// When.
+pub struct AuditRecord {
+    /// Time of the event.
     pub timestamp: Timestamp,
-    /// Which part of the program says so.
+    /// Component that wrote the record.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// What was done, such as `tool.call`.
+    /// Action, such as `tool.call`.
     pub action: String,
-    /// How it went.
+    /// Outcome of the action.
     pub outcome: AuditOutcome,
-    /// Where.
+    /// Namespace of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// What sort of thing it was done with.
+    /// Kind of the resource that the action used.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_kind: String,
-    /// Which one.
+    /// Name of the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_name: String,
-    /// Who did it.
+    /// Principal that performed the action.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub principal: String,
-    /// A sentence.
+    /// Description of the outcome.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Further facts: run, agent, task, call, policy revision, hash of the arguments, code, attempts, duration.
+    /// Further data: run, agent, task, call, policy revision, hash of the arguments, code, attempts and duration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
-/// How something went that is audited.
+/// Outcome of an audited action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditOutcome {
-    /// It may run; written before it does.
+    /// The call may run. This record is written before the call.
     Allowed,
-    /// A person must decide.
+    /// The call needs approval.
     ApprovalRequired,
-    /// It may not run.
+    /// The call may not run.
     Denied,
-    /// It ran and worked.
+    /// The call succeeded.
     Succeeded,
-    /// It ran and did not work.
+    /// The call failed.
     Failed,
 }
 
-/// Keeps audit records.
-pub trait AuditSink: Sink<AuditEvent> {}
+/// Receives audit records.
+pub trait AuditSink: RecordSink<AuditRecord> {}
 
-impl<S: Sink<AuditEvent> + ?Sized> AuditSink for S {}
+impl<S: RecordSink<AuditRecord> + ?Sized> AuditSink for S {}

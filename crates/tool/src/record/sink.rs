@@ -1,4 +1,4 @@
-//! Where records of what happened go: durable by default, behind a bounded queue where the caller shall not wait.
+//! Sinks for audit and usage records. A sink is durable; a buffered sink decouples it from the caller.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,97 +10,99 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-/// How long a sink may take for one record. A call waits for its record, and for no longer than this.
+/// Maximum time for writing one record.
 pub const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a record could not be kept.
+/// The error of a record that could not be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SinkError(pub String);
 
-/// Keeps records of one sort.
-pub trait Sink<E>: Send + Sync + 'static {
-    /// Keeps a record. It is durable once the future is ready.
+/// Receives records of one type.
+pub trait RecordSink<E>: Send + Sync + 'static {
+    /// Writes a record. It is durable once the future completes.
     fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>>;
 }
 
-/// Has a record kept, by a sink that may hang or panic: whoever waits gets an answer all the same.
+/// Writes a record to a sink that may hang or panic. Fails after [`RECORD_TIMEOUT`].
 ///
-/// Most sinks are done at once, so nothing is spawned. One that blocks its thread belongs behind a [`Queue`], whose work is
-/// another task's.
-pub(crate) async fn kept<E, S>(sink: &Arc<S>, event: E) -> Result<(), SinkError>
+/// Most sinks complete immediately, so no task is spawned. A sink that blocks its thread belongs behind a
+/// [`BufferedSink`], whose worker runs in its own task.
+pub(crate) async fn record_with_timeout<E, S>(sink: &Arc<S>, event: E) -> Result<(), SinkError>
 where
     E: Send + 'static,
-    S: Sink<E> + ?Sized,
+    S: RecordSink<E> + ?Sized,
 {
-    // The sink may panic before it returns a future, so that happens inside as well.
+    // The sink may already panic before it returns a future.
     let recording = AssertUnwindSafe(async { sink.record(event).await }).catch_unwind();
     match timeout(RECORD_TIMEOUT, recording).await {
         Ok(Ok(result)) => result,
         Ok(Err(_panic)) => Err(SinkError("the sink panicked".to_owned())),
         Err(_) => {
             let seconds = RECORD_TIMEOUT.as_secs();
-            Err(SinkError(format!("the sink did not keep the record within {seconds} s")))
+            Err(SinkError(format!("the sink did not write the record within {seconds} s")))
         }
     }
 }
 
-/// What happens to a record for which a queue has no room.
+/// Policy for a record that does not fit into the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WhenFull {
-    /// The caller waits until its record is durable. Nothing is lost.
+pub enum Overflow {
+    /// The caller waits until its record is durable. No record is lost.
     #[default]
-    Wait,
-    /// The caller never waits; what finds no room is counted and gone.
+    Block,
+    /// The caller never waits. A record that does not fit is counted and discarded.
     Drop,
 }
 
-type Entry<E> = (E, Option<oneshot::Sender<Result<(), SinkError>>>);
+type QueuedRecord<E> = (E, Option<oneshot::Sender<Result<(), SinkError>>>);
 
-/// A bounded queue before a sink.
+/// A bounded buffer in front of a sink.
 #[derive(Debug)]
-pub struct Queue<E> {
-    entries: mpsc::Sender<Entry<E>>,
-    when_full: WhenFull,
+pub struct BufferedSink<E> {
+    entries: mpsc::Sender<QueuedRecord<E>>,
+    overflow: Overflow,
     lost: Arc<AtomicU64>,
 }
 
-/// The work behind a [`Queue`]: writes what is in it, in order, until every handle is gone and nothing is left.
-pub struct QueueWork<E> {
-    entries: mpsc::Receiver<Entry<E>>,
-    sink: Arc<dyn Sink<E>>,
+/// Worker of a [`BufferedSink`]. It writes the buffered records in order, until all handles are dropped and the buffer
+/// is empty.
+pub struct BufferedSinkWorker<E> {
+    entries: mpsc::Receiver<QueuedRecord<E>>,
+    sink: Arc<dyn RecordSink<E>>,
     lost: Arc<AtomicU64>,
 }
 
-impl<E: Send + 'static> Queue<E> {
-    /// A queue of at most `capacity` records (at least one) before a sink. Somebody must run the work.
+impl<E: Send + 'static> BufferedSink<E> {
+    /// Creates a buffer of at most `capacity` records in front of a sink. The capacity is at least one. The caller must
+    /// run the worker.
     pub fn new(
-        sink: Arc<dyn Sink<E>>,
+        sink: Arc<dyn RecordSink<E>>,
         capacity: usize,
-        when_full: WhenFull,
-    ) -> (Self, QueueWork<E>) {
+        overflow: Overflow,
+    ) -> (Self, BufferedSinkWorker<E>) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let lost = Arc::new(AtomicU64::new(0));
-        let queue = Self { entries: sender, when_full, lost: Arc::clone(&lost) };
-        (queue, QueueWork { entries: receiver, sink, lost })
+        let queue = Self { entries: sender, overflow, lost: Arc::clone(&lost) };
+        (queue, BufferedSinkWorker { entries: receiver, sink, lost })
     }
 
-    /// Records that were not kept: there was no room, or the sink failed when nobody waited.
+    /// Returns the number of lost records: the buffer was full, or the sink failed while no caller waited.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-impl<E: Send + 'static> Sink<E> for Queue<E> {
+impl<E: Send + 'static> RecordSink<E> for BufferedSink<E> {
     fn record(&self, event: E) -> BoxFuture<'_, Result<(), SinkError>> {
-        if self.when_full == WhenFull::Drop {
+        if self.overflow == Overflow::Drop {
             if self.entries.try_send((event, None)).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
             return std::future::ready(Ok(())).boxed();
         }
         async move {
-            let gone = || SinkError("nobody writes the records any more".to_owned());
+            let gone = || SinkError("the worker of the sink has ended".to_owned());
             let (written, answer) = oneshot::channel();
             if self.entries.send((event, Some(written))).await.is_err() {
                 return Err(gone());
@@ -111,14 +113,14 @@ impl<E: Send + 'static> Sink<E> for Queue<E> {
     }
 }
 
-impl<E: Send + 'static> QueueWork<E> {
-    /// Writes until every handle of the queue is gone and nothing is left.
+impl<E: Send + 'static> BufferedSinkWorker<E> {
+    /// Writes records until all handles are dropped and the buffer is empty.
     pub async fn run(mut self) {
         while let Some((event, written)) = self.entries.recv().await {
-            // One record that hangs or panics must not end the work for all others.
-            let result = kept(&self.sink, event).await;
+            // A record that hangs or panics must not stop the worker.
+            let result = record_with_timeout(&self.sink, event).await;
             match written {
-                // Whoever waited may have gone; the record is kept all the same.
+                // The caller may have gone, but its record is still written.
                 Some(written) => drop(written.send(result)),
                 None if result.is_err() => {
                     self.lost.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +145,7 @@ mod tests {
         tickets: Semaphore,
     }
 
-    impl Sink<u32> for Slow {
+    impl RecordSink<u32> for Slow {
         fn record(&self, event: u32) -> BoxFuture<'_, Result<(), SinkError>> {
             async move {
                 self.tickets.acquire().await.unwrap().forget();
@@ -164,7 +166,8 @@ mod tests {
     #[tokio::test]
     async fn by_default_the_caller_waits_until_its_record_is_durable() {
         let sink = slow();
-        let (queue, work) = Queue::new(Arc::clone(&sink) as Arc<dyn Sink<u32>>, 1, WhenFull::Wait);
+        let (queue, work) =
+            BufferedSink::new(Arc::clone(&sink) as Arc<dyn RecordSink<u32>>, 1, Overflow::Block);
         let worker = tokio::spawn(work.run());
         let mut first = queue.record(1);
         assert!(futures::poll!(&mut first).is_pending());
@@ -182,7 +185,8 @@ mod tests {
     #[tokio::test]
     async fn what_finds_no_room_is_counted_only_where_that_was_asked_for() {
         let sink = slow();
-        let (queue, work) = Queue::new(Arc::clone(&sink) as Arc<dyn Sink<u32>>, 2, WhenFull::Drop);
+        let (queue, work) =
+            BufferedSink::new(Arc::clone(&sink) as Arc<dyn RecordSink<u32>>, 2, Overflow::Drop);
         for event in [1, 13, 3, 4] {
             queue.record(event).await.unwrap();
         }
@@ -198,7 +202,7 @@ mod tests {
     /// Hangs at 1 and panics at 2, the latter before there is anything to wait for.
     struct Bad;
 
-    impl Sink<u32> for Bad {
+    impl RecordSink<u32> for Bad {
         fn record(&self, event: u32) -> BoxFuture<'_, Result<(), SinkError>> {
             match event {
                 1 => std::future::pending().boxed(),
@@ -211,15 +215,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sink_that_hangs_or_panics_holds_nobody() {
         let sink = Arc::new(Bad);
-        let late = kept(&sink, 1).await.unwrap_err();
+        let late = record_with_timeout(&sink, 1).await.unwrap_err();
         assert!(late.to_string().contains("within 10 s"), "{late}");
-        assert_eq!(kept(&sink, 2).await.unwrap_err().to_string(), "the sink panicked");
-        kept(&sink, 3).await.unwrap();
+        assert_eq!(
+            record_with_timeout(&sink, 2).await.unwrap_err().to_string(),
+            "the sink panicked"
+        );
+        record_with_timeout(&sink, 3).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_work_behind_a_queue_outlives_a_bad_record() {
-        let (queue, work) = Queue::new(Arc::new(Bad) as Arc<dyn Sink<u32>>, 4, WhenFull::Wait);
+        let (queue, work) =
+            BufferedSink::new(Arc::new(Bad) as Arc<dyn RecordSink<u32>>, 4, Overflow::Block);
         let worker = tokio::spawn(work.run());
         let answers = tokio::join!(queue.record(1), queue.record(2), queue.record(3));
         assert!(answers.0.is_err() && answers.1.is_err());

@@ -1,63 +1,63 @@
-//! What was used: one record per call, for bills and quotas.
+//! Usage records: one for each call, for billing and quotas.
 
 use std::collections::BTreeMap;
 
 use provost_core::Timestamp;
 use serde::Serialize;
 
-use crate::Sink;
+use crate::RecordSink;
 
-/// One record of use.
+/// One usage record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MeterEvent {
-    /// When it was over.
+pub struct UsageRecord {
+    /// Time at which the call ended.
     pub timestamp: Timestamp,
-    /// Which part of the program says so.
+    /// Component that wrote the record.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// What was used, such as `tool_call`.
+    /// Type of usage, such as `tool_call`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Where.
+    /// Namespace of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// By which task.
+    /// Task of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task: String,
-    /// By which system.
+    /// System of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub system: String,
-    /// By which agent.
+    /// Agent of the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// On which worker.
+    /// Worker that executed the run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub worker: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempt: u32,
-    /// The call.
+    /// Id of the call.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message_id: String,
-    /// `ok`, or the code of the fault.
+    /// `ok`, or the error code.
     pub status: String,
-    /// Tokens, where something counted them.
+    /// Number of tokens that were counted.
     pub tokens_used: u64,
-    /// Tokens, where somebody guessed them.
+    /// Number of tokens that were estimated.
     pub tokens_estimated: u64,
-    /// Calls of tools.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// Bytes of the arguments.
+    /// Size of the arguments in bytes.
     pub input_bytes: u64,
-    /// Bytes of the texts that came back, before they were cut.
+    /// Size of the output texts in bytes, before truncation.
     pub output_bytes: u64,
-    /// Further facts: run, tool.
+    /// Further data: run and tool.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Keeps records of use.
-pub trait MeterSink: Sink<MeterEvent> {}
+/// Receives usage records.
+pub trait UsageSink: RecordSink<UsageRecord> {}
 
-impl<S: Sink<MeterEvent> + ?Sized> MeterSink for S {}
+impl<S: RecordSink<UsageRecord> + ?Sized> UsageSink for S {}

@@ -1,4 +1,4 @@
-//! How a tool fails. The audience is the type.
+//! Errors of tools. Each variant names its audience.
 
 use std::fmt;
 
@@ -10,61 +10,63 @@ use serde_json::{Value, json};
 use crate::ToolOutput;
 use crate::tool::output::{cut_text, json_size};
 
-/// The longest list of facts that a fault keeps.
+/// Maximum number of details of an error.
 const FAULT_DETAILS_MAX: usize = 64;
-/// Bytes of one fact of a fault.
+/// Maximum size of one detail in bytes.
 const FAULT_DETAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// How a tool fails, by who must hear of it.
+/// Error of a tool call. The variant determines who handles it.
 ///
-/// Any error converts with `?` into [`ToolError::Failed`]. For that reason it is not itself a `std::error::Error`, and a
-/// [`ToolContractError`] keeps its type only through `map_err(ToolError::Fault)`.
+/// Any error converts with `?` into [`ToolError::Failed`]. Therefore `ToolError` does not implement
+/// `std::error::Error`, and a [`ToolContractError`] keeps its type only through `map_err(ToolError::Fault)`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ToolError {
-    /// The model should call again with better arguments; counts against the tool's retry budget.
+    /// The arguments are unusable. The model should repeat the call with better ones; this counts against the retries
+    /// of the tool.
     Retry(String),
-    /// It did not work; the model is told and the run goes on.
+    /// The call failed. The model receives the message, and the run continues.
     Failed(String),
-    /// A person said no; the model is told and the run goes on.
+    /// A person rejected the call. The model receives the message, and the run continues.
     Rejected(String),
-    /// A person must decide first. Return it where the run can be suspended; [`ToolCx::confirm`](crate::ToolCx::confirm) does.
+    /// The call needs approval. [`ToolContext::confirm`](crate::ToolContext::confirm) returns it if the run can be
+    /// suspended.
     NeedsApproval {
-        /// Why it asks.
+        /// Reason for the question.
         hint: String,
-        /// What to show with the question.
+        /// Value to show with the question.
         payload: Option<Value>,
     },
-    /// A person must answer a question. The answer is the result of the call.
+    /// The call needs an answer from a person. The answer becomes the result of the call.
     NeedsAnswer {
         /// The question.
         question: String,
-        /// What to show with the question.
+        /// Value to show with the question.
         payload: Option<Value>,
     },
-    /// The call waits for other runs, and no person can end the wait. [`ToolCx::wait_for_runs`](crate::ToolCx::wait_for_runs)
-    /// returns it where the run can be suspended.
+    /// The call waits for other runs. [`ToolContext::wait_for_runs`](crate::ToolContext::wait_for_runs) returns it if
+    /// the run can be suspended.
     WaitsForRuns {
-        /// What it waits for, for the engine that ends the wait.
+        /// Description of the awaited runs, for the engine.
         wait: Value,
     },
-    /// A governed call failed, with a code and a reason for programs; the model is told its text and the run goes on.
+    /// The call failed with an error code. The model receives the message, and the run continues.
     Fault(ToolContractError),
-    /// The run itself cannot go on.
+    /// The run cannot continue.
     Fatal(ErrorInfo),
 }
 
 impl ToolError {
-    /// The model should call again with better arguments.
+    /// Creates an error that makes the model correct its arguments.
     pub fn retry(message: impl fmt::Display) -> Self {
         Self::Retry(message.to_string())
     }
 
-    /// It did not work.
+    /// Creates an error of a failed call.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::Failed(message.to_string())
     }
 
-    /// The code and the reason for programs. What is not typed is a failed execution that may pass.
+    /// Returns the error with its code. An error without a code becomes a retryable `execution_failed`.
     pub fn fault(&self) -> ToolContractError {
         match self {
             Self::Fault(fault) => fault.clone(),
@@ -89,7 +91,7 @@ impl ToolError {
         }
     }
 
-    /// What the model reads, with the fault as metadata for the application.
+    /// Returns the output for the model. The error code is in the metadata, for the application.
     pub fn into_output(self) -> ToolOutput {
         let output = ToolOutput::error(self.to_string());
         match self {
@@ -100,7 +102,7 @@ impl ToolError {
         }
     }
 
-    /// Cuts a text that is too long for a model.
+    /// Truncates texts that are too long for a model.
     pub(crate) fn bounded(mut self) -> Self {
         match &mut self {
             Self::Retry(text) | Self::Failed(text) | Self::Rejected(text) => {
@@ -133,7 +135,7 @@ impl ToolError {
     }
 }
 
-/// Refuses a question that is too large to keep. Cutting it would let a person approve what they were not shown.
+/// Rejects a question that is too large to show. Truncating it would let a person approve something they have not seen.
 pub(crate) fn check_question(hint: &str, payload: Option<&Value>) -> Result<(), ToolError> {
     let payload_size = payload.map_or(0, json_size);
     for (what, size, size_max) in [
@@ -142,7 +144,7 @@ pub(crate) fn check_question(hint: &str, payload: Option<&Value>) -> Result<(), 
     ] {
         if size > size_max {
             return Err(ToolError::Failed(format!(
-                "the {what} of the question is {size} bytes long, at most {size_max} can be shown to a person"
+                "the {what} of the question has {size} bytes, the maximum is {size_max}"
             )));
         }
     }
@@ -170,7 +172,7 @@ impl<E: std::error::Error> From<E> for ToolError {
         let mut source = error.source();
         while let Some(cause) = source {
             let cause_text = cause.to_string();
-            // Many errors already repeat their cause.
+            // Many errors already contain the message of their source.
             if !text.ends_with(&cause_text) {
                 text.push_str(": ");
                 text.push_str(&cause_text);

@@ -1,4 +1,4 @@
-//! Tools from closures.
+//! Tools that are defined by closures.
 
 use std::sync::Arc;
 
@@ -6,11 +6,13 @@ use futures::FutureExt;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{IntoToolOutput, Permit, SpecError, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
+use crate::{
+    IntoToolOutput, Permit, Tool, ToolContext, ToolError, ToolFuture, ToolSpec, ToolSpecError,
+};
 
-type Body = dyn Fn(Permit, ToolCx) -> ToolFuture + Send + Sync;
+type Body = dyn Fn(Permit, ToolContext) -> ToolFuture + Send + Sync;
 
-/// A tool whose body is a function. Made by [`tool_fn`].
+/// A tool whose body is a function. Use [`tool_fn`] to create one.
 #[derive(Clone)]
 pub struct FnTool {
     spec: ToolSpec,
@@ -18,15 +20,15 @@ pub struct FnTool {
 }
 
 impl FnTool {
-    /// A tool of a ready specification and an erased body; what macros and wrappers build on.
+    /// Creates a tool from a specification and a body that parses the permit. Macros and wrappers use it.
     pub fn new(
         spec: ToolSpec,
-        body: impl Fn(Permit, ToolCx) -> ToolFuture + Send + Sync + 'static,
+        body: impl Fn(Permit, ToolContext) -> ToolFuture + Send + Sync + 'static,
     ) -> Self {
         Self { spec, body: Arc::new(body) }
     }
 
-    /// Changes how the tool may be called.
+    /// Changes the specification of the tool.
     #[must_use]
     pub fn with_spec(mut self, change: impl FnOnce(ToolSpec) -> ToolSpec) -> Self {
         self.spec = change(self.spec);
@@ -39,12 +41,12 @@ impl Tool for FnTool {
         &self.spec
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
         (self.body)(permit, cx)
     }
 }
 
-/// Makes a tool of an async closure over typed arguments.
+/// Creates a tool from an async closure over typed arguments.
 ///
 /// ```
 /// use provost_tool::{ToolError, tool_fn};
@@ -55,17 +57,17 @@ impl Tool for FnTool {
 /// let add = tool_fn("add", "Adds two numbers", |_cx, args: Add| async move {
 ///     Ok::<_, ToolError>(args.a + args.b)
 /// })?;
-/// # Ok::<_, provost_tool::SpecError>(())
+/// # Ok::<_, provost_tool::ToolSpecError>(())
 /// ```
 pub fn tool_fn<A, R, F, Fut>(
     name: impl Into<String>,
     description: impl Into<String>,
     body: F,
-) -> Result<FnTool, SpecError>
+) -> Result<FnTool, ToolSpecError>
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     R: IntoToolOutput,
-    F: Fn(ToolCx, A) -> Fut + Send + Sync + 'static,
+    F: Fn(ToolContext, A) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
 {
     let spec = ToolSpec::typed::<A>(name, description)?;

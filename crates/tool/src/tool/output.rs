@@ -1,4 +1,4 @@
-//! What a tool gives back.
+//! Output of a tool call.
 
 use std::io;
 
@@ -7,38 +7,39 @@ use provost_core::{Document, Image, MediaSource, ToolCall, ToolResult, ToolResul
 use serde::Serialize;
 use serde_json::Value;
 
-/// Bytes of the metadata of one result, as JSON. It is kept with the conversation as long as that lasts.
+/// Maximum size of the metadata of one result as JSON. The metadata is stored with the conversation.
 const METADATA_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of an address that is fetched from; longer ones no server takes.
+/// Maximum size of a URL. No server accepts a longer one.
 const URL_BYTES_MAX: usize = 8 * 1024;
-/// Bytes of the name of a file and of other words beside its bytes.
+/// Maximum size of file names and other labels.
 const LABEL_BYTES_MAX: usize = 1024;
 
-/// What a tool gives back: parts for the model, and metadata that only the application sees.
+/// Output of a tool call: parts for the model, and metadata for the application.
 ///
-/// It does not implement `Serialize`, so that [`IntoToolOutput`] can take every serializable value.
+/// `ToolOutput` does not implement `Serialize`, so that [`IntoToolOutput`] can be implemented for all serializable
+/// types.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// What the model sees.
+    /// Parts that the model receives.
     pub parts: Vec<ToolResultPart>,
-    /// True if the call failed in a way the tool itself reports.
+    /// True if the tool reports a failure.
     pub is_error: bool,
-    /// For the application only.
+    /// Metadata that only the application receives.
     pub metadata: Option<Value>,
 }
 
 impl ToolOutput {
-    /// Text.
+    /// Creates an output with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![ToolResultPart::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// A failure in the tool's own words.
+    /// Creates an output that reports a failure.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// A value as JSON text. A value that has no JSON form gives an error output.
+    /// Creates an output with a value as JSON text. A value without a JSON form results in an error output.
     pub fn json(value: &impl Serialize) -> Self {
         match serde_json::to_value(value) {
             Ok(Value::String(text)) => Self::text(text),
@@ -48,12 +49,12 @@ impl ToolOutput {
         }
     }
 
-    /// A picture.
+    /// Creates an output with an image.
     pub fn image(image: Image) -> Self {
         Self { parts: vec![ToolResultPart::Image(image)], ..Self::default() }
     }
 
-    /// A file.
+    /// Creates an output with a file.
     pub fn file(file: Document) -> Self {
         Self { parts: vec![ToolResultPart::File(file)], ..Self::default() }
     }
@@ -65,7 +66,7 @@ impl ToolOutput {
         self
     }
 
-    /// Adds metadata for the application; the model never sees it. A value without a JSON form changes nothing.
+    /// Sets the metadata for the application. A value without a JSON form is ignored.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Serialize) -> Self {
         match serde_json::to_value(metadata) {
@@ -75,12 +76,12 @@ impl ToolOutput {
         self
     }
 
-    /// All text parts, joined by line breaks.
+    /// Returns all text parts, joined by line breaks.
     pub fn to_text(&self) -> String {
         ToolResultPart::join_text(&self.parts)
     }
 
-    /// The result of a call.
+    /// Returns the result of a call with this output.
     pub fn into_result(self, call: &ToolCall) -> ToolResult {
         ToolResult {
             call_id: call.id.clone(),
@@ -92,14 +93,14 @@ impl ToolOutput {
         }
     }
 
-    /// Cuts what is too large for a model, and says so in its place.
+    /// Truncates parts that are too large for a model, and leaves a note in their place.
     pub(crate) fn bounded(mut self) -> Self {
         let mut text_left = TOOL_OUTPUT_BYTES_MAX;
         let mut binary_left = TOOL_BINARY_BYTES_MAX;
         let mut dropped = 0usize;
         self.parts.retain_mut(|part| {
             cut_labels(part);
-            if let Some(note) = without_binary(part, &mut binary_left) {
+            if let Some(note) = replace_binary(part, &mut binary_left) {
                 *part = ToolResultPart::Text { text: note };
             }
             let ToolResultPart::Text { text } = part else {
@@ -115,20 +116,20 @@ impl ToolOutput {
             true
         });
         if dropped > 0 {
-            let text = format!("[{dropped} further parts were left out]");
+            let text = format!("[{dropped} further parts omitted]");
             self.parts.push(ToolResultPart::Text { text });
         }
         let metadata_size = self.metadata.as_ref().map_or(0, json_size);
         if metadata_size > METADATA_BYTES_MAX {
-            let note = left_out("metadata", metadata_size, METADATA_BYTES_MAX);
+            let note = omitted_note("metadata", metadata_size, METADATA_BYTES_MAX);
             self.metadata = Some(Value::String(note));
         }
         self
     }
 }
 
-/// What to say in place of anything but text for which there are not enough bytes left.
-fn without_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<String> {
+/// Returns the note that replaces a binary part for which too few bytes are left. `None` if the part fits.
+fn replace_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<String> {
     let source = match part {
         ToolResultPart::Text { .. } => return None,
         ToolResultPart::Image(image) => Ok(&image.source),
@@ -139,12 +140,12 @@ fn without_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<Strin
         Ok(MediaSource::Base64 { data, media_type }) => {
             (format!("a {media_type}"), data.len() / 4 * 3)
         }
-        // A URL may hold the bytes itself.
+        // A data URL contains the bytes itself.
         Ok(MediaSource::Url(url)) if url.starts_with("data:") => {
             ("a data URL".to_owned(), url.len() / 4 * 3)
         }
         Ok(MediaSource::Url(url)) if url.len() > URL_BYTES_MAX => {
-            return Some(left_out("a URL", url.len(), URL_BYTES_MAX));
+            return Some(omitted_note("a URL", url.len(), URL_BYTES_MAX));
         }
         Ok(MediaSource::Url(_)) => return None,
         Err(value) => ("a part of an unknown kind".to_owned(), json_size(value)),
@@ -154,15 +155,15 @@ fn without_binary(part: &ToolResultPart, bytes_left: &mut usize) -> Option<Strin
             *bytes_left = left;
             None
         }
-        None => Some(left_out(&what, size, TOOL_BINARY_BYTES_MAX)),
+        None => Some(omitted_note(&what, size, TOOL_BINARY_BYTES_MAX)),
     }
 }
 
-fn left_out(what: &str, size: usize, size_max: usize) -> String {
-    format!("[{what} of {size} bytes was left out: at most {size_max} are kept]")
+fn omitted_note(what: &str, size: usize, size_max: usize) -> String {
+    format!("[{what} of {size} bytes omitted: the maximum is {size_max}]")
 }
 
-/// Cuts what stands beside the bytes of a picture or file.
+/// Truncates the labels of an image or a file.
 fn cut_labels(part: &mut ToolResultPart) {
     let (source, label) = match part {
         ToolResultPart::Image(Image { source, detail }) => (source, detail),
@@ -177,7 +178,7 @@ fn cut_labels(part: &mut ToolResultPart) {
     }
 }
 
-/// The bytes a value takes as JSON, counted without writing it down.
+/// Returns the size of a value as JSON, without building the text.
 pub(crate) fn json_size(value: &Value) -> usize {
     struct Counter(usize);
 
@@ -199,7 +200,7 @@ pub(crate) fn json_size(value: &Value) -> usize {
     }
 }
 
-/// Cuts the middle out: the start says what it is, the end how it came out.
+/// Removes the middle of a text. The start identifies the text, and the end shows its result.
 pub(crate) fn cut_text(text: &mut String, bytes_max: usize) {
     if text.len() <= bytes_max {
         return;
@@ -214,9 +215,9 @@ pub(crate) fn cut_text(text: &mut String, bytes_max: usize) {
     text.push_str(&whole[tail_start..]);
 }
 
-/// Everything a tool function may return: text, a [`ToolOutput`], or any serializable value.
+/// Return types of tool functions: text, a [`ToolOutput`], or any serializable value.
 pub trait IntoToolOutput {
-    /// Converts.
+    /// Converts the value into an output.
     fn into_tool_output(self) -> ToolOutput;
 }
 

@@ -1,4 +1,4 @@
-//! JSON Schemas: of types, and checking values against them with errors a model can act on.
+//! JSON Schemas of types, and validation of values against them with errors for the model.
 
 use std::sync::OnceLock;
 
@@ -6,37 +6,37 @@ use provost_core::text::truncate_chars;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-/// How many faults one error tells about; a model fixes them better together than one by one.
+/// Maximum number of violations in one error. A model corrects several at once better than one by one.
 const FAULTS_MAX: usize = 5;
-/// Characters of one fault: a schema may quote a huge value.
+/// Maximum length of one violation. It may quote a huge value.
 const FAULT_CHARS_MAX: usize = 300;
 
-/// The JSON Schema of a type, without the word that says which edition it follows.
+/// Returns the JSON Schema of a type, without the `$schema` keyword.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = schemars::generate::SchemaSettings::draft2020_12()
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value();
     if let Some(root) = schema.as_object_mut() {
-        // Tokens the model would pay for without learning anything.
+        // It costs tokens and does not help the model.
         root.remove("$schema");
     }
     schema
 }
 
-/// Why a value does not fit, or a schema is no schema.
+/// The error of an invalid schema, or of a value that does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaError(pub String);
 
-/// A schema that is compiled when it is first needed: defining a tool stays cheap.
+/// A schema that is compiled on first use, so that defining a tool is cheap.
 #[derive(Debug)]
-pub(crate) struct SchemaCheck {
+pub(crate) struct CompiledSchema {
     schema: Value,
     compiled: OnceLock<Result<jsonschema::Validator, SchemaError>>,
 }
 
-impl SchemaCheck {
+impl CompiledSchema {
     pub(crate) fn new(schema: Value) -> Self {
         Self { schema, compiled: OnceLock::new() }
     }

@@ -1,4 +1,4 @@
-//! What a tool is and how it may be called.
+//! The specification of a tool.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,29 +13,29 @@ use provost_core::usage::limits::{ARGUMENT_RETRIES_DEFAULT, NAME_CHARS_MAX, TOOL
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use crate::DepType;
-use crate::tool::schema::{SchemaCheck, SchemaError, schema_of};
+use crate::DependencyType;
+use crate::tool::schema::{CompiledSchema, SchemaError, schema_of};
 
-/// When a person must be asked before the tool runs.
+/// Condition under which a call needs approval.
 #[derive(Clone, Default)]
-pub enum Approval {
-    /// Never.
+pub enum RequiresApproval {
+    /// No call needs approval.
     #[default]
     Never,
-    /// Always.
+    /// Every call needs approval.
     Always,
-    /// When these arguments say so.
+    /// Calls for whose arguments the function returns true need approval.
     When(Arc<dyn Fn(&Value) -> bool + Send + Sync>),
 }
 
-impl Approval {
-    /// Asks when the function says so for the call's arguments.
+impl RequiresApproval {
+    /// Requires approval if the function returns true for the arguments of the call.
     pub fn when(needs: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
         Self::When(Arc::new(needs))
     }
 }
 
-impl fmt::Debug for Approval {
+impl fmt::Debug for RequiresApproval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Never => "Never",
@@ -45,98 +45,98 @@ impl fmt::Debug for Approval {
     }
 }
 
-/// What repeating a call with these arguments would do.
+/// Effect class by arguments.
 #[derive(Clone)]
-struct EffectOf(Arc<dyn Fn(&Value) -> EffectClass + Send + Sync>);
+struct EffectFn(Arc<dyn Fn(&Value) -> EffectClass + Send + Sync>);
 
-impl fmt::Debug for EffectOf {
+impl fmt::Debug for EffectFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EffectOf(..)")
+        f.write_str("EffectFn(..)")
     }
 }
 
-/// Why a tool cannot be defined like this.
+/// The error of an invalid tool specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SpecError {
-    /// A name that some vendor would refuse.
-    #[error("`{name}` is not a tool name: use 1 to 64 letters, digits, `_` or `-`")]
+pub enum ToolSpecError {
+    /// Some model vendor would reject the name.
+    #[error("`{name}` is not a valid tool name: use 1 to 64 letters, digits, `_` or `-`")]
     Name {
-        /// The name as given.
+        /// The invalid name.
         name: String,
     },
-    /// A schema that cannot describe arguments.
-    #[error("the schema of tool `{tool}` is not usable: {problem}")]
+    /// The schema cannot describe arguments.
+    #[error("invalid schema of tool `{tool}`: {problem}")]
     Schema {
-        /// Whose schema.
+        /// Name of the tool.
         tool: String,
-        /// What is wrong with it.
+        /// Problem with the schema.
         problem: String,
     },
 }
 
-/// What policies are told about a tool.
+/// Attributes of a tool that policies read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// Where it lives; nothing for a function of the program.
+pub struct PolicyAttributes {
+    /// Type of a declared tool. `None` for a function of the program.
     pub kind: Option<ToolType>,
-    /// Labels.
+    /// Labels of the tool.
     pub capabilities: Vec<String>,
-    /// What it does to the world; nothing said means by its effect class: a pure tool reads, any other writes.
+    /// Kinds of access. If empty, they follow from the effect class: a pure tool reads, any other tool writes.
     pub operations: Vec<OperationClass>,
-    /// How much harm it can do.
+    /// Risk level of the tool.
     pub risk: RiskLevel,
-    /// True if it runs in a sandbox.
+    /// True if the tool runs in a sandbox.
     pub is_isolated: bool,
 }
 
-/// What a tool is and how it may be called. Cheap to clone.
+/// Specification of a tool: how models see it, and how the guard calls it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     def: Arc<ToolDefinition>,
-    check: Arc<SchemaCheck>,
-    /// When a person must be asked.
-    pub approval: Approval,
-    /// How long one call may take.
+    check: Arc<CompiledSchema>,
+    /// Condition under which a call needs approval.
+    pub approval: RequiresApproval,
+    /// Timeout of one call.
     pub timeout: Duration,
-    /// How often in one run the model may send arguments the tool refuses.
+    /// Number of calls with invalid arguments that are accepted per run.
     pub retries: u32,
     /// True if no other call of the turn may run at the same time.
     pub exclusive: bool,
-    /// What repeating a call would do; decides what happens to a call that a crash cut off.
+    /// Effect class. It determines how recovery treats a call that a crash interrupted.
     pub effect: EffectClass,
-    /// The same for single calls, where it depends on their arguments.
-    effect_of: Option<EffectOf>,
-    /// What the tool needs from the program; checked before a run starts.
-    pub deps: Vec<DepType>,
-    /// What policies are told about it.
-    pub facts: Arc<Facts>,
-    /// The name that it had before it was renamed; policies about that one still restrict it.
+    /// Effect class by arguments. `None` if [`ToolSpec::effect`] applies to every call.
+    effect_by_arguments: Option<EffectFn>,
+    /// Dependencies that the tool needs. They are checked before a run starts.
+    pub deps: Vec<DependencyType>,
+    /// Attributes that policies read.
+    pub policy_attributes: Arc<PolicyAttributes>,
+    /// Name before the tool was renamed. Policies about this name still apply.
     original: Option<Arc<str>>,
 }
 
 impl ToolSpec {
-    /// A tool whose schema comes from outside; it is checked here.
+    /// Creates a specification with a given schema, which is validated.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
         input_schema: Value,
-    ) -> Result<Self, SpecError> {
+    ) -> Result<Self, ToolSpecError> {
         let spec = Self::unchecked(name.into(), description.into(), input_schema)?;
-        spec.check.compile().map_err(|error| SpecError::Schema {
+        spec.check.compile().map_err(|error| ToolSpecError::Schema {
             tool: spec.def.name.clone(),
             problem: error.to_string(),
         })?;
         Ok(spec)
     }
 
-    /// A tool whose schema comes from a Rust type.
+    /// Creates a specification whose schema is derived from a Rust type.
     pub fn typed<A: JsonSchema>(
         name: impl Into<String>,
         description: impl Into<String>,
-    ) -> Result<Self, SpecError> {
+    ) -> Result<Self, ToolSpecError> {
         let mut schema = schema_of::<A>();
         if let Some(root) = schema.as_object_mut() {
-            // The tool has a name already.
+            // The title would repeat the name of the type.
             root.remove("title");
             if root.get("type") == Some(&json!("null")) {
                 return Self::unchecked(name.into(), description.into(), empty_schema());
@@ -145,16 +145,20 @@ impl ToolSpec {
         Self::unchecked(name.into(), description.into(), schema)
     }
 
-    fn unchecked(name: String, description: String, mut schema: Value) -> Result<Self, SpecError> {
+    fn unchecked(
+        name: String,
+        description: String,
+        mut schema: Value,
+    ) -> Result<Self, ToolSpecError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(legal) {
-            return Err(SpecError::Name {
+            return Err(ToolSpecError::Name {
                 name: first_chars(&name, 2 * NAME_CHARS_MAX).to_owned(),
             });
         }
         let Some(root) = schema.as_object_mut() else {
             let problem = "it must be a JSON object".to_owned();
-            return Err(SpecError::Schema { tool: name, problem });
+            return Err(ToolSpecError::Schema { tool: name, problem });
         };
         match root.get("type") {
             None => {
@@ -163,91 +167,92 @@ impl ToolSpec {
             Some(kind) if kind == "object" => {}
             Some(kind) => {
                 let problem = format!("its root must have \"type\": \"object\", not {kind}");
-                return Err(SpecError::Schema { tool: name, problem });
+                return Err(ToolSpecError::Schema { tool: name, problem });
             }
         }
         root.entry("properties").or_insert_with(|| json!({}));
-        let check = Arc::new(SchemaCheck::new(schema.clone()));
+        let check = Arc::new(CompiledSchema::new(schema.clone()));
         Ok(Self {
             def: Arc::new(ToolDefinition { name, description, input_schema: schema }),
             check,
-            approval: Approval::Never,
+            approval: RequiresApproval::Never,
             timeout: TOOL_TIMEOUT_DEFAULT,
             retries: ARGUMENT_RETRIES_DEFAULT,
             exclusive: false,
             effect: EffectClass::Opaque,
-            effect_of: None,
+            effect_by_arguments: None,
             deps: Vec::new(),
-            facts: Arc::new(Facts::default()),
+            policy_attributes: Arc::new(PolicyAttributes::default()),
             original: None,
         })
     }
 
-    /// Sets what policies are told about it.
+    /// Sets the attributes that policies read.
     #[must_use]
-    pub fn facts(mut self, facts: Facts) -> Self {
-        self.facts = Arc::new(facts);
+    pub fn policy_attributes(mut self, attributes: PolicyAttributes) -> Self {
+        self.policy_attributes = Arc::new(attributes);
         self
     }
 
-    /// Sets what repeating a call would do. Without a word nothing is known of it, and a call that a crash cut off is never
-    /// repeated by itself.
+    /// Sets the effect class. The default is opaque: recovery never repeats a call that a crash interrupted.
     #[must_use]
     pub fn effect(mut self, effect: EffectClass) -> Self {
-        (self.effect, self.effect_of) = (effect, None);
+        (self.effect, self.effect_by_arguments) = (effect, None);
         self
     }
 
-    /// Sets what repeating a call would do where that depends on its arguments. [`ToolSpec::effect`] is what holds for every
-    /// call, and what policies go by.
+    /// Sets the effect class by arguments. [`ToolSpec::effect`] remains the class that policies read.
     #[must_use]
-    pub fn effect_of(mut self, of: impl Fn(&Value) -> EffectClass + Send + Sync + 'static) -> Self {
-        self.effect_of = Some(EffectOf(Arc::new(of)));
+    pub fn effect_by_arguments(
+        mut self,
+        of: impl Fn(&Value) -> EffectClass + Send + Sync + 'static,
+    ) -> Self {
+        self.effect_by_arguments = Some(EffectFn(Arc::new(of)));
         self
     }
 
-    /// What repeating a call with these arguments would do.
+    /// Returns the effect class of a call with these arguments.
     pub fn effect_for(&self, arguments: &Value) -> EffectClass {
-        self.effect_of.as_ref().map_or(self.effect, |of| (of.0)(arguments))
+        self.effect_by_arguments.as_ref().map_or(self.effect, |of| (of.0)(arguments))
     }
 
-    /// Sets when a person must be asked.
+    /// Sets the condition under which a call needs approval.
     #[must_use]
-    pub fn approval(mut self, approval: Approval) -> Self {
+    pub fn approval(mut self, approval: RequiresApproval) -> Self {
         self.approval = approval;
         self
     }
 
-    /// Sets how long one call may take.
+    /// Sets the timeout of one call.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how often the model may send arguments the tool refuses.
+    /// Sets the number of calls with invalid arguments that are accepted per run.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Makes the tool run alone.
+    /// Makes every call of the tool run alone.
     #[must_use]
     pub fn exclusive(mut self) -> Self {
         self.exclusive = true;
         self
     }
 
-    /// Adds something the tool needs from the program.
+    /// Adds a dependency that the tool needs.
     #[must_use]
-    pub fn needs(mut self, dep: DepType) -> Self {
+    pub fn needs(mut self, dep: DependencyType) -> Self {
         self.deps.push(dep);
         self
     }
 
-    /// The same tool under another name.
-    pub fn renamed(&self, name: impl Into<String>) -> Result<Self, SpecError> {
+    /// Returns the same tool under another name.
+    pub fn renamed(&self, name: impl Into<String>) -> Result<Self, ToolSpecError> {
         let fresh = Self::unchecked(
             name.into(),
             self.def.description.clone(),
@@ -258,35 +263,35 @@ impl ToolSpec {
         Ok(Self { def: fresh.def, original, ..self.clone() })
     }
 
-    /// What a policy looks at.
-    pub fn tool_facts(&self) -> ToolAttributes<'_> {
+    /// Returns the view of the tool that policies decide on.
+    pub fn tool_attributes(&self) -> ToolAttributes<'_> {
         let by_effect: &[OperationClass] = match self.effect {
             EffectClass::Pure => &[OperationClass::Read],
             _ => &[OperationClass::Write],
         };
-        let declared = self.facts.operations.as_slice();
+        let declared = self.policy_attributes.operations.as_slice();
         ToolAttributes {
             name: self.name(),
             alias: self.original.as_deref(),
-            kind: self.facts.kind,
-            capabilities: &self.facts.capabilities,
+            kind: self.policy_attributes.kind,
+            capabilities: &self.policy_attributes.capabilities,
             operations: if declared.is_empty() { by_effect } else { declared },
-            risk: self.facts.risk,
-            is_isolated: self.facts.is_isolated,
+            risk: self.policy_attributes.risk,
+            is_isolated: self.policy_attributes.is_isolated,
         }
     }
 
-    /// The name the model calls it by.
+    /// Returns the name of the tool.
     pub fn name(&self) -> &str {
         &self.def.name
     }
 
-    /// What the model is told.
+    /// Returns the definition that models receive.
     pub fn def(&self) -> &Arc<ToolDefinition> {
         &self.def
     }
 
-    /// Checks arguments against the schema; the error is a sentence for the model.
+    /// Validates arguments against the schema. The error is for the model.
     pub fn check(&self, arguments: &Value) -> Result<(), SchemaError> {
         self.check.check(arguments)
     }

@@ -1,27 +1,27 @@
-//! Sets whose tools a person must approve.
+//! Toolsets whose tools need approval.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use serde_json::Value;
 
-use super::respec::Respecified;
+use super::respec::ToolWithSpec;
 use super::{RunContext, Toolset, ToolsetFuture};
-use crate::{Approval, Tool, ToolSpec};
+use crate::{RequiresApproval, Tool, ToolSpec};
 
-/// Another set whose every tool needs a person's approval. The originals stay as they are.
-pub struct ConfirmedTools {
+/// A toolset whose every tool needs approval. The wrapped tools are not changed.
+pub struct ApprovalRequiredToolset {
     inner: Arc<dyn Toolset>,
 }
 
-impl ConfirmedTools {
-    /// Wraps a set.
+impl ApprovalRequiredToolset {
+    /// Wraps a toolset.
     pub fn new(inner: impl Toolset) -> Self {
         Self { inner: Arc::new(inner) }
     }
 }
 
-impl Toolset for ConfirmedTools {
+impl Toolset for ApprovalRequiredToolset {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -30,8 +30,8 @@ impl Toolset for ConfirmedTools {
         async move {
             let tools = self.inner.tools(cx).await?;
             let confirm = |inner: Arc<dyn Tool>| {
-                let spec = inner.spec().clone().approval(Approval::Always);
-                Respecified::wrap(inner, spec)
+                let spec = inner.spec().clone().approval(RequiresApproval::Always);
+                ToolWithSpec::wrap(inner, spec)
             };
             Ok(tools.into_iter().map(confirm).collect())
         }
@@ -39,41 +39,41 @@ impl Toolset for ConfirmedTools {
     }
 }
 
-type Needs = dyn Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync;
+type ApprovalPredicate = dyn Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync;
 
-/// Another set of which a predicate says, for each call, whether a person must approve it.
+/// A toolset whose tools need approval for the calls that a predicate selects.
 ///
-/// A tool that asks by itself goes on asking: the predicate can only make it stricter. One that panics counts as yes.
-pub struct ApprovalTools {
+/// Tools that already require approval keep this requirement. A predicate that panics requires approval.
+pub struct ConditionalApprovalToolset {
     inner: Arc<dyn Toolset>,
-    needs: Arc<Needs>,
+    predicate: Arc<ApprovalPredicate>,
 }
 
-impl ApprovalTools {
-    /// Wraps a set. The predicate sees the turn, the tool and the arguments of the call.
+impl ConditionalApprovalToolset {
+    /// Wraps a toolset. The predicate receives the run, the tool and the arguments of the call.
     pub fn new(
         inner: impl Toolset,
-        needs: impl Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
+        predicate: impl Fn(&RunContext, &ToolSpec, &Value) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { inner: Arc::new(inner), needs: Arc::new(needs) }
+        Self { inner: Arc::new(inner), predicate: Arc::new(predicate) }
     }
 
     fn wrap(&self, cx: &RunContext, inner: Arc<dyn Tool>) -> Arc<dyn Tool> {
         let own = match &inner.spec().approval {
-            Approval::Always => return inner,
-            Approval::Never => None,
-            Approval::When(own) => Some(Arc::clone(own)),
+            RequiresApproval::Always => return inner,
+            RequiresApproval::Never => None,
+            RequiresApproval::When(own) => Some(Arc::clone(own)),
         };
-        let (needs, cx, spec) = (Arc::clone(&self.needs), cx.clone(), inner.spec().clone());
+        let (predicate, cx, spec) = (Arc::clone(&self.predicate), cx.clone(), inner.spec().clone());
         let either = move |arguments: &Value| {
-            own.as_ref().is_some_and(|own| own(arguments)) || needs(&cx, &spec, arguments)
+            own.as_ref().is_some_and(|own| own(arguments)) || predicate(&cx, &spec, arguments)
         };
-        let spec = inner.spec().clone().approval(Approval::when(either));
-        Respecified::wrap(inner, spec)
+        let spec = inner.spec().clone().approval(RequiresApproval::when(either));
+        ToolWithSpec::wrap(inner, spec)
     }
 }
 
-impl Toolset for ApprovalTools {
+impl Toolset for ConditionalApprovalToolset {
     fn name(&self) -> &str {
         self.inner.name()
     }

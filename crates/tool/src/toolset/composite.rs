@@ -1,4 +1,4 @@
-//! Several sets as one.
+//! Several toolsets as one.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use futures::FutureExt;
 
 use super::{RunContext, Toolset, ToolsetFuture};
 
-/// Several sets as one, in order. If one of them fails, the whole fails.
-pub struct CompositeTools {
+/// Several toolsets as one, in order. If one of them fails, the combined toolset fails.
+pub struct CombinedToolset {
     name: String,
     sets: Vec<Arc<dyn Toolset>>,
 }
 
-impl CompositeTools {
-    /// Joins sets.
+impl CombinedToolset {
+    /// Combines toolsets.
     pub fn new(name: impl Into<String>, sets: impl IntoIterator<Item = Arc<dyn Toolset>>) -> Self {
         Self { name: name.into(), sets: sets.into_iter().collect() }
     }
 }
 
-impl Toolset for CompositeTools {
+impl Toolset for CombinedToolset {
     fn name(&self) -> &str {
         &self.name
     }

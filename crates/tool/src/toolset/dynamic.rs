@@ -1,4 +1,4 @@
-//! Sets that change while a program runs.
+//! Toolsets that change while the program runs.
 
 use std::sync::Arc;
 
@@ -8,34 +8,35 @@ use parking_lot::Mutex;
 use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
-use super::filter::withdrawn;
+use super::filter::unavailable;
 use super::{RunContext, TOOLS_MAX, Toolset, ToolsetError, ToolsetFuture};
-use crate::{Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
+use crate::{Permit, ProbeOutcome, Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
-/// Tools that come and go while the program runs. Clones share them: give one to the agent and keep one to change it.
+/// A toolset whose tools are added and removed while the program runs. Clones share the tools: give one clone to the
+/// agent and keep another to change it.
 ///
-/// A change is seen by every run from its next turn on. A tool that is removed does not run from then on, not even if it had
-/// been offered; calls of it that run already go on. A program that starts again adds its tools again.
+/// Every run sees a change from its next turn on. A removed tool can no longer be called, even if it was already
+/// offered; running calls continue. The tools are not stored, so a restarted program must add them again.
 #[derive(Clone)]
-pub struct DynamicTools {
+pub struct MutableToolset {
     name: Arc<str>,
     tools: Tools,
 }
 
 type Tools = Arc<Mutex<Vec<Arc<dyn Tool>>>>;
 
-impl DynamicTools {
-    /// A named group without tools.
+impl MutableToolset {
+    /// Creates an empty toolset.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), tools: Tools::default() }
     }
 
-    /// Adds a tool. One of the same name that is there already is a [`ToolsetError::Duplicate`].
+    /// Adds a tool. Fails with [`ToolsetError::Duplicate`] if a tool of this name exists.
     pub fn add(&self, tool: impl Tool) -> Result<(), ToolsetError> {
         self.add_shared(Arc::new(tool))
     }
 
-    /// Adds a tool that somebody else has, too.
+    /// Adds a shared tool, like [`add`](Self::add).
     pub fn add_shared(&self, tool: Arc<dyn Tool>) -> Result<(), ToolsetError> {
         let mut tools = self.tools.lock();
         if tools.iter().any(|other| other.spec().name() == tool.spec().name()) {
@@ -49,7 +50,7 @@ impl DynamicTools {
         Ok(())
     }
 
-    /// Removes the tool of a name; true if there was one.
+    /// Removes the tool of this name. Returns true if it existed.
     pub fn remove(&self, name: &str) -> bool {
         let mut tools = self.tools.lock();
         let before = tools.len();
@@ -57,13 +58,13 @@ impl DynamicTools {
         tools.len() < before
     }
 
-    /// The names of its tools, in the order they were added.
+    /// Returns the names of the tools, in the order in which they were added.
     pub fn names(&self) -> Vec<String> {
         self.tools.lock().iter().map(|tool| tool.spec().name().to_owned()).collect()
     }
 }
 
-impl Toolset for DynamicTools {
+impl Toolset for MutableToolset {
     fn name(&self) -> &str {
         &self.name
     }
@@ -71,48 +72,48 @@ impl Toolset for DynamicTools {
     fn tools<'a>(&'a self, _cx: &'a RunContext) -> ToolsetFuture<'a> {
         let listed = |inner: &Arc<dyn Tool>| {
             let (inner, tools) = (Arc::clone(inner), Arc::clone(&self.tools));
-            Arc::new(Listed { inner, tools }) as Arc<dyn Tool>
+            Arc::new(RemovableTool { inner, tools }) as Arc<dyn Tool>
         };
         let tools = self.tools.lock().iter().map(listed).collect();
         std::future::ready(Ok(tools)).boxed()
     }
 }
 
-/// A tool that runs only as long as it is listed.
-struct Listed {
+/// A tool that runs only while its toolset contains it.
+struct RemovableTool {
     inner: Arc<dyn Tool>,
     tools: Tools,
 }
 
-impl Tool for Listed {
+impl Tool for RemovableTool {
     fn spec(&self) -> &ToolSpec {
         self.inner.spec()
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
         let listed = self.tools.lock().iter().any(|tool| Arc::ptr_eq(tool, &self.inner));
         if listed {
             return self.inner.call(permit, cx);
         }
-        std::future::ready(Err(withdrawn(self.inner.spec()))).boxed()
+        std::future::ready(Err(unavailable(self.inner.spec()))).boxed()
     }
 
-    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
+    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         self.inner.probe(key, arguments)
     }
 }
 
-type Make =
+type ListTools =
     dyn Fn(RunContext) -> BoxFuture<'static, Result<Vec<Arc<dyn Tool>>, ToolError>> + Send + Sync;
 
-/// Tools that a function gives for each turn. Made by [`toolset_fn`].
+/// A toolset that calls a function for the tools of each turn. Use [`toolset_fn`] to create one.
 #[derive(Clone)]
-pub struct FnTools {
+pub struct FnToolset {
     name: Arc<str>,
-    make: Arc<Make>,
+    list: Arc<ListTools>,
 }
 
-/// Makes a set of an async closure that is asked for the tools of each turn.
+/// Creates a toolset from an async closure that returns the tools of each turn.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -124,20 +125,20 @@ pub struct FnTools {
 ///     Ok(vec![Arc::new(tool) as Arc<dyn Tool>])
 /// });
 /// ```
-pub fn toolset_fn<F, Fut>(name: impl Into<Arc<str>>, make: F) -> FnTools
+pub fn toolset_fn<F, Fut>(name: impl Into<Arc<str>>, list: F) -> FnToolset
 where
     F: Fn(RunContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Vec<Arc<dyn Tool>>, ToolError>> + Send + 'static,
 {
-    FnTools { name: name.into(), make: Arc::new(move |cx| make(cx).boxed()) }
+    FnToolset { name: name.into(), list: Arc::new(move |cx| list(cx).boxed()) }
 }
 
-impl Toolset for FnTools {
+impl Toolset for FnToolset {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
-        (self.make)(cx.clone())
+        (self.list)(cx.clone())
     }
 }

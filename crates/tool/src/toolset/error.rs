@@ -1,48 +1,48 @@
-//! Why a toolset cannot be made, or cannot give its tools.
+//! Errors of toolsets.
 
 use provost_core::ErrorKind;
 
-use crate::SpecError;
+use crate::ToolSpecError;
 
-/// Why a toolset cannot be made, or cannot give its tools.
+/// The error of a toolset that cannot be created or listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolsetError {
-    /// A name that some vendor would refuse.
+    /// A tool would have an invalid name.
     #[error("toolset `{set}`: {error}")]
     Name {
-        /// Which set.
+        /// Name of the toolset.
         set: String,
-        /// What is wrong with the name.
-        error: SpecError,
+        /// Problem with the name.
+        error: ToolSpecError,
     },
-    /// Two tools would have one name.
-    #[error("toolset `{set}` would have two tools called `{tool}`: give one of them another name")]
+    /// Two tools would have the same name.
+    #[error("toolset `{set}` would have two tools named `{tool}`: rename one of them")]
     Duplicate {
-        /// Which set.
+        /// Name of the toolset.
         set: String,
-        /// The name.
+        /// Name of the tools.
         tool: String,
     },
-    /// A tool that is to be renamed does not exist.
+    /// A tool that should be renamed does not exist.
     #[error("toolset `{set}` has no tool `{tool}` to rename")]
     Unknown {
-        /// Which set.
+        /// Name of the toolset.
         set: String,
-        /// The name.
+        /// Name of the missing tool.
         tool: String,
     },
-    /// The set is full.
+    /// The toolset has too many tools.
     #[error("toolset `{set}` has more than {tools_max} tools: split it")]
     Full {
-        /// Which set.
+        /// Name of the toolset.
         set: String,
-        /// How many it may have.
+        /// Maximum number of tools.
         tools_max: usize,
     },
 }
 
 impl ToolsetError {
-    /// The shared kind.
+    /// Returns the error kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Name { .. } => ErrorKind::Invalid,

@@ -1,4 +1,4 @@
-//! A set of which only some tools are shown.
+//! A toolset that offers a selection of another one.
 
 use std::sync::Arc;
 
@@ -8,32 +8,32 @@ use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
 use super::{RunContext, Toolset, ToolsetFuture};
-use crate::{Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolSpec};
+use crate::{Permit, ProbeOutcome, Tool, ToolContext, ToolError, ToolFuture, ToolSpec};
 
 type Predicate = dyn Fn(&RunContext, &ToolSpec) -> bool + Send + Sync;
 
-/// The tools of another set that a predicate lets through.
+/// The tools of another toolset that a predicate accepts.
 ///
-/// The predicate is asked each turn, for the offer, and once more before each call, for the run's notes may have changed
-/// since: a tool that it hides by then does not run, and the model is told.
-pub struct FilteredTools {
+/// The predicate is evaluated each turn for the offer, and again before each call, because the state of the run may
+/// have changed. A call of a tool that is hidden by then fails.
+pub struct FilteredToolset {
     name: String,
     inner: Arc<dyn Toolset>,
-    keep: Arc<Predicate>,
+    predicate: Arc<Predicate>,
 }
 
-impl FilteredTools {
-    /// Filters a set.
+impl FilteredToolset {
+    /// Creates a filtered toolset.
     pub fn new(
         name: impl Into<String>,
         inner: impl Toolset,
-        keep: impl Fn(&RunContext, &ToolSpec) -> bool + Send + Sync + 'static,
+        predicate: impl Fn(&RunContext, &ToolSpec) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { name: name.into(), inner: Arc::new(inner), keep: Arc::new(keep) }
+        Self { name: name.into(), inner: Arc::new(inner), predicate: Arc::new(predicate) }
     }
 }
 
-impl Toolset for FilteredTools {
+impl Toolset for FilteredToolset {
     fn name(&self) -> &str {
         &self.name
     }
@@ -41,45 +41,45 @@ impl Toolset for FilteredTools {
     fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let mut tools = self.inner.tools(cx).await?;
-            tools.retain(|tool| (self.keep)(cx, tool.spec()));
-            let guarded = |inner| {
-                let keep = Arc::clone(&self.keep);
-                Arc::new(Kept { inner, keep, cx: cx.clone() }) as Arc<dyn Tool>
+            tools.retain(|tool| (self.predicate)(cx, tool.spec()));
+            let wrap = |inner| {
+                let predicate = Arc::clone(&self.predicate);
+                Arc::new(FilteredTool { inner, predicate, cx: cx.clone() }) as Arc<dyn Tool>
             };
-            Ok(tools.into_iter().map(guarded).collect())
+            Ok(tools.into_iter().map(wrap).collect())
         }
         .boxed()
     }
 }
 
-/// A tool that was let through, and is only as long as the predicate says so.
-struct Kept {
+/// A tool that runs only while the predicate accepts it.
+struct FilteredTool {
     inner: Arc<dyn Tool>,
-    keep: Arc<Predicate>,
-    /// The turn of the offer; what it points to is the run's as it is now.
+    predicate: Arc<Predicate>,
+    /// Context of the turn that offered the tool. Its state is shared with the run, and therefore current.
     cx: RunContext,
 }
 
-impl Tool for Kept {
+impl Tool for FilteredTool {
     fn spec(&self) -> &ToolSpec {
         self.inner.spec()
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
-        if (self.keep)(&self.cx, self.inner.spec()) {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
+        if (self.predicate)(&self.cx, self.inner.spec()) {
             return self.inner.call(permit, cx);
         }
-        let gone = withdrawn(self.inner.spec());
-        std::future::ready(Err(gone)).boxed()
+        let error = unavailable(self.inner.spec());
+        std::future::ready(Err(error)).boxed()
     }
 
-    /// Asking what became of a call does nothing, so the predicate has no say in it.
-    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
+    /// Probing has no effect, so the predicate does not apply.
+    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         self.inner.probe(key, arguments)
     }
 }
 
-/// What the model is told about a tool that was offered and has been taken away since.
-pub(super) fn withdrawn(spec: &ToolSpec) -> ToolError {
-    ToolError::Failed(format!("tool `{}` is not available any more; it did not run", spec.name()))
+/// Returns the error for a tool that was offered and is no longer available.
+pub(super) fn unavailable(spec: &ToolSpec) -> ToolError {
+    ToolError::Failed(format!("tool `{}` is no longer available; it did not run", spec.name()))
 }

@@ -1,4 +1,4 @@
-//! A set that never changes.
+//! A toolset that never changes.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use futures::FutureExt;
 use super::{RunContext, Toolset, ToolsetFuture};
 use crate::Tool;
 
-/// Always the same tools.
+/// A toolset with a fixed list of tools.
 #[derive(Clone)]
-pub struct StaticTools {
+pub struct StaticToolset {
     name: String,
     tools: Vec<Arc<dyn Tool>>,
 }
 
-impl StaticTools {
-    /// A named group.
+impl StaticToolset {
+    /// Creates a toolset.
     pub fn new(name: impl Into<String>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         Self { name: name.into(), tools: tools.into_iter().collect() }
     }
 
-    /// The same group with one tool more.
+    /// Adds a tool.
     #[must_use]
     pub fn with(mut self, tool: impl Tool) -> Self {
         self.tools.push(Arc::new(tool));
@@ -28,7 +28,7 @@ impl StaticTools {
     }
 }
 
-impl Toolset for StaticTools {
+impl Toolset for StaticToolset {
     fn name(&self) -> &str {
         &self.name
     }

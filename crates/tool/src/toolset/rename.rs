@@ -1,4 +1,4 @@
-//! Sets whose tools have other names.
+//! Toolsets that rename the tools of another one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 use futures::FutureExt;
 use parking_lot::Mutex;
 
-use super::respec::Respecified;
+use super::respec::ToolWithSpec;
 use super::{RunContext, Toolset, ToolsetError, ToolsetFuture};
 use crate::{Tool, ToolSpec};
 
-/// Another set with a word before the name of each tool, so that two sets can use the same names.
-pub struct PrefixedTools {
+/// A toolset with a prefix before the name of each tool, so that two toolsets can use the same names.
+pub struct PrefixedToolset {
     inner: Arc<dyn Toolset>,
     prefix: String,
-    made: Made,
+    cache: RenameCache,
 }
 
-impl PrefixedTools {
-    /// Puts `prefix` as it is before each name; end it with `_` if that is wanted. A prefix no tool name can begin with is
-    /// refused here. A name that becomes too long makes the set fail when it is asked, for a cut name could be another's.
+impl PrefixedToolset {
+    /// Adds `prefix` before each name, without a separator. Fails if no valid tool name can begin with the prefix. If a
+    /// prefixed name is too long, listing the toolset fails, because a truncated name could belong to another tool.
     pub fn new(prefix: impl Into<String>, inner: impl Toolset) -> Result<Self, ToolsetError> {
         let prefix = prefix.into();
         check_name(inner.name(), &format!("{prefix}x"))?;
-        Ok(Self { inner: Arc::new(inner), prefix, made: Made::default() })
+        Ok(Self { inner: Arc::new(inner), prefix, cache: RenameCache::default() })
     }
 }
 
-impl Toolset for PrefixedTools {
+impl Toolset for PrefixedToolset {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -35,23 +35,23 @@ impl Toolset for PrefixedTools {
     fn tools<'a>(&'a self, cx: &'a RunContext) -> ToolsetFuture<'a> {
         async move {
             let tools = self.inner.tools(cx).await?;
-            let named = |name: &str| Some(format!("{}{name}", self.prefix));
-            Ok(self.made.rename(self.name(), tools, named)?)
+            let rename = |name: &str| Some(format!("{}{name}", self.prefix));
+            Ok(self.cache.rename(self.name(), tools, rename)?)
         }
         .boxed()
     }
 }
 
-/// Another set of which some tools have other names.
-pub struct RenamedTools {
+/// A toolset that renames some tools of another one.
+pub struct RenamedToolset {
     inner: Arc<dyn Toolset>,
     names: BTreeMap<String, String>,
-    made: Made,
+    cache: RenameCache,
 }
 
-impl RenamedTools {
-    /// Renames tools, from each first name to its second. Two that would get one name, and names no tool can have, are
-    /// refused here. A tool that is not there, or a new name that another tool has, makes the set fail when it is asked.
+impl RenamedToolset {
+    /// Renames tools, from the first name of each pair to the second. Fails if a new name is invalid or used twice. If
+    /// a tool is missing, or if another tool has the new name, listing the toolset fails.
     pub fn new<K: Into<String>, V: Into<String>>(
         inner: impl Toolset,
         names: impl IntoIterator<Item = (K, V)>,
@@ -61,12 +61,12 @@ impl RenamedTools {
         for (from, to) in names {
             let (from, to) = (from.into(), to.into());
             check_name(set, &to)?;
-            if map.values().any(|given| *given == to) || map.contains_key(&from) {
+            if map.values().any(|existing| *existing == to) || map.contains_key(&from) {
                 return Err(ToolsetError::Duplicate { set: set.to_owned(), tool: to });
             }
             map.insert(from, to);
         }
-        Ok(Self { inner: Arc::new(inner), names: map, made: Made::default() })
+        Ok(Self { inner: Arc::new(inner), names: map, cache: RenameCache::default() })
     }
 
     fn check(&self, tools: &[Arc<dyn Tool>]) -> Result<(), ToolsetError> {
@@ -76,7 +76,7 @@ impl RenamedTools {
             if !has(from) {
                 return Err(ToolsetError::Unknown { set, tool: from.clone() });
             }
-            // A name is free if its tool gets another one.
+            // A name is free if its tool is renamed too.
             if has(to) && !self.names.contains_key(to) {
                 return Err(ToolsetError::Duplicate { set, tool: to.clone() });
             }
@@ -85,7 +85,7 @@ impl RenamedTools {
     }
 }
 
-impl Toolset for RenamedTools {
+impl Toolset for RenamedToolset {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -94,44 +94,44 @@ impl Toolset for RenamedTools {
         async move {
             let tools = self.inner.tools(cx).await?;
             self.check(&tools)?;
-            Ok(self.made.rename(self.name(), tools, |name| self.names.get(name).cloned())?)
+            Ok(self.cache.rename(self.name(), tools, |name| self.names.get(name).cloned())?)
         }
         .boxed()
     }
 }
 
-/// The tools that were renamed last, in order: a set that stays the same is not renamed again each turn.
+/// Cache of renamed tools, in order, so that an unchanged toolset is not renamed again each turn.
 #[derive(Default)]
-struct Made(Mutex<Vec<Pair>>);
+struct RenameCache(Mutex<Vec<RenamedPair>>);
 
 #[derive(Clone)]
-struct Pair {
+struct RenamedPair {
     from: Arc<dyn Tool>,
     to: Arc<dyn Tool>,
 }
 
-impl Made {
+impl RenameCache {
     fn rename(
         &self,
         set: &str,
         tools: Vec<Arc<dyn Tool>>,
-        named: impl Fn(&str) -> Option<String>,
+        new_name: impl Fn(&str) -> Option<String>,
     ) -> Result<Vec<Arc<dyn Tool>>, ToolsetError> {
-        let before = self.0.lock().clone();
+        let previous = self.0.lock().clone();
         let mut pairs = Vec::with_capacity(tools.len());
-        for (place, from) in tools.into_iter().enumerate() {
-            if let Some(pair) = before.get(place).filter(|pair| Arc::ptr_eq(&pair.from, &from)) {
+        for (index, from) in tools.into_iter().enumerate() {
+            if let Some(pair) = previous.get(index).filter(|pair| Arc::ptr_eq(&pair.from, &from)) {
                 pairs.push(pair.clone());
                 continue;
             }
-            let to = match named(from.spec().name()) {
+            let to = match new_name(from.spec().name()) {
                 None => Arc::clone(&from),
                 Some(name) => {
                     let spec = renamed(set, from.spec(), name)?;
-                    Respecified::wrap(Arc::clone(&from), spec)
+                    ToolWithSpec::wrap(Arc::clone(&from), spec)
                 }
             };
-            pairs.push(Pair { from, to });
+            pairs.push(RenamedPair { from, to });
         }
         let tools = pairs.iter().map(|pair| Arc::clone(&pair.to)).collect();
         *self.0.lock() = pairs;

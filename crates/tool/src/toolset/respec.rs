@@ -1,4 +1,4 @@
-//! A tool under other rules or another name.
+//! A tool with a changed specification.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use futures::future::BoxFuture;
 use provost_core::recovery::EffectKey;
 use serde_json::Value;
 
-use crate::{Permit, Probe, Tool, ToolCx, ToolFuture, ToolSpec};
+use crate::{Permit, ProbeOutcome, Tool, ToolContext, ToolFuture, ToolSpec};
 
-/// A tool under other rules or another name. What it does stays the same.
-pub(super) struct Respecified {
+/// A tool with another specification, for example another name. Its behaviour is unchanged.
+pub(super) struct ToolWithSpec {
     spec: ToolSpec,
     inner: Arc<dyn Tool>,
 }
 
-impl Respecified {
-    /// Puts a tool under a specification that was made from its own.
+impl ToolWithSpec {
+    /// Wraps a tool with a specification that was derived from its own.
     pub(super) fn wrap(inner: Arc<dyn Tool>, spec: ToolSpec) -> Arc<dyn Tool> {
         Arc::new(Self { spec, inner })
     }
 }
 
-impl Tool for Respecified {
+impl Tool for ToolWithSpec {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn call(&self, permit: Permit, cx: ToolCx) -> ToolFuture {
+    fn call(&self, permit: Permit, cx: ToolContext) -> ToolFuture {
         self.inner.call(permit, cx)
     }
 
-    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, Probe> {
+    fn probe(&self, key: EffectKey, arguments: Value) -> BoxFuture<'static, ProbeOutcome> {
         self.inner.probe(key, arguments)
     }
 }

@@ -1,6 +1,6 @@
-//! A set too large to show at once: the model searches it and is offered what it has found.
+//! A toolset that is too large to offer at once. The model searches it and is offered the tools it found.
 //!
-//! What was found is in the run's notes, so it is still there after a suspension or a crash.
+//! The found tools are part of the run's state, so they survive a suspension and a crash.
 
 mod rank;
 
@@ -17,67 +17,71 @@ use serde::{Deserialize, Serialize};
 use self::rank::Index;
 use super::{RunContext, TOOLS_MAX, Toolset, ToolsetError, ToolsetFuture};
 use crate::{
-    FnTool, Permit, SpecError, State, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec,
+    FnTool, Permit, State, Tool, ToolContext, ToolError, ToolFuture, ToolOutput, ToolSpec,
+    ToolSpecError,
 };
 
-/// The search's name unless the set is told another.
+/// Default name of the search tool.
 const SEARCH_NAME: &str = "search_tools";
-/// What the model is told about the search.
-const SEARCH_DESCRIPTION: &str = "Finds tools by what they do. There are more tools than you are shown: search before you \
-     conclude that something cannot be done. What is found can be called from your next answer on.";
-/// Tools one search finds unless it asks for another number.
+/// Description of the search tool for the model.
+const SEARCH_DESCRIPTION: &str = "Finds tools by their purpose. There are more tools than the ones you see: search before you \
+     conclude that a task is impossible. You can call the tools it finds from your next response on.";
+/// Default number of tools that one search finds.
 const LIMIT_DEFAULT: usize = 5;
-/// Tools one search finds at most.
+/// Maximum number of tools that one search finds.
 const LIMIT_MAX: usize = 20;
-/// Bytes of a query.
+/// Maximum size of a query in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
-/// Bytes of a description in a result; the whole is in the tool's definition, which follows.
+/// Maximum size of a description in a search result. The full text is in the tool definition that is offered
+/// afterwards.
 const DESCRIPTION_BYTES_MAX: usize = 300;
-/// Found tools that are offered at once unless the set is told another number.
+/// Default number of found tools that are offered at once.
 const FOUND_DEFAULT: usize = 50;
 
-/// A set of which the model sees a search, and what it has found so far in this run.
+/// A toolset that offers a search tool, and the tools that the run has found with it.
 ///
-/// It searches names, descriptions and argument names. What is found stays on offer for the rest of the run, the last
-/// [`found_max`](Self::found_max) of them. Filters, prefixes and approvals belong inside: a filter around it would hide tools
-/// that the search still names.
-pub struct SearchableTools {
+/// The search covers names, descriptions and argument names. Found tools remain available for the rest of the run, up
+/// to the last [`max_offered`](Self::max_offered). Apply filters, prefixes and approvals to the inner toolset: an outer
+/// filter would hide tools that the search still returns.
+pub struct SearchToolset {
     inner: Arc<dyn Toolset>,
     search_name: String,
-    pins: Vec<String>,
-    found_max: usize,
-    shared: Arc<Shared>,
+    always_offered: Vec<String>,
+    max_offered: usize,
+    shared: Arc<SharedIndex>,
 }
 
-/// What the searches of all runs share.
+/// Search index that all runs share.
 #[derive(Default)]
-struct Shared {
-    /// The words of the tools that were searched last.
+struct SharedIndex {
+    /// Index of the tools that were searched last.
     index: Mutex<Option<Arc<Index>>>,
-    /// Held while a run's list of found tools changes: two searches of one turn must not lose each other's.
-    noting: Mutex<()>,
+    /// Locked while the list of found tools of a run changes, so that concurrent searches of one turn do not lose
+    /// updates.
+    update: Mutex<()>,
 }
 
-impl SearchableTools {
-    /// Puts a search before a set.
+impl SearchToolset {
+    /// Creates a searchable toolset.
     pub fn new(inner: impl Toolset) -> Self {
         Self {
             inner: Arc::new(inner),
             search_name: SEARCH_NAME.to_owned(),
-            pins: Vec::new(),
-            found_max: FOUND_DEFAULT,
+            always_offered: Vec::new(),
+            max_offered: FOUND_DEFAULT,
             shared: Arc::default(),
         }
     }
 
-    /// Offers these tools always. A name that the set does not have now is passed over.
+    /// Always offers these tools. Names that the toolset does not contain are ignored.
     #[must_use]
-    pub fn pin<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.pins.extend(names.into_iter().map(Into::into));
+    pub fn always_offer<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.always_offered.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Calls the search something else than `search_tools`; an agent with two searchable sets needs it.
+    /// Sets the name of the search tool, `search_tools` by default. Two search toolsets of one agent need different
+    /// names.
     pub fn search_name(mut self, name: impl Into<String>) -> Result<Self, ToolsetError> {
         self.search_name = name.into();
         match self.spec() {
@@ -86,14 +90,15 @@ impl SearchableTools {
         }
     }
 
-    /// Sets how many found tools are offered at once, 50 if nobody says. Of more, those found first go.
+    /// Sets the maximum number of found tools that are offered at once, 50 by default. If there are more, the oldest
+    /// are removed.
     #[must_use]
-    pub fn found_max(mut self, tools: usize) -> Self {
-        self.found_max = tools.clamp(1, TOOLS_MAX);
+    pub fn max_offered(mut self, tools: usize) -> Self {
+        self.max_offered = tools.clamp(1, TOOLS_MAX);
         self
     }
 
-    fn spec(&self) -> Result<ToolSpec, SpecError> {
+    fn spec(&self) -> Result<ToolSpec, ToolSpecError> {
         let spec = ToolSpec::typed::<Search>(&self.search_name, SEARCH_DESCRIPTION)?;
         Ok(spec.effect(EffectClass::Pure))
     }
@@ -109,20 +114,20 @@ impl SearchableTools {
         Ok(())
     }
 
-    /// The search, over the tools of this turn.
-    fn search(&self, tools: &[Arc<dyn Tool>]) -> Result<Arc<dyn Tool>, SpecError> {
-        let turn = Arc::new(Turn {
+    /// Creates the search tool over the tools of this turn.
+    fn search(&self, tools: &[Arc<dyn Tool>]) -> Result<Arc<dyn Tool>, ToolSpecError> {
+        let scope = Arc::new(SearchScope {
             defs: tools.iter().map(|tool| Arc::clone(tool.spec().def())).collect(),
             note: note_name(&self.search_name),
-            found_max: self.found_max,
+            max_offered: self.max_offered,
             shared: Arc::clone(&self.shared),
         });
-        let body = move |permit, cx| call(Arc::clone(&turn), permit, cx);
+        let body = move |permit, cx| call(Arc::clone(&scope), permit, cx);
         Ok(Arc::new(FnTool::new(self.spec()?, body)))
     }
 }
 
-impl Toolset for SearchableTools {
+impl Toolset for SearchToolset {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -132,7 +137,7 @@ impl Toolset for SearchableTools {
             let tools = self.inner.tools(cx).await?;
             self.check(&tools)?;
             let mut offered = vec![self.search(&tools)?];
-            let mut names = self.pins.clone();
+            let mut names = self.always_offered.clone();
             names.extend(found(&cx.state, &note_name(&self.search_name)));
             for (place, name) in names.iter().enumerate() {
                 if !names[..place].contains(name) {
@@ -145,70 +150,70 @@ impl Toolset for SearchableTools {
     }
 }
 
-/// The arguments of a search.
+/// Arguments of a search.
 #[derive(Deserialize, JsonSchema)]
 struct Search {
-    /// What the tool should do, in a few words, or a tool's name
+    /// What the tool should do in a few words, or the name of a tool
     query: String,
-    /// How many tools to find: 5 unless given, at most 20
+    /// Maximum number of tools to return: 5 by default, at most 20
     #[serde(default)]
     limit: Option<usize>,
 }
 
-/// What a search gives.
+/// Result of a search.
 #[derive(Serialize)]
-struct Findings {
-    tools: Vec<Finding>,
+struct SearchResults {
+    tools: Vec<FoundTool>,
     note: String,
 }
 
 #[derive(Serialize)]
-struct Finding {
+struct FoundTool {
     name: String,
     description: String,
 }
 
-/// What the search of one turn looks at.
-struct Turn {
+/// Tools that the search of one turn covers.
+struct SearchScope {
     defs: Vec<Arc<ToolDefinition>>,
     note: String,
-    found_max: usize,
-    shared: Arc<Shared>,
+    max_offered: usize,
+    shared: Arc<SharedIndex>,
 }
 
-fn call(turn: Arc<Turn>, permit: Permit, cx: ToolCx) -> ToolFuture {
+fn call(scope: Arc<SearchScope>, permit: Permit, cx: ToolContext) -> ToolFuture {
     async move {
         let Search { query, limit } = permit.parse()?;
         if query.len() > QUERY_BYTES_MAX {
             return Err(ToolError::Retry(format!(
-                "the query is {} bytes long, use at most {QUERY_BYTES_MAX}: a few words are enough",
+                "the query has {} bytes, the maximum is {QUERY_BYTES_MAX}: a few words are enough",
                 query.len()
             )));
         }
-        let limit = limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX.min(turn.found_max));
+        let limit = limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX.min(scope.max_offered));
         let state = cx.state().clone();
-        // Reading the words of thousands of tools takes its time, once.
-        tokio::task::spawn_blocking(move || turn.search(&state, &query, limit)).await?
+        // Building the index of thousands of tools takes time, but happens once.
+        tokio::task::spawn_blocking(move || scope.search(&state, &query, limit)).await?
     }
     .boxed()
 }
 
-impl Turn {
+impl SearchScope {
     fn search(&self, state: &State, query: &str, limit: usize) -> Result<ToolOutput, ToolError> {
         let index = self.index();
         let best: Vec<_> =
-            index.search(query, limit).into_iter().map(|at| &self.defs[at]).collect();
+            index.search(query, limit).into_iter().map(|index| &self.defs[index]).collect();
         let names: Vec<&str> = best.iter().map(|def| def.name.as_str()).collect();
         self.note_found(state, &names)?;
         let note = match best.len() {
-            0 => format!("none of the {} tools matches; try other words", self.defs.len()),
-            _ => "you can call these from your next answer on".to_owned(),
+            0 => format!("no match among {} tools; try other words", self.defs.len()),
+            _ => "you can call these tools from your next response on".to_owned(),
         };
         let tools = best.into_iter().map(|def| finding(def)).collect();
-        Ok(ToolOutput::json(&Findings { tools, note }))
+        Ok(ToolOutput::json(&SearchResults { tools, note }))
     }
 
-    /// The index of this turn's tools; the last one if they are still the same.
+    /// Returns the index of this turn's tools. It is reused if the tools have not changed.
     fn index(&self) -> Arc<Index> {
         let mut last = self.shared.index.lock();
         match &*last {
@@ -218,20 +223,20 @@ impl Turn {
     }
 
     fn note_found(&self, state: &State, names: &[&str]) -> Result<(), ToolError> {
-        let _noting = self.shared.noting.lock();
+        let _guard = self.shared.update.lock();
         let mut all = found(state, &self.note);
         for name in names {
-            // Whatever was found before keeps its place, so that what the model is shown changes only at its end.
+            // Tools that were found earlier keep their position, so that the offered list changes only at its end.
             if !all.iter().any(|known| known == name) {
                 all.push((*name).to_owned());
             }
         }
-        let mut excess = all.len().saturating_sub(self.found_max);
-        // The oldest go, but not those of this very search.
+        let mut excess = all.len().saturating_sub(self.max_offered);
+        // The oldest tools are removed, except for the results of this search.
         all.retain(|known| {
-            let goes = excess > 0 && !names.contains(&known.as_str());
-            excess -= usize::from(goes);
-            !goes
+            let is_removed = excess > 0 && !names.contains(&known.as_str());
+            excess -= usize::from(is_removed);
+            !is_removed
         });
         if !names.is_empty() {
             state.set(self.note.clone(), all)?;
@@ -240,14 +245,14 @@ impl Turn {
     }
 }
 
-fn finding(def: &ToolDefinition) -> Finding {
+fn finding(def: &ToolDefinition) -> FoundTool {
     let short = first_bytes(&def.description, DESCRIPTION_BYTES_MAX);
     let mark = if short.len() < def.description.len() { "…" } else { "" };
     let description = format!("{short}{mark}");
-    Finding { name: def.name.clone(), description }
+    FoundTool { name: def.name.clone(), description }
 }
 
-/// Under which name a run's notes have what it has found.
+/// Returns the name of the state value that holds the found tools.
 fn note_name(search_name: &str) -> String {
     format!("{search_name}.found")
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use provost_core::ApprovalDecision;
 use provost_core::contract::{ToolContractError, ToolErrorCode};
 use provost_core::recovery::EffectKey;
-use provost_tool::{Deps, Tool, ToolCx, ToolError, ToolOutput, tool_fn};
+use provost_tool::{Deps, Tool, ToolContext, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::stage::{self, People};
+use crate::support::{self, FakeApprover};
 
 fn asking() -> Arc<dyn Tool> {
-    let tool = tool_fn("pay", "Pays", |cx: ToolCx, ()| async move {
+    let tool = tool_fn("pay", "Pays", |cx: ToolContext, ()| async move {
         cx.confirm("go on?").await?;
         cx.confirm_with("pay?", json!({"amount": 3})).await?;
         Ok::<_, ToolError>("paid")
@@ -21,57 +21,58 @@ fn asking() -> Arc<dyn Tool> {
     Arc::new(tool.unwrap())
 }
 
-async fn ask(people: &Arc<People>) -> Result<ToolOutput, ToolError> {
-    let cx = stage::cx_with(Arc::clone(people), Deps::default());
-    stage::run(&asking(), cx, json!({})).await
+async fn ask(approver: &Arc<FakeApprover>) -> Result<ToolOutput, ToolError> {
+    let cx = support::cx_with(Arc::clone(approver), Deps::default());
+    support::run(&asking(), cx, json!({})).await
 }
 
 #[tokio::test]
 async fn s215_an_approval_lets_the_tool_go_on() {
-    let people = People::who_approve();
-    assert_eq!(ask(&people).await.unwrap().to_text(), "paid");
+    let approver = FakeApprover::approving();
+    assert_eq!(ask(&approver).await.unwrap().to_text(), "paid");
     assert_eq!(
-        *people.asked.lock().unwrap(),
+        *approver.questions.lock().unwrap(),
         [("go on?".to_owned(), None), ("pay?".to_owned(), Some(json!({"amount": 3})))]
     );
 }
 
 #[tokio::test]
 async fn s215_a_rejection_ends_the_tool_with_its_reason() {
-    let people = People::who(Ok(ApprovalDecision::Deny { reason: "too much".to_owned() }));
-    let error = ask(&people).await.unwrap_err();
+    let approver =
+        FakeApprover::answering(Ok(ApprovalDecision::Deny { reason: "too much".to_owned() }));
+    let error = ask(&approver).await.unwrap_err();
     assert_eq!(error, ToolError::Rejected("too much".to_owned()));
     assert_eq!(error.to_string(), "the call was not approved: too much");
-    assert_eq!(people.asked.lock().unwrap().len(), 1);
+    assert_eq!(approver.questions.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn s215_a_question_that_must_wait_ends_the_tool_as_it_is() {
     let waits = ToolError::NeedsApproval { hint: "go on?".to_owned(), payload: Some(json!([1])) };
-    let people = People::who(Err(waits.clone()));
-    assert_eq!(ask(&people).await, Err(waits));
+    let approver = FakeApprover::answering(Err(waits.clone()));
+    assert_eq!(ask(&approver).await, Err(waits));
 }
 
 #[tokio::test]
 async fn a_payload_without_a_json_form_is_not_asked() {
-    let cx = stage::cx();
+    let cx = support::cx();
     let payload = std::collections::HashMap::from([((1, 2), 3)]);
     assert!(matches!(cx.confirm_with("go on?", payload).await, Err(ToolError::Failed(_))));
 }
 
-/// What became of a tool whose people take ten minutes for each answer, and how long it took.
+/// What became of a tool whose approver take ten minutes for each answer, and how long it took.
 async fn asked_slowly<F>(
-    body: impl Fn(ToolCx) -> F + Send + Sync + 'static,
+    body: impl Fn(ToolContext) -> F + Send + Sync + 'static,
 ) -> (Result<ToolOutput, ToolError>, Duration)
 where
     F: Future<Output = Result<(), ToolError>> + Send + 'static,
 {
-    let tool = tool_fn("pay", "Pays", move |cx: ToolCx, ()| body(cx)).unwrap();
+    let tool = tool_fn("pay", "Pays", move |cx: ToolContext, ()| body(cx)).unwrap();
     let tool: Arc<dyn Tool> = Arc::new(tool);
     assert_eq!(tool.spec().timeout, Duration::from_secs(60));
-    let people = People::who_approve_after(Duration::from_secs(600));
+    let approver = FakeApprover::approving_after(Duration::from_secs(600));
     let started = Instant::now();
-    let ended = stage::run(&tool, stage::cx_with(people, Deps::default()), json!({})).await;
+    let ended = support::run(&tool, support::cx_with(approver, Deps::default()), json!({})).await;
     (ended, started.elapsed())
 }
 
@@ -121,39 +122,39 @@ async fn a_question_that_is_given_up_does_not_stop_the_clock() {
 
 #[tokio::test]
 async fn a_question_too_large_to_show_is_not_asked() {
-    let people = People::who_approve();
-    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    let approver = FakeApprover::approving();
+    let cx = support::cx_with(Arc::clone(&approver), Deps::default());
     let huge = "x".repeat(2 * 1024 * 1024);
     assert!(matches!(cx.confirm(huge.clone()).await, Err(ToolError::Failed(_))));
     assert!(matches!(cx.confirm_with("pay?", huge).await, Err(ToolError::Failed(_))));
-    assert!(people.asked.lock().unwrap().is_empty());
+    assert!(approver.questions.lock().unwrap().is_empty());
 }
 
 #[test]
 fn a_long_report_of_progress_is_cut() {
-    let people = People::who_approve();
-    let cx = stage::cx_with(Arc::clone(&people), Deps::default());
+    let approver = FakeApprover::approving();
+    let cx = support::cx_with(Arc::clone(&approver), Deps::default());
     cx.progress("x".repeat(1024 * 1024));
-    let told = people.told.lock().unwrap();
+    let told = approver.progress.lock().unwrap();
     assert!(told[0].len() < 4 * 1024 + 64 && told[0].contains("of 1048576 bytes cut"));
 }
 
 #[test]
 fn the_context_tells_about_the_call() {
-    let people = People::who_approve();
-    let cx = stage::cx_with(Arc::clone(&people), Deps::default().with(5u8));
-    assert_eq!(cx.run_id(), stage::run_id());
+    let approver = FakeApprover::approving();
+    let cx = support::cx_with(Arc::clone(&approver), Deps::default().with(5u8));
+    assert_eq!(cx.run_id(), support::run_id());
     assert_eq!(
         (cx.agent(), cx.call_id(), cx.tool(), cx.retries_left()),
         ("lead/clerk", "call_1", "tool", 2)
     );
-    assert_eq!(*cx.effect_key(), EffectKey::new(stage::run_id(), 1, 0));
+    assert_eq!(*cx.effect_key(), EffectKey::new(support::run_id(), 1, 0));
     assert!(!cx.cancelled().is_cancelled());
     assert_eq!(*cx.dep::<u8>().unwrap(), 5);
     let missing = cx.dep::<u16>().unwrap_err().to_string();
     assert!(missing.contains("`u16`"), "{missing}");
     cx.progress("half");
-    assert_eq!(*people.told.lock().unwrap(), ["half"]);
+    assert_eq!(*approver.progress.lock().unwrap(), ["half"]);
     let same = cx.clone();
     cx.state().set("seen", true).unwrap();
     assert_eq!(same.state().get("seen"), Some(true));

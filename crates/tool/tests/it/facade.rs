@@ -4,7 +4,7 @@ pub(crate) mod __private {
     pub(crate) use ::schemars;
     pub(crate) use ::serde;
     pub(crate) use provost_tool::{
-        Approval, DepType, FnTool, IntoToolOutput, Permit, Tool, ToolCx, ToolError, ToolFuture,
-        ToolOutput, ToolSpec,
+        DependencyType, FnTool, IntoToolOutput, Permit, RequiresApproval, Tool, ToolContext,
+        ToolError, ToolFuture, ToolOutput, ToolSpec,
     };
 }

@@ -9,12 +9,13 @@ use provost_core::contract::ToolErrorCode;
 use provost_core::usage::limits::{TOOL_ARGUMENTS_BYTES_MAX, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{ErrorInfo, ErrorKind, Image, ToolCall, ToolResultPart};
 use provost_tool::{
-    Approval, FnTool, Guard, Tool, ToolError, ToolFuture, ToolOutput, ToolSpec, Verdict,
+    FnTool, Guard, GuardDecision, RequiresApproval, Tool, ToolError, ToolFuture, ToolOutput,
+    ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::stage;
+use crate::support;
 
 fn spec() -> ToolSpec {
     let schema = json!({
@@ -44,7 +45,7 @@ fn check(spec: ToolSpec, arguments: &str, approved: bool) -> String {
         arguments: arguments.to_owned(),
         ..ToolCall::new("call_1", "trip", &Value::Null)
     };
-    stage::verdict(Guard::default().check(&tool(spec, done), &call, approved))
+    support::verdict(Guard::default().check(&tool(spec, done), &call, approved))
 }
 
 const OSLO: &str = r#"{"city":"Oslo"}"#;
@@ -61,7 +62,7 @@ fn arguments_that_are_no_json_are_refused() {
 fn json_that_is_no_object_is_refused() {
     for arguments in ["null", "[]", "3", "\"city\""] {
         let verdict = check(spec(), arguments, true);
-        assert!(verdict.starts_with("invalid: the arguments do not fit the schema"), "{verdict}");
+        assert!(verdict.starts_with("invalid: the arguments do not match the schema"), "{verdict}");
     }
 }
 
@@ -98,10 +99,10 @@ fn too_many_bytes_are_not_even_parsed() {
 #[test]
 fn approval_never_always_and_when() {
     let allowed = r#"allow {"city":"Oslo"}"#;
-    let rule = Approval::when(|arguments| arguments["city"] == "Oslo");
+    let rule = RequiresApproval::when(|arguments| arguments["city"] == "Oslo");
     assert_eq!(check(spec(), OSLO, false), allowed);
-    assert_eq!(check(spec().approval(Approval::Always), OSLO, false), "ask");
-    assert_eq!(check(spec().approval(Approval::Always), OSLO, true), allowed);
+    assert_eq!(check(spec().approval(RequiresApproval::Always), OSLO, false), "ask");
+    assert_eq!(check(spec().approval(RequiresApproval::Always), OSLO, true), allowed);
     assert_eq!(check(spec().approval(rule.clone()), OSLO, false), "ask");
     assert_eq!(
         check(spec().approval(rule.clone()), r#"{"city":"Rome"}"#, false),
@@ -112,19 +113,19 @@ fn approval_never_always_and_when() {
 
 #[test]
 fn a_rule_that_panics_asks() {
-    let rule = Approval::when(|_| panic!("the rule is broken"));
+    let rule = RequiresApproval::when(|_| panic!("the rule is broken"));
     assert_eq!(check(spec().approval(rule), OSLO, false), "ask");
 }
 
 #[test]
 fn approval_does_not_heal_wrong_arguments() {
-    assert!(check(spec().approval(Approval::Always), "{}", true).starts_with("invalid"));
+    assert!(check(spec().approval(RequiresApproval::Always), "{}", true).starts_with("invalid"));
     // Nobody should be asked about a call that cannot run.
-    assert!(check(spec().approval(Approval::Always), "{}", false).starts_with("invalid"));
+    assert!(check(spec().approval(RequiresApproval::Always), "{}", false).starts_with("invalid"));
 }
 
 async fn run(tool: &Arc<dyn Tool>) -> Result<ToolOutput, ToolError> {
-    stage::run(tool, stage::cx(), json!({"city": "Oslo"})).await
+    support::run(tool, support::cx(), json!({"city": "Oslo"})).await
 }
 
 #[tokio::test]
@@ -200,7 +201,7 @@ async fn an_output_of_many_parts_is_bounded_as_a_whole() {
     });
     let text = run(&many).await.unwrap().to_text();
     assert!(text.len() <= TOOL_OUTPUT_BYTES_MAX + 256, "{}", text.len());
-    assert!(text.ends_with("[9950 further parts were left out]"), "{}", &text[text.len() - 60..]);
+    assert!(text.ends_with("[9950 further parts omitted]"), "{}", &text[text.len() - 60..]);
 }
 
 #[tokio::test]
@@ -214,7 +215,7 @@ async fn pictures_are_bounded_as_a_whole() {
     let output = run(&pictures).await.unwrap();
     let kept = |part: &&ToolResultPart| matches!(part, ToolResultPart::Image(_));
     assert_eq!(output.parts.iter().filter(kept).count(), 3);
-    assert!(output.to_text().contains("a image/png of 6291456 bytes was left out"));
+    assert!(output.to_text().contains("a image/png of 6291456 bytes omitted"));
 }
 
 #[tokio::test]
@@ -252,10 +253,10 @@ async fn a_question_too_large_to_show_is_a_failure_and_not_a_question() {
     let small = asks("pay?".to_owned(), Some(json!({"amount": 3})));
     assert!(matches!(run(&small).await, Err(ToolError::NeedsApproval { .. })));
     for (large, what) in [
-        (asks("x".repeat(TOOL_OUTPUT_BYTES_MAX + 1), None), "the hint of the question is 51201"),
+        (asks("x".repeat(TOOL_OUTPUT_BYTES_MAX + 1), None), "the hint of the question has 51201"),
         (
             asks("pay?".to_owned(), Some(json!("x".repeat(TOOL_ARGUMENTS_BYTES_MAX)))),
-            "the payload of the question is 1048578",
+            "the payload of the question has 1048578",
         ),
     ] {
         match run(&large).await {
@@ -281,8 +282,8 @@ async fn what_the_tool_says_comes_through() {
 #[test]
 fn a_permit_tells_what_it_permits() {
     let tool = tool(spec(), done);
-    let call = stage::call(&tool, &json!({"city": "Oslo"}));
-    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, false) else {
+    let call = support::call(&tool, &json!({"city": "Oslo"}));
+    let GuardDecision::Allow(permit) = Guard::default().check(&tool, &call, false) else {
         panic!("not allowed");
     };
     assert_eq!(permit.arguments(), &json!({"city": "Oslo"}));
@@ -294,30 +295,30 @@ fn a_permit_tells_what_it_permits() {
 
 #[tokio::test]
 async fn of_several_rules_the_strictest_counts_and_approval_cannot_overrule_a_denial() {
-    use provost_tool::{Approval, Guard, Ruling, Tool, Verdict};
+    use provost_tool::{Guard, GuardDecision, RequiresApproval, RuleDecision, Tool};
     use std::sync::Arc;
 
-    let tool = |approval: Approval| -> Arc<dyn Tool> {
+    let tool = |approval: RequiresApproval| -> Arc<dyn Tool> {
         let quiet = provost_tool::tool_fn("quiet", "Does nothing", |_cx, (): ()| async { Ok(()) });
         Arc::new(quiet.unwrap().with_spec(|spec| spec.approval(approval)))
     };
     let call = provost_core::ToolCall::new("c1", "quiet", &serde_json::json!({}));
     let verdict =
         |guard: &Guard, approval, approved| match guard.check(&tool(approval), &call, approved) {
-            Verdict::Allow(_) => "allow".to_owned(),
-            Verdict::Ask(_) => "ask".to_owned(),
-            Verdict::Deny(fault) => format!("deny: {}", fault.message),
-            Verdict::Invalid(problem) => format!("invalid: {problem}"),
+            GuardDecision::Allow(_) => "allow".to_owned(),
+            GuardDecision::Ask(_) => "ask".to_owned(),
+            GuardDecision::Deny(fault) => format!("deny: {}", fault.message),
+            GuardDecision::Invalid(problem) => format!("invalid: {problem}"),
         };
     let mut guard = Guard::default();
-    assert_eq!(verdict(&guard, Approval::Never, false), "allow");
-    guard.add_rule(|_| Ruling::Ask);
-    guard.add_rule(|_| Ruling::Allow);
-    assert_eq!(verdict(&guard, Approval::Never, false), "ask");
-    assert_eq!(verdict(&guard, Approval::Never, true), "allow");
-    guard.add_rule(|facts| Ruling::Deny(format!("no {}", facts.spec.name())));
-    assert_eq!(verdict(&guard, Approval::Always, true), "deny: no quiet");
+    assert_eq!(verdict(&guard, RequiresApproval::Never, false), "allow");
+    guard.add_rule(|_| RuleDecision::Ask);
+    guard.add_rule(|_| RuleDecision::Allow);
+    assert_eq!(verdict(&guard, RequiresApproval::Never, false), "ask");
+    assert_eq!(verdict(&guard, RequiresApproval::Never, true), "allow");
+    guard.add_rule(|facts| RuleDecision::Deny(format!("no {}", facts.spec.name())));
+    assert_eq!(verdict(&guard, RequiresApproval::Always, true), "deny: no quiet");
     let mut broken = Guard::default();
     broken.add_rule(|_| panic!("a broken rule"));
-    assert!(verdict(&broken, Approval::Never, true).starts_with("deny: a rule failed"));
+    assert!(verdict(&broken, RequiresApproval::Never, true).starts_with("deny: a rule failed"));
 }

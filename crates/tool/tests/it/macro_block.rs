@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use provost_macros::tool;
-use provost_tool::{Dep, Deps, Guard, Tool, ToolCx, ToolError, Verdict};
+use provost_tool::{Dep, Deps, Guard, GuardDecision, Tool, ToolContext, ToolError};
 use serde_json::{Value, json};
 
-use crate::stage;
+use crate::support;
 
 #[derive(Default)]
 struct Calculator {
@@ -33,7 +33,13 @@ impl Calculator {
 
     /// Divides.
     #[tool(name = "divide", timeout = "1s", retries = 0, exclusive, approval = Self::is_odd)]
-    fn div(&self, cx: &ToolCx, rounding: Dep<Rounding>, a: f64, b: f64) -> Result<f64, ToolError> {
+    fn div(
+        &self,
+        cx: &ToolContext,
+        rounding: Dep<Rounding>,
+        a: f64,
+        b: f64,
+    ) -> Result<f64, ToolError> {
         self.note();
         cx.progress("dividing");
         if b == Self::ZERO {
@@ -80,13 +86,13 @@ fn every_method_with_a_shared_self_is_a_tool_in_order() {
 async fn tools_share_the_value() {
     let calculator = Arc::new(Calculator::new());
     let tools = calculator.tools();
-    let people = stage::People::who_approve();
-    let cx = stage::cx_with(people, Deps::default().with(Rounding(2)));
-    let sum = stage::run(&tools[0], cx.clone(), json!({"a": 1.0})).await;
+    let approver = support::FakeApprover::approving();
+    let cx = support::cx_with(approver, Deps::default().with(Rounding(2)));
+    let sum = support::run(&tools[0], cx.clone(), json!({"a": 1.0})).await;
     assert_eq!(sum.unwrap().to_text(), "1.5");
-    let third = stage::run(&tools[1], cx.clone(), json!({"a": 1.0, "b": 3.0})).await;
+    let third = support::run(&tools[1], cx.clone(), json!({"a": 1.0, "b": 3.0})).await;
     assert_eq!(third.unwrap().to_text(), "0.33");
-    let error = stage::run(&tools[1], cx, json!({"a": 1.0, "b": 0.0})).await;
+    let error = support::run(&tools[1], cx, json!({"a": 1.0, "b": 0.0})).await;
     assert_eq!(error.unwrap_err(), ToolError::retry("not by zero"));
     assert_eq!(calculator.used.load(Ordering::SeqCst), 3);
 }
@@ -94,8 +100,8 @@ async fn tools_share_the_value() {
 #[test]
 fn approval_may_be_a_function_of_the_type() {
     let tool = &Calculator::new().into_tools()[1];
-    let call = stage::call(tool, &json!({"a": 13.0, "b": 1.0}));
-    assert!(matches!(Guard::default().check(tool, &call, false), Verdict::Ask(_)));
+    let call = support::call(tool, &json!({"a": 13.0, "b": 1.0}));
+    assert!(matches!(Guard::default().check(tool, &call, false), GuardDecision::Ask(_)));
 }
 
 #[tokio::test]

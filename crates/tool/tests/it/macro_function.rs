@@ -6,13 +6,14 @@ use std::time::Duration;
 use provost_core::usage::limits::{ARGUMENT_RETRIES_DEFAULT, TOOL_TIMEOUT_DEFAULT};
 use provost_macros::tool;
 use provost_tool::{
-    Approval, Dep, DepType, Deps, Guard, Tool, ToolCx, ToolError, ToolOutput, Verdict,
+    Dep, DependencyType, Deps, Guard, GuardDecision, RequiresApproval, Tool, ToolContext,
+    ToolError, ToolOutput,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::stage;
+use crate::support;
 
 struct Stations {
     name: String,
@@ -47,7 +48,7 @@ struct Weather {
     name = "weather"
 )]
 async fn get_weather(
-    cx: &ToolCx,
+    cx: &ToolContext,
     stations: Dep<Stations>,
     /// City name
     city: String,
@@ -86,30 +87,30 @@ fn options_reach_the_spec() {
     assert_eq!(spec.timeout, Duration::from_secs(20));
     assert_eq!(spec.retries, 2);
     assert!(spec.exclusive);
-    assert!(matches!(spec.approval, Approval::Always));
-    assert_eq!(spec.deps, [DepType::of::<Stations>(), DepType::of::<Clock>()]);
+    assert!(matches!(spec.approval, RequiresApproval::Always));
+    assert_eq!(spec.deps, [DependencyType::of::<Stations>(), DependencyType::of::<Clock>()]);
 }
 
 #[tokio::test]
 async fn a_call_gets_its_arguments_context_and_deps() {
     let tool = get_weather.tool();
-    let call = stage::call(&tool, &json!({"city": "Oslo", "unit": "celsius"}));
-    let people = stage::People::who_approve();
-    let cx = stage::cx_with(Arc::clone(&people), deps());
-    assert!(matches!(Guard::default().check(&tool, &call, false), Verdict::Ask(_)));
-    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, true) else {
+    let call = support::call(&tool, &json!({"city": "Oslo", "unit": "celsius"}));
+    let approver = support::FakeApprover::approving();
+    let cx = support::cx_with(Arc::clone(&approver), deps());
+    assert!(matches!(Guard::default().check(&tool, &call, false), GuardDecision::Ask(_)));
+    let GuardDecision::Allow(permit) = Guard::default().check(&tool, &call, true) else {
         panic!("approved but not allowed");
     };
     let output = Guard::default().run(permit, cx).await.unwrap();
     assert_eq!(output.to_text(), r#"{"city":"Oslo","days":1,"unit":"celsius","source":"north"}"#);
-    assert_eq!(*people.told.lock().unwrap(), ["asking at 7"]);
+    assert_eq!(*approver.progress.lock().unwrap(), ["asking at 7"]);
 }
 
 #[tokio::test]
 async fn the_function_itself_can_be_called() {
     let deps = deps();
     let (stations, clock) = (deps.get().unwrap(), deps.get().unwrap());
-    let weather = get_weather::call(&stage::cx(), stations, "Rome".into(), 3, clock, None).await;
+    let weather = get_weather::call(&support::cx(), stations, "Rome".into(), 3, clock, None).await;
     assert_eq!(weather.unwrap().days, 3);
 }
 
@@ -127,8 +128,8 @@ async fn defaults_without_options_and_a_sync_function() {
     assert_eq!(spec.timeout, TOOL_TIMEOUT_DEFAULT);
     assert_eq!(spec.retries, ARGUMENT_RETRIES_DEFAULT);
     assert!(!spec.exclusive && spec.deps.is_empty());
-    assert!(matches!(spec.approval, Approval::Never));
-    let output = stage::run(&plain.tool(), stage::cx(), json!({})).await;
+    assert!(matches!(spec.approval, RequiresApproval::Never));
+    let output = support::run(&plain.tool(), support::cx(), json!({})).await;
     assert_eq!(output.unwrap().to_text(), "Oslo!");
 }
 
@@ -136,8 +137,8 @@ async fn defaults_without_options_and_a_sync_function() {
 fn unknown_missing_and_wrong_arguments_are_refused_with_their_place() {
     let tool = get_weather.tool();
     let check = |arguments: Value| {
-        let call = stage::call(&tool, &arguments);
-        stage::verdict(Guard::default().check(&tool, &call, true))
+        let call = support::call(&tool, &arguments);
+        support::verdict(Guard::default().check(&tool, &call, true))
     };
     let unknown = check(json!({"city": "Oslo", "town": 1}));
     assert!(unknown.contains("Additional properties") && unknown.contains("town"), "{unknown}");
@@ -155,7 +156,7 @@ async fn order(#[schemars(with = "String")] number: u32) -> u32 {
 
 #[tokio::test]
 async fn what_only_the_type_refuses_goes_back_to_the_model_with_its_place() {
-    let error = stage::run(&order.tool(), stage::cx(), json!({"number": "x"})).await;
+    let error = support::run(&order.tool(), support::cx(), json!({"number": "x"})).await;
     match error.unwrap_err() {
         ToolError::Retry(text) => assert!(text.starts_with("argument `number`: "), "{text}"),
         other => panic!("{other:?}"),
@@ -165,11 +166,11 @@ async fn what_only_the_type_refuses_goes_back_to_the_model_with_its_place() {
 #[tokio::test]
 async fn a_missing_dep_is_named() {
     let tool = get_weather.tool();
-    let call = stage::call(&tool, &json!({"city": "Oslo"}));
-    let Verdict::Allow(permit) = Guard::default().check(&tool, &call, true) else {
+    let call = support::call(&tool, &json!({"city": "Oslo"}));
+    let GuardDecision::Allow(permit) = Guard::default().check(&tool, &call, true) else {
         panic!("approved but not allowed");
     };
-    let error = Guard::default().run(permit, stage::cx()).await.unwrap_err();
+    let error = Guard::default().run(permit, support::cx()).await.unwrap_err();
     assert!(error.to_string().contains("Stations"), "{error}");
 }
 
@@ -196,8 +197,8 @@ async fn refund(amount: Option<u64>) -> Option<u64> {
 #[test]
 fn approval_by_a_function_or_a_closure() {
     let check = |tool: Arc<dyn Tool>, arguments: Value| {
-        let call = stage::call(&tool, &arguments);
-        stage::verdict(Guard::default().check(&tool, &call, false))
+        let call = support::call(&tool, &arguments);
+        support::verdict(Guard::default().check(&tool, &call, false))
     };
     assert_eq!(check(pay.tool(), json!({"amount": 101})), "ask");
     assert_eq!(check(pay.tool(), json!({"amount": 100})), r#"allow {"amount":100}"#);
@@ -208,7 +209,7 @@ fn approval_by_a_function_or_a_closure() {
 
 /// Tells the context, taken by value, and needs no arguments.
 #[tool(crate = "crate::facade", approval = "never", timeout = "2m")]
-async fn whoami(cx: ToolCx) -> ToolOutput {
+async fn whoami(cx: ToolContext) -> ToolOutput {
     ToolOutput::text(cx.agent()).with_metadata(cx.call_id())
 }
 
@@ -218,7 +219,7 @@ async fn no_arguments_at_all() {
         whoami.spec().def().input_schema.to_string(),
         r#"{"type":"object","additionalProperties":false,"properties":{}}"#
     );
-    let output = stage::run(&whoami.tool(), stage::cx(), json!({})).await;
+    let output = support::run(&whoami.tool(), support::cx(), json!({})).await;
     let output = output.unwrap();
     assert_eq!(output.to_text(), "lead/clerk");
     assert_eq!(output.metadata, Some(json!("call_1")));
@@ -234,9 +235,9 @@ fn parse(text: String) -> Parsed {
 
 #[tokio::test]
 async fn a_result_under_any_name_keeps_its_error() {
-    let good = stage::run(&parse.tool(), stage::cx(), json!({"text": "4"})).await;
+    let good = support::run(&parse.tool(), support::cx(), json!({"text": "4"})).await;
     assert_eq!(good.unwrap().to_text(), "4");
-    let bad = stage::run(&parse.tool(), stage::cx(), json!({"text": "x"})).await;
+    let bad = support::run(&parse.tool(), support::cx(), json!({"text": "x"})).await;
     assert_eq!(bad.unwrap_err(), ToolError::failed("invalid digit found in string"));
 }
 
@@ -248,7 +249,7 @@ async fn silent(r#type: String) {
 
 #[tokio::test]
 async fn no_result_and_a_keyword_as_a_name() {
-    let output = stage::run(&silent.tool(), stage::cx(), json!({"type": "x"})).await;
+    let output = support::run(&silent.tool(), support::cx(), json!({"type": "x"})).await;
     assert_eq!(output.unwrap().to_text(), "done");
 }
 
@@ -265,6 +266,6 @@ async fn a_tool_inside_a_function_sees_what_is_around_it() {
         local.text
     }
 
-    let output = stage::run(&echo.tool(), stage::cx(), json!({"local": {"text": "a"}})).await;
+    let output = support::run(&echo.tool(), support::cx(), json!({"local": {"text": "a"}})).await;
     assert_eq!(output.unwrap().to_text(), "a");
 }

@@ -8,16 +8,16 @@
 )]
 
 mod confirm;
-mod contract;
+mod declared;
+mod envelope;
 mod facade;
-mod governance;
-mod governed;
+mod fakes;
 mod guard;
 mod macro_block;
 mod macro_function;
-mod oversight;
+mod policy;
+mod services;
 mod spec;
-mod stage;
+mod support;
 mod toolset;
 mod values;
-mod workbench;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_tool::{Approval, DepType, SpecError, ToolSpec, schema_of};
+use provost_tool::{DependencyType, RequiresApproval, ToolSpec, ToolSpecError, schema_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ struct Trip {
     tags: Vec<String>,
     note: Option<String>,
     #[serde(default)]
-    people: u8,
+    approver: u8,
     #[serde(skip)]
     _secret: u8,
 }
@@ -49,9 +49,9 @@ fn s214_required_optional_and_skipped_fields() {
     assert_eq!(schema["type"], "object");
     assert_eq!(schema["required"], json!(["to", "mode", "first", "stops", "tags"]));
     let properties: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(properties, ["to", "mode", "first", "stops", "tags", "note", "people"]);
+    assert_eq!(properties, ["to", "mode", "first", "stops", "tags", "note", "approver"]);
     assert_eq!(schema["properties"]["to"]["description"], "Where to.");
-    assert_eq!(schema["properties"]["people"]["default"], 0);
+    assert_eq!(schema["properties"]["approver"]["default"], 0);
     assert_eq!(schema["properties"]["note"]["type"], json!(["string", "null"]));
 }
 
@@ -91,7 +91,7 @@ fn s214_what_is_no_object_is_refused() {
         [ToolSpec::typed::<String>("trip", "Plans"), ToolSpec::typed::<Vec<u8>>("trip", "Plans")]
     {
         match refused {
-            Err(SpecError::Schema { tool, problem }) => {
+            Err(ToolSpecError::Schema { tool, problem }) => {
                 assert_eq!(tool, "trip");
                 assert!(problem.contains("object"), "{problem}");
             }
@@ -134,7 +134,7 @@ fn names_that_a_vendor_would_refuse_are_refused() {
     let too_long = "x".repeat(65);
     for name in ["", "get weather", "a.b", "météo", "a/b", "a\n", &too_long] {
         let error = ToolSpec::new(name, "Does it", json!({})).unwrap_err();
-        assert_eq!(error, SpecError::Name { name: name.to_owned() });
+        assert_eq!(error, ToolSpecError::Name { name: name.to_owned() });
     }
     let huge = ToolSpec::new("é".repeat(1_000_000), "Does it", json!({})).unwrap_err();
     assert!(huge.to_string().len() < 500);
@@ -157,7 +157,7 @@ fn schemas_that_are_none_are_refused() {
     ] {
         let shown = schema.to_string();
         match ToolSpec::new("trip", "Plans a trip", schema) {
-            Err(SpecError::Schema { tool, .. }) => assert_eq!(tool, "trip"),
+            Err(ToolSpecError::Schema { tool, .. }) => assert_eq!(tool, "trip"),
             other => panic!("{shown}: {other:?}"),
         }
     }
@@ -183,18 +183,18 @@ fn settings_and_another_name() {
     let spec = ToolSpec::new("trip", "Plans a trip", json!({"required": ["to"]})).unwrap();
     let set = spec
         .clone()
-        .approval(Approval::Always)
+        .approval(RequiresApproval::Always)
         .timeout(Duration::from_secs(1))
         .retries(7)
         .exclusive()
-        .needs(DepType::of::<u8>());
+        .needs(DependencyType::of::<u8>());
     let renamed = set.renamed("travel").unwrap();
     assert_eq!((renamed.name(), spec.name()), ("travel", "trip"));
     assert_eq!(renamed.def().description, "Plans a trip");
-    assert!(matches!(renamed.approval, Approval::Always));
+    assert!(matches!(renamed.approval, RequiresApproval::Always));
     assert_eq!(renamed.timeout, Duration::from_secs(1));
     assert_eq!((renamed.retries, renamed.exclusive), (7, true));
-    assert_eq!(renamed.deps, [DepType::of::<u8>()]);
+    assert_eq!(renamed.deps, [DependencyType::of::<u8>()]);
     assert!(renamed.check(&json!({})).is_err());
     assert!(set.renamed("two words").is_err());
     assert!(Arc::ptr_eq(spec.def(), spec.clone().def()));

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use provost_tool::{
-    Approval, CompositeTools, ConfirmedTools, FilteredTools, Guard, RunContext, StaticTools, Tool,
-    ToolError, Toolset, ToolsetFuture, Verdict, tool_fn,
+    ApprovalRequiredToolset, CombinedToolset, FilteredToolset, Guard, GuardDecision,
+    RequiresApproval, RunContext, StaticToolset, Tool, ToolError, Toolset, ToolsetFuture, tool_fn,
 };
 use serde_json::json;
 
-use crate::stage;
+use crate::support;
 
 fn tool(name: &str) -> Arc<dyn Tool> {
     let text = format!("{name} ran");
@@ -24,8 +24,8 @@ fn tool(name: &str) -> Arc<dyn Tool> {
     Arc::new(tool.unwrap())
 }
 
-fn set(name: &str, tools: &[&str]) -> StaticTools {
-    StaticTools::new(name, tools.iter().map(|name| tool(name)))
+fn set(name: &str, tools: &[&str]) -> StaticToolset {
+    StaticToolset::new(name, tools.iter().map(|name| tool(name)))
 }
 
 async fn names(set: &dyn Toolset, cx: &RunContext) -> Vec<String> {
@@ -35,25 +35,25 @@ async fn names(set: &dyn Toolset, cx: &RunContext) -> Vec<String> {
 
 #[tokio::test]
 async fn s217_a_static_set_gives_all_and_an_empty_one_nothing() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let files = set("files", &["read", "write"]);
     assert_eq!(files.name(), "files");
     assert_eq!(names(&files, &cx).await, ["read", "write"]);
     assert!(names(&set("empty", &[]), &cx).await.is_empty());
     let none: [Arc<dyn Toolset>; 0] = [];
-    assert!(names(&CompositeTools::new("none", none), &cx).await.is_empty());
+    assert!(names(&CombinedToolset::new("none", none), &cx).await.is_empty());
 }
 
 #[tokio::test]
 async fn s217_a_filter_keeps_what_matches_and_sees_the_turn() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let all = set("files", &["read", "write"]);
-    let readers = FilteredTools::new("readers", all.clone(), |_, spec| spec.name() == "read");
+    let readers = FilteredToolset::new("readers", all.clone(), |_, spec| spec.name() == "read");
     assert_eq!(readers.name(), "readers");
     assert_eq!(names(&readers, &cx).await, ["read"]);
-    let nothing = FilteredTools::new("nothing", all.clone(), |_, _| false);
+    let nothing = FilteredToolset::new("nothing", all.clone(), |_, _| false);
     assert!(names(&nothing, &cx).await.is_empty());
-    let trusted = FilteredTools::new("trusted", all, |cx, _| {
+    let trusted = FilteredToolset::new("trusted", all, |cx, _| {
         cx.turn > 1 && cx.agent.starts_with("lead/") && cx.state.get("trusted") == Some(true)
     });
     assert!(names(&trusted, &cx).await.is_empty());
@@ -64,10 +64,10 @@ async fn s217_a_filter_keeps_what_matches_and_sees_the_turn() {
 
 #[tokio::test]
 async fn s217_a_composite_joins_in_order_filtered_sets_too() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let filtered =
-        FilteredTools::new("some", set("all", &["a", "b"]), |_, spec| spec.name() != "a");
-    let both = CompositeTools::new(
+        FilteredToolset::new("some", set("all", &["a", "b"]), |_, spec| spec.name() != "a");
+    let both = CombinedToolset::new(
         "both",
         [
             Arc::new(set("first", &["x", "y"])) as Arc<dyn Toolset>,
@@ -81,21 +81,21 @@ async fn s217_a_composite_joins_in_order_filtered_sets_too() {
 
 #[tokio::test]
 async fn s216_a_confirmed_set_asks_and_leaves_the_original_alone() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let original = set("files", &["write"]);
-    let confirmed = ConfirmedTools::new(original.clone());
+    let confirmed = ApprovalRequiredToolset::new(original.clone());
     assert_eq!(confirmed.name(), "files");
     let tools = confirmed.tools(&cx).await.unwrap();
-    assert!(matches!(tools[0].spec().approval, Approval::Always));
-    let call = stage::call(&tools[0], &json!({}));
-    assert!(matches!(Guard::default().check(&tools[0], &call, false), Verdict::Ask(_)));
-    let Verdict::Allow(permit) = Guard::default().check(&tools[0], &call, true) else {
+    assert!(matches!(tools[0].spec().approval, RequiresApproval::Always));
+    let call = support::call(&tools[0], &json!({}));
+    assert!(matches!(Guard::default().check(&tools[0], &call, false), GuardDecision::Ask(_)));
+    let GuardDecision::Allow(permit) = Guard::default().check(&tools[0], &call, true) else {
         panic!("approved but not allowed");
     };
-    let output = Guard::default().run(permit, stage::cx()).await;
+    let output = Guard::default().run(permit, support::cx()).await;
     assert_eq!(output.unwrap().to_text(), "write ran");
     let untouched = original.tools(&cx).await.unwrap();
-    assert!(matches!(untouched[0].spec().approval, Approval::Never));
+    assert!(matches!(untouched[0].spec().approval, RequiresApproval::Never));
 }
 
 struct Broken;
@@ -112,10 +112,10 @@ impl Toolset for Broken {
 
 #[tokio::test]
 async fn a_set_that_fails_fails_every_set_around_it() {
-    let cx = stage::toolset_cx();
-    let composite = CompositeTools::new("all", [Arc::new(Broken) as Arc<dyn Toolset>]);
-    let filtered = FilteredTools::new("some", composite, |_, _| true);
-    let confirmed = ConfirmedTools::new(filtered);
+    let cx = support::toolset_cx();
+    let composite = CombinedToolset::new("all", [Arc::new(Broken) as Arc<dyn Toolset>]);
+    let filtered = FilteredToolset::new("some", composite, |_, _| true);
+    let confirmed = ApprovalRequiredToolset::new(filtered);
     let Err(error) = confirmed.tools(&cx).await else {
         panic!("it worked");
     };
@@ -124,9 +124,9 @@ async fn a_set_that_fails_fails_every_set_around_it() {
 
 #[tokio::test]
 async fn s212_a_tool_of_a_set_is_found_by_name_and_runs() {
-    let tools = set("files", &["read", "write"]).tools(&stage::toolset_cx()).await.unwrap();
+    let tools = set("files", &["read", "write"]).tools(&support::toolset_cx()).await.unwrap();
     let found = tools.iter().find(|tool| tool.spec().name() == "write").unwrap();
-    let output = stage::run(found, stage::cx(), json!({})).await;
+    let output = support::run(found, support::cx(), json!({})).await;
     assert_eq!(output.unwrap().to_text(), "write ran");
     assert!(!tools.iter().any(|tool| tool.spec().name() == "delete"));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use provost_tool::{DepType, Deps, State};
+use provost_tool::{DependencyType, Deps, State};
 use serde_json::{Map, json};
 
 #[derive(Debug, PartialEq)]
@@ -14,8 +14,8 @@ fn deps_are_found_by_their_type() {
     assert_eq!(*deps.get::<Database>().unwrap(), Database("one"));
     assert_eq!(*deps.get::<u8>().unwrap(), 7);
     assert!(deps.get::<u16>().is_none());
-    assert!(deps.has(&DepType::of::<u8>()) && !deps.has(&DepType::of::<u16>()));
-    assert!(DepType::of::<Database>().name().ends_with("Database"));
+    assert!(deps.has(&DependencyType::of::<u8>()) && !deps.has(&DependencyType::of::<u16>()));
+    assert!(DependencyType::of::<Database>().name().ends_with("Database"));
 }
 
 #[test]

@@ -1,30 +1,30 @@
-//! Words of a module, cut to what fits into an error.
+//! Excerpts of module output for error messages.
 
 use std::sync::Arc;
 
 use provost_redact::Redact;
 
-use crate::limits::{WORDS_BYTES_MAX, WORDS_CHARS_MAX};
+use crate::limits::{EXCERPT_CHARS_MAX, STDERR_BYTES_MAX};
 
-/// Cuts the words of one call. Secrets go first: half of one is found by nobody.
+/// Shortens the output of one call. Secrets are removed first, because a partial secret is not recognised.
 #[derive(Clone)]
-pub(crate) struct Words(pub(crate) Option<Arc<dyn Redact>>);
+pub(crate) struct ErrorExcerpt(pub(crate) Option<Arc<dyn Redact>>);
 
-impl Words {
-    /// A text on one line.
-    pub(crate) fn shown(&self, text: &str) -> String {
-        let seen = &text.as_bytes()[..text.len().min(WORDS_BYTES_MAX)];
-        self.bytes(seen, /*is_cut*/ seen.len() < text.len())
+impl ErrorExcerpt {
+    /// Returns an excerpt of a text on one line.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let start = &text.as_bytes()[..text.len().min(STDERR_BYTES_MAX)];
+        self.bytes(start, /*is_cut*/ start.len() < text.len())
     }
 
-    /// Bytes that a module wrote; `is_cut` says that there were more.
+    /// Returns an excerpt of output bytes. `is_cut` states that more bytes followed.
     pub(crate) fn bytes(&self, bytes: &[u8], is_cut: bool) -> String {
         let clean = match &self.0 {
             None => bytes.to_vec(),
             Some(redact) => {
                 let mut stream = redact.stream();
                 let mut clean = stream.push(bytes);
-                // What the end of a text that goes on may be the beginning of is not known.
+                // The end of an incomplete text may be the start of a secret and is dropped.
                 if !is_cut {
                     clean.extend(stream.finish());
                 }
@@ -34,7 +34,7 @@ impl Words {
         let text = String::from_utf8_lossy(&clean);
         let parts = text.split(|c: char| c.is_whitespace() || c.is_control());
         let line = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-        let mut shown: String = line.chars().take(WORDS_CHARS_MAX).collect();
+        let mut shown: String = line.chars().take(EXCERPT_CHARS_MAX).collect();
         if is_cut || shown.len() < line.len() {
             shown.push('…');
         }

@@ -1,4 +1,4 @@
-//! What a module in one call has: its streams, its bounds, and what its manifest gives it.
+//! State of a module during one call: its streams, limits and host functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,128 +8,134 @@ use bytes::Bytes;
 use provost_core::Env;
 use wasmtime::ResourceLimiter;
 
-use crate::engine::Pool;
-use crate::host::Host;
+use crate::engine::MemoryBudget;
+use crate::host::HostState;
 use crate::limits;
 use crate::wasi::component::resource::Resources;
 
-/// One call's side of the machine. It is gone when the call is.
-pub(crate) struct Guest {
+/// Data of the store of one call. It is dropped at the end of the call.
+pub(crate) struct StoreData {
     input: Bytes,
-    output: Vec<u8>,
-    words: Vec<u8>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
     written: usize,
-    pub(crate) given: Arc<Given>,
-    pub(crate) meter: Meter,
-    pub(crate) host: Host,
+    pub(crate) wasi_inputs: Arc<WasiInputs>,
+    pub(crate) limiter: StoreLimiter,
+    pub(crate) host: HostState,
     pub(crate) env: Env,
-    pub(crate) began: Instant,
+    pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     pub(crate) resources: Resources,
 }
 
-/// What a module is given like a program.
+/// Arguments and environment variables of a module.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct WasiInputs {
     pub(crate) args: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// Which of its outputs a module writes to.
+/// Output stream of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stream {
-    Answer,
-    Words,
+pub(crate) enum StdStream {
+    Stdout,
+    Stderr,
 }
 
-/// Why a module was stopped from here.
+/// Reason why the host stops a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Halt {
-    #[error("it ended with code {0}")]
+pub(crate) enum HaltReason {
+    #[error("exited with code {0}")]
     Exit(i32),
-    #[error("it wrote more than {} bytes", limits::OUTPUT_BYTES_MAX)]
-    Flooded,
-    #[error("its time is over")]
-    Late,
+    #[error("wrote more than {} bytes", limits::OUTPUT_BYTES_MAX)]
+    OutputLimit,
+    #[error("time limit reached")]
+    Timeout,
     #[error("{0}")]
     Misuse(&'static str),
 }
 
-impl Guest {
-    pub(crate) fn new(input: Bytes, given: Arc<Given>, meter: Meter, host: Host, env: Env) -> Self {
-        let (began, deadline) = (Instant::now(), host.deadline());
+impl StoreData {
+    pub(crate) fn new(
+        input: Bytes,
+        wasi_inputs: Arc<WasiInputs>,
+        limiter: StoreLimiter,
+        host: HostState,
+        env: Env,
+    ) -> Self {
+        let (started, deadline) = (Instant::now(), host.deadline());
         Self {
             input,
-            output: Vec::new(),
-            words: Vec::new(),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
             written: 0,
-            given,
-            meter,
+            wasi_inputs,
+            limiter,
             host,
             env,
-            began,
+            started,
             deadline,
             resources: Resources::default(),
         }
     }
 
-    /// The next bytes of its input, at most so many; none at its end.
+    /// Returns up to `bytes_max` bytes of the input. Empty at its end.
     pub(crate) fn read(&mut self, bytes_max: usize) -> Bytes {
         let size = self.input.len().min(bytes_max);
         self.input.split_to(size)
     }
 
-    /// Takes what it writes.
-    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), Halt> {
+    /// Appends output. Fails if the output limit is exceeded.
+    pub(crate) fn write(&mut self, stream: StdStream, bytes: &[u8]) -> Result<(), HaltReason> {
         self.written = self.written.saturating_add(bytes.len());
         if self.written > limits::OUTPUT_BYTES_MAX {
-            return Err(Halt::Flooded);
+            return Err(HaltReason::OutputLimit);
         }
         match stream {
-            Stream::Answer => self.output.extend_from_slice(bytes),
-            Stream::Words => {
-                let room = limits::WORDS_BYTES_MAX.saturating_sub(self.words.len());
-                self.words.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            StdStream::Stdout => self.stdout.extend_from_slice(bytes),
+            StdStream::Stderr => {
+                let slots = limits::STDERR_BYTES_MAX.saturating_sub(self.stderr.len());
+                self.stderr.extend_from_slice(&bytes[..bytes.len().min(slots)]);
             }
         }
         Ok(())
     }
 
-    /// What it has written: its answer, and what it said beside it.
-    pub(crate) fn into_written(self) -> (Vec<u8>, Vec<u8>) {
-        (self.output, self.words)
+    /// Returns standard output and standard error.
+    pub(crate) fn into_outputs(self) -> (Vec<u8>, Vec<u8>) {
+        (self.stdout, self.stderr)
     }
 }
 
-/// Counts memory and tables, and gives them back at the end.
-pub(crate) struct Meter {
-    pool: Arc<Pool>,
+/// Limits memory and tables. Releases the memory budget when it is dropped.
+pub(crate) struct StoreLimiter {
+    budget: Arc<MemoryBudget>,
     bytes: u64,
     bytes_max: u64,
     elements: usize,
-    /// What was refused, if anything was.
+    /// Resource whose limit was reached, if any.
     pub(crate) refused: Option<&'static str>,
 }
 
-impl Meter {
-    pub(crate) fn new(pool: Arc<Pool>, bytes_max: u64) -> Self {
+impl StoreLimiter {
+    pub(crate) fn new(budget: Arc<MemoryBudget>, bytes_max: u64) -> Self {
         let bytes_max = bytes_max.min(limits::MEMORY_BYTES_MAX);
-        Self { pool, bytes: 0, bytes_max, elements: 0, refused: None }
+        Self { budget, bytes: 0, bytes_max, elements: 0, refused: None }
     }
 
-    /// Bytes of all its memories.
+    /// Returns the total size of the memories, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-impl Drop for Meter {
+impl Drop for StoreLimiter {
     fn drop(&mut self) {
-        self.pool.give(self.bytes);
+        self.budget.release(self.bytes);
     }
 }
 
-impl ResourceLimiter for Meter {
+impl ResourceLimiter for StoreLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -142,7 +148,7 @@ impl ResourceLimiter for Meter {
             self.refused = Some("memory");
             return Ok(false);
         }
-        if !self.pool.take(more) {
+        if !self.budget.reserve(more) {
             self.refused = Some("memory of all calls together");
             return Ok(false);
         }

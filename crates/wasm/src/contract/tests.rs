@@ -5,7 +5,7 @@ fn request() -> ToolRequest {
 }
 
 fn said(answer: &str) -> Result<String, ToolContractError> {
-    outcome(answer.as_bytes(), &request(), &str::to_owned)
+    parse_response(answer.as_bytes(), &request(), &str::to_owned)
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! A module asks a host: one request as JSON, one answer as JSON.
+//! HTTP requests of a module: one request as JSON, one response as JSON.
 //!
-//! `{"method": "POST", "url": "https://…", "headers": {}, "body": "…"}` is answered with `{"status": 200, "headers": {}, "body":
-//! "…"}` or, if nobody was asked or nobody answered, with `{"error": {"code": "…", "message": "…"}}`. Bodies that are no text are
-//! `body_base64`.
+//! The response to `{"method": "POST", "url": "https://…", "headers": {}, "body": "…"}` is `{"status": 200, "headers":
+//! {}, "body": "…"}`. If no request was sent or no response arrived, it is `{"error": {"code": "…", "message": "…"}}`.
+//! Bodies that are not UTF-8 are in `body_base64`.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use provost_net::{NetRequest, Url};
-use provost_sandbox::{EgressEvent, Verdict};
+use provost_sandbox::{EgressDecision, EgressEvent};
 use serde::{Deserialize, Serialize};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Host;
+use super::HostState;
 use crate::limits::REQUEST_BYTES_MAX;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct HttpCallRequest {
     #[serde(default)]
     method: Option<String>,
     url: String,
@@ -33,7 +33,7 @@ struct Asked {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Answered {
+struct HttpCallResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -43,16 +43,16 @@ struct Answered {
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Why>,
+    error: Option<HttpCallError>,
 }
 
 #[derive(Debug, Serialize)]
-struct Why {
+struct HttpCallError {
     code: &'static str,
     message: String,
 }
 
-impl Why {
+impl HttpCallError {
     fn invalid(message: impl Into<String>) -> Self {
         Self { code: "invalid_input", message: message.into() }
     }
@@ -66,131 +66,147 @@ impl Why {
     }
 }
 
-/// Makes one request. Whatever happens, the module gets an answer; only one that asks for too much is stopped.
-pub(crate) async fn send(host: &mut Host, request: &[u8]) -> wasmtime::Result<Vec<u8>> {
+/// Sends one request. The module always receives a response, unless it exceeds a limit.
+pub(crate) async fn send(host: &mut HostState, request: &[u8]) -> wasmtime::Result<Vec<u8>> {
     host.count_request()?;
-    let answered = match exchange(host, request).await {
-        Ok(answered) => answered,
-        Err(error) => Answered { error: Some(error), ..Answered::default() },
+    let response = match exchange(host, request).await {
+        Ok(response) => response,
+        Err(error) => HttpCallResponse { error: Some(error), ..HttpCallResponse::default() },
     };
-    // A struct of texts and numbers always has a JSON form.
-    Ok(serde_json::to_vec(&answered).unwrap_or_default())
+    // A struct of strings and numbers always has a JSON representation.
+    Ok(serde_json::to_vec(&response).unwrap_or_default())
 }
 
-async fn exchange(host: &mut Host, request: &[u8]) -> Result<Answered, Why> {
-    let asked: Asked = serde_json::from_slice(request)
-        .map_err(|error| Why::invalid(format!("the request is none: {error}")))?;
-    let request = request_of(host, asked)?;
-    let told = Told::of(&request);
-    let covers = |rule: &provost_sandbox::EgressRule| rule.covers(&told.host, told.port);
-    if !host.rules.iter().any(covers) {
-        let why = format!("`{}:{}` is not on the list of this tool", told.host, told.port);
-        told.say(host, Verdict::Refused, &why);
-        return Err(Why::denied(why));
+async fn exchange(host: &mut HostState, request: &[u8]) -> Result<HttpCallResponse, HttpCallError> {
+    let call: HttpCallRequest = serde_json::from_slice(request)
+        .map_err(|error| HttpCallError::invalid(format!("the request is invalid: {error}")))?;
+    let request = request_of(host, call)?;
+    let log = HttpCallLog::of(&request);
+    let is_allowed = |rule: &provost_sandbox::EgressRule| rule.matches(&log.host, log.port);
+    if !host.rules.iter().any(is_allowed) {
+        let reason = format!("`{}:{}` is not on the allow list of this tool", log.host, log.port);
+        log.report(host, EgressDecision::Refused, &reason);
+        return Err(HttpCallError::denied(reason));
     }
-    host.used.has_acted |= !matches!(request.method, Method::GET | Method::HEAD);
+    host.usage.has_side_effects |= !matches!(request.method, Method::GET | Method::HEAD);
     let client = host.client.clone();
-    let asking = host.home.spawn(async move {
-        let answer = client.send(request).await?;
-        let (status, headers) = (answer.status.as_u16(), answer.headers.clone());
-        Ok((status, headers, answer.bytes(REQUEST_BYTES_MAX as usize).await?))
+    let exchange_task = host.runtime.spawn(async move {
+        let response = client.send(request).await?;
+        let (status, headers) = (response.status.as_u16(), response.headers.clone());
+        Ok((status, headers, response.bytes(REQUEST_BYTES_MAX as usize).await?))
     });
-    let came = AbortOnDropHandle::new(asking).await;
-    let came: Result<_, provost_net::NetError> =
-        came.map_err(|error| Why::failed(format!("nobody waited for the answer: {error}")))?;
-    match came {
+    let result = AbortOnDropHandle::new(exchange_task).await;
+    let result: Result<_, provost_net::NetError> = result
+        .map_err(|error| HttpCallError::failed(format!("the request was aborted: {error}")))?;
+    match result {
         Ok((status, headers, body)) => {
-            told.say(host, Verdict::Allowed, "");
-            answer_of(host, status, &headers, &body)
+            log.report(host, EgressDecision::Allowed, "");
+            response_of(host, status, &headers, &body)
         }
         Err(error) => {
             let is_refused = matches!(error, provost_net::NetError::Refused { .. });
-            let verdict = if is_refused { Verdict::Refused } else { Verdict::Failed };
-            let why = error.to_string();
-            told.say(host, verdict, &why);
-            Err(if is_refused { Why::denied(why) } else { Why::failed(why) })
+            let decision =
+                if is_refused { EgressDecision::Refused } else { EgressDecision::Failed };
+            let reason = error.to_string();
+            log.report(host, decision, &reason);
+            Err(if is_refused {
+                HttpCallError::denied(reason)
+            } else {
+                HttpCallError::failed(reason)
+            })
         }
     }
 }
 
-/// What is told about a request.
-struct Told {
+/// A request in the egress log.
+struct HttpCallLog {
     method: String,
     host: String,
     port: u16,
 }
 
-impl Told {
+impl HttpCallLog {
     fn of(request: &NetRequest) -> Self {
         let host = request.url.host_str().unwrap_or_default().trim_end_matches('.').to_owned();
         let port = request.url.port_or_known_default().unwrap_or_default();
         Self { method: request.method.to_string(), host, port }
     }
 
-    fn say(&self, host: &Host, verdict: Verdict, why: &str) {
+    fn report(&self, host: &HostState, decision: EgressDecision, reason: &str) {
         (host.egress)(EgressEvent {
             tool: host.tool.name.clone(),
             method: self.method.clone(),
             host: self.host.clone(),
             port: self.port,
-            verdict,
-            why: why.to_owned(),
+            decision,
+            reason: reason.to_owned(),
             labels: host.labels.clone(),
         });
     }
 }
 
-fn request_of(host: &Host, asked: Asked) -> Result<NetRequest, Why> {
-    let url = Url::parse(&asked.url).map_err(|error| Why::invalid(format!("`url`: {error}")))?;
-    let method = asked.method.as_deref().unwrap_or("GET").to_uppercase();
+fn request_of(host: &HostState, call: HttpCallRequest) -> Result<NetRequest, HttpCallError> {
+    let url =
+        Url::parse(&call.url).map_err(|error| HttpCallError::invalid(format!("`url`: {error}")))?;
+    let method = call.method.as_deref().unwrap_or("GET").to_uppercase();
     let method = Method::from_bytes(method.as_bytes())
-        .map_err(|error| Why::invalid(format!("`method`: {error}")))?;
+        .map_err(|error| HttpCallError::invalid(format!("`method`: {error}")))?;
     let mut headers = HeaderMap::new();
-    for (name, value) in &asked.headers {
-        let wrong = || Why::invalid(format!("header `{name}` cannot be sent"));
-        let name = HeaderName::try_from(name.as_str()).map_err(|_wrong| wrong())?;
-        let value = HeaderValue::try_from(value.as_str()).map_err(|_wrong| wrong())?;
+    for (name, value) in &call.headers {
+        let invalid_module = || HttpCallError::invalid(format!("header `{name}` cannot be sent"));
+        let name = HeaderName::try_from(name.as_str()).map_err(|_wrong| invalid_module())?;
+        let value = HeaderValue::try_from(value.as_str()).map_err(|_wrong| invalid_module())?;
         headers.insert(name, value);
     }
-    // What the operator says counts, whatever the module wrote into the same header.
+    // The credentials of the operator replace headers of the module.
     for (name, secret) in &host.credentials.headers {
-        let wrong = || Why::failed(format!("the secret for header `{name}` cannot be sent"));
-        let name = HeaderName::try_from(name.as_str()).map_err(|_wrong| wrong())?;
+        let invalid_module =
+            || HttpCallError::failed(format!("the secret for header `{name}` cannot be sent"));
+        let name = HeaderName::try_from(name.as_str()).map_err(|_wrong| invalid_module())?;
         let mut value =
-            HeaderValue::try_from(secret.expose().as_str()).map_err(|_wrong| wrong())?;
+            HeaderValue::try_from(secret.expose().as_str()).map_err(|_wrong| invalid_module())?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    let body = match (asked.body, asked.body_base64) {
-        (Some(_), Some(_)) => return Err(Why::invalid("`body` and `body_base64`: write one")),
+    let body = match (call.body, call.body_base64) {
+        (Some(_), Some(_)) => {
+            return Err(HttpCallError::invalid("set either `body` or `body_base64`"));
+        }
         (Some(text), None) => Bytes::from(text),
         (None, Some(text)) => {
-            let wrong = |error| Why::invalid(format!("`body_base64`: {error}"));
-            BASE64.decode(text).map_err(wrong)?.into()
+            let invalid_module = |error| HttpCallError::invalid(format!("`body_base64`: {error}"));
+            BASE64.decode(text).map_err(invalid_module)?.into()
         }
         (None, None) => Bytes::new(),
     };
     Ok(NetRequest { headers, body, ..NetRequest::new(method, url, host.deadline) })
 }
 
-fn answer_of(host: &Host, status: u16, headers: &HeaderMap, body: &[u8]) -> Result<Answered, Why> {
+fn response_of(
+    host: &HostState,
+    status: u16,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<HttpCallResponse, HttpCallError> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers: BTreeMap<String, String> =
         headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     for (_, secret) in &host.credentials.headers {
-        // A scheme before the value, as in `Bearer x`, is no secret.
+        // Only the part after the scheme is the secret, as in `Bearer x`.
         let value = secret.expose();
         let value = value.split_once(' ').map_or(value.as_str(), |(_, value)| value).trim();
         let has = |bytes: &[u8]| bytes.windows(value.len()).any(|part| part == value.as_bytes());
-        let is_said =
+        let is_leaked =
             !value.is_empty() && (has(body) || headers.values().any(|text| has(text.as_bytes())));
-        if is_said {
-            return Err(Why::denied("the answer says back a secret that the module may not have"));
+        if is_leaked {
+            return Err(HttpCallError::denied(
+                "the response contains a secret that the module must not receive",
+            ));
         }
     }
     let (body, body_base64) = match std::str::from_utf8(body) {
         Ok(text) => (Some(text.to_owned()), None),
         Err(_) => (None, Some(BASE64.encode(body))),
     };
-    Ok(Answered { status: Some(status), headers, body, body_base64, error: None })
+    Ok(HttpCallResponse { status: Some(status), headers, body, body_base64, error: None })
 }

@@ -1,4 +1,4 @@
-//! Values that a tool keeps from one call to the next, under keys of its own.
+//! Key-value storage of a tool across calls.
 
 mod file;
 
@@ -10,98 +10,105 @@ use futures::future::BoxFuture;
 
 use crate::limits::KEYS_MAX;
 
-pub use file::FileKeyValues;
+pub use file::FileKeyValueStore;
 
-/// Whose values they are. One tool never sees another's.
+/// Scope of values. A tool cannot access the values of another tool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KvScope {
-    /// The namespace of the run.
+pub struct KeyValueScope {
+    /// Namespace of the run.
     pub namespace: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
 }
 
-/// Why a value cannot be read or kept.
+/// A value cannot be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KvError {
-    /// The key is empty, too long or no text.
-    #[error("a key has 1 to 256 bytes")]
+pub enum KeyValueError {
+    /// The key is empty, too long or not UTF-8.
+    #[error("a key must have 1 to 256 bytes")]
     Key,
     /// The value is too large.
-    #[error("a value has at most 64 KiB")]
+    #[error("a value must not exceed 64 KiB")]
     TooLarge,
-    /// There are too many.
-    #[error("a tool has at most 1000 keys")]
+    /// The tool has too many keys.
+    #[error("a tool must not have more than 1000 keys")]
     Full,
-    /// It is not there at the moment.
-    #[error("values cannot be kept: {0}")]
+    /// The storage is not available at the moment.
+    #[error("the key-value storage is not available: {0}")]
     Unavailable(String),
 }
 
-/// Keeps the values of tools. Sizes of keys and values are checked before.
-pub trait KeyValues: Send + Sync + 'static {
-    /// A value.
+/// Stores the values of tools. The caller checks the sizes of keys and values.
+pub trait KeyValueStore: Send + Sync + 'static {
+    /// Returns a value. `None` if the key does not exist.
     fn get<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KvError>>;
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>>;
 
-    /// Keeps a value.
+    /// Stores a value.
     fn set<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
         value: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), KvError>>;
+    ) -> BoxFuture<'a, Result<(), KeyValueError>>;
 
-    /// Forgets a value; nothing happens if there was none.
-    fn delete<'a>(&'a self, scope: &'a KvScope, key: &'a str)
-    -> BoxFuture<'a, Result<(), KvError>>;
+    /// Deletes a value. Has no effect if the key does not exist.
+    fn delete<'a>(
+        &'a self,
+        scope: &'a KeyValueScope,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<(), KeyValueError>>;
 }
 
-/// Keeps values as long as the program runs.
+/// Stores values in memory until the program ends.
 #[derive(Debug, Default)]
-pub struct MemoryKeyValues(Mutex<BTreeMap<KvScope, BTreeMap<String, Vec<u8>>>>);
+pub struct InMemoryKeyValueStore(Mutex<BTreeMap<KeyValueScope, BTreeMap<String, Vec<u8>>>>);
 
-impl MemoryKeyValues {
-    fn with<T>(&self, scope: &KvScope, act: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T) -> T {
+impl InMemoryKeyValueStore {
+    fn with<T>(
+        &self,
+        scope: &KeyValueScope,
+        work: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T,
+    ) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.entry(scope.clone()).or_default())
+        work(all.entry(scope.clone()).or_default())
     }
 }
 
-impl KeyValues for MemoryKeyValues {
+impl KeyValueStore for InMemoryKeyValueStore {
     fn get<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KvError>> {
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>> {
         let value = self.with(scope, |values| values.get(key).cloned());
         std::future::ready(Ok(value)).boxed()
     }
 
     fn set<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
         value: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), KvError>> {
-        let kept = self.with(scope, |values| {
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
+        let result = self.with(scope, |values| {
             if values.len() >= KEYS_MAX && !values.contains_key(key) {
-                return Err(KvError::Full);
+                return Err(KeyValueError::Full);
             }
             values.insert(key.to_owned(), value);
             Ok(())
         });
-        std::future::ready(kept).boxed()
+        std::future::ready(result).boxed()
     }
 
     fn delete<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<(), KvError>> {
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
         self.with(scope, |values| values.remove(key));
         std::future::ready(Ok(())).boxed()
     }

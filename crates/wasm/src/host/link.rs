@@ -1,27 +1,28 @@
-//! The functions of the module `provost`, for core modules.
+//! Functions of the import module `provost`, for core modules.
 //!
-//! A size that is given back may be larger than the place that was given; nothing of it is written then, and the module asks again.
+//! A returned size may exceed the buffer of the caller. In that case nothing is written, and the module can repeat the
+//! call with a larger buffer.
 
 use wasmtime::{Caller, Linker};
 
-use super::{Grants, http};
-use crate::call::store_data::{Guest, Halt};
-use crate::host::key_value::KvError;
+use super::{HostGrants, http};
+use crate::call::store_data::{HaltReason, StoreData};
+use crate::host::key_value::KeyValueError;
 use crate::limits;
 use crate::wasi::preview1::memory::Memory;
 
-/// The name under which modules import them.
+/// Name of the import module.
 pub(crate) const NAME: &str = "provost";
 
-/// What is given back if there is nothing.
+/// Result codes of the functions.
 const NOTHING: i32 = -1;
 const BAD_KEY: i32 = -2;
 const TOO_LARGE: i32 = -3;
 const FULL: i32 = -4;
 const UNAVAILABLE: i32 = -5;
 
-/// True if a module with these grants may import it.
-pub(crate) fn knows(grants: Grants, name: &str) -> bool {
+/// True if a module with these grants may import the function.
+pub(crate) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     match name {
         "log" => grants.log,
         "kv_get" | "kv_set" | "kv_delete" => grants.kv,
@@ -30,14 +31,18 @@ pub(crate) fn knows(grants: Grants, name: &str) -> bool {
     }
 }
 
-/// Adds what was declared.
-pub(crate) fn link(linker: &mut Linker<Guest>, grants: Grants) -> wasmtime::Result<()> {
+/// Adds the granted functions.
+pub(crate) fn link(linker: &mut Linker<StoreData>, grants: HostGrants) -> wasmtime::Result<()> {
     if grants.log {
-        linker.func_wrap(NAME, "log", |mut caller: Caller<'_, Guest>, at: i32, size: i32| {
-            let (mut memory, guest) = Memory::of(&mut caller)?;
-            guest.host.log(memory.slice(at, size)?);
-            Ok(())
-        })?;
+        linker.func_wrap(
+            NAME,
+            "log",
+            |mut caller: Caller<'_, StoreData>, at: i32, size: i32| {
+                let (mut memory, data) = Memory::of(&mut caller)?;
+                data.host.log(memory.slice(at, size)?);
+                Ok(())
+            },
+        )?;
     }
     if grants.kv {
         keys(linker)?;
@@ -48,16 +53,16 @@ pub(crate) fn link(linker: &mut Linker<Guest>, grants: Grants) -> wasmtime::Resu
     Ok(())
 }
 
-fn keys(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn keys(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "kv_get",
-        |mut caller: Caller<'_, Guest>, (key, key_size, at, size): (i32, i32, i32, i32)| {
+        |mut caller: Caller<'_, StoreData>, (key, key_size, at, size): (i32, i32, i32, i32)| {
             Box::new(async move {
                 let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 match caller.data().host.get(&key).await {
                     Ok(None) => Ok(NOTHING),
-                    Ok(Some(value)) => given(&mut caller, &value, at, size),
+                    Ok(Some(value)) => write_result(&mut caller, &value, at, size),
                     Err(error) => Ok(code(&error)),
                 }
             })
@@ -66,37 +71,37 @@ fn keys(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "kv_set",
-        |mut caller: Caller<'_, Guest>, (key, key_size, at, size): (i32, i32, i32, i32)| {
+        |mut caller: Caller<'_, StoreData>, (key, key_size, at, size): (i32, i32, i32, i32)| {
             Box::new(async move {
                 let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
                 if size.cast_unsigned() > limits::VALUE_BYTES_MAX {
                     return Ok(TOO_LARGE);
                 }
                 let value = Memory::of(&mut caller)?.0.slice(at, size)?.to_vec();
-                let kept = caller.data_mut().host.set(&key, value).await;
-                wasmtime::Result::Ok(kept.map_or_else(|error| code(&error), |()| 0))
+                let result = caller.data_mut().host.set(&key, value).await;
+                wasmtime::Result::Ok(result.map_or_else(|error| code(&error), |()| 0))
             })
         },
     )?;
     linker.func_wrap_async(
         NAME,
         "kv_delete",
-        |mut caller: Caller<'_, Guest>, (key, key_size): (i32, i32)| {
+        |mut caller: Caller<'_, StoreData>, (key, key_size): (i32, i32)| {
             Box::new(async move {
                 let Some(key) = text(&mut caller, key, key_size)? else { return Ok(BAD_KEY) };
-                let gone = caller.data_mut().host.delete(&key).await;
-                wasmtime::Result::Ok(gone.map_or_else(|error| code(&error), |()| 0))
+                let result = caller.data_mut().host.delete(&key).await;
+                wasmtime::Result::Ok(result.map_or_else(|error| code(&error), |()| 0))
             })
         },
     )?;
     Ok(())
 }
 
-fn requests(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+fn requests(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "http_send",
-        |mut caller: Caller<'_, Guest>, (at, size): (i32, i32)| {
+        |mut caller: Caller<'_, StoreData>, (at, size): (i32, i32)| {
             Box::new(async move {
                 if size.cast_unsigned() > limits::REQUEST_BYTES_MAX {
                     return Ok(TOO_LARGE);
@@ -104,23 +109,27 @@ fn requests(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
                 let request = Memory::of(&mut caller)?.0.slice(at, size)?.to_vec();
                 let answer = http::send(&mut caller.data_mut().host, &request).await?;
                 let size = i32::try_from(answer.len());
-                caller.data_mut().host.used.answer = answer;
-                size.map_err(|_long| Halt::Misuse("an answer does not fit").into())
+                caller.data_mut().host.usage.answer = answer;
+                size.map_err(|_long| HaltReason::Misuse("a response is too large").into())
             })
         },
     )?;
-    linker.func_wrap(NAME, "http_read", |mut caller: Caller<'_, Guest>, at: i32, size: i32| {
-        let answer = std::mem::take(&mut caller.data_mut().host.used.answer);
-        let came = given(&mut caller, &answer, at, size);
-        caller.data_mut().host.used.answer = answer;
-        came
-    })?;
+    linker.func_wrap(
+        NAME,
+        "http_read",
+        |mut caller: Caller<'_, StoreData>, at: i32, size: i32| {
+            let answer = std::mem::take(&mut caller.data_mut().host.usage.answer);
+            let read = write_result(&mut caller, &answer, at, size);
+            caller.data_mut().host.usage.answer = answer;
+            read
+        },
+    )?;
     Ok(())
 }
 
-/// Puts bytes where the module wants them, if there is room; says how many there are.
-fn given(
-    caller: &mut Caller<'_, Guest>,
+/// Writes bytes to the buffer of the module if they fit. Returns their number.
+fn write_result(
+    caller: &mut Caller<'_, StoreData>,
     bytes: &[u8],
     at: i32,
     size: i32,
@@ -131,7 +140,11 @@ fn given(
     Ok(i32::try_from(bytes.len()).unwrap_or(i32::MAX))
 }
 
-fn text(caller: &mut Caller<'_, Guest>, at: i32, size: i32) -> wasmtime::Result<Option<String>> {
+fn text(
+    caller: &mut Caller<'_, StoreData>,
+    at: i32,
+    size: i32,
+) -> wasmtime::Result<Option<String>> {
     if size.cast_unsigned() > limits::KEY_BYTES_MAX {
         return Ok(None);
     }
@@ -139,11 +152,11 @@ fn text(caller: &mut Caller<'_, Guest>, at: i32, size: i32) -> wasmtime::Result<
     Ok(String::from_utf8(bytes).ok())
 }
 
-fn code(error: &KvError) -> i32 {
+fn code(error: &KeyValueError) -> i32 {
     match error {
-        KvError::Key => BAD_KEY,
-        KvError::TooLarge => TOO_LARGE,
-        KvError::Full => FULL,
-        KvError::Unavailable(_) => UNAVAILABLE,
+        KeyValueError::Key => BAD_KEY,
+        KeyValueError::TooLarge => TOO_LARGE,
+        KeyValueError::Full => FULL,
+        KeyValueError::Unavailable(_) => UNAVAILABLE,
     }
 }

@@ -1,11 +1,12 @@
-//! Compiled modules on disk.
+//! Cache of compiled modules on disk.
 //!
-//! A compiled module is machine code: whoever can put a file here could run anything in this process. So nothing that lies here
-//! is believed. The directory is ours alone (mode 700, our user, no link), a file is ours alone too, and each carries an HMAC
-//! under a key that is made for this directory and lies beside the files with mode 600. It covers the hash of the module, the
-//! version and the settings of the engine, and the code. A file that is damaged, copied from elsewhere, made for another module
-//! or planted by somebody who cannot read the key is thrown away, and the module is compiled anew. Whoever can read the key runs
-//! as this user or as root and needs no cache to run anything.
+//! A compiled module is machine code: an attacker who can write a file here could run any code in this process. The
+//! cache therefore trusts no file. The directory must be private (mode 700, owned by this user, not a link), and so
+//! must each file. Each file has an HMAC with a key that was generated for this directory and is stored in it with mode
+//! 600. The HMAC covers the hash of the module, the version and settings of the engine, and the code. A file that is
+//! damaged, copied from elsewhere, compiled from another module, or written by someone without the key is deleted, and
+//! the module is compiled again. An attacker who can read the key runs as this user or as root and does not need the
+//! cache to run code.
 
 use std::fs;
 use std::hash::{Hash as _, Hasher};
@@ -22,25 +23,25 @@ use crate::error::WasmError;
 use crate::limits::{COMPILED_BYTES_MAX, MODULE_BYTES_MAX};
 use crate::private_dir;
 
-/// The hash of a module.
+/// SHA-256 hash of a module.
 pub(crate) type Sha256 = [u8; 32];
 
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 32;
-/// Files that are kept; the oldest go.
+/// Maximum number of files. The oldest files are removed.
 const FILES_MAX: usize = 512;
-/// Bytes that are kept.
+/// Maximum size of all files, in bytes.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// A module, compiled.
+/// A compiled module.
 #[derive(Clone)]
-pub(crate) enum Compiled {
+pub(crate) enum CompiledModule {
     Core(wasmtime::Module),
     Component(Component),
 }
 
-impl Compiled {
-    /// The engine that it was compiled for, and the only one that may run it.
+impl CompiledModule {
+    /// Returns the engine for which the module was compiled. Only this engine can run it.
     fn engine(&self) -> &Engine {
         match self {
             Self::Core(module) => module.engine(),
@@ -49,23 +50,23 @@ impl Compiled {
     }
 }
 
-/// What a compiled module is kept under: the module, and the version and the settings of the engine that it was compiled for.
+/// Key of a compiled module: the hash of the module, and the version and settings of the engine.
 #[derive(Clone, Copy)]
-struct Title<'a> {
+struct CacheKey<'a> {
     module: &'a Sha256,
     engine: &'a Sha256,
 }
 
 /// Compiled modules, and modules by their hash.
-pub(crate) struct Cache {
+pub(crate) struct CompiledCache {
     compiled: PathBuf,
     modules: PathBuf,
     key: hmac::Key,
     env: Env,
 }
 
-impl Cache {
-    /// In a directory that is made if it is not there, and refused if others may use it.
+impl CompiledCache {
+    /// Opens a directory. Creates it if it does not exist, and fails if other users can access it.
     pub(crate) fn open(dir: &Path, env: Env) -> Result<Self, WasmError> {
         let (compiled, modules) = (dir.join("compiled"), dir.join("modules"));
         for dir in [dir, &compiled, &modules] {
@@ -73,104 +74,108 @@ impl Cache {
         }
         let key = key(&dir.join("key"), &env).map_err(|error| WasmError::Cache {
             path: dir.display().to_string(),
-            why: format!("its key cannot be used: {error}"),
+            reason: format!("its key is unusable: {error}"),
         })?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
         Ok(Self { compiled, modules, key, env })
     }
 
-    /// A compiled module, if there is one that was made here for this engine.
+    /// Returns a compiled module that this installation compiled for the engine. `None` if there is none.
     pub(crate) fn find(
         &self,
         engine: &Engine,
         module: &Sha256,
         is_component: bool,
-    ) -> Option<Compiled> {
-        let title = Title { module, engine: &fingerprint(engine) };
-        let path = self.place(title);
+    ) -> Option<CompiledModule> {
+        let cache_key = CacheKey { module, engine: &fingerprint(engine) };
+        let path = self.path(cache_key);
         let bytes = match private_dir::read(&path, COMPILED_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "a compiled module is not used");
+                tracing::warn!(%error, path = %path.display(), "cannot read a compiled module");
                 return None;
             }
         };
-        let found = self.opened(title, &bytes).and_then(|code| revive(engine, code, is_component));
-        if found.is_none() {
-            tracing::warn!(path = %path.display(), "a compiled module was not made here, or is damaged: it is compiled anew");
+        let compiled = self
+            .verified_code(cache_key, &bytes)
+            .and_then(|code| deserialize(engine, code, is_component));
+        if compiled.is_none() {
+            tracing::warn!(path = %path.display(), "a compiled module is damaged or was not compiled by this installation; compiling it again");
             fs::remove_file(&path).unwrap_or_default();
         }
-        found
+        compiled
     }
 
-    /// Keeps a compiled module. That it cannot be kept costs only time later.
-    pub(crate) fn keep(&self, module: &Sha256, compiled: &Compiled) {
+    /// Stores a compiled module. A failure is logged: it only costs time later.
+    pub(crate) fn store(&self, module: &Sha256, compiled: &CompiledModule) {
         let code = match compiled {
-            Compiled::Core(module) => module.serialize(),
-            Compiled::Component(component) => component.serialize(),
+            CompiledModule::Core(module) => module.serialize(),
+            CompiledModule::Component(component) => component.serialize(),
         };
         let Ok(code) = code else { return };
-        let title = Title { module, engine: &fingerprint(compiled.engine()) };
-        let mut bytes = self.tag(title, &code).as_ref().to_vec();
+        let cache_key = CacheKey { module, engine: &fingerprint(compiled.engine()) };
+        let mut bytes = self.tag(cache_key, &code).as_ref().to_vec();
         bytes.extend_from_slice(&code);
-        if let Err(error) = private_dir::put(&self.place(title), &bytes, &self.env) {
-            tracing::warn!(%error, "a compiled module cannot be kept");
+        if let Err(error) = private_dir::write_atomic(&self.path(cache_key), &bytes, &self.env) {
+            tracing::warn!(%error, "cannot store a compiled module");
         }
-        self.tidy();
+        self.evict();
     }
 
-    /// A module by its hash, if it lies here and is what its name says.
+    /// Returns the module with a hash, if it is stored and its content matches the hash.
     pub(crate) fn module(&self, hash: &Sha256) -> Option<Vec<u8>> {
         let path = self.modules.join(hex(hash)).with_extension("wasm");
         let bytes = private_dir::read(&path, MODULE_BYTES_MAX).ok()?;
-        let is_it = sha256(&bytes) == *hash;
-        if !is_it {
-            tracing::warn!(path = %path.display(), "a module is not what its name says: it is not used");
+        let is_match = sha256(&bytes) == *hash;
+        if !is_match {
+            tracing::warn!(path = %path.display(), "the content of a module does not match its hash; ignoring it");
         }
-        is_it.then_some(bytes)
+        is_match.then_some(bytes)
     }
 
-    /// Keeps a module under its hash.
-    pub(crate) fn keep_module(&self, bytes: &[u8]) -> io::Result<Sha256> {
+    /// Stores a module under its hash.
+    pub(crate) fn store_module(&self, bytes: &[u8]) -> io::Result<Sha256> {
         let hash = sha256(bytes);
         let path = self.modules.join(hex(&hash)).with_extension("wasm");
-        private_dir::put(&path, bytes, &self.env)?;
-        // Nothing can make it again where a manifest names it by its hash alone.
+        private_dir::write_atomic(&path, bytes, &self.env)?;
+        // Synced, because a manifest that names a module only by its hash cannot restore it.
         fs::File::open(&path)?.sync_all()?;
         Ok(hash)
     }
 
-    fn place(&self, title: Title<'_>) -> PathBuf {
-        self.compiled.join(format!("{}-{}", hex(title.module), &hex(title.engine)[..16]))
+    fn path(&self, cache_key: CacheKey<'_>) -> PathBuf {
+        self.compiled.join(format!("{}-{}", hex(cache_key.module), &hex(cache_key.engine)[..16]))
     }
 
-    fn tag(&self, title: Title<'_>, code: &[u8]) -> hmac::Tag {
+    fn tag(&self, cache_key: CacheKey<'_>, code: &[u8]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.key);
-        for part in [title.module, title.engine, code] {
+        for part in [cache_key.module, cache_key.engine, code] {
             context.update(part);
         }
         context.sign()
     }
 
-    /// The code of a file, if its tag is ours.
-    fn opened<'a>(&self, title: Title<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
+    /// Returns the code of a file if its tag is valid.
+    fn verified_code<'a>(&self, cache_key: CacheKey<'_>, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let (tag, code) = bytes.split_at_checked(TAG_BYTES)?;
-        // Both tags are compared in a time that says nothing of where they differ.
-        let own = self.tag(title, code);
-        let same =
-            tag.iter().zip(own.as_ref()).fold(0, |differs, (one, other)| differs | (one ^ other));
-        (same == 0).then_some(code)
+        // Compares the tags in constant time.
+        let expected = self.tag(cache_key, code);
+        let difference = tag
+            .iter()
+            .zip(expected.as_ref())
+            .fold(0, |differs, (one, other)| differs | (one ^ other));
+        (difference == 0).then_some(code)
     }
 
-    /// Lets go of the oldest beyond what is kept.
-    fn tidy(&self) {
+    /// Removes the oldest files beyond the limits.
+    fn evict(&self) {
         let Ok(entries) = fs::read_dir(&self.compiled) else { return };
-        let facts = entries.flatten().filter_map(|entry| {
-            let found = entry.metadata().ok()?;
-            Some((found.modified().ok()?, found.len(), entry.path()))
+        let entries_by_age = entries.flatten().filter_map(|entry| {
+            let compiled = entry.metadata().ok()?;
+            Some((compiled.modified().ok()?, compiled.len(), entry.path()))
         });
-        let mut files: Vec<_> = facts.collect();
+        let mut files: Vec<_> = entries_by_age.collect();
         files.sort_unstable();
         let (mut count, mut bytes) =
             (files.len(), files.iter().map(|(_, size, _)| size).sum::<u64>());
@@ -184,28 +189,29 @@ impl Cache {
     }
 }
 
-/// Makes a module of code that was made here.
+/// Deserializes a module from verified code.
 #[expect(
     unsafe_code,
-    reason = "machine code cannot be checked by looking at it, only by who made it"
+    reason = "machine code cannot be validated by inspection, only by its origin"
 )]
-fn revive(engine: &Engine, code: &[u8], is_component: bool) -> Option<Compiled> {
-    // SAFETY: the code carries a tag that only this installation can make, over exactly these bytes, for this module and this
-    // version and these settings of the engine; so it is what `serialize` gave, unchanged.
-    let revived = unsafe {
+fn deserialize(engine: &Engine, code: &[u8], is_component: bool) -> Option<CompiledModule> {
+    // SAFETY: `deserialize` requires bytes that `serialize` of the same engine version and settings produced.
+    // `verified_code` has checked an HMAC over exactly these bytes, this module and this engine, with a key that only
+    // this installation has; so the code is the unchanged output of `serialize`.
+    let module = unsafe {
         match is_component {
-            true => Component::deserialize(engine, code).map(Compiled::Component),
-            false => wasmtime::Module::deserialize(engine, code).map(Compiled::Core),
+            true => Component::deserialize(engine, code).map(CompiledModule::Component),
+            false => wasmtime::Module::deserialize(engine, code).map(CompiledModule::Core),
         }
     };
-    revived.ok()
+    module.ok()
 }
 
-/// The key of a directory: read, or made if there is none.
+/// Reads the key of a directory, or generates it.
 fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
     match private_dir::read(path, KEY_BYTES as u64) {
         Ok(key) if key.len() == KEY_BYTES => return Ok(key),
-        // A key that is cut off would be a weak one; what was made under it is compiled anew.
+        // A truncated key would be weak. Its files are compiled again.
         Ok(_) => fs::remove_file(path)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
@@ -214,16 +220,16 @@ fn key(path: &Path, env: &Env) -> io::Result<Vec<u8>> {
     for _ in 0..KEY_BYTES / 8 {
         fresh.extend_from_slice(&env.random().to_ne_bytes());
     }
-    private_dir::put_first(path, &fresh, env)?;
-    // Another process may have been first.
+    private_dir::create_once(path, &fresh, env)?;
+    // Another process may have created the key first.
     let key = private_dir::read(path, KEY_BYTES as u64)?;
     match key.len() == KEY_BYTES {
         true => Ok(key),
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, "it has another size")),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "the key has an unexpected size")),
     }
 }
 
-/// The version and the settings of an engine, as one number: whether fuel is counted is among them.
+/// Returns a digest of the version and settings of an engine, including whether fuel is counted.
 fn fingerprint(engine: &Engine) -> Sha256 {
     struct Digest(digest::Context);
     impl Hasher for Digest {
@@ -231,7 +237,7 @@ fn fingerprint(engine: &Engine) -> Sha256 {
             self.0.update(bytes);
         }
 
-        /// Nobody asks: the digest is taken as a whole.
+        /// Not used: the complete digest is taken from the context.
         fn finish(&self) -> u64 {
             0
         }
@@ -241,7 +247,7 @@ fn fingerprint(engine: &Engine) -> Sha256 {
     array(hasher.0.finish().as_ref())
 }
 
-/// The hash of bytes.
+/// Returns the SHA-256 hash of bytes.
 pub(crate) fn sha256(bytes: &[u8]) -> Sha256 {
     array(digest::digest(&digest::SHA256, bytes).as_ref())
 }
@@ -252,12 +258,12 @@ fn array(bytes: &[u8]) -> Sha256 {
     array
 }
 
-/// A hash in hexadecimal digits.
+/// Formats a hash as hexadecimal digits.
 pub(crate) fn hex(hash: &Sha256) -> String {
     HEXLOWER.encode(hash)
 }
 
-/// A hash that was written in hexadecimal digits.
-pub(crate) fn unhex(text: &str) -> Option<Sha256> {
+/// Parses a hash from hexadecimal digits.
+pub(crate) fn parse_hex(text: &str) -> Option<Sha256> {
     HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?.try_into().ok()
 }

@@ -1,117 +1,118 @@
-//! What a module is and what it wants, read off it before anything of it is compiled.
+//! Inspection of a module before it is compiled: its kind, imports and exports.
 
 use provost_core::text::first_chars;
 use wasmparser::{
     ComponentExternalKind, ComponentTypeRef, Encoding, ExternalKind, Parser, Payload, TypeRef,
 };
 
-use crate::host::{self, Grants};
+use crate::host::{self, HostGrants};
 use crate::wasi::component;
 use crate::wasi::preview1;
 
-/// What was found.
+/// Result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Found {
+pub(crate) struct ModuleInfo {
     pub(crate) is_component: bool,
-    /// Names of functions that it exports; of a component, also of interfaces.
+    /// Names of the exported functions, and of exported interfaces of a component.
     pub(crate) exports: Vec<String>,
 }
 
-/// Imports that are looked at; a module with more wants something else than a tool does.
+/// Maximum number of imports.
 const IMPORTS_MAX: usize = 2_000;
 
-/// Looks at a module. An `Err` says in words why it may not run.
-pub(crate) fn inspect(bytes: &[u8], grants: Grants) -> Result<Found, String> {
+/// Inspects a module. Returns an error message if the module may not run.
+pub(crate) fn inspect(bytes: &[u8], grants: HostGrants) -> Result<ModuleInfo, String> {
     if !bytes.starts_with(b"\0asm") {
-        return Err("it is no WASM: it does not begin with `\\0asm`".to_owned());
+        return Err("the file is not a WASM module: it does not begin with `\\0asm`".to_owned());
     }
-    let broken = |error: wasmparser::BinaryReaderError| format!("it is broken: {error}");
-    let mut found = Found::default();
-    // Whatever lies deeper in a component is the component's own business.
+    let malformed =
+        |error: wasmparser::BinaryReaderError| format!("the module is malformed: {error}");
+    let mut info = ModuleInfo::default();
+    // Nested modules of a component are linked by the component itself.
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(broken)? {
+        match payload.map_err(malformed)? {
             Payload::Version { encoding, .. } => {
                 if depth == 0 {
-                    found.is_component = encoding == Encoding::Component;
+                    info.is_component = encoding == Encoding::Component;
                 }
                 depth += 1;
             }
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ImportSection(imports) if depth == 1 => {
                 for (number, import) in imports.into_imports().enumerate() {
-                    let import = import.map_err(broken)?;
-                    within(number)?;
-                    admit(import.module, import.name, import.ty, grants)?;
+                    let import = import.map_err(malformed)?;
+                    check_import_count(number)?;
+                    check_import(import.module, import.name, import.ty, grants)?;
                 }
             }
             Payload::ExportSection(exports) if depth == 1 => {
                 for export in exports {
-                    let export = export.map_err(broken)?;
+                    let export = export.map_err(malformed)?;
                     if export.kind == ExternalKind::Func {
-                        found.exports.push(export.name.to_owned());
+                        info.exports.push(export.name.to_owned());
                     }
                 }
             }
             Payload::ComponentImportSection(imports) if depth == 1 => {
                 for (number, import) in imports.into_iter().enumerate() {
-                    let import = import.map_err(broken)?;
-                    within(number)?;
+                    let import = import.map_err(malformed)?;
+                    check_import_count(number)?;
                     let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
                     let name = import.name.name;
-                    if !is_type && !component::knows(grants, name) {
-                        return Err(forbidden(name, grants));
+                    if !is_type && !component::is_known_import(grants, name) {
+                        return Err(import_error(name, grants));
                     }
                 }
             }
             Payload::ComponentExportSection(exports) if depth == 1 => {
                 for export in exports {
-                    let export = export.map_err(broken)?;
+                    let export = export.map_err(malformed)?;
                     if matches!(
                         export.kind,
                         ComponentExternalKind::Func | ComponentExternalKind::Instance
                     ) {
-                        found.exports.push(export.name.name.to_owned());
+                        info.exports.push(export.name.name.to_owned());
                     }
                 }
             }
             _ => {}
         }
     }
-    Ok(found)
+    Ok(info)
 }
 
-fn within(number: usize) -> Result<(), String> {
+fn check_import_count(number: usize) -> Result<(), String> {
     match number >= IMPORTS_MAX {
-        true => Err(format!("it imports more than {IMPORTS_MAX} things")),
+        true => Err(format!("the module has more than {IMPORTS_MAX} imports")),
         false => Ok(()),
     }
 }
 
-fn admit(module: &str, name: &str, kind: TypeRef, grants: Grants) -> Result<(), String> {
+fn check_import(module: &str, name: &str, kind: TypeRef, grants: HostGrants) -> Result<(), String> {
     let full = format!("{module}.{name}");
     if !matches!(kind, TypeRef::Func(_)) {
         return Err(format!(
-            "it imports `{full}`, which is no function: it must bring its own memory and tables"
+            "the module imports `{full}`, which is not a function: it must define its own memory and tables"
         ));
     }
     let is_known = match module {
-        preview1::NAME => grants.wasi && preview1::knows(name),
-        host::NAME => host::knows(grants, name),
+        preview1::NAME => grants.wasi && preview1::is_known_import(name),
+        host::NAME => host::is_known_import(grants, name),
         _ => false,
     };
-    if is_known { Ok(()) } else { Err(forbidden(&full, grants)) }
+    if is_known { Ok(()) } else { Err(import_error(&full, grants)) }
 }
 
-/// What is said about an import that a module may not have.
-fn forbidden(name: &str, grants: Grants) -> String {
+/// Returns the error message for an import that is not granted.
+fn import_error(name: &str, grants: HostGrants) -> String {
     let shown = first_chars(name, 120);
     let hint = match name {
         name if name.starts_with("wasi") && !grants.wasi => "`enable_wasi` is off",
         name if name.starts_with("provost") && name.contains("log") => "declare `log: true`",
         name if name.starts_with("provost") && name.contains("kv") => "declare `kv: true`",
         name if name.starts_with("provost") && name.contains("http") => "declare its `hosts`",
-        _ => "no tool gets this",
+        _ => "no grant provides it",
     };
-    format!("it imports `{shown}`, which it may not: {hint}")
+    format!("the module imports `{shown}`, which is not granted: {hint}")
 }

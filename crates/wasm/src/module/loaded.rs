@@ -1,4 +1,4 @@
-//! Modules that are ready to run: fetched, looked at, compiled and linked once, and shared by all calls.
+//! Loaded modules: fetched, inspected, compiled and linked once, and shared by all calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,31 +11,31 @@ use tokio::sync::OnceCell;
 use wasmtime::component::Component;
 use wasmtime::{Engine, Linker, Module};
 
-use crate::call::store_data::Guest;
-use crate::engine::Machine;
-use crate::host::{self, Grants};
+use crate::call::store_data::StoreData;
+use crate::engine::WasmEngine;
+use crate::host::{self, HostGrants};
 use crate::limits::MODULES_MAX;
-use crate::module::compiled_cache::{Cache, Compiled, Sha256, sha256};
-use crate::module::inspect::{self, Found};
-use crate::module::source::{Wanted, wrong};
+use crate::module::compiled_cache::{CompiledCache, CompiledModule, Sha256, sha256};
+use crate::module::inspect::{self, ModuleInfo};
+use crate::module::source::{ModuleRef, invalid_module};
 use crate::wasi::component;
 use crate::wasi::preview1;
 
-/// Entries that are tried where a manifest names none, in this order.
+/// Default entry functions, in this order.
 const ENTRIES: [&str; 2] = ["_start", "run"];
-/// What a module that is no program wants called first.
+/// Initialization function of a module that is not a program.
 pub(crate) const INITIALIZE: &str = "_initialize";
 
-/// A module that is ready to run.
-pub(crate) enum Ready {
-    /// A core module, the function that is called, and whether it wants to be set up first.
-    Core { pre: wasmtime::InstancePre<Guest>, entry: String, wants_setup: bool },
-    /// A component.
-    Component { pre: wasmtime::component::InstancePre<Guest>, entry: component::Entry },
+/// A linked module.
+pub(crate) enum LoadedModule {
+    /// A core module, its entry function, and whether it exports an initialization function.
+    Core { pre: wasmtime::InstancePre<StoreData>, entry: String, has_initializer: bool },
+    /// A component and its entry.
+    Component { pre: wasmtime::component::InstancePre<StoreData>, entry: component::Entry },
 }
 
-impl Ready {
-    /// The name of what is called.
+impl LoadedModule {
+    /// Returns the name of the entry function.
     pub(crate) fn entry(&self) -> &str {
         match self {
             Self::Core { entry, .. } => entry,
@@ -43,7 +43,7 @@ impl Ready {
         }
     }
 
-    /// The engine that it runs on.
+    /// Returns the engine of the module.
     pub(crate) fn engine(&self) -> &Engine {
         match self {
             Self::Core { pre, .. } => pre.module().engine(),
@@ -52,150 +52,155 @@ impl Ready {
     }
 }
 
-/// What one tool wants to run.
+/// Key of a loaded module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Title {
+struct ModuleKey {
     module: String,
     sha256: Option<String>,
     entrypoint: String,
-    grants: Grants,
+    grants: HostGrants,
 }
 
-/// Modules that are ready to run.
-pub(crate) struct Shelf {
-    machine: Arc<Machine>,
-    cache: Option<Arc<Cache>>,
-    ready: Mutex<BTreeMap<Title, Arc<OnceCell<Arc<Ready>>>>>,
-    compiled: Mutex<BTreeMap<Sha256, Compiled>>,
+/// Loaded modules.
+pub(crate) struct ModuleCache {
+    wasm_engine: Arc<WasmEngine>,
+    cache: Option<Arc<CompiledCache>>,
+    ready: Mutex<BTreeMap<ModuleKey, Arc<OnceCell<Arc<LoadedModule>>>>>,
+    compiled: Mutex<BTreeMap<Sha256, CompiledModule>>,
 }
 
-impl Shelf {
-    pub(crate) fn new(machine: Arc<Machine>, cache: Option<Arc<Cache>>) -> Self {
-        Self { machine, cache, ready: Mutex::default(), compiled: Mutex::default() }
+impl ModuleCache {
+    pub(crate) fn new(wasm_engine: Arc<WasmEngine>, cache: Option<Arc<CompiledCache>>) -> Self {
+        Self { wasm_engine, cache, ready: Mutex::default(), compiled: Mutex::default() }
     }
 
-    pub(crate) fn cache(&self) -> Option<&Cache> {
+    pub(crate) fn cache(&self) -> Option<&CompiledCache> {
         self.cache.as_deref()
     }
 
-    /// The module of a tool. The first who asks makes it ready, all others wait for that.
-    pub(crate) async fn ready(
+    /// Returns the loaded module of a tool. The first caller loads it, and concurrent callers wait for that.
+    pub(crate) async fn load_for(
         self: &Arc<Self>,
         spec: &WasmSpec,
         dir: Option<&Path>,
         net: &NetClient,
-    ) -> Result<Arc<Ready>, ToolContractError> {
-        let title = Title {
+    ) -> Result<Arc<LoadedModule>, ToolContractError> {
+        let key = ModuleKey {
             module: spec.module.clone(),
             sha256: spec.sha256.clone(),
             entrypoint: spec.entrypoint.clone(),
-            grants: Grants::of(spec),
+            grants: HostGrants::of(spec),
         };
-        let place = {
+        let cell = {
             let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-            if ready.len() >= MODULES_MAX && !ready.contains_key(&title) {
+            if ready.len() >= MODULES_MAX && !ready.contains_key(&key) {
                 ready.pop_first();
             }
-            Arc::clone(ready.entry(title.clone()).or_default())
+            Arc::clone(ready.entry(key.clone()).or_default())
         };
-        let made = place.get_or_try_init(|| async {
-            let bytes = Wanted::of(spec, dir)?.bytes(net, self.cache()).await?;
-            let room = Arc::clone(&self.machine.compiling).acquire_owned().await;
-            let shelf = Arc::clone(self);
-            let making = tokio::task::spawn_blocking(move || {
-                // Compiling goes on although its caller may have gone, and takes its room with it.
-                let _room = room;
-                shelf.make(&bytes, &title)
+        let loaded = cell.get_or_try_init(|| async {
+            let bytes = ModuleRef::of(spec, dir)?.bytes(net, self.cache()).await?;
+            let slots = Arc::clone(&self.wasm_engine.compile_slots).acquire_owned().await;
+            let modules = Arc::clone(self);
+            let loading = tokio::task::spawn_blocking(move || {
+                // The compilation continues even if the caller is dropped, and keeps its slot.
+                let _slot = slots;
+                modules.load(&bytes, &key)
             });
-            making.await.map_err(|error| ToolContractError::final_failure(error.to_string()))?
+            loading.await.map_err(|error| ToolContractError::final_failure(error.to_string()))?
         });
-        made.await.map(Arc::clone)
+        loaded.await.map(Arc::clone)
     }
 
-    /// Makes a module ready. It takes long only where it must be compiled.
-    fn make(&self, bytes: &[u8], title: &Title) -> Result<Arc<Ready>, ToolContractError> {
-        let found = inspect::inspect(bytes, title.grants).map_err(|why| wrong(&why))?;
-        let entry = entry(&found, &title.entrypoint)?;
+    /// Compiles and links a module. Slow only if the module is not in the cache.
+    fn load(&self, bytes: &[u8], key: &ModuleKey) -> Result<Arc<LoadedModule>, ToolContractError> {
+        let found = inspect::inspect(bytes, key.grants).map_err(|why| invalid_module(&why))?;
+        let entry = entry(&found, &key.entrypoint)?;
         let compiled = self.compiled(bytes, found.is_component)?;
-        let refused = |error: wasmtime::Error| wrong(&format!("it cannot be linked: {error:#}"));
+        let link_error = |error: wasmtime::Error| {
+            invalid_module(&format!("the module cannot be linked: {error:#}"))
+        };
         let ready = match compiled {
-            Compiled::Core(module) => {
+            CompiledModule::Core(module) => {
                 let mut linker = Linker::new(module.engine());
-                if title.grants.wasi {
-                    preview1::link(&mut linker, &module).map_err(refused)?;
+                if key.grants.wasi {
+                    preview1::link(&mut linker, &module).map_err(link_error)?;
                 }
-                host::link(&mut linker, title.grants).map_err(refused)?;
-                let pre = linker.instantiate_pre(&module).map_err(refused)?;
-                let wants_setup = found.exports.iter().any(|name| name == INITIALIZE);
-                Ready::Core { pre, entry, wants_setup }
+                host::link(&mut linker, key.grants).map_err(link_error)?;
+                let pre = linker.instantiate_pre(&module).map_err(link_error)?;
+                let has_initializer = found.exports.iter().any(|name| name == INITIALIZE);
+                LoadedModule::Core { pre, entry, has_initializer }
             }
-            Compiled::Component(component) => {
-                let linker = component::linker(&component, title.grants);
-                let pre = linker.map_err(refused)?.instantiate_pre(&component).map_err(refused)?;
-                Ready::Component { pre, entry: component::Entry::of(&entry) }
+            CompiledModule::Component(component) => {
+                let linker = component::linker(&component, key.grants);
+                let pre =
+                    linker.map_err(link_error)?.instantiate_pre(&component).map_err(link_error)?;
+                LoadedModule::Component { pre, entry: component::Entry::of(&entry) }
             }
         };
         Ok(Arc::new(ready))
     }
 
-    /// A module, compiled: now, before, or by another process.
+    /// Returns the compiled module from memory or from the cache, or compiles it.
     pub(crate) fn compiled(
         &self,
         bytes: &[u8],
         is_component: bool,
-    ) -> Result<Compiled, ToolContractError> {
+    ) -> Result<CompiledModule, ToolContractError> {
         let hash = sha256(bytes);
-        let all = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(compiled) = all().get(&hash).cloned() {
+        let cache = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(compiled) = cache().get(&hash).cloned() {
             return Ok(compiled);
         }
-        let engine = self.machine.engine();
-        let kept = self.cache().and_then(|cache| cache.find(engine, &hash, is_component));
-        let compiled = match kept {
+        let engine = self.wasm_engine.engine();
+        let cached = self.cache().and_then(|cache| cache.find(engine, &hash, is_component));
+        let compiled = match cached {
             Some(compiled) => compiled,
             None => {
-                let refused = |error: wasmtime::Error| {
-                    wrong(&format!("it is no module that can run: {error:#}"))
+                let link_error = |error: wasmtime::Error| {
+                    invalid_module(&format!("the module cannot be compiled: {error:#}"))
                 };
                 let compiled = match is_component {
-                    true => {
-                        Compiled::Component(Component::from_binary(engine, bytes).map_err(refused)?)
-                    }
-                    false => Compiled::Core(Module::from_binary(engine, bytes).map_err(refused)?),
+                    true => CompiledModule::Component(
+                        Component::from_binary(engine, bytes).map_err(link_error)?,
+                    ),
+                    false => CompiledModule::Core(
+                        Module::from_binary(engine, bytes).map_err(link_error)?,
+                    ),
                 };
                 if let Some(cache) = self.cache() {
-                    cache.keep(&hash, &compiled);
+                    cache.store(&hash, &compiled);
                 }
                 compiled
             }
         };
-        let mut all = all();
-        if all.len() >= MODULES_MAX {
-            all.pop_first();
+        let mut cache = cache();
+        if cache.len() >= MODULES_MAX {
+            cache.pop_first();
         }
-        all.insert(hash, compiled.clone());
+        cache.insert(hash, compiled.clone());
         Ok(compiled)
     }
 }
 
-/// The function that is called.
-pub(crate) fn entry(found: &Found, named: &str) -> Result<String, ToolContractError> {
+/// Returns the name of the entry function.
+pub(crate) fn entry(found: &ModuleInfo, name: &str) -> Result<String, ToolContractError> {
     if found.is_component {
-        return component::entry(found, named).ok_or_else(|| missing(named));
+        return component::entry(found, name).ok_or_else(|| missing(name));
     }
     let has = |name: &str| found.exports.iter().any(|export| export == name);
-    match named {
+    match name {
         "" => ENTRIES.into_iter().find(|name| has(name)).map(str::to_owned),
-        named => has(named).then(|| named.to_owned()),
+        name => has(name).then(|| name.to_owned()),
     }
-    .ok_or_else(|| missing(named))
+    .ok_or_else(|| missing(name))
 }
 
-fn missing(named: &str) -> ToolContractError {
-    let named: String = named.chars().take(120).collect();
-    let what = match named.as_str() {
-        "" => "it exports neither `_start` nor `run`: name what is called".to_owned(),
-        named => format!("it exports no function `{named}`"),
+fn missing(name: &str) -> ToolContractError {
+    let name: String = name.chars().take(120).collect();
+    let what = match name.as_str() {
+        "" => "the module exports neither `_start` nor `run`: set the entry function".to_owned(),
+        name => format!("the module does not export the function `{name}`"),
     };
-    wrong(&what).detail("field", "wasm.entrypoint")
+    invalid_module(&what).detail("field", "wasm.entrypoint")
 }

@@ -1,4 +1,4 @@
-//! Where a module comes from: a file, an address, or what is kept under its hash.
+//! Sources of modules: a file, a URL, or a stored module.
 
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
@@ -9,101 +9,112 @@ use provost_core::resource::WasmSpec;
 use provost_net::{NetClient, NetRequest, Url};
 
 use crate::limits::{FETCH_TIMEOUT, MODULE_BYTES_MAX};
-use crate::module::compiled_cache::{Cache, Sha256, hex, sha256, unhex};
+use crate::module::compiled_cache::{CompiledCache, Sha256, hex, parse_hex, sha256};
 use crate::private_dir;
 
-/// Redirects on the way to a module; its hash is what is believed, not where it came from.
+/// Maximum number of redirects. The hash authenticates the module, not its origin.
 const REDIRECTS_MAX: u8 = 3;
 
-/// Where a module is.
+/// Location of a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// In a file, in its real place.
+pub(crate) enum ModuleSource {
+    /// Canonical path of a file.
     File(PathBuf),
-    /// At an address.
-    Address(Url),
-    /// Here, under its hash.
+    /// URL of a module.
+    Url(Url),
+    /// A stored module, by its hash.
     Blob,
 }
 
-/// A module that can be fetched.
+/// Reference to a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) source: Source,
-    /// What it must be.
+pub(crate) struct ModuleRef {
+    pub(crate) source: ModuleSource,
+    /// Required hash of the module.
     pub(crate) hash: Option<Sha256>,
 }
 
-impl Wanted {
-    /// Reads what a manifest says. Files are looked for below `dir`, and nowhere else.
+impl ModuleRef {
+    /// Parses the reference of a manifest. Files must be below `dir`.
     pub(crate) fn of(spec: &WasmSpec, dir: Option<&Path>) -> Result<Self, ToolContractError> {
         let hash = match &spec.sha256 {
             None => None,
-            Some(text) => Some(unhex(text).ok_or_else(|| wrong("`wasm.sha256` is no SHA-256"))?),
+            Some(text) => Some(
+                parse_hex(text)
+                    .ok_or_else(|| invalid_module("`wasm.sha256` is not a SHA-256 hash"))?,
+            ),
         };
         let module = spec.module.trim();
         if let Some(text) = module.strip_prefix("blob:") {
-            let named = unhex(text.strip_prefix("sha256:").unwrap_or(text));
-            let named = named.ok_or_else(|| wrong("`blob:` needs the SHA-256 of the module"))?;
+            let named = parse_hex(text.strip_prefix("sha256:").unwrap_or(text));
+            let named = named.ok_or_else(|| {
+                invalid_module("`blob:` must be followed by the SHA-256 hash of the module")
+            })?;
             if hash.is_some_and(|hash| hash != named) {
-                return Err(wrong("`wasm.sha256` and the blob are two modules: write one"));
+                return Err(invalid_module(
+                    "`wasm.sha256` and the hash of `blob:` differ: use only one",
+                ));
             }
-            return Ok(Self { source: Source::Blob, hash: Some(named) });
+            return Ok(Self { source: ModuleSource::Blob, hash: Some(named) });
         }
         if let Some((scheme, _)) = module.split_once("://") {
             if !matches!(scheme, "https" | "http") {
-                return Err(wrong("an address of a module begins with https://"));
+                return Err(invalid_module(
+                    "the URL of a module must begin with https:// or http://",
+                ));
             }
             let url = Url::parse(module);
-            let url =
-                url.map_err(|error| wrong(&format!("`wasm.module` is no address: {error}")))?;
+            let url = url
+                .map_err(|error| invalid_module(&format!("`wasm.module` is not a URL: {error}")))?;
             if hash.is_none() {
-                return Err(wrong("a module from an address needs `wasm.sha256`: what comes from there may change")
-                    .detail("field", "wasm.sha256"));
+                return Err(invalid_module(
+                    "a module from a URL needs `wasm.sha256`, because its content may change",
+                )
+                .detail("field", "wasm.sha256"));
             }
-            return Ok(Self { source: Source::Address(url), hash });
+            return Ok(Self { source: ModuleSource::Url(url), hash });
         }
-        Ok(Self { source: Source::File(below(dir, Path::new(module))?), hash })
+        Ok(Self { source: ModuleSource::File(resolve(dir, Path::new(module))?), hash })
     }
 
-    /// The module itself, whose hash is what it must be.
+    /// Returns the module. Fails if its hash does not match.
     pub(crate) async fn bytes(
         &self,
         net: &NetClient,
-        cache: Option<&Cache>,
+        cache: Option<&CompiledCache>,
     ) -> Result<Vec<u8>, ToolContractError> {
-        let kept = self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash)));
-        match (&self.source, kept) {
-            (Source::File(path), _) => {
+        let cached = self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash)));
+        match (&self.source, cached) {
+            (ModuleSource::File(path), _) => {
                 let path = path.clone();
-                let reading = tokio::task::spawn_blocking(move || read(&path)).await;
-                self.checked(reading.map_err(|error| wrong(&error.to_string()))??)
+                let read = tokio::task::spawn_blocking(move || read(&path)).await;
+                self.checked(read.map_err(|error| invalid_module(&error.to_string()))??)
             }
             (_, Some(bytes)) => Ok(bytes),
-            (Source::Blob, None) => {
+            (ModuleSource::Blob, None) => {
                 let hash = self.hash.as_ref().map(hex).unwrap_or_default();
-                Err(wrong(&format!("no module with SHA-256 {hash} is kept here")))
+                Err(invalid_module(&format!("no module with SHA-256 {hash} is stored")))
             }
-            (Source::Address(url), None) => {
+            (ModuleSource::Url(url), None) => {
                 let bytes = self.checked(fetch(net, url).await?)?;
                 if let Some(cache) = cache
-                    && let Err(error) = cache.keep_module(&bytes)
+                    && let Err(error) = cache.store_module(&bytes)
                 {
-                    tracing::warn!(%error, "a module cannot be kept and will be fetched again");
+                    tracing::warn!(%error, "cannot store a module; it will be fetched again");
                 }
                 Ok(bytes)
             }
         }
     }
 
-    /// What can be looked at now without asking anybody.
-    pub(crate) fn at_hand(
+    /// Returns the module if it is available without a network request.
+    pub(crate) fn available_bytes(
         &self,
-        cache: Option<&Cache>,
+        cache: Option<&CompiledCache>,
     ) -> Result<Option<Vec<u8>>, ToolContractError> {
         match &self.source {
-            Source::File(path) => self.checked(read(path)?).map(Some),
-            Source::Address(_) | Source::Blob => {
+            ModuleSource::File(path) => self.checked(read(path)?).map(Some),
+            ModuleSource::Url(_) | ModuleSource::Blob => {
                 Ok(self.hash.as_ref().and_then(|hash| cache.and_then(|cache| cache.module(hash))))
             }
         }
@@ -112,8 +123,8 @@ impl Wanted {
     fn checked(&self, bytes: Vec<u8>) -> Result<Vec<u8>, ToolContractError> {
         let found = sha256(&bytes);
         match self.hash {
-            Some(hash) if hash != found => Err(wrong(&format!(
-                "the module is another one: its SHA-256 is {}, declared is {}",
+            Some(hash) if hash != found => Err(invalid_module(&format!(
+                "the module has SHA-256 {}, but {} is declared",
                 hex(&found),
                 hex(&hash)
             ))
@@ -124,16 +135,16 @@ impl Wanted {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ToolContractError> {
-    let read = File::open(path).and_then(|file| private_dir::bounded(file, MODULE_BYTES_MAX));
-    read.map_err(|error| wrong(&format!("`{}` cannot be read: {error}", shown(path))))
+    let read = File::open(path).and_then(|file| private_dir::read_bounded(file, MODULE_BYTES_MAX));
+    read.map_err(|error| invalid_module(&format!("cannot read `{}`: {error}", shown(path))))
 }
 
 async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolContractError> {
     let deadline = Instant::now() + FETCH_TIMEOUT;
     let request =
         NetRequest { redirects_max: REDIRECTS_MAX, ..NetRequest::get(url.clone(), deadline) };
-    let lost = |error: provost_net::NetError| {
-        let message = format!("the module cannot be fetched: {error}");
+    let fetch_error = |error: provost_net::NetError| {
+        let message = format!("cannot fetch the module: {error}");
         match error {
             provost_net::NetError::Refused { .. } => {
                 ToolContractError::new(ToolErrorCode::PermissionDenied, message)
@@ -141,43 +152,48 @@ async fn fetch(net: &NetClient, url: &Url) -> Result<Vec<u8>, ToolContractError>
             error if error.retryable() => {
                 ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
             }
-            _ => wrong(&message),
+            _ => invalid_module(&message),
         }
     };
-    let answer = net.send(request).await.map_err(lost)?;
+    let answer = net.send(request).await.map_err(fetch_error)?;
     if !answer.status.is_success() {
-        let message =
-            format!("the module cannot be fetched: its server answered {}", answer.status.as_u16());
-        let fault = wrong(&message);
-        let may_pass = answer.status.is_server_error();
-        return Err(if may_pass {
+        let message = format!(
+            "cannot fetch the module: the server responded with {}",
+            answer.status.as_u16()
+        );
+        let fault = invalid_module(&message);
+        let is_transient = answer.status.is_server_error();
+        return Err(if is_transient {
             ToolContractError::new(ToolErrorCode::ExecutionFailed, message)
         } else {
             fault
         });
     }
     let bytes_max = usize::try_from(MODULE_BYTES_MAX).unwrap_or(usize::MAX);
-    Ok(answer.bytes(bytes_max).await.map_err(lost)?.into())
+    Ok(answer.bytes(bytes_max).await.map_err(fetch_error)?.into())
 }
 
-/// The real place of a file below a directory; whatever leads out of it is refused.
-fn below(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError> {
+/// Resolves a file below a directory. Fails for a path that leaves the directory.
+fn resolve(dir: Option<&Path>, path: &Path) -> Result<PathBuf, ToolContractError> {
     let Some(dir) = dir else {
-        return Err(wrong("no directory for modules is set up here: name an address or a blob"));
+        return Err(invalid_module(
+            "no directory for modules is configured: use a URL or a stored module (`blob:`)",
+        ));
     };
     let is_plain =
         path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !is_plain {
-        return Err(wrong(
-            "a file of a module is named from the directory of modules on, without `..`",
+        return Err(invalid_module(
+            "the path of a module must be relative to the module directory, without `..`",
         ));
     }
-    let lost = |error: std::io::Error| wrong(&format!("`{}` cannot be read: {error}", shown(path)));
-    let root = dir.canonicalize().map_err(lost)?;
-    let real = root.join(path).canonicalize().map_err(lost)?;
-    match real.starts_with(&root) {
-        true => Ok(real),
-        false => Err(wrong("the file of the module leads out of the directory of modules")),
+    let fetch_error =
+        |error: std::io::Error| invalid_module(&format!("cannot read `{}`: {error}", shown(path)));
+    let root = dir.canonicalize().map_err(fetch_error)?;
+    let canonical = root.join(path).canonicalize().map_err(fetch_error)?;
+    match canonical.starts_with(&root) {
+        true => Ok(canonical),
+        false => Err(invalid_module("the path of the module leaves the module directory")),
     }
 }
 
@@ -185,8 +201,8 @@ fn shown(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().chars().take(120).collect()
 }
 
-/// A definition that cannot work.
-pub(crate) fn wrong(message: &str) -> ToolContractError {
+/// Returns the error of an invalid definition.
+pub(crate) fn invalid_module(message: &str) -> ToolContractError {
     ToolContractError::new(ToolErrorCode::RuntimePolicyInvalid, message)
         .detail("field", "wasm.module")
 }

@@ -1,6 +1,6 @@
-//! The modules that are tried, as bytes: nothing here can assemble them. A test compares them with their text beside this file.
+//! The test modules as bytes, because this crate has no assembler. A test compares them with their text files.
 
-/// Answers like a tool.
+/// Returns a response.
 pub(super) const ANSWER: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x0c\x02`\x04\x7f\x7f\x7f\x7f\x01\x7f`\0\0\x02#\x01\x16wasi_snapshot_\
     preview1\x08fd_write\0\0\x03\x02\x01\x01\x05\x03\x01\0\x01\x07\x10\x02\x06memory\x02\0\
@@ -11,17 +11,17 @@ pub(super) const ANSWER: &[u8] = b"\
 pub(super) const ENDLESS: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x04\x01`\0\0\x03\x02\x01\0\x07\x07\x01\x03run\0\0\x0a\x09\x01\x07\0\
     \x03@\x0c\0\x0b\x0b";
-/// Wants 16 MiB.
+/// Requests 16 MiB.
 pub(super) const GROW: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x04\x01`\0\0\x03\x02\x01\0\x05\x03\x01\0\x01\x07\x07\x01\x03run\0\0\
     \x0a\x10\x01\x0e\0A\x80\x02@\0A\x7fF\x04@\0\x0b\x0b";
-/// Writes for ever.
+/// Writes endlessly.
 pub(super) const FLOOD: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x0c\x02`\x04\x7f\x7f\x7f\x7f\x01\x7f`\0\0\x02#\x01\x16wasi_snapshot_\
     preview1\x08fd_write\0\0\x03\x02\x01\x01\x05\x03\x01\0\x02\x07\x10\x02\x06memory\x02\0\
     \x03run\0\x01\x0a\x1d\x01\x1b\0A\x04A\x80\x80\x046\x02\0\x03@A\x02A\0A\x01A\x08\x10\0\
     \x1a\x0c\0\x0b\x0b";
-/// Looks for files; ends with 7 if there are none.
+/// Searches for files. Exits with 7 if there are none.
 pub(super) const OPEN: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x18\x03`\x09\x7f\x7f\x7f\x7f\x7f~~\x7f\x7f\x01\x7f`\x02\x7f\x7f\x01\
     \x7f`\0\x01\x7f\x02L\x02\x16wasi_snapshot_preview1\x09path_open\0\0\x16wasi_snapshot_pre\
@@ -29,7 +29,7 @@ pub(super) const OPEN: &[u8] = b"\
     \x02\0\x03run\0\x02\x0aD\x01B\x01\x01\x7f\x03@\x20\0A\x01A\x10A\x0bA\0B\x02B\x02A\0A\xc0\
     \0\x10\0E\x04@A\x01\x0f\x0b\x20\0A\xc0\0\x10\x01E\x04@A\x02\x0f\x0b\x20\0A\x01j!\0\x20\0\
     A\xc0\0I\x0d\0\x0bA\x07\x0b\x0b\x11\x01\0A\x10\x0b\x0b/etc/passwd";
-/// Ends with 7 and the number of its variables.
+/// Exits with 7 plus the number of its variables.
 pub(super) const VARIABLES: &[u8] = b"\
     \0asm\x01\0\0\0\x01\x0b\x02`\x02\x7f\x7f\x01\x7f`\0\x01\x7f\x02,\x01\x16wasi_snapshot_pr\
     eview1\x11environ_sizes_get\0\0\x03\x02\x01\x01\x05\x03\x01\0\x01\x07\x10\x02\x06memory\

@@ -1,8 +1,8 @@
-//! Components: the interfaces of WASI 0.2 that a program without files and sockets needs, and ours.
+//! Components: the interfaces of WASI 0.2 that a program without files and sockets needs, and those of Provost.
 //!
-//! A component is called as a command (`wasi:cli/run`, over its standard streams) or by a function that takes the request and
-//! gives the response as texts. Interfaces for files are there, because every standard library imports them; there is no
-//! directory in them.
+//! A component is called as a command (`wasi:cli/run`, with standard streams) or through a function from a request
+//! string to a response string. File interfaces exist, because every standard library imports them, but contain no
+//! directory.
 
 mod cli;
 mod declared;
@@ -13,33 +13,33 @@ use wasmtime::Store;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker, LinkerInstance};
 
-use crate::call::store_data::{Guest, Halt, Stream};
-use crate::host::Grants;
-use crate::module::inspect::Found;
+use crate::call::store_data::{HaltReason, StdStream, StoreData};
+use crate::host::HostGrants;
+use crate::module::inspect::ModuleInfo;
 
-/// The interface of a program.
+/// Interface of a command.
 const COMMAND: &str = "wasi:cli/run@0.2.";
-/// Functions that are called where a manifest names none and there is no program.
+/// Default functions of a component that is not a command.
 const CALLS: [&str; 2] = ["call", "run"];
 
-type Link = fn(&mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()>;
+type Link = fn(&mut LinkerInstance<'_, StoreData>) -> wasmtime::Result<()>;
 
-/// Interfaces of WASI, and what is behind them.
+/// WASI interfaces and their implementations.
 const INTERFACES: [(&str, Link); 19] = [
     ("wasi:cli/environment", cli::environment),
     ("wasi:cli/exit", cli::exit),
     ("wasi:cli/stdin", cli::stdin),
     ("wasi:cli/stdout", cli::stdout),
     ("wasi:cli/stderr", cli::stderr),
-    ("wasi:cli/terminal-input", cli::types_alone),
-    ("wasi:cli/terminal-output", cli::types_alone),
+    ("wasi:cli/terminal-input", cli::types_only),
+    ("wasi:cli/terminal-output", cli::types_only),
     ("wasi:cli/terminal-stdin", cli::terminal_stdin),
     ("wasi:cli/terminal-stdout", cli::terminal_stdout),
     ("wasi:cli/terminal-stderr", cli::terminal_stderr),
     ("wasi:clocks/monotonic-clock", cli::monotonic_clock),
     ("wasi:clocks/wall-clock", cli::wall_clock),
     ("wasi:filesystem/preopens", cli::preopens),
-    ("wasi:filesystem/types", cli::types_alone),
+    ("wasi:filesystem/types", cli::types_only),
     ("wasi:io/error", io::error),
     ("wasi:io/poll", io::poll),
     ("wasi:io/streams", io::streams),
@@ -48,28 +48,31 @@ const INTERFACES: [(&str, Link); 19] = [
 ];
 
 /// True if a component with these grants may import an interface.
-pub(crate) fn knows(grants: Grants, name: &str) -> bool {
+pub(crate) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     let is_wasi = grants.wasi && INTERFACES.iter().any(|(known, _)| *known == base(name));
-    is_wasi || declared::knows(grants, base(name))
+    is_wasi || declared::is_known_import(grants, base(name))
 }
 
-/// The name of an interface without its version.
+/// Returns the name of an interface without its version.
 fn base(name: &str) -> &str {
     name.split('@').next().unwrap_or(name)
 }
 
-/// Everything that a component imports. What it imports of an interface and has nothing behind it stops whoever calls it.
-pub(crate) fn linker(component: &Component, grants: Grants) -> wasmtime::Result<Linker<Guest>> {
+/// Links the imports of a component. Calling an imported function without an implementation traps.
+pub(crate) fn linker(
+    component: &Component,
+    grants: HostGrants,
+) -> wasmtime::Result<Linker<StoreData>> {
     let engine = component.engine();
     let mut linker = Linker::new(engine);
-    let shape = component.component_type();
-    for (name, item) in shape.imports(engine) {
+    let component_type = component.component_type();
+    for (name, item) in component_type.imports(engine) {
         let ComponentItem::ComponentInstance(interface) = item.ty else { continue };
-        if !knows(grants, name) {
+        if !is_known_import(grants, name) {
             continue;
         }
         let mut instance = linker.instance(name)?;
-        // An interface names the types of others that it uses, and both must mean the same.
+        // An interface may use types of other interfaces. Both must refer to the same resource type.
         for (name, item) in interface.exports(engine) {
             if let ComponentItem::Resource(_) = item.ty {
                 resource::link(&mut instance, name)?;
@@ -84,20 +87,20 @@ pub(crate) fn linker(component: &Component, grants: Grants) -> wasmtime::Result<
     Ok(linker)
 }
 
-/// What is called.
+/// Entry of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A program, by the name of its interface.
+    /// A command, by the name of its interface.
     Command(String),
-    /// A function from text to text.
+    /// A function from string to string.
     Call(String),
 }
 
-/// The name of what is called, if it is there.
-pub(crate) fn entry(found: &Found, named: &str) -> Option<String> {
+/// Returns the name of the entry, if the component exports one.
+pub(crate) fn entry(found: &ModuleInfo, name: &str) -> Option<String> {
     let has = |name: &str| found.exports.iter().any(|export| export == name);
-    if !named.is_empty() {
-        return has(named).then(|| named.to_owned());
+    if !name.is_empty() {
+        return has(name).then(|| name.to_owned());
     }
     let command = found.exports.iter().find(|export| export.starts_with(COMMAND)).cloned();
     command.or_else(|| CALLS.into_iter().find(|name| has(name)).map(str::to_owned))
@@ -117,20 +120,20 @@ impl Entry {
         }
     }
 
-    /// Goes in. The number is the code of its end.
-    pub(crate) async fn enter(
+    /// Instantiates the component and calls its entry. Returns the exit code.
+    pub(crate) async fn instantiate_and_call(
         &self,
-        store: &mut Store<Guest>,
-        pre: &InstancePre<Guest>,
+        store: &mut Store<StoreData>,
+        pre: &InstancePre<StoreData>,
     ) -> wasmtime::Result<i32> {
         let instance = pre.instantiate_async(&mut *store).await?;
-        let missing = || Halt::Misuse("it exports no such function");
+        let not_exported = || HaltReason::Misuse("it does not export the function");
         match self {
             Self::Command(name) => {
                 let interface =
-                    instance.get_export_index(&mut *store, None, name).ok_or_else(missing)?;
+                    instance.get_export_index(&mut *store, None, name).ok_or_else(not_exported)?;
                 let run = instance.get_export_index(&mut *store, Some(&interface), "run");
-                let run = run.ok_or_else(missing)?;
+                let run = run.ok_or_else(not_exported)?;
                 let run = instance.get_typed_func::<(), (Result<(), ()>,)>(&mut *store, run)?;
                 let (ended,) = run.call_async(&mut *store, ()).await?;
                 Ok(i32::from(ended.is_err()))
@@ -141,7 +144,7 @@ impl Entry {
                 let request = store.data_mut().read(usize::MAX);
                 let request = String::from_utf8_lossy(&request).into_owned();
                 let (answer,) = call.call_async(&mut *store, (request,)).await?;
-                store.data_mut().write(Stream::Answer, answer.as_bytes())?;
+                store.data_mut().write(StdStream::Stdout, answer.as_bytes())?;
                 Ok(0)
             }
         }

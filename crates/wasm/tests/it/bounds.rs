@@ -89,7 +89,7 @@ async fn a_loop_holds_nobody_up(module: &str, fuel: u64) {
 /// Nothing runs and nothing holds memory, soon.
 async fn nothing_is_left(room: &Room) {
     let gone = async {
-        while room.runtime.running() > 0 || room.runtime.memory_bytes() > 0 {
+        while room.runtime.active_calls() > 0 || room.runtime.memory_bytes() > 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -109,7 +109,7 @@ async fn a_call_given_up_ends(fuel: u64) {
     let attempt = room.attempt(&tool, nothing());
     let (cancel, call) = (attempt.cancel.clone(), room.runtime.invoke(attempt));
     let stop = async {
-        while room.runtime.running() == 0 {
+        while room.runtime.active_calls() == 0 {
             tokio::task::yield_now().await;
         }
         cancel.cancel();
@@ -119,7 +119,7 @@ async fn a_call_given_up_ends(fuel: u64) {
     nothing_is_left(&room).await;
     // The same by dropping.
     let mut call = room.runtime.invoke(room.attempt(&tool, nothing()));
-    while room.runtime.running() == 0 {
+    while room.runtime.active_calls() == 0 {
         assert!(futures::poll!(&mut call).is_pending());
         tokio::task::yield_now().await;
     }
@@ -248,7 +248,7 @@ async fn a_module_that_fails_says_why() {
         (fault.code, fault.details["exit_code"].as_str()),
         (ToolErrorCode::ExecutionFailed, "3")
     );
-    assert_eq!(fault.message, "the module ended with code 3: no pears left");
+    assert_eq!(fault.message, "the module exited with code 3: no pears left");
     assert!(
         fault.retryable && !fault.details.contains_key("outcome"),
         "nothing outside was touched"

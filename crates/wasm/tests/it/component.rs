@@ -66,6 +66,6 @@ async fn a_component_gets_the_interfaces_of_its_manifest() {
         let tool = room.tool("wants.wasm", &answering(&wants));
         let fault = room.runtime.check(&tool).unwrap_err();
         assert_eq!(fault.code, ToolErrorCode::RuntimePolicyInvalid);
-        assert!(fault.message.contains("no tool gets this"), "{import}: {}", fault.message);
+        assert!(fault.message.contains("no grant provides it"), "{import}: {}", fault.message);
     }
 }

@@ -8,44 +8,46 @@ use futures::future::BoxFuture;
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolResource, WasmSpec};
 use provost_tool::ToolRuntime;
-use provost_tool_runtime::conformance::{Group, Report, Scene, Seen, Stage, conform, matrix};
-use provost_wasm::{KeyValues, KvError, KvScope, ModuleRequest};
+use provost_tool_runtime::conformance::{
+    Group, ObservedCall, Report, Scenario, TestBackend, matrix, run_conformance,
+};
+use provost_wasm::{KeyValueError, KeyValueScope, KeyValueStore, ModuleRequest};
 
 use crate::stage::{Room, assembled, built, tool};
 
-const SCENES: [Scene; 9] = [
-    Scene::Echo,
-    Scene::Hang,
-    Scene::Flaky,
-    Scene::Broken,
-    Scene::Unauthorised,
-    Scene::Forbidden,
-    Scene::Garbage,
-    Scene::WrongId,
-    Scene::Endless,
+const SCENES: [Scenario; 9] = [
+    Scenario::Echo,
+    Scenario::Hang,
+    Scenario::Flaky,
+    Scenario::Broken,
+    Scenario::Unauthorised,
+    Scenario::Forbidden,
+    Scenario::Garbage,
+    Scenario::WrongId,
+    Scenario::Endless,
 ];
 
 /// Keeps what actors say that they have seen.
 #[derive(Default)]
-struct Diary(Mutex<Vec<Seen>>);
+struct Diary(Mutex<Vec<ObservedCall>>);
 
-impl KeyValues for Diary {
+impl KeyValueStore for Diary {
     fn get<'a>(
         &'a self,
-        _: &'a KvScope,
+        _: &'a KeyValueScope,
         _: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KvError>> {
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>> {
         std::future::ready(Ok(None)).boxed()
     }
 
     fn set<'a>(
         &'a self,
-        _: &'a KvScope,
+        _: &'a KeyValueScope,
         _: &'a str,
         value: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), KvError>> {
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
         let request: ModuleRequest = serde_json::from_slice(&value).unwrap();
-        self.0.lock().unwrap().push(Seen {
+        self.0.lock().unwrap().push(ObservedCall {
             request_id: request.request_id,
             trace_id: request.trace.trace_id,
             attempt: request.attempt,
@@ -55,7 +57,11 @@ impl KeyValues for Diary {
         std::future::ready(Ok(())).boxed()
     }
 
-    fn delete<'a>(&'a self, _: &'a KvScope, _: &'a str) -> BoxFuture<'a, Result<(), KvError>> {
+    fn delete<'a>(
+        &'a self,
+        _: &'a KeyValueScope,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
         std::future::ready(Ok(())).boxed()
     }
 }
@@ -87,7 +93,7 @@ impl Actors {
     }
 }
 
-impl Stage for Actors {
+impl TestBackend for Actors {
     fn name(&self) -> &str {
         self.name
     }
@@ -96,7 +102,7 @@ impl Stage for Actors {
         Arc::new(self.room.runtime.clone())
     }
 
-    fn tool(&self, scene: Scene) -> Option<ToolResource> {
+    fn tool(&self, scene: Scenario) -> Option<ToolResource> {
         Some(tool(WasmSpec {
             module: format!("{scene:?}.wasm"),
             args: vec![format!("{scene:?}")],
@@ -106,20 +112,20 @@ impl Stage for Actors {
         }))
     }
 
-    fn takes_credentials(&self) -> bool {
+    fn supports_credentials(&self) -> bool {
         false
     }
 
-    fn breach(&self) -> ToolErrorCode {
+    fn protocol_error_code(&self) -> ToolErrorCode {
         ToolErrorCode::RuntimePolicyInvalid
     }
 
-    fn seen(&self) -> Option<Vec<Seen>> {
+    fn observed_calls(&self) -> Option<Vec<ObservedCall>> {
         self.keeps_a_diary.then(|| self.diary.0.lock().unwrap().clone())
     }
 
-    fn busy(&self) -> Option<usize> {
-        Some(self.room.runtime.running())
+    fn active_calls(&self) -> Option<usize> {
+        Some(self.room.runtime.active_calls())
     }
 }
 
@@ -148,14 +154,14 @@ async fn modules_from_every_language_conform() {
     }
     let mut reports: Vec<Report> = Vec::new();
     for stage in &stages {
-        reports.push(conform(stage).await);
+        reports.push(run_conformance(stage).await);
     }
     println!("{}", matrix(&reports));
-    let broken: Vec<String> = reports.iter().flat_map(Report::broken).collect();
+    let broken: Vec<String> = reports.iter().flat_map(Report::failures).collect();
     assert!(broken.is_empty(), "{broken:#?}");
     for report in &reports {
         for group in Group::ALL {
-            assert!(report.holds(group), "{}: {}", report.stage, group.as_str());
+            assert!(report.passed(group), "{}: {}", report.backend, group.as_str());
         }
     }
 }

@@ -6,9 +6,11 @@ use provost_core::Secret;
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::{ToolAuth, ToolResource};
 use provost_net::NetPolicy;
-use provost_sandbox::{EgressEvent, Verdict};
+use provost_sandbox::{EgressDecision, EgressEvent};
 use provost_tool::{Credentials, ToolRuntime as _};
-use provost_wasm::{FileKeyValues, KeyValues, KvError, KvScope, MemoryKeyValues};
+use provost_wasm::{
+    FileKeyValueStore, InMemoryKeyValueStore, KeyValueError, KeyValueScope, KeyValueStore,
+};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -45,8 +47,9 @@ fn counting() -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn values_stay_from_call_to_call_and_belong_to_one_tool() {
     let dir = tempfile::tempdir().unwrap();
-    let files = FileKeyValues::open(&dir.path().join("kv")).unwrap();
-    let stores: [Arc<dyn KeyValues>; 2] = [Arc::new(MemoryKeyValues::default()), Arc::new(files)];
+    let files = FileKeyValueStore::open(&dir.path().join("kv")).unwrap();
+    let stores: [Arc<dyn KeyValueStore>; 2] =
+        [Arc::new(InMemoryKeyValueStore::default()), Arc::new(files)];
     for kv in stores {
         let given = Arc::clone(&kv);
         let room = Room::with(|options| options.kv = given);
@@ -60,13 +63,13 @@ async fn values_stay_from_call_to_call_and_belong_to_one_tool() {
             "it had changed something before it failed"
         );
         assert!(room.call(&tool, nothing()).await.is_ok(), "it was deleted");
-        let scope = KvScope { namespace: "default".to_owned(), tool: "acting".to_owned() };
+        let scope = KeyValueScope { namespace: "default".to_owned(), tool: "acting".to_owned() };
         assert_eq!(kv.get(&scope, "{\"co").await.unwrap().unwrap(), b"{\"contra");
         for number in 0..1_000 {
             let kept = kv.set(&scope, &number.to_string(), Vec::new()).await;
             assert_eq!(kept.is_ok(), number < 999, "{number}");
         }
-        assert_eq!(kv.set(&scope, "one more", Vec::new()).await, Err(KvError::Full));
+        assert_eq!(kv.set(&scope, "one more", Vec::new()).await, Err(KeyValueError::Full));
     }
 }
 
@@ -113,13 +116,13 @@ fn asking(request: &serde_json::Value) -> String {
     )
 }
 
-struct Asked {
+struct HostStage {
     room: Room,
     told: Arc<Mutex<Vec<EgressEvent>>>,
     port: u16,
 }
 
-impl Asked {
+impl HostStage {
     async fn open() -> Self {
         let told: Arc<Mutex<Vec<EgressEvent>>> = Arc::default();
         let keep = Arc::clone(&told);
@@ -136,18 +139,18 @@ impl Asked {
         declared(tool, |spec| (spec.log, spec.hosts) = (true, hosts))
     }
 
-    fn heard(&self) -> serde_json::Value {
+    fn last_log_message(&self) -> serde_json::Value {
         serde_json::from_str(&self.room.said.lock().unwrap().pop().unwrap()).unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_asks_the_hosts_of_its_list_and_nobody_else() {
-    let asked = Asked::open().await;
-    let port = asked.port;
-    let tool = asked.tool("a.wasm", &json!({"method": "post", "url": format!("http://127.0.0.1:{port}/x"), "headers": {"x-own": "1"}, "body": "pears"}));
-    asked.room.call(&tool, nothing()).await.unwrap();
-    let answer = asked.heard();
+    let stage = HostStage::open().await;
+    let port = stage.port;
+    let tool = stage.tool("a.wasm", &json!({"method": "post", "url": format!("http://127.0.0.1:{port}/x"), "headers": {"x-own": "1"}, "body": "pears"}));
+    stage.room.call(&tool, nothing()).await.unwrap();
+    let answer = stage.last_log_message();
     assert_eq!(answer["status"], 200);
     let body = answer["body"].as_str().unwrap();
     assert!(
@@ -166,9 +169,9 @@ async fn a_module_asks_the_hosts_of_its_list_and_nobody_else() {
     .iter()
     .enumerate()
     {
-        let tool = asked.tool(&format!("r{at}.wasm"), &json!({ "url": url }));
-        asked.room.call(&tool, nothing()).await.unwrap();
-        assert_eq!(asked.heard()["error"]["code"], "permission_denied", "{url}");
+        let tool = stage.tool(&format!("r{at}.wasm"), &json!({ "url": url }));
+        stage.room.call(&tool, nothing()).await.unwrap();
+        assert_eq!(stage.last_log_message()["error"]["code"], "permission_denied", "{url}");
     }
     for (at, request) in [
         json!({"url": "no address"}),
@@ -177,13 +180,13 @@ async fn a_module_asks_the_hosts_of_its_list_and_nobody_else() {
     .iter()
     .enumerate()
     {
-        asked.room.call(&asked.tool(&format!("i{at}.wasm"), request), nothing()).await.unwrap();
-        assert_eq!(asked.heard()["error"]["code"], "invalid_input");
+        stage.room.call(&stage.tool(&format!("i{at}.wasm"), request), nothing()).await.unwrap();
+        assert_eq!(stage.last_log_message()["error"]["code"], "invalid_input");
     }
-    let told = asked.told.lock().unwrap();
-    assert_eq!(told.iter().filter(|event| event.verdict == Verdict::Allowed).count(), 1);
+    let told = stage.told.lock().unwrap();
+    assert_eq!(told.iter().filter(|event| event.decision == EgressDecision::Allowed).count(), 1);
     assert_eq!(
-        told.iter().filter(|event| event.verdict == Verdict::Refused).count(),
+        told.iter().filter(|event| event.decision == EgressDecision::Refused).count(),
         6,
         "{told:?}"
     );
@@ -191,18 +194,18 @@ async fn a_module_asks_the_hosts_of_its_list_and_nobody_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_goes_to_its_host_and_never_into_the_module() {
-    let asked = Asked::open().await;
+    let stage = HostStage::open().await;
     let auth = Some(ToolAuth { secret_ref: "s".to_owned(), ..ToolAuth::default() });
     let secret = || Credentials { headers: vec![("x-key".to_owned(), Secret::from("swordfish"))] };
     let call = async |path: &str, name: &str| {
-        let url = format!("http://127.0.0.1:{}{path}", asked.port);
-        let tool = asked.tool(name, &json!({ "url": url, "headers": { "x-key": "of my own" } }));
+        let url = format!("http://127.0.0.1:{}{path}", stage.port);
+        let tool = stage.tool(name, &json!({ "url": url, "headers": { "x-key": "of my own" } }));
         let tool = ToolResource { auth: auth.clone(), ..tool };
-        asked.room.runtime.check(&tool).unwrap();
-        let mut attempt = asked.room.attempt(&tool, nothing());
+        stage.room.runtime.check(&tool).unwrap();
+        let mut attempt = stage.room.attempt(&tool, nothing());
         attempt.credentials = secret();
-        asked.room.runtime.invoke(attempt).await.unwrap();
-        asked.heard()
+        stage.room.runtime.invoke(attempt).await.unwrap();
+        stage.last_log_message()
     };
     assert_eq!(call("/quiet", "q.wasm").await["body"], "the key came");
     // A server that says it back is not passed on.
@@ -210,11 +213,11 @@ async fn a_secret_goes_to_its_host_and_never_into_the_module() {
     assert_eq!(said["error"]["code"], "permission_denied");
     assert!(!said.to_string().contains("swordfish"));
     // With a list of several, nobody could say where it would go.
-    let tool = declared(asked.tool("m.wasm", &json!({ "url": "http://a/" })), |spec| {
+    let tool = declared(stage.tool("m.wasm", &json!({ "url": "http://a/" })), |spec| {
         spec.hosts.push("*.example.com".to_owned())
     });
     let tool = ToolResource { auth: auth.clone(), ..tool };
-    let fault = asked.room.runtime.check(&tool).unwrap_err();
+    let fault = stage.room.runtime.check(&tool).unwrap_err();
     assert_eq!(
         (fault.code, fault.details["field"].as_str()),
         (ToolErrorCode::RuntimePolicyInvalid, "auth")

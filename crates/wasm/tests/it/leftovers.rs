@@ -92,7 +92,7 @@ async fn after_random_kills_no_call_thread_file_or_memory_is_left() {
         assert!(ends.contains_key(how), "{how}: {ends:?}");
     }
     let gone = async {
-        while room.runtime.running() > 0 || room.runtime.memory_bytes() > 0 {
+        while room.runtime.active_calls() > 0 || room.runtime.memory_bytes() > 0 {
             tokio::task::yield_now().await;
         }
     };

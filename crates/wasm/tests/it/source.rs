@@ -40,16 +40,19 @@ async fn a_file_stays_below_the_directory_of_modules() {
     assert!(room.call(&right, nothing()).await.is_ok());
     let wrong = declared(sound, |spec| spec.sha256 = Some(sha256_hex(b"another")));
     let fault = room.call(&wrong, nothing()).await.unwrap_err();
-    assert!(fault.message.contains("another one"), "{}", fault.message);
+    assert!(fault.message.contains("is declared"), "{}", fault.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_module_that_is_kept_here_is_named_by_its_hash() {
     let room = Room::open();
     let bytes = assembled(&answering("", ""));
-    let hash = room.runtime.keep(&bytes).unwrap();
+    let hash = room.runtime.store_module(&bytes).unwrap();
     assert_eq!(hash, sha256_hex(&bytes));
-    assert!(room.runtime.keep(b"no module").is_err() && room.runtime.keep(&bytes[..50]).is_err());
+    assert!(
+        room.runtime.store_module(b"no module").is_err()
+            && room.runtime.store_module(&bytes[..50]).is_err()
+    );
     let named = tool(WasmSpec { module: format!("blob:{hash}"), ..WasmSpec::default() });
     assert_eq!(room.call(&named, nothing()).await.unwrap().to_text(), "done");
     let absent = tool(WasmSpec {
@@ -112,7 +115,7 @@ async fn a_module_from_an_address_is_fetched_once_and_is_what_was_declared() {
     let changed = declared(hashed, |spec| spec.sha256 = Some(sha256_hex(b"what it was yesterday")));
     let open = Room::with(|options| options.network = NetPolicy::open());
     let fault = open.call(&changed, nothing()).await.unwrap_err();
-    assert!(fault.message.contains("another one"), "{}", fault.message);
+    assert!(fault.message.contains("is declared"), "{}", fault.message);
     // The operator's policy counts for modules, too.
     let fault = room.call(&changed, nothing()).await.unwrap_err();
     assert_eq!(fault.code, ToolErrorCode::PermissionDenied, "{}", fault.message);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::contract::{RequestTool, ToolContractError, ToolRequest};
 use provost_core::resource::{ToolResource, ToolType, WasmSpec};
-use provost_tool::{Attempt, Credentials, ToolOutput, ToolRuntime as _};
+use provost_tool::{Credentials, ToolInvocation, ToolOutput, ToolRuntime as _};
 use provost_wasm::{WasmOptions, WasmRuntime};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ impl Room {
         tokio::time::timeout(PATIENCE, made).await.expect("a call hangs")
     }
 
-    pub(crate) fn attempt(&self, tool: &ToolResource, arguments: Value) -> Attempt {
+    pub(crate) fn attempt(&self, tool: &ToolResource, arguments: Value) -> ToolInvocation {
         let said = Arc::clone(&self.said);
         let request = ToolRequest {
             request_id: "req-1".to_owned(),
@@ -88,7 +88,7 @@ impl Room {
             namespace: "default".to_owned(),
             ..ToolRequest::default()
         };
-        Attempt {
+        ToolInvocation {
             tool: Arc::new(tool.clone()),
             arguments: Arc::new(arguments),
             request: Arc::new(request.normalized().unwrap()),

@@ -1,4 +1,4 @@
-//! What storage knows of a workspace.
+//! The stored record of a workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,103 +7,105 @@ use provost_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Tenant, WorkspaceError};
+use super::{WorkspaceError, WorkspaceKey};
 use crate::limits::WORKSPACE_SNAPSHOTS_MAX;
 
-/// Everything that storage knows of one workspace, besides the files themselves.
+/// Everything that the store knows about one workspace except the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
-    /// Whose it is. The rest of the tenant is here for people who look.
+pub(super) struct WorkspaceRecord {
+    /// Owner of the workspace. Namespace and conversation are for diagnosis only.
     principal: String,
     namespace: String,
     conversation: String,
-    /// Another number whenever somebody begins to work and for each snapshot: a directory that was left at another one is old.
+    /// Increases with every acquisition after a snapshot and with every snapshot. A directory with another generation
+    /// is outdated.
     pub(super) generation: u64,
     /// True if files may have changed since the last snapshot.
     pub(super) is_open: bool,
-    /// What is lost, until a call that was told of it has ended: if it is interrupted, the next one is told again.
+    /// Reason of a loss, until a call that received the report has ended. If that call is interrupted, the next one
+    /// receives the report again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lost: Option<String>,
     /// The snapshots, oldest first.
-    pub(super) snapshots: Vec<Kept>,
+    pub(super) snapshots: Vec<Snapshot>,
 }
 
-/// What a snapshot is kept under.
+/// Label of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct SnapshotLabel {
     /// The call that has ended.
     pub label: String,
-    /// Its turn. A call that belongs to none is a turn of its own.
+    /// Turn of the call. Empty if the call has no turn; it then counts as a separate turn.
     pub turn: String,
 }
 
-impl From<&str> for Mark {
+impl From<&str> for SnapshotLabel {
     fn from(label: &str) -> Self {
         Self { label: label.to_owned(), turn: String::new() }
     }
 }
 
-impl From<String> for Mark {
+impl From<String> for SnapshotLabel {
     fn from(label: String) -> Self {
         Self { label, turn: String::new() }
     }
 }
 
-/// One snapshot.
+/// A stored snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// After which call it was taken.
+pub struct Snapshot {
+    /// Call after which the snapshot was created.
     pub label: String,
-    /// The turn of that call; nothing for one that belongs to none.
+    /// Turn of the call. Empty if the call has no turn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub turn: String,
-    /// When.
+    /// Time of the snapshot.
     pub at: Timestamp,
-    /// Files in it.
+    /// Number of files.
     pub files: usize,
-    /// Their bytes.
+    /// Total size of the files, in bytes.
     pub bytes: u64,
-    /// The hash of its list of files.
+    /// Hash of the manifest.
     pub(super) list: String,
 }
 
-/// The files of a snapshot by their paths, percent-encoded.
+/// Files of a snapshot by their percent-encoded paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct List(pub(super) BTreeMap<String, Entry>);
+pub(super) struct SnapshotManifest(pub(super) BTreeMap<String, ManifestEntry>);
 
 /// One file of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Entry {
+pub(super) enum ManifestEntry {
     /// A directory.
     Dir {
-        /// Its permissions.
+        /// Permissions.
         mode: u32,
     },
-    /// A file.
+    /// A regular file.
     File {
-        /// Its permissions.
+        /// Permissions.
         mode: u32,
-        /// Its bytes.
+        /// Size, in bytes.
         size: u64,
-        /// The hash of what it holds.
+        /// Hash of the content.
         hash: String,
     },
     /// A symbolic link.
     Link {
-        /// Where it points, percent-encoded.
+        /// Percent-encoded target.
         to: String,
     },
 }
 
-impl Tenant {
-    /// The name of its directory.
+impl WorkspaceKey {
+    /// Returns the name of the directory.
     pub(super) fn key(&self) -> String {
         key(&self.namespace, &self.conversation)
     }
 }
 
-/// The name of the directory of a conversation: nothing that a caller says can lead elsewhere.
+/// Returns the directory name of a conversation. It is a hash, so input of a caller cannot lead elsewhere.
 pub(super) fn key(namespace: &str, conversation: &str) -> String {
     let mut hash = Sha256::new();
     for part in [namespace, conversation] {
@@ -113,64 +115,64 @@ pub(super) fn key(namespace: &str, conversation: &str) -> String {
     HEXLOWER.encode(&hash.finalize()[..16])
 }
 
-/// The hash of some bytes.
+/// Returns the hash of bytes.
 pub(super) fn hash(bytes: &[u8]) -> String {
     HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-impl Kept {
-    /// Its turn: its own where it belongs to none.
+impl Snapshot {
+    /// Returns the turn, or the label of a call without a turn.
     fn turn(&self) -> &str {
         if self.turn.is_empty() { &self.label } else { &self.turn }
     }
 }
 
-impl Record {
-    /// Of a workspace that nobody has worked in.
-    pub(super) fn of(tenant: &Tenant) -> Self {
-        let Tenant { namespace, conversation, principal } = tenant.clone();
+impl WorkspaceRecord {
+    /// Creates the record of a new workspace.
+    pub(super) fn of(workspace: &WorkspaceKey) -> Self {
+        let WorkspaceKey { namespace, conversation, principal } = workspace.clone();
         let (generation, is_open, lost, snapshots) = (0, false, None, Vec::new());
         Self { principal, namespace, conversation, generation, is_open, lost, snapshots }
     }
 
-    /// Refuses everybody but the one who first worked here.
-    pub(super) fn check(&self, tenant: &Tenant) -> Result<(), WorkspaceError> {
-        let is_same = self.principal == tenant.principal
-            && self.namespace == tenant.namespace
-            && self.conversation == tenant.conversation;
-        if is_same { Ok(()) } else { Err(WorkspaceError::Principal) }
+    /// Fails for any principal except the owner.
+    pub(super) fn check(&self, workspace: &WorkspaceKey) -> Result<(), WorkspaceError> {
+        let is_same = self.principal == workspace.principal
+            && self.namespace == workspace.namespace
+            && self.conversation == workspace.conversation;
+        if is_same { Ok(()) } else { Err(WorkspaceError::WrongPrincipal) }
     }
 
-    /// Takes in a snapshot in the place of an older one of the same label. Of its turn the last calls stay, of each turn before
-    /// it what all of its calls have left; the oldest go.
-    pub(super) fn add(&mut self, kept: Kept) {
+    /// Adds a snapshot and replaces an older one with the same label. Keeps the latest calls of the current turn and
+    /// the last snapshot of each previous turn, up to the limit.
+    pub(super) fn add(&mut self, snapshot: Snapshot) {
         self.generation += 1;
         self.is_open = false;
-        self.snapshots.retain(|other| other.label != kept.label);
+        self.snapshots.retain(|other| other.label != snapshot.label);
         let all = std::mem::take(&mut self.snapshots);
-        let (mut calls, mut turns) = (1, BTreeSet::from([kept.turn().to_owned()]));
-        let stays = |other: &Kept| match other.turn() == kept.turn() {
+        let (mut calls, mut turns) = (1, BTreeSet::from([snapshot.turn().to_owned()]));
+        let is_kept = |other: &Snapshot| match other.turn() == snapshot.turn() {
             true => {
                 calls += 1;
                 calls <= WORKSPACE_SNAPSHOTS_MAX
             }
-            // The newest comes first: it is the last one of its turn.
+            // The newest snapshot of a turn comes first.
             false => {
                 turns.insert(other.turn().to_owned()) && turns.len() <= WORKSPACE_SNAPSHOTS_MAX
             }
         };
-        self.snapshots = all.into_iter().rev().filter(stays).collect();
+        self.snapshots = all.into_iter().rev().filter(is_kept).collect();
         self.snapshots.reverse();
-        self.snapshots.push(kept);
+        self.snapshots.push(snapshot);
     }
 }
 
-impl List {
-    /// The hashes of all contents.
+impl SnapshotManifest {
+    /// Returns the hashes of all contents.
     pub(super) fn hashes(&self) -> BTreeSet<&str> {
         let hashes = self.0.values().filter_map(|entry| match entry {
-            Entry::File { hash, .. } => Some(hash.as_str()),
-            Entry::Dir { .. } | Entry::Link { .. } => None,
+            ManifestEntry::File { hash, .. } => Some(hash.as_str()),
+            ManifestEntry::Dir { .. } | ManifestEntry::Link { .. } => None,
         });
         hashes.collect()
     }

@@ -1,38 +1,44 @@
-//! Taking a snapshot of a directory, and making a directory of one.
+//! Creating a snapshot of a directory, and restoring a directory from one.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::active::Live;
-use super::record::{Entry, Kept, List, Mark, hash};
-use super::snapshot_store::Keep;
-use super::tree::{self, Sight};
-use super::{WorkspaceError, WorkspacesOptions};
+use super::active::ActiveWorkspace;
+use super::record::{ManifestEntry, Snapshot, SnapshotLabel, SnapshotManifest, hash};
+use super::snapshot_store::SnapshotStore;
+use super::tree::{self, ScanEntry};
+use super::{WorkspaceError, WorkspaceOptions};
 
-/// Keeps what a directory holds. Only files that changed since the last time are read.
-pub(super) fn take(
-    options: &WorkspacesOptions,
-    live: &mut Live,
+/// Stores the content of a directory. Reads only files that changed since the last snapshot.
+pub(super) fn create(
+    options: &WorkspaceOptions,
+    active: &mut ActiveWorkspace,
     dir: &Path,
-    mark: &Mark,
-) -> Result<Kept, WorkspaceError> {
-    let mut taking = Taking { options, live, list: List::default(), bytes: 0, excess: None };
-    let walked = tree::walk(dir, &mut |path, sight| taking.add(path, sight));
-    if let Some(excess) = taking.excess {
+    label: &SnapshotLabel,
+) -> Result<Snapshot, WorkspaceError> {
+    let mut builder = SnapshotBuilder {
+        options,
+        active,
+        list: SnapshotManifest::default(),
+        bytes: 0,
+        excess: None,
+    };
+    let walked = tree::walk(dir, &mut |path, scanned| builder.add(path, scanned));
+    if let Some(excess) = builder.excess {
         return Err(WorkspaceError::TooLarge(excess));
     }
-    walked.map_err(WorkspaceError::io("the workspace cannot be kept"))?;
-    let Taking { live, list, bytes, .. } = taking;
-    live.stamps.retain(|path, _| list.0.contains_key(path));
-    let told = WorkspaceError::io("the storage of workspaces");
-    let text = serde_json::to_vec(&list).map_err(|error| told(error.into()))?;
+    walked.map_err(WorkspaceError::io("cannot read the workspace"))?;
+    let SnapshotBuilder { active, list, bytes, .. } = builder;
+    active.stamps.retain(|path, _| list.0.contains_key(path));
+    let wrap_error = WorkspaceError::io("cannot access the store of workspaces");
+    let text = serde_json::to_vec(&list).map_err(|error| wrap_error(error.into()))?;
     let name = hash(&text);
-    options.keep.put_content(live.key(), &name, &text).map_err(told)?;
-    Ok(Kept {
-        label: mark.label.clone(),
-        turn: mark.turn.clone(),
+    options.store.put_content(active.key(), &name, &text).map_err(wrap_error)?;
+    Ok(Snapshot {
+        label: label.label.clone(),
+        turn: label.turn.clone(),
         at: options.env.now(),
         files: list.0.len(),
         bytes,
@@ -40,39 +46,39 @@ pub(super) fn take(
     })
 }
 
-/// A snapshot in the making.
-struct Taking<'a> {
-    options: &'a WorkspacesOptions,
-    live: &'a mut Live,
-    list: List,
+/// A snapshot that is being created.
+struct SnapshotBuilder<'a> {
+    options: &'a WorkspaceOptions,
+    active: &'a mut ActiveWorkspace,
+    list: SnapshotManifest,
     bytes: u64,
-    /// Which bound was broken.
+    /// The exceeded limit, if any.
     excess: Option<String>,
 }
 
-impl Taking<'_> {
-    fn add(&mut self, path: String, sight: Sight) -> io::Result<()> {
-        let WorkspacesOptions { files_max, bytes_max, .. } = self.options;
+impl SnapshotBuilder<'_> {
+    fn add(&mut self, path: String, scanned: ScanEntry) -> io::Result<()> {
+        let WorkspaceOptions { files_max, bytes_max, .. } = self.options;
         if self.list.0.len() >= *files_max {
             return self.refuse(format!("it has more than {files_max} files"));
         }
-        let entry = match sight {
-            Sight::Known(entry) => entry,
-            Sight::File { file, mode, stamp } => {
-                let known = self.live.stamps.get(&path).filter(|(known, _)| *known == stamp);
+        let entry = match scanned {
+            ScanEntry::Complete(entry) => entry,
+            ScanEntry::File { file, mode, stamp } => {
+                let known = self.active.stamps.get(&path).filter(|(known, _)| *known == stamp);
                 let (size, hash) = match known {
                     Some((_, hash)) => (stamp.size(), hash.clone()),
                     None => {
-                        let room = bytes_max.saturating_sub(self.bytes);
-                        let bytes = match tree::read(file, room) {
+                        let remaining = bytes_max.saturating_sub(self.bytes);
+                        let bytes = match tree::read(file, remaining) {
                             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                                 return self.refuse(format!("it has more than {bytes_max} bytes"));
                             }
                             other => other?,
                         };
                         let hash = hash(&bytes);
-                        self.options.keep.put_content(self.live.key(), &hash, &bytes)?;
-                        self.live.stamps.insert(path.clone(), (stamp, hash.clone()));
+                        self.options.store.put_content(self.active.key(), &hash, &bytes)?;
+                        self.active.stamps.insert(path.clone(), (stamp, hash.clone()));
                         (bytes.len() as u64, hash)
                     }
                 };
@@ -80,7 +86,7 @@ impl Taking<'_> {
                 if self.bytes > *bytes_max {
                     return self.refuse(format!("it has more than {bytes_max} bytes"));
                 }
-                Entry::File { mode, size, hash }
+                ManifestEntry::File { mode, size, hash }
             }
         };
         self.list.0.insert(path, entry);
@@ -94,45 +100,54 @@ impl Taking<'_> {
     }
 }
 
-/// The list of files of a snapshot.
-pub(super) fn list(keep: &dyn Keep, key: &str, name: &str) -> io::Result<List> {
-    Ok(serde_json::from_slice(&content(keep, key, name)?)?)
+/// Returns the manifest of a snapshot.
+pub(super) fn list(
+    store: &dyn SnapshotStore,
+    key: &str,
+    name: &str,
+) -> io::Result<SnapshotManifest> {
+    Ok(serde_json::from_slice(&content(store, key, name)?)?)
 }
 
-/// Fills a directory that nobody else knows yet.
-pub(super) fn restore(keep: &dyn Keep, key: &str, list: &List, dir: &Path) -> io::Result<()> {
-    // The order of the list is that of the paths: a directory comes before what is in it.
+/// Fills a directory that no other code uses yet.
+pub(super) fn restore(
+    store: &dyn SnapshotStore,
+    key: &str,
+    list: &SnapshotManifest,
+    dir: &Path,
+) -> io::Result<()> {
+    // The manifest is sorted by path, so a directory precedes its content.
     for (path, entry) in &list.0 {
         let bytes = match entry {
-            Entry::File { hash, .. } => content(keep, key, hash)?,
-            Entry::Dir { .. } | Entry::Link { .. } => Vec::new(),
+            ManifestEntry::File { hash, .. } => content(store, key, hash)?,
+            ManifestEntry::Dir { .. } | ManifestEntry::Link { .. } => Vec::new(),
         };
-        tree::make(dir, path, entry, &bytes)?;
+        tree::create(dir, path, entry, &bytes)?;
     }
     for (path, entry) in list.0.iter().rev() {
-        if let Entry::Dir { mode } = entry {
+        if let ManifestEntry::Dir { mode } = entry {
             tree::finish_dir(dir, path, *mode)?;
         }
     }
     Ok(())
 }
 
-/// A content that is what its hash says.
-fn content(keep: &dyn Keep, key: &str, name: &str) -> io::Result<Vec<u8>> {
-    let bytes = keep.content(key, name)?.ok_or(io::ErrorKind::NotFound)?;
+/// Returns a content. Fails if it does not match its hash.
+fn content(store: &dyn SnapshotStore, key: &str, name: &str) -> io::Result<Vec<u8>> {
+    let bytes = store.content(key, name)?.ok_or(io::ErrorKind::NotFound)?;
     match hash(&bytes) == name {
         true => Ok(bytes),
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, "a content is damaged")),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "a stored file is damaged")),
     }
 }
 
-/// Lets the owner look into every directory of a tree, so that it can be taken away. No link is followed.
-pub(super) fn open_up(dir: &Path) -> io::Result<()> {
+/// Grants the owner access to every directory of a tree, so that it can be removed. Does not follow links.
+pub(super) fn make_accessible(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+            make_accessible(&entry.path())?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Durable storage for snapshots: records by key, contents by hash.
+//! Durable store of snapshots: records by key, contents by hash.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -6,37 +6,37 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Durable storage for snapshots. What a call has returned from is still there after a crash.
+/// Durable store of snapshots. The effect of a call that returned survives a crash.
 ///
-/// All of it is called on threads that may block. Keys and hashes are lower-case hex digits.
-pub trait Keep: Send + Sync + 'static {
-    /// What is known of a workspace.
+/// All methods are called on threads that may block. Keys and hashes are lower-case hexadecimal digits.
+pub trait SnapshotStore: Send + Sync + 'static {
+    /// Returns the record of a workspace.
     fn record(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Puts it in place of what was known, all or nothing.
+    /// Replaces the record of a workspace atomically.
     fn put_record(&self, key: &str, record: &[u8]) -> io::Result<()>;
 
-    /// A content of a workspace.
+    /// Returns a content of a workspace.
     fn content(&self, key: &str, hash: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Stores a content unless it is there.
+    /// Stores a content unless it exists.
     fn put_content(&self, key: &str, hash: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Takes away every content of a workspace but these.
+    /// Deletes all contents of a workspace except these.
     fn retain(&self, key: &str, hashes: &BTreeSet<String>) -> io::Result<()>;
 
-    /// Takes away everything of a workspace.
-    fn forget(&self, key: &str) -> io::Result<()>;
+    /// Deletes the record and all contents of a workspace.
+    fn delete(&self, key: &str) -> io::Result<()>;
 }
 
-/// Snapshots in a directory, for its owner only.
+/// Stores snapshots in a directory that only its owner can access.
 #[derive(Debug, Clone)]
-pub struct DirKeep {
+pub struct DirSnapshotStore {
     dir: PathBuf,
 }
 
-impl DirKeep {
-    /// In this directory, which is made when it is needed.
+impl DirSnapshotStore {
+    /// Uses this directory. It is created when it is needed.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
@@ -50,27 +50,27 @@ impl DirKeep {
     }
 }
 
-impl Keep for DirKeep {
+impl SnapshotStore for DirSnapshotStore {
     fn record(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        found(fs::read(self.record_path(key)))
+        optional(fs::read(self.record_path(key)))
     }
 
     fn put_record(&self, key: &str, record: &[u8]) -> io::Result<()> {
-        put(&self.record_path(key), record)
+        write_durably(&self.record_path(key), record)
     }
 
     fn content(&self, key: &str, hash: &str) -> io::Result<Option<Vec<u8>>> {
-        found(fs::read(self.contents(key).join(hash)))
+        optional(fs::read(self.contents(key).join(hash)))
     }
 
     fn put_content(&self, key: &str, hash: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.contents(key).join(hash);
-        // One that is there is whole: it got its name after it was written.
-        if path.exists() { Ok(()) } else { put(&path, bytes) }
+        // An existing file is complete: it was renamed after it had been written.
+        if path.exists() { Ok(()) } else { write_durably(&path, bytes) }
     }
 
     fn retain(&self, key: &str, hashes: &BTreeSet<String>) -> io::Result<()> {
-        let Some(entries) = found(fs::read_dir(self.contents(key)))? else { return Ok(()) };
+        let Some(entries) = optional(fs::read_dir(self.contents(key)))? else { return Ok(()) };
         for entry in entries {
             let entry = entry?;
             let is_kept = entry.file_name().to_str().is_some_and(|name| hashes.contains(name));
@@ -81,13 +81,13 @@ impl Keep for DirKeep {
         Ok(())
     }
 
-    fn forget(&self, key: &str) -> io::Result<()> {
-        found(fs::remove_dir_all(self.dir.join(key))).map(drop)
+    fn delete(&self, key: &str) -> io::Result<()> {
+        optional(fs::remove_dir_all(self.dir.join(key))).map(drop)
     }
 }
 
-/// Writes a file, all or nothing, and waits until it is on the disk under its name.
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file atomically, and waits until it is durable.
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let draft = path.with_extension("draft");
@@ -99,7 +99,7 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn optional<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,7 +1,7 @@
-//! Reading and writing a tree of files without ever leaving it.
+//! Reading and writing a file tree without leaving it.
 //!
-//! Whoever works in a workspace may change it while it is read: each name is opened below the directory it was found in and
-//! no link is followed, so a directory that becomes a link in between leads nowhere.
+//! Programs may change the workspace during a scan. Each name is opened relative to its directory without following
+//! links, so a directory that is replaced by a link leads nowhere.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -13,57 +13,57 @@ use std::path::{Component, Path, PathBuf};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 
-use super::record::Entry;
+use super::record::ManifestEntry;
 use crate::limits::WORKSPACE_DEPTH_MAX;
 
-/// Bytes of a path that do not stand for themselves.
+/// Bytes of a path that are percent-encoded.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
-/// Permissions that are kept: no file is anybody else's when it runs.
+/// Stored permission bits. Set-user-id and set-group-id bits are dropped.
 const MODE: u32 = 0o777;
 
-/// What tells that a file is what it was: nobody can set when its inode was changed.
+/// Detects changes of a file. Programs cannot set the change time of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     inode: u64,
     size: u64,
     modified: (i64, u64),
     changed: (i64, u64),
 }
 
-/// One thing that was found.
-pub(super) enum Sight {
+/// One entry of a scan.
+pub(super) enum ScanEntry {
     /// A directory or a link.
-    Known(Entry),
-    /// A file, opened.
+    Complete(ManifestEntry),
+    /// An opened file.
     File {
-        /// What it holds, to be read.
+        /// Open file for reading the content.
         file: File,
-        /// Its permissions.
+        /// Permissions.
         mode: u32,
-        /// What tells that it is what it was.
-        stamp: Stamp,
+        /// Detects changes of the file.
+        stamp: FileStamp,
     },
 }
 
-/// Walks through a tree: each directory before what is in it. What is neither a file, a directory nor a link is left out.
+/// Visits a tree, each directory before its content. Skips entries that are neither a file, a directory nor a link.
 pub(super) fn walk(
     root: &Path,
-    each: &mut dyn FnMut(String, Sight) -> io::Result<()>,
+    visit: &mut dyn FnMut(String, ScanEntry) -> io::Result<()>,
 ) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = rustix::fs::open(root, flags, Mode::empty())?;
-    below(&dir, Path::new(""), 0, each)
+    scan_dir(&dir, Path::new(""), 0, visit)
 }
 
-fn below(
+fn scan_dir(
     dir: &OwnedFd,
     path: &Path,
     depth: usize,
-    each: &mut dyn FnMut(String, Sight) -> io::Result<()>,
+    visit: &mut dyn FnMut(String, ScanEntry) -> io::Result<()>,
 ) -> io::Result<()> {
     if depth > WORKSPACE_DEPTH_MAX {
         return Err(io::Error::other(format!(
-            "it has more than {WORKSPACE_DEPTH_MAX} directories inside each other"
+            "directories are nested deeper than {WORKSPACE_DEPTH_MAX} levels"
         )));
     }
     for entry in Dir::read_from(dir)? {
@@ -73,15 +73,15 @@ fn below(
             continue;
         }
         let path = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        match sight(dir.as_fd(), name) {
-            Ok(Some((sight, inner))) => {
-                each(encoded(path.as_os_str().as_bytes()), sight)?;
+        match scan_entry(dir.as_fd(), name) {
+            Ok(Some((entry, inner))) => {
+                visit(encoded(path.as_os_str().as_bytes()), entry)?;
                 if let Some(inner) = inner {
-                    below(&inner, &path, depth + 1, each)?;
+                    scan_dir(&inner, &path, depth + 1, visit)?;
                 }
             }
             Ok(None) => {}
-            // It is gone since it was listed, or was swapped for something else.
+            // The entry was removed or replaced since it was listed.
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(error),
         }
@@ -91,23 +91,23 @@ fn below(
 
 fn is_gone(error: &io::Error) -> bool {
     let raw = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-    let gone = [rustix::io::Errno::NOENT, rustix::io::Errno::LOOP, rustix::io::Errno::NOTDIR];
-    raw.is_some_and(|raw| gone.contains(&raw))
+    let errors = [rustix::io::Errno::NOENT, rustix::io::Errno::LOOP, rustix::io::Errno::NOTDIR];
+    raw.is_some_and(|raw| errors.contains(&raw))
 }
 
-/// Looks at a name below a directory; for a directory, opens it.
-fn sight(
+/// Examines a name in a directory. Opens it if it is a directory.
+fn scan_entry(
     dir: BorrowedFd<'_>,
     name: &std::ffi::CStr,
-) -> io::Result<Option<(Sight, Option<OwnedFd>)>> {
+) -> io::Result<Option<(ScanEntry, Option<OwnedFd>)>> {
     let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    // A pipe that is put in the place of a file must not hold us.
+    // A pipe that replaces the file must not block this thread.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => {
             let inner = openat(dir, name, flags | OFlags::DIRECTORY, Mode::empty())?;
             let mode = fstat(&inner)?.st_mode & MODE;
-            Some((Sight::Known(Entry::Dir { mode }), Some(inner)))
+            Some((ScanEntry::Complete(ManifestEntry::Dir { mode }), Some(inner)))
         }
         FileType::RegularFile => {
             let file = openat(dir, name, flags, Mode::empty())?;
@@ -115,18 +115,18 @@ fn sight(
             if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                 return Ok(None);
             }
-            let (mode, stamp) = (stat.st_mode & MODE, Stamp::of(&stat));
-            Some((Sight::File { file: file.into(), mode, stamp }, None))
+            let (mode, stamp) = (stat.st_mode & MODE, FileStamp::of(&stat));
+            Some((ScanEntry::File { file: file.into(), mode, stamp }, None))
         }
         FileType::Symlink => {
             let to = readlinkat(dir, name, Vec::new())?;
-            Some((Sight::Known(Entry::Link { to: encoded(to.as_bytes()) }), None))
+            Some((ScanEntry::Complete(ManifestEntry::Link { to: encoded(to.as_bytes()) }), None))
         }
         _ => None,
     })
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(stat: &Stat) -> Self {
         Self {
             inode: stat.st_ino,
@@ -136,13 +136,13 @@ impl Stamp {
         }
     }
 
-    /// Bytes of the file.
+    /// Returns the size of the file, in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 }
 
-/// Reads a file that may grow meanwhile.
+/// Reads a file that may grow during the read.
 pub(super) fn read(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -152,17 +152,22 @@ pub(super) fn read(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Makes a file, a directory or a link below a directory that nobody else knows yet.
-pub(super) fn make(root: &Path, path: &str, entry: &Entry, bytes: &[u8]) -> io::Result<()> {
-    let path = inner(path)?;
+/// Creates a file, directory or link below a directory that no other code uses yet.
+pub(super) fn create(
+    root: &Path,
+    path: &str,
+    entry: &ManifestEntry,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let path = relative_path(path)?;
     let path = root.join(path);
     match entry {
-        Entry::Dir { .. } => DirBuilder::new().mode(0o700).create(&path),
-        Entry::Link { to } => {
+        ManifestEntry::Dir { .. } => DirBuilder::new().mode(0o700).create(&path),
+        ManifestEntry::Link { to } => {
             let to: Vec<u8> = percent_decode_str(to).collect();
             std::os::unix::fs::symlink(std::ffi::OsString::from_vec(to), &path)
         }
-        Entry::File { mode, .. } => {
+        ManifestEntry::File { mode, .. } => {
             let mut file =
                 fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             file.write_all(bytes)?;
@@ -171,19 +176,19 @@ pub(super) fn make(root: &Path, path: &str, entry: &Entry, bytes: &[u8]) -> io::
     }
 }
 
-/// Gives a directory its permissions, once everything is in it.
+/// Sets the permissions of a directory after its content was created.
 pub(super) fn finish_dir(root: &Path, path: &str, mode: u32) -> io::Result<()> {
-    fs::set_permissions(root.join(inner(path)?), fs::Permissions::from_mode(mode & MODE))
+    fs::set_permissions(root.join(relative_path(path)?), fs::Permissions::from_mode(mode & MODE))
 }
 
-fn inner(path: &str) -> io::Result<PathBuf> {
+fn relative_path(path: &str) -> io::Result<PathBuf> {
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     let path = PathBuf::from(std::ffi::OsString::from_vec(bytes));
     let is_inner = path.components().all(|part| matches!(part, Component::Normal(_)));
     if is_inner && path.components().next().is_some() {
         return Ok(path);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "a path of the snapshot leads out of it"))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "a path of the snapshot leaves the workspace"))
 }
 
 fn encoded(bytes: &[u8]) -> String {

@@ -1,42 +1,42 @@
-//! What is in a directory, read by its descriptor.
+//! Directory listings through a descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 
-use super::path::InnerPath;
-use super::replace::is_unfinished;
+use super::path::WorkspacePath;
+use super::replace::is_temp_file;
 use crate::error::{Error, Result};
 use crate::limits::DIRECTORY_ENTRIES_MAX;
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name; it need not be UTF-8.
+pub struct DirectoryEntry {
+    /// Name. Not necessarily UTF-8.
     pub name: Vec<u8>,
-    /// What it is.
+    /// File type.
     pub kind: FileType,
 }
 
-/// The entries of a directory in the order of their names.
+/// The entries of a directory, sorted by name.
 #[derive(Debug)]
-pub struct Entries {
+pub struct DirectoryEntries {
     /// The entries.
-    pub entries: Vec<Entry>,
-    /// True if there are more than are looked at.
+    pub entries: Vec<DirectoryEntry>,
+    /// True if the directory has more entries than the limit.
     pub is_cut: bool,
 }
 
-impl Entries {
-    /// Reads them. The descriptor can still be used.
-    pub fn read(directory: &OwnedFd, path: &InnerPath) -> Result<Self> {
+impl DirectoryEntries {
+    /// Reads the entries. The descriptor remains usable.
+    pub fn read(directory: &OwnedFd, path: &WorkspacePath) -> Result<Self> {
         let failed = |error: rustix::io::Errno| Error::io(path, error);
         let mut entries = Vec::new();
         let mut is_cut = false;
         for entry in Dir::read_from(directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_unfinished(name) {
+            if matches!(name, b"." | b"..") || is_temp_file(name) {
                 continue;
             }
             if entries.len() == DIRECTORY_ENTRIES_MAX {
@@ -44,11 +44,11 @@ impl Entries {
                 break;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not tell it here.
+                // Some file systems do not report the type here.
                 FileType::Unknown => kind_of(directory.as_fd(), name),
                 kind => kind,
             };
-            entries.push(Entry { name: name.to_vec(), kind });
+            entries.push(DirectoryEntry { name: name.to_vec(), kind });
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(Self { entries, is_cut })

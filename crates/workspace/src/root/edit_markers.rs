@@ -1,8 +1,8 @@
-//! Which edits a file has seen, kept with the file itself.
+//! Markers of the edits of a file, stored with the file itself.
 //!
-//! The keys of the last edits are an extended attribute of the file. An edit puts a new file in the place of the old one by one
-//! rename, so content and key appear in the same instant: a key that is there proves that its edit has happened. One that is
-//! not there proves nothing: some file systems have no attributes, and other programs may drop them.
+//! The keys of the latest edits are an extended attribute of the file. An edit replaces the file with one rename, so
+//! content and key appear at the same moment: a stored key proves that its edit was applied. A missing key proves
+//! nothing, because some file systems have no attributes, and other programs may drop them.
 
 use std::os::fd::AsFd;
 
@@ -10,19 +10,19 @@ use provost_core::recovery::EffectKey;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use rustix::io::Errno;
 
-/// Where the keys are.
+/// Name of the extended attribute.
 const NAME: &str = "user.provost.edits";
-/// Keys that a file keeps: more than can be under way at once.
+/// Maximum number of stored keys, which exceeds the number of concurrent edits.
 const KEYS_MAX: usize = 16;
-/// Bytes that are read at most.
+/// Maximum number of bytes that are read.
 const BYTES_MAX: usize = 2_048;
 
-/// The keys of the last edits of a file, the newest first.
+/// The keys of the latest edits of a file, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks(Vec<String>);
+pub struct EditMarkers(Vec<String>);
 
-impl Marks {
-    /// Those of an open file; nothing if its file system keeps none.
+impl EditMarkers {
+    /// Returns the markers of an open file. `None` if the file system does not support extended attributes.
     pub fn read(file: impl AsFd) -> Option<Self> {
         let mut bytes = [0u8; BYTES_MAX];
         let length = match fgetxattr(file, NAME, &mut bytes) {
@@ -35,7 +35,7 @@ impl Marks {
         Some(Self(keys.take(KEYS_MAX).map(str::to_owned).collect()))
     }
 
-    /// The same with one key more.
+    /// Adds a key.
     #[must_use]
     pub fn with(mut self, key: &EffectKey) -> Self {
         self.0.insert(0, key.as_str().to_owned());
@@ -43,13 +43,13 @@ impl Marks {
         self
     }
 
-    /// Has this edit happened?
-    pub fn has(&self, key: &EffectKey) -> bool {
+    /// True if the markers contain the key of an edit.
+    pub fn contains(&self, key: &EffectKey) -> bool {
         self.0.iter().any(|known| known == key.as_str())
     }
 
-    /// Keeps them with a file. Where that cannot be done, the proof is left to the content.
-    pub(super) fn keep(&self, file: impl AsFd) {
+    /// Stores the markers in a file. If that fails, the edit is verified by its content.
+    pub(super) fn write(&self, file: impl AsFd) {
         if !self.0.is_empty() {
             fsetxattr(file, NAME, self.0.join("\n").as_bytes(), XattrFlags::empty()).ok();
         }

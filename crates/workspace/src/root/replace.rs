@@ -1,7 +1,7 @@
-//! Putting a new file in the place of an old one, whole or not at all.
+//! Atomic replacement of a file.
 //!
-//! Invariant: the content is written to a file of its own in the same directory, made durable, and then renamed. A crash leaves
-//! the old content or the new one, and a link or a file with several names is replaced and not written through.
+//! Invariant: the content is written to a temporary file in the same directory, made durable, and renamed. A crash
+//! leaves the old content or the new one. A link or a file with several names is replaced and not written through.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,99 +14,98 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::edit_markers::Marks;
+use super::edit_markers::EditMarkers;
 use super::open::open_in;
-use super::path::InnerPath;
-use super::{Workspace, check_stopped, other_kind, refusal};
+use super::path::WorkspacePath;
+use super::{WorkspaceRoot, check_cancelled, open_error, other_kind};
 use crate::error::{Error, Result};
 use tokio_util::sync::CancellationToken;
 
-/// How names of files begin that are not finished.
-const UNFINISHED_PREFIX: &str = ".provost-";
-/// How they end.
-const UNFINISHED_SUFFIX: &str = ".unfinished";
-/// Rights of a new file, less the umask.
+/// Prefix of temporary file names.
+const TEMP_PREFIX: &str = ".provost-";
+/// Suffix of temporary file names.
+const TEMP_SUFFIX: &str = ".unfinished";
+/// Permissions of a new file, before the umask.
 const FILE_MODE: u32 = 0o644;
-/// Rights of a new directory, less the umask.
+/// Permissions of a new directory, before the umask.
 const DIRECTORY_MODE: u32 = 0o755;
-/// Rights that a new file takes over from the one it replaces.
-const MODE_KEPT: u32 = 0o777;
-/// Bytes between two looks at whether anybody still waits.
+/// Permissions that a new file inherits from the replaced one.
+const MODE_MASK: u32 = 0o777;
+/// Number of bytes between two checks for cancellation.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What takes the place of a file.
+/// New content of a file.
 #[derive(Debug)]
 pub struct Replacement<'a> {
-    /// The new content.
+    /// The content.
     pub content: &'a [u8],
-    /// What the file was when it was read: one that has changed since is not replaced.
-    pub seen: Option<&'a Stat>,
-    /// The keys of its edits; without a word those of the old file.
-    pub marks: Option<Marks>,
+    /// Metadata of the file when it was read. The replacement fails if the file has changed since. `None`: replaces any
+    /// version.
+    pub expected: Option<&'a Stat>,
+    /// Markers of the edits. `None`: keeps the markers of the old file.
+    pub markers: Option<EditMarkers>,
 }
 
-/// Is it the name of a file that a crash left unfinished?
-pub(super) fn is_unfinished(name: &[u8]) -> bool {
-    name.starts_with(UNFINISHED_PREFIX.as_bytes()) && name.ends_with(UNFINISHED_SUFFIX.as_bytes())
+/// True for the name of a temporary file.
+pub(super) fn is_temp_file(name: &[u8]) -> bool {
+    name.starts_with(TEMP_PREFIX.as_bytes()) && name.ends_with(TEMP_SUFFIX.as_bytes())
 }
 
-impl Workspace {
-    /// Replaces a file, or makes one with the directories above it.
+impl WorkspaceRoot {
+    /// Replaces a file, or creates it with its parent directories.
     pub fn replace(
         &self,
-        path: &InnerPath,
+        path: &WorkspacePath,
         replacement: Replacement<'_>,
-        stop: &CancellationToken,
+        cancel: &CancellationToken,
     ) -> Result<()> {
         self.may_write()?;
-        let Some((above, name)) = path.split() else {
+        let Some((parent, name)) = path.split() else {
             return Err(other_kind(path, FileType::Directory, "a file"));
         };
-        if is_unfinished(name.as_bytes()) {
-            return Err(Error::Argument(format!(
-                "`{path}` is a name that the tools use themselves"
-            )));
+        if is_temp_file(name.as_bytes()) {
+            return Err(Error::Argument(format!("`{path}` is a reserved name")));
         }
-        let directory = match replacement.seen {
-            Some(_) => self.resolve(&above, OFlags::RDONLY | OFlags::DIRECTORY)?,
-            None => self.make_directory(&above)?,
+        let directory = match replacement.expected {
+            Some(_) => self.resolve(&parent, OFlags::RDONLY | OFlags::DIRECTORY)?,
+            None => self.make_directory(&parent)?,
         };
         let failed = |error: Errno| Error::io(path, error);
-        let old = self.check_old(&directory, path, name, replacement.seen)?;
-        let new = Unfinished::create(&directory).map_err(failed)?;
+        let old = self.check_old(&directory, path, name, replacement.expected)?;
+        let new = TempFile::create(&directory).map_err(failed)?;
         let mut file = File::from(new.file.try_clone().map_err(|error| Error::io(path, error))?);
         for chunk in replacement.content.chunks(CHUNK_BYTES) {
-            check_stopped(stop)?;
+            check_cancelled(cancel)?;
             file.write_all(chunk).map_err(|error| Error::io(path, error))?;
         }
         file.flush().map_err(|error| Error::io(path, error))?;
         if let Some(old) = &old {
-            fchmod(&new.file, Mode::from_raw_mode(old.st_mode & MODE_KEPT)).map_err(failed)?;
+            fchmod(&new.file, Mode::from_raw_mode(old.st_mode & MODE_MASK)).map_err(failed)?;
         }
-        let marks = match (replacement.marks, &old) {
-            (Some(marks), _) => marks,
+        let markers = match (replacement.markers, &old) {
+            (Some(markers), _) => markers,
             (None, Some(_)) => open_in(directory.as_fd(), name, OFlags::RDONLY | OFlags::NONBLOCK)
                 .ok()
-                .and_then(Marks::read)
+                .and_then(EditMarkers::read)
                 .unwrap_or_default(),
-            (None, None) => Marks::default(),
+            (None, None) => EditMarkers::default(),
         };
-        marks.keep(&new.file);
+        markers.write(&new.file);
         fsync(&new.file).map_err(failed)?;
-        check_stopped(stop)?;
-        // Once more, as late as can be.
-        self.check_old(&directory, path, name, replacement.seen)?;
-        new.take_place(name).map_err(failed)?;
+        check_cancelled(cancel)?;
+        // Repeats the check as late as possible.
+        self.check_old(&directory, path, name, replacement.expected)?;
+        new.rename_to(name).map_err(failed)?;
         fsync(&directory).map_err(failed)
     }
 
-    /// What is there now: nothing or a regular file, and nothing else than what was seen.
+    /// Returns the metadata of the existing file. Fails if it is not a regular file, or has changed.
     fn check_old(
         &self,
         directory: &OwnedFd,
-        path: &InnerPath,
+        path: &WorkspacePath,
         name: &str,
-        seen: Option<&Stat>,
+        expected: Option<&Stat>,
     ) -> Result<Option<Stat>> {
         let old = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(old) => Some(old),
@@ -119,29 +118,29 @@ impl Workspace {
                 return Err(other_kind(path, kind, "a file"));
             }
         }
-        match (seen, &old) {
+        match (expected, &old) {
             (None, _) => Ok(old),
-            (Some(seen), Some(found)) if same(seen, found) => Ok(old),
+            (Some(expected), Some(current)) if is_unchanged(expected, current) => Ok(old),
             (Some(_), _) => Err(Error::Changed { path: path.to_string() }),
         }
     }
 
-    /// Opens a directory, and makes it and those above it where they are missing.
-    fn make_directory(&self, path: &InnerPath) -> Result<OwnedFd> {
+    /// Opens a directory and creates it with its parents if necessary.
+    fn make_directory(&self, path: &WorkspacePath) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let mut missing = Vec::new();
-        let mut place = path.clone();
+        let mut current = path.clone();
         let mut directory = loop {
-            match self.0.way.open(self.root(), &place, flags) {
+            match self.0.method.open(self.root(), &current, flags) {
                 Ok(directory) => break directory,
                 Err(Errno::NOENT) => {}
-                Err(error) => return Err(refusal(&place, error)),
+                Err(error) => return Err(open_error(&current, error)),
             }
-            let Some((above, name)) = place.split() else {
-                return Err(Error::NotFound { path: place.to_string() });
+            let Some((parent, name)) = current.split() else {
+                return Err(Error::NotFound { path: current.to_string() });
             };
             missing.push(name.to_owned());
-            place = above;
+            current = parent;
         };
         while let Some(name) = missing.pop() {
             match mkdirat(&directory, &*name, Mode::from_raw_mode(DIRECTORY_MODE)) {
@@ -149,48 +148,48 @@ impl Workspace {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(Error::io(path, error)),
             }
-            directory =
-                open_in(directory.as_fd(), &name, flags).map_err(|error| refusal(path, error))?;
+            directory = open_in(directory.as_fd(), &name, flags)
+                .map_err(|error| open_error(path, error))?;
         }
         Ok(directory)
     }
 }
 
-/// Nobody wrote to the file between two looks.
-fn same(a: &Stat, b: &Stat) -> bool {
+/// True if the file was not written between two reads of its metadata.
+fn is_unchanged(a: &Stat, b: &Stat) -> bool {
     let key = |stat: &Stat| {
         (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime)
     };
     key(a) == key(b) && a.st_ctime_nsec == b.st_ctime_nsec
 }
 
-/// A file on its way to its place; it goes if it does not get there.
-struct Unfinished<'a> {
+/// A temporary file. It is deleted unless it is renamed.
+struct TempFile<'a> {
     directory: &'a OwnedFd,
     name: String,
     file: OwnedFd,
-    is_placed: bool,
+    is_renamed: bool,
 }
 
-impl<'a> Unfinished<'a> {
+impl<'a> TempFile<'a> {
     fn create(directory: &'a OwnedFd) -> std::result::Result<Self, Errno> {
-        let name = format!("{UNFINISHED_PREFIX}{:016x}{UNFINISHED_SUFFIX}", Env::system().random());
+        let name = format!("{TEMP_PREFIX}{:016x}{TEMP_SUFFIX}", Env::system().random());
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(directory, &*name, flags, Mode::from_raw_mode(FILE_MODE))?;
-        Ok(Self { directory, name, file, is_placed: false })
+        Ok(Self { directory, name, file, is_renamed: false })
     }
 
-    fn take_place(mut self, name: &str) -> std::result::Result<(), Errno> {
+    fn rename_to(mut self, name: &str) -> std::result::Result<(), Errno> {
         renameat(self.directory, &*self.name, self.directory, name)?;
-        self.is_placed = true;
+        self.is_renamed = true;
         Ok(())
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
-        if !self.is_placed {
+        if !self.is_renamed {
             unlinkat(self.directory, &*self.name, AtFlags::empty()).ok();
         }
     }

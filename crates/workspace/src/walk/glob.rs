@@ -4,14 +4,14 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::error::{Error, Result};
 use crate::limits::GLOB_BYTES_MAX;
-use crate::root::shortened;
+use crate::root::excerpt;
 
-/// A glob that is matched against paths from where a walk began.
+/// A glob that is matched against paths relative to the start of a walk.
 #[derive(Debug)]
-pub struct Pattern(GlobMatcher);
+pub struct Glob(GlobMatcher);
 
-impl Pattern {
-    /// Reads a glob. One without a slash is about names at any depth.
+impl Glob {
+    /// Parses a glob. A glob without a slash matches names at any depth.
     pub fn parse(glob: &str) -> Result<Self> {
         if glob.len() > GLOB_BYTES_MAX {
             return Err(Error::Argument(format!("the glob is longer than {GLOB_BYTES_MAX} bytes")));
@@ -23,13 +23,13 @@ impl Pattern {
         };
         let built = GlobBuilder::new(&rooted).literal_separator(true).build();
         let built = built.map_err(|error| {
-            Error::Argument(format!("`{}` is no glob: {}", shortened(glob), error.kind()))
+            Error::Argument(format!("`{}` is not a valid glob: {}", excerpt(glob), error.kind()))
         })?;
         Ok(Self(built.compile_matcher()))
     }
 
-    /// Does a path match?
-    pub fn fits(&self, path: &str) -> bool {
+    /// True if the path matches.
+    pub fn matches(&self, path: &str) -> bool {
         self.0.is_match(path)
     }
 }

@@ -1,4 +1,4 @@
-//! What `.gitignore` and `.ignore` files leave out.
+//! Rules of `.gitignore` and `.ignore` files.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,33 +9,33 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, OFlags, fstat};
 
 use crate::limits::IGNORE_FILE_BYTES_MAX;
-use crate::root::{InnerPath, Workspace, open_in};
+use crate::root::{WorkspacePath, WorkspaceRoot, open_in};
 
-/// The files with rules; of two, the later one has the last word.
+/// Files with rules. The later file takes precedence.
 const FILES: [&str; 2] = [".gitignore", ".ignore"];
 
-/// The rules of a directory and of those above it.
-pub(super) struct Rules {
+/// The rules of a directory and its ancestors.
+pub(super) struct IgnoreRules {
     levels: Vec<Option<Gitignore>>,
 }
 
-impl Rules {
-    /// The rules of the directories above one.
-    pub(super) fn above(workspace: &Workspace, path: &InnerPath) -> Self {
+impl IgnoreRules {
+    /// Reads the rules of the ancestors of a directory.
+    pub(super) fn of_ancestors(workspace: &WorkspaceRoot, path: &WorkspacePath) -> Self {
         let mut rules = Self { levels: Vec::new() };
-        let mut place = InnerPath::root();
+        let mut directory_path = WorkspacePath::root();
         for name in path.names() {
-            match workspace.open_directory(&place) {
-                Ok(directory) => rules.enter(directory.as_fd(), &place),
+            match workspace.open_directory(&directory_path) {
+                Ok(directory) => rules.push(directory.as_fd(), &directory_path),
                 Err(_) => rules.levels.push(None),
             }
-            place = place.join(name);
+            directory_path = directory_path.join(name);
         }
         rules
     }
 
-    /// Takes in the rules of a directory. Files that cannot be used, and lines that are no rules, have no effect.
-    pub(super) fn enter(&mut self, directory: BorrowedFd<'_>, path: &InnerPath) {
+    /// Adds the rules of a directory. Unreadable files and invalid lines have no effect.
+    pub(super) fn push(&mut self, directory: BorrowedFd<'_>, path: &WorkspacePath) {
         let mut builder: Option<GitignoreBuilder> = None;
         for text in FILES.iter().filter_map(|name| read(directory, name)) {
             let builder = builder.get_or_insert_with(|| GitignoreBuilder::new(path.as_str()));
@@ -46,13 +46,13 @@ impl Rules {
         self.levels.push(builder.and_then(|builder| builder.build().ok()));
     }
 
-    /// Forgets the rules of the last directory.
-    pub(super) fn leave(&mut self) {
+    /// Removes the rules of the last directory.
+    pub(super) fn pop(&mut self) {
         self.levels.pop();
     }
 
-    /// Do the rules leave out this path? The nearest rule decides.
-    pub(super) fn leave_out(&self, path: &str, is_directory: bool) -> bool {
+    /// True if the rules exclude the path. The nearest rule decides.
+    pub(super) fn is_ignored(&self, path: &str, is_directory: bool) -> bool {
         for rules in self.levels.iter().rev().flatten() {
             match rules.matched(path, is_directory) {
                 Match::Ignore(_) => return true,

@@ -1,4 +1,4 @@
-//! Workspaces of conversations: what stays, what comes back, and what is said to be lost.
+//! ConversationWorkspaces of conversations: what stays, what comes back, and what is said to be lost.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,54 +12,55 @@ use std::time::Duration;
 
 use provost_core::Env;
 use provost_workspace::conversation::{
-    Found, Mark, Seat, Tenant, WorkspaceError, Workspaces, WorkspacesOptions,
+    ConversationWorkspaces, RestoreStatus, SnapshotLabel, WorkspaceError, WorkspaceGuard,
+    WorkspaceKey, WorkspaceOptions,
 };
 use provost_workspace::limits::WORKSPACE_SNAPSHOTS_MAX;
 
-fn tenant(conversation: &str, principal: &str) -> Tenant {
-    Tenant {
+fn tenant(conversation: &str, principal: &str) -> WorkspaceKey {
+    WorkspaceKey {
         namespace: "default".to_owned(),
         conversation: conversation.to_owned(),
         principal: principal.to_owned(),
     }
 }
 
-fn anna() -> Tenant {
+fn anna() -> WorkspaceKey {
     tenant("chat", "anna")
 }
 
 /// After how long a workspace is idle, on a clock that stands still: nothing is taken away unless a test says so.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-async fn open(dir: &Path) -> Workspaces {
+async fn open(dir: &Path) -> ConversationWorkspaces {
     open_with(dir, &Env::simulated(1)).await
 }
 
-async fn open_with(dir: &Path, env: &Env) -> Workspaces {
-    let in_dir = WorkspacesOptions::in_dir(dir);
-    let options = WorkspacesOptions { idle: IDLE, env: env.clone(), ..in_dir };
-    Workspaces::open(options).await.unwrap()
+async fn open_with(dir: &Path, env: &Env) -> ConversationWorkspaces {
+    let in_dir = WorkspaceOptions::in_dir(dir);
+    let options = WorkspaceOptions { idle: IDLE, env: env.clone(), ..in_dir };
+    ConversationWorkspaces::open(options).await.unwrap()
 }
 
 /// Lets time go by and takes away what is idle; gives how many.
-async fn reap(workspaces: &Workspaces, env: &Env) -> usize {
+async fn remove_idle(workspaces: &ConversationWorkspaces, env: &Env) -> usize {
     env.advance(IDLE);
-    workspaces.reap().await
+    workspaces.remove_idle().await
 }
 
-async fn enter(workspaces: &Workspaces) -> Seat {
-    workspaces.enter(&anna()).await.unwrap()
+async fn acquire(workspaces: &ConversationWorkspaces) -> WorkspaceGuard {
+    workspaces.acquire(&anna()).await.unwrap()
 }
 
 /// Writes a file, and leaves under the name of it.
-async fn write(workspaces: &Workspaces, name: &str, text: &str) {
-    let seat = enter(workspaces).await;
-    fs::write(seat.dir().join(name), text).unwrap();
-    seat.leave(name).await.unwrap();
+async fn write(workspaces: &ConversationWorkspaces, name: &str, text: &str) {
+    let guard = acquire(workspaces).await;
+    fs::write(guard.dir().join(name), text).unwrap();
+    guard.release(name).await.unwrap();
 }
 
 /// Everything that is kept, to look for what must not be in it.
-fn kept_bytes(dir: &Path) -> Vec<Vec<u8>> {
+fn stored_bytes(dir: &Path) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.join("kept")];
     while let Some(dir) = dirs.pop() {
@@ -77,17 +78,17 @@ fn kept_bytes(dir: &Path) -> Vec<Vec<u8>> {
 async fn files_stay_for_a_conversation_and_for_no_other() {
     let home = tempfile::tempdir().unwrap();
     let workspaces = open(home.path()).await;
-    let seat = enter(&workspaces).await;
-    assert_eq!(*seat.found(), Found::Fresh);
-    fs::write(seat.dir().join("a"), "one").unwrap();
-    seat.leave("1").await.unwrap();
-    let (first, second) = (enter(&workspaces).await, enter(&workspaces).await);
-    assert_eq!((first.found(), second.dir()), (&Found::Same, first.dir()));
+    let guard = acquire(&workspaces).await;
+    assert_eq!(*guard.restore_status(), RestoreStatus::New);
+    fs::write(guard.dir().join("a"), "one").unwrap();
+    guard.release("1").await.unwrap();
+    let (first, second) = (acquire(&workspaces).await, acquire(&workspaces).await);
+    assert_eq!((first.restore_status(), second.dir()), (&RestoreStatus::Unchanged, first.dir()));
     assert_eq!(fs::read_to_string(first.dir().join("a")).unwrap(), "one");
-    let other = workspaces.enter(&tenant("other", "anna")).await.unwrap();
+    let other = workspaces.acquire(&tenant("other", "anna")).await.unwrap();
     assert!(!other.dir().join("a").exists());
-    let elsewhere = Tenant { namespace: "team".to_owned(), ..anna() };
-    assert_ne!(workspaces.enter(&elsewhere).await.unwrap().dir(), first.dir());
+    let elsewhere = WorkspaceKey { namespace: "team".to_owned(), ..anna() };
+    assert_ne!(workspaces.acquire(&elsewhere).await.unwrap().dir(), first.dir());
 }
 
 #[tokio::test]
@@ -97,13 +98,16 @@ async fn a_workspace_belongs_to_whoever_first_worked_there() {
     write(&workspaces, "a", "one").await;
     let eve = tenant("chat", "eve");
     let refused = [
-        workspaces.enter(&eve).await.map(drop),
+        workspaces.acquire(&eve).await.map(drop),
         workspaces.snapshots(&eve).await.map(drop),
         workspaces.rewind(&eve, "a").await,
-        workspaces.forget(&eve).await,
+        workspaces.delete(&eve).await,
     ];
-    assert!(refused.iter().all(|it| matches!(it, Err(WorkspaceError::Principal))), "{refused:?}");
-    assert_eq!(*enter(&workspaces).await.found(), Found::Same);
+    assert!(
+        refused.iter().all(|it| matches!(it, Err(WorkspaceError::WrongPrincipal))),
+        "{refused:?}"
+    );
+    assert_eq!(*acquire(&workspaces).await.restore_status(), RestoreStatus::Unchanged);
 }
 
 #[tokio::test]
@@ -112,8 +116,8 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     let env = Env::simulated(1);
     let workspaces = open_with(home.path(), &env).await;
     let odd = OsStr::from_bytes(b"odd % \xff\n");
-    let seat = enter(&workspaces).await;
-    let dir = seat.dir().to_owned();
+    let guard = acquire(&workspaces).await;
+    let dir = guard.dir().to_owned();
     fs::create_dir_all(dir.join("deep/er")).unwrap();
     fs::create_dir(dir.join("closed")).unwrap();
     fs::write(dir.join("closed/in"), "in").unwrap();
@@ -123,13 +127,13 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     fs::write(dir.join("run.sh"), "true").unwrap();
     fs::set_permissions(dir.join("run.sh"), fs::Permissions::from_mode(0o4755)).unwrap();
     symlink("../nowhere", dir.join("link")).unwrap();
-    assert_eq!(reap(&workspaces, &env).await, 0, "somebody is there");
-    seat.leave("1").await.unwrap();
-    assert_eq!(reap(&workspaces, &env).await, 1);
+    assert_eq!(remove_idle(&workspaces, &env).await, 0, "somebody is there");
+    guard.release("1").await.unwrap();
+    assert_eq!(remove_idle(&workspaces, &env).await, 1);
     assert!(!dir.exists());
 
-    let seat = enter(&workspaces).await;
-    assert_eq!(*seat.found(), Found::Restored);
+    let guard = acquire(&workspaces).await;
+    assert_eq!(*guard.restore_status(), RestoreStatus::Restored);
     assert!(dir.join("deep/er").is_dir());
     assert_eq!(fs::read_to_string(dir.join("closed/in")).unwrap(), "in");
     assert_eq!(fs::metadata(dir.join("closed")).unwrap().permissions().mode() & 0o7777, 0o500);
@@ -139,9 +143,9 @@ async fn what_is_idle_is_taken_away_and_comes_back_as_it_was() {
     assert_eq!(fs::read_link(dir.join("link")).unwrap(), Path::new("../nowhere"));
     // Whoever goes without a word is kept when the workspace becomes idle.
     fs::write(dir.join("late"), "late").unwrap();
-    drop(seat);
-    assert_eq!(reap(&workspaces, &env).await, 1);
-    assert_eq!(*enter(&workspaces).await.found(), Found::Restored);
+    drop(guard);
+    assert_eq!(remove_idle(&workspaces, &env).await, 1);
+    assert_eq!(*acquire(&workspaces).await.restore_status(), RestoreStatus::Restored);
     assert!(dir.join("late").exists());
 }
 
@@ -150,29 +154,41 @@ async fn g22_what_is_lost_is_said_to_be_lost() {
     let home = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
     let workspaces = open_with(home.path(), &env).await;
-    let survived = async || workspaces.survived("default", "chat").await;
+    let survived = async || workspaces.is_intact("default", "chat").await;
     assert!(survived().await, "what never was is not lost");
     write(&workspaces, "a", "one").await;
     assert!(survived().await);
-    let seat = enter(&workspaces).await;
-    let dir = seat.dir().to_owned();
+    let guard = acquire(&workspaces).await;
+    let dir = guard.dir().to_owned();
     fs::write(dir.join("b"), "two").unwrap();
-    drop(seat);
+    drop(guard);
     assert!(survived().await, "it is still there");
     fs::remove_dir_all(&dir).unwrap();
     assert!(!survived().await);
-    let seat = enter(&workspaces).await;
-    assert!(seat.loss().is_some_and(|why| why.contains("since the last")), "{:?}", seat.found());
+    let guard = acquire(&workspaces).await;
+    assert!(
+        guard.data_loss().is_some_and(|why| why.contains("since the last")),
+        "{:?}",
+        guard.restore_status()
+    );
     assert!(dir.join("a").exists() && !dir.join("b").exists());
     // Whoever was told does not come to its end: the next one is told again.
-    drop(seat);
+    drop(guard);
     assert!(!survived().await);
-    reap(&workspaces, &env).await;
-    let seat = enter(&workspaces).await;
-    assert!(seat.loss().is_some_and(|why| why.contains("since the last")), "{:?}", seat.found());
+    remove_idle(&workspaces, &env).await;
+    let guard = acquire(&workspaces).await;
+    assert!(
+        guard.data_loss().is_some_and(|why| why.contains("since the last")),
+        "{:?}",
+        guard.restore_status()
+    );
     assert!(survived().await, "it knows");
-    seat.leave("2").await.unwrap();
-    assert_eq!(*enter(&workspaces).await.found(), Found::Same, "it is said once");
+    guard.release("2").await.unwrap();
+    assert_eq!(
+        *acquire(&workspaces).await.restore_status(),
+        RestoreStatus::Unchanged,
+        "it is said once"
+    );
 
     // A snapshot that holds something else is no snapshot.
     fs::remove_dir_all(&dir).unwrap();
@@ -183,8 +199,12 @@ async fn g22_what_is_lost_is_said_to_be_lost() {
             fs::write(path, "two").unwrap();
         }
     }
-    let seat = enter(&workspaces).await;
-    assert!(seat.loss().is_some_and(|why| why.contains("all files")), "{:?}", seat.found());
+    let guard = acquire(&workspaces).await;
+    assert!(
+        guard.data_loss().is_some_and(|why| why.contains("all files")),
+        "{:?}",
+        guard.restore_status()
+    );
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
 }
 
@@ -195,23 +215,27 @@ async fn another_process_finds_what_was_kept_and_knows_what_was_not() {
     write(&first, "a", "one").await;
     // While the first lives its directories are its own.
     let second = open(home.path()).await;
-    let seat = enter(&second).await;
-    assert_eq!(*seat.found(), Found::Restored);
-    fs::write(seat.dir().join("b"), "two").unwrap();
-    seat.leave("b").await.unwrap();
-    let seat = enter(&first).await;
-    assert_eq!(*seat.found(), Found::Restored, "the other one was here meanwhile");
-    assert!(seat.dir().join("b").exists());
-    fs::write(seat.dir().join("c"), "three").unwrap();
+    let guard = acquire(&second).await;
+    assert_eq!(*guard.restore_status(), RestoreStatus::Restored);
+    fs::write(guard.dir().join("b"), "two").unwrap();
+    guard.release("b").await.unwrap();
+    let guard = acquire(&first).await;
+    assert_eq!(
+        *guard.restore_status(),
+        RestoreStatus::Restored,
+        "the other one was here meanwhile"
+    );
+    assert!(guard.dir().join("b").exists());
+    fs::write(guard.dir().join("c"), "three").unwrap();
     // The first process is stopped in the middle of a call; another one takes over what it has left.
-    drop(seat);
+    drop(guard);
     drop(first);
     let third = open(home.path()).await;
-    assert!(third.survived("default", "chat").await);
-    let seat = enter(&third).await;
-    assert_eq!(*seat.found(), Found::Same);
-    assert!(seat.dir().join("c").exists());
-    assert!(!second.survived("default", "chat").await, "it is elsewhere, and open");
+    assert!(third.is_intact("default", "chat").await);
+    let guard = acquire(&third).await;
+    assert_eq!(*guard.restore_status(), RestoreStatus::Unchanged);
+    assert!(guard.dir().join("c").exists());
+    assert!(!second.is_intact("default", "chat").await, "it is elsewhere, and open");
 }
 
 #[tokio::test]
@@ -222,22 +246,22 @@ async fn a_workspace_goes_back_to_a_snapshot() {
     for round in 0..rounds {
         write(&workspaces, &format!("f{round}"), &format!("text {round}")).await;
     }
-    enter(&workspaces).await.leave("nothing").await.unwrap();
+    acquire(&workspaces).await.release("nothing").await.unwrap();
     let kept = workspaces.snapshots(&anna()).await.unwrap();
     let labels: Vec<_> = kept.iter().map(|kept| kept.label.as_str()).collect();
     assert_eq!(kept.len(), WORKSPACE_SNAPSHOTS_MAX, "{labels:?}");
     assert_eq!(labels.last(), Some(&format!("f{}", rounds - 1).as_str()), "only changes are kept");
     let label = format!("f{}", rounds - 3);
-    let seat = enter(&workspaces).await;
+    let guard = acquire(&workspaces).await;
     let busy = workspaces.rewind(&anna(), &label).await;
     assert!(matches!(busy, Err(WorkspaceError::InUse)), "{busy:?}");
-    drop(seat);
+    drop(guard);
     workspaces.rewind(&anna(), &label).await.unwrap();
-    let seat = enter(&workspaces).await;
-    assert_eq!(*seat.found(), Found::Same);
-    assert!(seat.dir().join(&label).exists());
-    assert!(!seat.dir().join(format!("f{}", rounds - 2)).exists());
-    drop(seat);
+    let guard = acquire(&workspaces).await;
+    assert_eq!(*guard.restore_status(), RestoreStatus::Unchanged);
+    assert!(guard.dir().join(&label).exists());
+    assert!(!guard.dir().join(format!("f{}", rounds - 2)).exists());
+    drop(guard);
     let unknown = workspaces.rewind(&anna(), "f0").await;
     assert!(matches!(unknown, Err(WorkspaceError::NoSnapshot(_))), "{unknown:?}");
 
@@ -246,11 +270,11 @@ async fn a_workspace_goes_back_to_a_snapshot() {
         write(&workspaces, "same", &format!("version {round}")).await;
         write(&workspaces, &format!("n{round}"), "").await;
     }
-    let all = kept_bytes(home.path());
+    let all = stored_bytes(home.path());
     assert!(!all.iter().any(|bytes| bytes == b"version 0"));
-    workspaces.forget(&anna()).await.unwrap();
-    assert!(kept_bytes(home.path()).is_empty());
-    assert_eq!(*enter(&workspaces).await.found(), Found::Fresh);
+    workspaces.delete(&anna()).await.unwrap();
+    assert!(stored_bytes(home.path()).is_empty());
+    assert_eq!(*acquire(&workspaces).await.restore_status(), RestoreStatus::New);
 }
 
 /// However many calls a turn has, the turns before it can be gone back to.
@@ -260,15 +284,16 @@ async fn each_turn_has_its_snapshot() {
     let workspaces = open(home.path()).await;
     let calls = WORKSPACE_SNAPSHOTS_MAX + 4;
     for (turn, call) in (0..3).flat_map(|turn| (0..calls).map(move |call| (turn, call))) {
-        let seat = enter(&workspaces).await;
-        std::fs::write(seat.dir().join("f"), format!("{turn} {call}")).unwrap();
-        let mark = Mark { label: format!("c{turn}-{call}"), turn: format!("run/{turn}") };
-        seat.leave(mark).await.unwrap();
+        let guard = acquire(&workspaces).await;
+        std::fs::write(guard.dir().join("f"), format!("{turn} {call}")).unwrap();
+        let mark = SnapshotLabel { label: format!("c{turn}-{call}"), turn: format!("run/{turn}") };
+        guard.release(mark).await.unwrap();
     }
     let kept = workspaces.snapshots(&anna()).await.unwrap();
     let of = |turn: &str| kept.iter().filter(|kept| kept.turn == turn).count();
     assert_eq!([of("run/0"), of("run/1"), of("run/2")], [1, 1, WORKSPACE_SNAPSHOTS_MAX]);
-    let text = async || std::fs::read_to_string(enter(&workspaces).await.dir().join("f")).unwrap();
+    let text =
+        async || std::fs::read_to_string(acquire(&workspaces).await.dir().join("f")).unwrap();
     // A call of the last turn, and whole turns before it.
     workspaces.rewind(&anna(), &format!("c2-{}", calls - 2)).await.unwrap();
     assert_eq!(text().await, format!("2 {}", calls - 2));
@@ -278,10 +303,10 @@ async fn each_turn_has_its_snapshot() {
     }
     // Of many turns the last ones stay.
     for turn in 0..2 * WORKSPACE_SNAPSHOTS_MAX {
-        let seat = enter(&workspaces).await;
-        std::fs::write(seat.dir().join("f"), format!("late {turn}")).unwrap();
-        let mark = Mark { label: format!("late-{turn}"), turn: format!("late/{turn}") };
-        seat.leave(mark).await.unwrap();
+        let guard = acquire(&workspaces).await;
+        std::fs::write(guard.dir().join("f"), format!("late {turn}")).unwrap();
+        let mark = SnapshotLabel { label: format!("late-{turn}"), turn: format!("late/{turn}") };
+        guard.release(mark).await.unwrap();
     }
     assert_eq!(workspaces.snapshots(&anna()).await.unwrap().len(), WORKSPACE_SNAPSHOTS_MAX);
 }
@@ -290,30 +315,30 @@ async fn each_turn_has_its_snapshot() {
 async fn what_is_too_large_is_not_kept_and_later_lost() {
     let home = tempfile::tempdir().unwrap();
     let env = Env::simulated(1);
-    let options = WorkspacesOptions {
+    let options = WorkspaceOptions {
         idle: IDLE,
         env: env.clone(),
         bytes_max: 1_000,
         files_max: 10,
-        ..WorkspacesOptions::in_dir(home.path())
+        ..WorkspaceOptions::in_dir(home.path())
     };
-    let workspaces = Workspaces::open(options).await.unwrap();
+    let workspaces = ConversationWorkspaces::open(options).await.unwrap();
     write(&workspaces, "small", "x").await;
-    let seat = enter(&workspaces).await;
-    fs::write(seat.dir().join("big"), vec![0; 1_001]).unwrap();
-    let refused = seat.leave("1").await;
+    let guard = acquire(&workspaces).await;
+    fs::write(guard.dir().join("big"), vec![0; 1_001]).unwrap();
+    let refused = guard.release("1").await;
     assert!(matches!(&refused, Err(WorkspaceError::TooLarge(why)) if why.contains("1000 bytes")));
-    let seat = enter(&workspaces).await;
-    fs::remove_file(seat.dir().join("big")).unwrap();
+    let guard = acquire(&workspaces).await;
+    fs::remove_file(guard.dir().join("big")).unwrap();
     for number in 0..10 {
-        fs::write(seat.dir().join(number.to_string()), "").unwrap();
+        fs::write(guard.dir().join(number.to_string()), "").unwrap();
     }
-    let refused = seat.leave("2").await;
+    let refused = guard.release("2").await;
     assert!(matches!(&refused, Err(WorkspaceError::TooLarge(why)) if why.contains("10 files")));
-    assert_eq!(reap(&workspaces, &env).await, 1);
-    let seat = enter(&workspaces).await;
-    assert!(seat.loss().is_some(), "{:?}", seat.found());
-    assert!(seat.dir().join("small").exists() && !seat.dir().join("5").exists());
+    assert_eq!(remove_idle(&workspaces, &env).await, 1);
+    let guard = acquire(&workspaces).await;
+    assert!(guard.data_loss().is_some(), "{:?}", guard.restore_status());
+    assert!(guard.dir().join("small").exists() && !guard.dir().join("5").exists());
 }
 
 /// Whoever works in a workspace must not get anything of ours into it by way of the snapshot.
@@ -325,8 +350,8 @@ async fn a_snapshot_holds_nothing_from_outside() {
     fs::write(outside.path().join("secret"), CANARY).unwrap();
     let env = Env::simulated(1);
     let workspaces = open_with(home.path(), &env).await;
-    let seat = enter(&workspaces).await;
-    let dir = seat.dir().to_owned();
+    let guard = acquire(&workspaces).await;
+    let dir = guard.dir().to_owned();
     symlink(outside.path(), dir.join("to-dir")).unwrap();
     symlink(outside.path().join("secret"), dir.join("to-file")).unwrap();
     rustix::fs::mknodat(
@@ -360,19 +385,19 @@ async fn a_snapshot_holds_nothing_from_outside() {
         })
     };
     for turn in 0..100 {
-        enter(&workspaces).await.leave(turn.to_string()).await.unwrap();
+        acquire(&workspaces).await.release(turn.to_string()).await.unwrap();
     }
     is_over.store(true, Ordering::Relaxed);
     swapping.join().unwrap();
-    // Not before: a directory in which nobody has a seat may be taken away at any moment.
-    drop(seat);
-    let all = kept_bytes(home.path());
+    // Not before: a directory in which nobody has a guard may be taken away at any moment.
+    drop(guard);
+    let all = stored_bytes(home.path());
     assert!(!all.is_empty());
     let holds = |bytes: &Vec<u8>| bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
     assert!(!all.iter().any(holds));
-    assert_eq!(reap(&workspaces, &env).await, 1);
-    let seat = enter(&workspaces).await;
+    assert_eq!(remove_idle(&workspaces, &env).await, 1);
+    let guard = acquire(&workspaces).await;
     let names: BTreeSet<_> =
-        fs::read_dir(seat.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(guard.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.contains(OsStr::new("to-file")) && !names.contains(OsStr::new("pipe")));
 }

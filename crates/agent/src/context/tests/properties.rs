@@ -44,8 +44,8 @@ fn histories() -> impl Strategy<Value = Vec<Arc<Message>>> {
 
 /// All strategies with all sorts of settings.
 fn strategies(number: usize) -> Vec<(&'static str, Arc<dyn ContextStrategy>)> {
-    let model = || Arc::new(ScriptedModel::answering(|_, _| text("notes")));
-    let broken = ScriptedModel::answering(|_, _| fail(ModelErrorClass::Overloaded, "busy"));
+    let model = || Arc::new(ScriptedModel::from_fn(|_, _| text("notes")));
+    let broken = ScriptedModel::from_fn(|_, _| fail(ModelErrorClass::Overloaded, "busy"));
     let shorten = ClearToolResults::new().keep_groups(number);
     vec![
         ("truncate", Arc::new(Truncate::new())),

@@ -1,7 +1,7 @@
 //! Tests of summaries.
 
 use provost_core::{ContentPart, Reasoning, StopReason};
-use provost_session::{MemorySessions, SessionChange, SessionStore, SqliteSessions};
+use provost_session::{InMemorySessionStore, SessionChange, SessionStore, SqliteSessionStore};
 
 use super::*;
 
@@ -42,8 +42,9 @@ fn s027_s028_s029_summarize_replaces_the_older_part_and_keeps_it_stored() {
 #[tokio::test]
 async fn s030_a_summary_goes_through_every_store_and_is_there_once() {
     let dir = tempfile::TempDir::new().unwrap();
-    let sqlite = SqliteSessions::open(dir.path().join("s.db"), Default::default()).unwrap();
-    let stores: [Arc<dyn SessionStore>; 2] = [Arc::new(MemorySessions::new()), Arc::new(sqlite)];
+    let sqlite = SqliteSessionStore::open(dir.path().join("s.db"), Default::default()).unwrap();
+    let stores: [Arc<dyn SessionStore>; 2] =
+        [Arc::new(InMemorySessionStore::new()), Arc::new(sqlite)];
     for store in stores {
         let messages = history("uautau");
         let change = SessionChange { pop: 0, add: messages.clone() };
@@ -139,7 +140,7 @@ fn the_summarizer_is_not_sent_more_than_it_can_take() {
     let strategy = Summarize::new(Arc::new(model.clone())).keep_recent(1);
     fit(&strategy, &messages, 10).unwrap();
     let prompt = model.request(0).messages[0].text();
-    assert!(Estimate.count(&prompt) < 150, "{prompt}");
+    assert!(HeuristicCounter.count(&prompt) < 150, "{prompt}");
     assert!(prompt.starts_with("Earlier notes") && prompt.contains("left out here"), "{prompt}");
     assert!(prompt.contains("a6") && !prompt.contains("u1"), "{prompt}");
 }

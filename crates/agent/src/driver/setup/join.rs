@@ -22,15 +22,16 @@ impl Relations {
         let open = |team: &Team| {
             team.open(shared.run_id, core.family.mailbox.as_ref(), &shared.state, &shared.env)
         };
-        let seat = self.seat.clone().or_else(|| shared.options.seat.clone());
-        let seat = seat.or_else(|| core.family.team.as_ref().map(open));
-        let seat = seat.map(|seat| seat.for_run(shared.run_id));
+        let membership = self.membership.clone().or_else(|| shared.options.membership.clone());
+        let membership = membership.or_else(|| core.family.team.as_ref().map(open));
+        let membership = membership.map(|membership| membership.for_run(shared.run_id));
         // Children are possible also if only a handoff target has them: they end with the run.
         let may_have_children = core.family.has_children() || !core.family.handoffs.is_empty();
-        let (local, children) = match (&shared.options.children, local) {
+        let (local, children) = match (&shared.options.spawner, local) {
             (Some(children), local) => {
-                let host = ChildSpawnerHandle::new(Arc::clone(children)).after(hops.clone());
-                (local.clone(), (may_have_children || seat.is_some()).then_some(host))
+                let host =
+                    ChildSpawnerHandle::new(Arc::clone(children)).after_handoffs(hops.clone());
+                (local.clone(), (may_have_children || membership.is_some()).then_some(host))
             }
             (None, None) if !may_have_children => (None, None),
             (None, local) => {
@@ -39,7 +40,7 @@ impl Relations {
                 (Some(local), Some(host))
             }
         };
-        Self { local, children, hops: self.hops, seat }
+        Self { local, children, hops: self.hops, membership }
     }
 
     /// Sets the agent context that the spawner and the team membership refer to.
@@ -47,8 +48,8 @@ impl Relations {
         if let Some(local) = &self.local {
             local.set_parent(Weak::clone(cx));
         }
-        if let Some(seat) = &self.seat {
-            seat.bind(Weak::clone(cx));
+        if let Some(membership) = &self.membership {
+            membership.bind(Weak::clone(cx));
         }
     }
 }
@@ -70,8 +71,8 @@ impl DriverContext {
         let RunShared { root, options, .. } = &*shared;
         let is_root = Arc::ptr_eq(root, &core);
         let mut deps = options.deps.clone();
-        if let Some(seat) = &relations.seat {
-            deps = deps.with(seat.clone());
+        if let Some(membership) = &relations.membership {
+            deps = deps.with(membership.clone());
         }
         if let Some(children) = &relations.children {
             deps = deps.with(children.clone());
@@ -81,7 +82,7 @@ impl DriverContext {
             run_id: shared.run_id,
             agent: Arc::clone(&agent),
             turn: 0,
-            task_id: options.label.clone(),
+            task_id: options.task_id.clone(),
             session: RunSession::of_run(options, root),
             deps: deps.clone(),
             state: shared.state.clone(),
@@ -114,7 +115,7 @@ fn on_approval(shared: &RunShared, core: &AgentDefinition) -> ApprovalMode {
     let given = options.on_approval.as_ref().or(core.on_approval.as_ref());
     match given.or(root.on_approval.as_ref()).cloned().unwrap_or_default() {
         // The events of this run are discarded, so a reader cannot decide.
-        ApprovalMode::Interactive if queue.is_unread() => ApprovalMode::Deny,
+        ApprovalMode::Interactive if queue.discards_events() => ApprovalMode::Deny,
         answers => answers,
     }
 }
@@ -123,10 +124,10 @@ fn on_approval(shared: &RunShared, core: &AgentDefinition) -> ApprovalMode {
 fn guard(shared: &RunShared, core: &Arc<AgentDefinition>) -> Guard {
     let mut guard = core.guard.clone();
     if !Arc::ptr_eq(&shared.root, core) {
-        guard = guard.within(&shared.root.guard);
+        guard = guard.inherit_from(&shared.root.guard);
     }
     match &shared.options.inherited {
-        Some(inherited) => guard.within(&inherited.guard),
+        Some(inherited) => guard.inherit_from(&inherited.guard),
         None => guard,
     }
 }
@@ -154,7 +155,7 @@ fn hooks(
 
 impl DriverContext {
     /// Builds the context of the same run for another agent, which the active agent names as a handoff target.
-    pub(crate) fn handed_to(&self, to: &str) -> Result<Arc<Self>, Error> {
+    pub(crate) fn for_handoff(&self, to: &str) -> Result<Arc<Self>, Error> {
         let hop = AgentPathSegment::Handoff { agent: to.to_owned() };
         let found = self.core.resolve(std::slice::from_ref(&hop)).map_err(Error::Start)?;
         let root = &self.root;
@@ -165,7 +166,7 @@ impl DriverContext {
                 output: root.output.clone(),
                 output_retries: root.output_retries,
                 execute_tools: root.execute_tools,
-                ask_limit: root.ask_limit.clone(),
+                on_limit: root.on_limit.clone(),
                 ..AgentDefinition::clone(&found.core)
             }),
         };
@@ -180,18 +181,18 @@ impl DriverContext {
     }
 
     /// Repeats the handoffs of a stored run, so that its active agent is active again.
-    pub(super) fn handed_along(self: &Arc<Self>, run: &Run) -> Result<Arc<Self>, Error> {
+    pub(super) fn after_handoffs(self: &Arc<Self>, run: &Run) -> Result<Arc<Self>, Error> {
         let mut cx = Arc::clone(self);
         for to in run.handoffs() {
-            cx = cx.handed_to(to)?;
+            cx = cx.for_handoff(to)?;
         }
         Ok(cx)
     }
 
     /// True for a tool that hands the conversation off.
-    pub(crate) fn gives_away(&self, tool: &str) -> bool {
+    pub(crate) fn hands_off(&self, tool: &str) -> bool {
         let name = tool.strip_prefix(TRANSFER_PREFIX);
-        let of_tool = |name| self.transfers().iter().any(|to| tool_name_part(to) == name);
+        let of_tool = |name| self.handoff_targets().iter().any(|to| tool_name_part(to) == name);
         name.is_some_and(of_tool)
     }
 }

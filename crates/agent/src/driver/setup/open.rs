@@ -14,7 +14,7 @@ use crate::driver::shared_state::{self, SharedStateSnapshot};
 use crate::error::Error;
 use crate::outcome::SuspendedRun;
 use crate::run::{JournalEntry, Run, RunConfig, RunInput, RunStarted};
-use crate::run_builder::{Restored, RunSource};
+use crate::run_builder::{RestoredRun, RunSource};
 
 /// Loads the conversation and creates the driver.
 pub(crate) async fn open(
@@ -24,7 +24,7 @@ pub(crate) async fn open(
 ) -> Result<Driver, Error> {
     cx.check()?;
     let cx = &match source.existing() {
-        Some(run) => cx.handed_along(run)?,
+        Some(run) => cx.after_handoffs(run)?,
         None => Arc::clone(cx),
     };
     let config = source.existing().map_or_else(|| cx.config(), |run| run.config().clone());
@@ -68,7 +68,7 @@ async fn start(
         cx.queue.emit(EventKind::Warning { message });
     }
     if let RunInput::Message { message } = &mut input {
-        Arc::make_mut(message).created_at = cx.options.said_at.unwrap_or_else(|| cx.env.now());
+        Arc::make_mut(message).created_at = cx.options.received_at.unwrap_or_else(|| cx.env.now());
         if message.is_empty() {
             return Err(Error::Start("the message is empty: say something".to_owned()));
         }
@@ -94,10 +94,10 @@ async fn start(
 /// Continues a run that was restored from its journal.
 async fn restore(
     cx: &Arc<DriverContext>,
-    restored: Restored,
+    restored: RestoredRun,
     system: Option<Arc<str>>,
 ) -> Result<Driver, Error> {
-    let Restored { run, revision } = restored;
+    let RestoredRun { run, revision } = restored;
     let session = RunSession::at(&cx.options, &cx.root, revision)?;
     let mut driver = driver(cx, run, system, session);
     if driver.run.is_suspended() {
@@ -134,9 +134,9 @@ async fn reopen(
     };
     let mut run = *run;
     run.apply(JournalEntry::Resumed { at: cx.env.now() })?;
-    cx.pot.restore(&run.totals(), run.totals_before());
+    cx.budget.restore(&run.totals(), run.totals_before());
     if let Some(local) = &cx.relations.local {
-        local.load_labelled(&cx.state);
+        local.load_background_tasks(&cx.state);
     }
     let mut driver = driver(cx, run, system, session);
     driver.toolbox = OfferedTools::gather(cx, &driver.run).await;
@@ -156,10 +156,10 @@ fn driver(
         session,
         toolbox: OfferedTools::default(),
         ledger: ContextTokens::default(),
-        fold: None,
-        unseen: None,
-        hears: false,
-        limit_told: false,
+        accumulator: None,
+        unreviewed_usage: None,
+        is_reviewing_input: false,
+        limit_emitted: false,
         shared_base: None,
     }
 }

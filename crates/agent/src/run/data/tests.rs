@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use provost_core::{Env, Message, RunId};
-use provost_model::{self as scripted, ScriptedModel, Turn};
-use provost_session::{MemorySessions, SessionStore};
-use provost_tool::{ToolCx, ToolError, tool_fn};
+use provost_model::{self as scripted, ScriptedModel, ScriptedTurn};
+use provost_session::{InMemorySessionStore, SessionStore};
+use provost_tool::{ToolContext, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{ContextEdit, JournalEntry, RunStarted};
 use crate::journal::{Effect, EffectStart, Journal, JournalError, JournalFuture};
 use crate::run::Run;
-use crate::{Agent, RunOutcome};
+use crate::{Agent, HostContext, RunOutcome};
 
 /// Keeps everything in memory; refuses the n-th thing, as a crash would.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Journal for Notebook {
     }
 }
 
-fn script() -> Vec<Turn> {
+fn script() -> Vec<ScriptedTurn> {
     vec![
         scripted::calls([("note", json!({"text": "one"})), ("note", json!({"text": "two"}))]),
         scripted::call("note", json!({"text": "three"})),
@@ -94,24 +94,29 @@ fn model(skip: usize) -> ScriptedModel {
     script().into_iter().skip(skip).fold(ScriptedModel::new(), ScriptedModel::turn)
 }
 
-fn agent(model: ScriptedModel, sessions: &MemorySessions) -> Agent {
-    let note = |cx: ToolCx, arguments: serde_json::Value| async move {
+fn agent(model: ScriptedModel, sessions: &InMemorySessionStore) -> Agent {
+    let note = |cx: ToolContext, arguments: serde_json::Value| async move {
         let count: u32 = cx.state().get("count").unwrap_or(0);
         cx.state().set("count", count + 1)?;
         Ok::<_, ToolError>(format!("noted {arguments}"))
     };
     let tool = tool_fn("note", "Notes a text", note).unwrap();
-    Agent::builder("scribe", model).tool(tool).sessions(sessions.clone()).build().unwrap()
+    Agent::builder("scribe", model).tool(tool).session_store(sessions.clone()).build().unwrap()
+}
+
+fn journaled(run_id: Option<RunId>, journal: &Arc<Notebook>) -> HostContext {
+    let journal: Arc<dyn Journal> = journal.clone();
+    HostContext { run_id, journal: Some(journal), ..HostContext::default() }
 }
 
 #[tokio::test]
 async fn the_fold_of_the_feeds_is_the_run() {
-    let sessions = MemorySessions::default();
+    let sessions = InMemorySessionStore::default();
     let notebook = Arc::new(Notebook::default());
     notebook.pages.lock().unwrap().inputs.push(Arc::new(Message::user("and hurry")));
     let id: RunId = Env::system().id();
     let agent = agent(model(0), &sessions);
-    let run = agent.run("note it").session_id("s").run_id(id).journal(notebook.clone());
+    let run = agent.run("note it").session("s").host(journaled(Some(id), &notebook));
     let result = run.await.unwrap();
     let folded = notebook.fold(id, Vec::new()).unwrap();
     assert_eq!(result.run_id, id);
@@ -128,11 +133,11 @@ async fn the_fold_of_the_feeds_is_the_run() {
 async fn a_run_goes_on_from_wherever_it_was_cut_off() {
     let mut finished_uncut = false;
     for place in 0..64 {
-        let sessions = MemorySessions::default();
+        let sessions = InMemorySessionStore::default();
         let notebook = Arc::new(Notebook::crash_at(place));
         let id: RunId = Env::system().id();
         let first = agent(model(0), &sessions);
-        let cut = first.run("note it").session_id("s").run_id(id).journal(notebook.clone());
+        let cut = first.run("note it").session("s").host(journaled(Some(id), &notebook));
         finished_uncut = cut.await.is_ok();
         let again = Arc::new(Notebook::default());
         let Some(run) = notebook.fold(id, Vec::new()) else { continue };
@@ -140,7 +145,7 @@ async fn a_run_goes_on_from_wherever_it_was_cut_off() {
         let answered = run.turns() as usize;
         let revision = sessions.load("s").await.unwrap().map_or(0, |t| t.revision);
         let second = agent(model(answered), &sessions);
-        let resumed = second.restore(run, revision).session_id("s").journal(again.clone());
+        let resumed = second.restore(run, revision).session("s").host(journaled(None, &again));
         let RunOutcome::Completed(result) = resumed.outcome().await.unwrap() else {
             panic!("cut at {place}: the run does not end");
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use provost_core::{AgentUsage, EventKind, LimitReached, RunId, RunSummary, StopReason};
-use provost_tool::{ToolCx, ToolError};
+use provost_core::{AgentUsage, EventKind, LimitReached, RunId, StopReason};
+use provost_tool::{ToolContext, ToolError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub(super) struct ChildTemplate {
 impl ChildTemplate {
     pub(super) fn resolve(
         parent: &DriverContext,
-        call: &ToolCx,
+        call: &ToolContext,
         place: &AgentPath,
     ) -> Result<Self, ToolError> {
         let ResolvedAgent { core, hooks } =
@@ -47,16 +47,16 @@ pub(super) struct ChildJob {
     pub(super) parent: Arc<DriverContext>,
     pub(super) template: ChildTemplate,
     pub(super) request: SpawnRequest,
-    /// The child waited for an approval and continues.
+    /// The suspended run of a child that continues after an approval.
     pub(super) suspended: Option<SuspendedRun>,
     pub(super) run: RunId,
-    pub(super) label: Option<String>,
+    pub(super) task_id: Option<String>,
     pub(super) cancel: CancellationToken,
 }
 
 /// The result of a child's run.
 pub(super) enum ChildOutcome {
-    /// It waits for an approval.
+    /// The child waits for an approval.
     Suspended(Box<SuspendedRun>),
     Finished(FinishedChild),
 }
@@ -71,7 +71,7 @@ pub(super) struct FinishedChild {
 }
 
 impl ChildJob {
-    /// Runs the child. A panic is a failure of the child: the callers that wait for it must learn of its end.
+    /// Runs the child. A panic counts as a failure, because the callers that wait for the child must learn of its end.
     pub(super) async fn outcome(self) -> ChildOutcome {
         let outcome = AssertUnwindSafe(self.run()).catch_unwind().await;
         outcome.unwrap_or_else(|_panic| {
@@ -83,9 +83,9 @@ impl ChildJob {
         let parent = Arc::clone(&self.parent);
         let info = self.info();
         if let Some(info) = &info {
-            let announced = pin!(guarded(&parent, info, parent.hooks.on_subagent_start(info)));
+            let hook = pin!(guarded(&parent, info, parent.hooks.on_subagent_start(info)));
             // A hook that hangs must not delay a cancelled child.
-            futures::future::select(announced, pin!(self.cancel.cancelled())).await;
+            futures::future::select(hook, pin!(self.cancel.cancelled())).await;
         }
         let started = Instant::now();
         let member = self.request.member().map(str::to_owned);
@@ -104,12 +104,12 @@ impl ChildJob {
         ChildOutcome::Finished(finished)
     }
 
-    /// Runs the child until it ends or its time is over.
+    /// Runs the child until it ends or times out.
     async fn run_to_end(self) -> ChildOutcome {
         let (cancel, timeout) = (self.cancel.clone(), self.request.timeout);
         let builder = self.builder();
-        let (budget, path) = (builder.pot(), builder.path());
-        let mut run = pin!(builder.outcome_below());
+        let (budget, path) = (builder.budget(), builder.path());
+        let mut run = pin!(builder.outcome_of_child());
         let mut timed_out = None;
         let outcome = tokio::select! {
             biased;
@@ -124,35 +124,35 @@ impl ChildJob {
         if let (ChildOutcome::Finished(finished), Some(limit)) = (&mut outcome, timed_out)
             && finished.status == ChildStatus::Cancelled
         {
-            finished.error = Some(format!("its time of {}s was over", limit.as_secs_f64()));
+            finished.error = Some(format!("it exceeded its timeout of {} s", limit.as_secs_f64()));
         }
         outcome
     }
 
     fn builder(self) -> RunBuilder {
-        let Self { parent, template, request, suspended, run, label, cancel } = self;
-        let seat = parent.relations.seat.as_ref().zip(request.member());
+        let Self { parent, template, request, suspended, run, task_id, cancel } = self;
+        let membership = parent.relations.membership.as_ref().zip(request.member());
         let options = ChildRunOptions {
             inherited: template.inherited,
             parent: template.parent,
             run,
             cancel,
-            label,
+            task_id,
             max_turns: request.max_turns,
             may_suspend: request.lifetime == ChildLifetime::Call,
-            seat: seat.map(|(seat, name)| seat.for_member(name)),
+            membership: membership.map(|(membership, name)| membership.for_member(name)),
         };
         let source = match suspended {
             Some(suspended) => RunSource::Resume(Box::new(suspended.approve_all())),
             None => RunSource::message(request.task.into()),
         };
-        RunBuilder::below(&parent, template.core, source, options)
+        RunBuilder::for_child(&parent, template.core, source, options)
     }
 
-    /// The data for the subagent hooks; only a child with a label has them.
+    /// Returns the data for the subagent hooks. `None` for a child without a task id, which has no such hooks.
     fn info(&self) -> Option<SubagentInfo> {
         Some(SubagentInfo {
-            task_id: self.label.clone()?,
+            task_id: self.task_id.clone()?,
             agent: self.template.core.name.to_string(),
             task: self.request.task.clone(),
             result: None,
@@ -161,7 +161,7 @@ impl ChildJob {
     }
 }
 
-/// Resolves after this time; never, if there is no limit.
+/// Waits for the timeout. Never returns without one.
 async fn expired(timeout: Option<Duration>) -> Duration {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
@@ -171,26 +171,38 @@ async fn expired(timeout: Option<Duration>) -> Duration {
 }
 
 impl ChildOutcome {
-    /// `path` and `budget` say what a run used that does not say so itself.
+    /// Converts the outcome of a run. `path` and `budget` provide the usage of runs that do not report it.
     fn of(outcome: Result<RunOutcome, Error>, path: &str, budget: &UsageBudget) -> Self {
         Self::Finished(match outcome {
             Ok(RunOutcome::Suspended(suspended)) => return Self::Suspended(Box::new(suspended)),
             Ok(RunOutcome::Completed(result)) => {
-                let stopped_above = || match result.summary.stop {
+                let parent_limit = || match result.stop {
                     StopReason::Limit => budget.exhausted_parent(),
                     _ => None,
                 };
                 FinishedChild {
                     status: ChildStatus::Completed,
-                    text: result.output.clone(),
+                    limit: result.limit.clone().or_else(parent_limit),
+                    used: used_by(&result.agents, || AgentUsage {
+                        agent: path.to_owned(),
+                        turns: result.turns,
+                        usage: result.usage,
+                        cost: result.cost,
+                        unpriced_calls: result.unpriced_calls,
+                    }),
+                    text: result.output,
                     error: None,
-                    limit: result.summary.limit.clone().or_else(stopped_above),
-                    used: used_by(&result.summary, path),
                 }
             }
             Ok(RunOutcome::Cancelled(summary)) => FinishedChild {
                 status: ChildStatus::Cancelled,
-                used: used_by(&summary, path),
+                used: used_by(&summary.agents, || AgentUsage {
+                    agent: path.to_owned(),
+                    turns: summary.turns,
+                    usage: summary.usage,
+                    cost: summary.cost,
+                    unpriced_calls: summary.unpriced_calls,
+                }),
                 text: summary.text,
                 error: None,
                 limit: None,
@@ -204,12 +216,8 @@ impl ChildOutcome {
     }
 }
 
-fn used_by(summary: &RunSummary, path: &str) -> Vec<AgentUsage> {
-    if !summary.agents.is_empty() {
-        return summary.agents.clone();
-    }
-    let RunSummary { turns, usage, cost, unpriced_calls, .. } = *summary;
-    vec![AgentUsage { agent: path.to_owned(), turns, usage, cost, unpriced_calls }]
+fn used_by(agents: &[AgentUsage], single: impl FnOnce() -> AgentUsage) -> Vec<AgentUsage> {
+    if agents.is_empty() { vec![single()] } else { agents.to_vec() }
 }
 
 impl FinishedChild {
@@ -223,7 +231,7 @@ impl FinishedChild {
         }
     }
 
-    /// The result as hooks see it.
+    /// Returns the result for hooks.
     fn result(&self) -> Result<String, String> {
         match self.status {
             ChildStatus::Completed => Ok(self.text.clone()),
@@ -231,12 +239,12 @@ impl FinishedChild {
         }
     }
 
-    /// The result as the team of the parent run records it.
+    /// Returns the outcome for the team of the parent run.
     fn of_member(&self) -> MemberOutcome {
         match self.status {
             ChildStatus::Completed => MemberOutcome::Completed(match &self.limit {
                 Some(reached) => format!(
-                    "[unfinished: it stopped at its limit of {} {}]\n{}",
+                    "[incomplete: stopped at its limit of {} {}]\n{}",
                     reached.allowed,
                     reached.limit.as_str(),
                     self.text
@@ -251,10 +259,10 @@ impl FinishedChild {
     }
 }
 
-/// Calls a hook about a child. A panic of the hook is a warning, because callers wait for the child.
+/// Calls a hook. A panic of the hook becomes a warning, because callers wait for the child.
 async fn guarded(parent: &DriverContext, info: &SubagentInfo, hook: impl Future<Output = ()>) {
     if AssertUnwindSafe(hook).catch_unwind().await.is_err() {
-        let message = format!("a hook panicked when it was told of {}", info.task_id);
+        let message = format!("a subagent hook panicked: {}", info.task_id);
         parent.queue.emit(EventKind::Warning { message });
     }
 }

@@ -1,10 +1,10 @@
-//! Children that wait for an approval: their call waits with them, and the run stores how far they had come.
+//! Suspended children: a call that waits for them is suspended too, and the run stores their state.
 
 use std::collections::HashMap;
 
 use provost_core::recovery::EffectKey;
 use provost_core::{ApprovalId, ApprovalRequest, RunId, ToolCall};
-use provost_tool::{State, ToolCx, ToolError};
+use provost_tool::{State, ToolContext, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -14,11 +14,11 @@ use crate::outcome::SuspendedRun;
 use crate::subagent::{ChildLifetime, ChildReport, ChildStatus, SpawnRequest};
 
 impl LocalSpawner {
-    /// Takes the stored children of this call, once their approvals are decided. A denial denies the calls that they want to
-    /// make: they continue and learn the reason. Children that had ended keep their results.
+    /// Takes the stored children of this call after their approvals were decided. Denied calls do not run: the child
+    /// continues and receives the reason. Children that had ended keep their results.
     pub(super) async fn take_suspended(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         requests: &[SpawnRequest],
     ) -> Result<HashMap<u32, SuspendedChild>, ToolError> {
         if cx.state().is_empty() {
@@ -29,7 +29,7 @@ impl LocalSpawner {
         let mut approvals = Vec::new();
         for request in requests {
             let Some(child) = cx.state().get::<SuspendedChild>(&name(request)) else { continue };
-            if let SuspendedChild::Waits(suspended) = &child {
+            if let SuspendedChild::AwaitingApproval(suspended) = &child {
                 let agent =
                     self.parent()?.core.resolve(&request.path).map_err(ToolError::Failed)?;
                 approvals.push(ChildApproval::of(&agent.core.name, suspended));
@@ -39,30 +39,35 @@ impl LocalSpawner {
         if approvals.is_empty() {
             return Ok(saved);
         }
-        let answered = ask_all(cx, &approvals).await;
-        if !matches!(answered, Err(ToolError::NeedsApproval { .. })) {
+        let decision = request_approval(cx, &approvals).await;
+        if !matches!(decision, Err(ToolError::NeedsApproval { .. })) {
             requests.iter().for_each(|request| drop(cx.state().remove(&name(request))));
         }
-        match answered {
+        match decision {
             Ok(()) => Ok(saved),
-            Err(ToolError::Rejected(reason)) => {
-                Ok(saved.into_iter().map(|(index, child)| (index, child.denied(&reason))).collect())
-            }
+            Err(ToolError::Rejected(reason)) => Ok(saved
+                .into_iter()
+                .map(|(index, child)| (index, child.rejected(&reason)))
+                .collect()),
             Err(error) => Err(error),
         }
     }
 
-    /// Suspends the call if one of these children waits for an approval, and stores what the others returned.
-    pub(super) async fn raise_approvals(
+    /// Suspends the call if one of these children waits for an approval, and stores the results of the others.
+    pub(super) async fn request_approvals(
         &self,
-        cx: &ToolCx,
+        cx: &ToolContext,
         runs: &[RunId],
     ) -> Result<(), ToolError> {
         let approvals = self.save_suspended(cx, runs)?;
-        if approvals.is_empty() { Ok(()) } else { ask_all(cx, &approvals).await }
+        if approvals.is_empty() { Ok(()) } else { request_approval(cx, &approvals).await }
     }
 
-    fn save_suspended(&self, cx: &ToolCx, runs: &[RunId]) -> Result<Vec<ChildApproval>, ToolError> {
+    fn save_suspended(
+        &self,
+        cx: &ToolContext,
+        runs: &[RunId],
+    ) -> Result<Vec<ChildApproval>, ToolError> {
         let table = self.table();
         let mut approvals = Vec::new();
         if !table.of_runs(runs).any(|child| child.suspended.is_some()) {
@@ -72,23 +77,23 @@ impl LocalSpawner {
             let saved = match &child.suspended {
                 Some(suspended) => {
                     approvals.push(ChildApproval::of(&child.report.agent, suspended));
-                    SuspendedChild::Waits(SuspendedRun::clone(suspended))
+                    SuspendedChild::AwaitingApproval(SuspendedRun::clone(suspended))
                 }
-                None => SuspendedChild::Done(child.report.clone()),
+                None => SuspendedChild::Finished(child.report.clone()),
             };
             cx.state().set(state_name(&child.key.effect, child.key.index), saved)?;
         }
         Ok(approvals)
     }
 
-    /// Stores the background children of a run that is suspended: their labels stay valid when it continues.
-    pub(crate) fn save_labelled(&self, state: &State) -> Result<(), serde_json::Error> {
-        let tasks: Vec<_> = self.table().labelled().map(BackgroundTaskRecord::of).collect();
+    /// Stores the background children of a suspended run, so that their task ids stay valid.
+    pub(crate) fn save_background_tasks(&self, state: &State) -> Result<(), serde_json::Error> {
+        let tasks: Vec<_> = self.table().background_tasks().map(BackgroundTaskRecord::of).collect();
         if tasks.is_empty() { Ok(()) } else { state.set(TASKS, tasks) }
     }
 
-    /// Loads what [`save_labelled`](Self::save_labelled) stored.
-    pub(crate) fn load_labelled(&self, state: &State) {
+    /// Loads what [`save_background_tasks`](Self::save_background_tasks) stored.
+    pub(crate) fn load_background_tasks(&self, state: &State) {
         let tasks = state.get::<Vec<BackgroundTaskRecord>>(TASKS).unwrap_or_default();
         state.remove(TASKS);
         for BackgroundTaskRecord { effect, index, report } in tasks {
@@ -98,10 +103,10 @@ impl LocalSpawner {
     }
 }
 
-/// The name of the state value with the background children.
+/// Name of the state value with the background children.
 const TASKS: &str = "provost.tasks";
 
-/// A background child, as a suspended run stores it.
+/// The stored form of a background child.
 #[derive(Serialize, Deserialize)]
 struct BackgroundTaskRecord {
     effect: EffectKey,
@@ -113,59 +118,65 @@ impl BackgroundTaskRecord {
     fn of(child: &ChildRecord) -> Self {
         let ChildKey { effect, index } = child.key.clone();
         let mut report = child.report.clone();
-        let lost = match report.status {
-            // The resumed run has no way to wait for it.
-            ChildStatus::Running => Some("it goes on by itself, and its result is not known here"),
+        let problem = match report.status {
+            // The resumed run cannot wait for the child.
+            ChildStatus::Running => {
+                Some("it continues on its own, and its result is not available here")
+            }
             ChildStatus::Cancelled => Some("its run was suspended"),
             ChildStatus::Completed | ChildStatus::Failed => None,
         };
-        if let Some(lost) = lost {
+        if let Some(problem) = problem {
             report.status = ChildStatus::Cancelled;
-            report.error.get_or_insert_with(|| lost.to_owned());
+            report.error.get_or_insert_with(|| problem.to_owned());
         }
         Self { effect, index, report }
     }
 }
 
-/// The name of the state value with a stored child.
+/// Name of the state value with a stored child.
 fn state_name(effect: &EffectKey, index: u32) -> String {
     format!("provost.child.{effect}.{index}")
 }
 
-/// A child of a suspended call, as the run stores it.
+/// The stored form of a child of a suspended call.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum SuspendedChild {
-    /// It had ended.
-    Done(ChildReport),
-    /// It waits for an approval.
-    Waits(SuspendedRun),
+    /// The child has ended.
+    #[serde(rename = "done")]
+    Finished(ChildReport),
+    /// The child waits for an approval.
+    #[serde(rename = "waits")]
+    AwaitingApproval(SuspendedRun),
 }
 
 impl SuspendedChild {
-    fn denied(self, reason: &str) -> Self {
+    fn rejected(self, reason: &str) -> Self {
         match self {
-            Self::Waits(suspended) => Self::Waits(suspended.deny_all(reason)),
-            done => done,
+            Self::AwaitingApproval(suspended) => {
+                Self::AwaitingApproval(suspended.reject_all(reason))
+            }
+            finished @ Self::Finished(_) => finished,
         }
     }
 }
 
-/// The calls that a child wants to make, for the person who decides.
+/// The pending calls of a child, for the approver.
 #[derive(Serialize)]
 struct ChildApproval {
     agent: String,
     calls: Vec<PendingToolCall>,
 }
 
-/// A call that a child wants to make.
+/// A pending call of a child.
 #[derive(Serialize)]
 struct PendingToolCall {
-    /// Distinguishes the request from an earlier one about the same call.
+    /// Distinguishes the request from an earlier request for the same call.
     approval: ApprovalId,
     #[serde(flatten)]
     call: ToolCall,
-    /// The text of the request besides the call; for a child of the child it names that child's calls.
+    /// Text of the request. For a grandchild, it names the calls of the grandchild.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,8 +203,8 @@ impl ChildApproval {
     }
 }
 
-/// Asks the approver of the parent run. Returns `Ok` once the calls are approved.
-async fn ask_all(cx: &ToolCx, approvals: &[ChildApproval]) -> Result<(), ToolError> {
+/// Requests an approval from the approver of the parent run. Returns `Ok` once the calls are approved.
+async fn request_approval(cx: &ToolContext, approvals: &[ChildApproval]) -> Result<(), ToolError> {
     let hint: Vec<String> = approvals.iter().map(ChildApproval::hint).collect();
     cx.confirm_with(hint.join("; "), json!({ "children": approvals })).await
 }

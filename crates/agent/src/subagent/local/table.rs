@@ -1,4 +1,4 @@
-//! The state of every child of a run. Pure data: nothing here waits.
+//! The state of every child of a run, as a value without I/O.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::job::{ChildOutcome, FinishedChild};
 use crate::outcome::SuspendedRun;
 use crate::subagent::{ChildLifetime, ChildReport, ChildStatus, SpawnedChild, TASK_ID_PREFIX};
 
-/// The call that asked for a child, and the child's index in that call.
+/// The call that requested a child, and the child's index in that call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ChildKey {
     pub(super) effect: EffectKey,
@@ -21,27 +21,27 @@ pub(super) struct ChildKey {
 /// One child.
 pub(super) struct ChildRecord {
     pub(super) key: ChildKey,
-    life: ChildLifetime,
+    lifetime: ChildLifetime,
     cancel: CancellationToken,
-    /// Its usage is always empty here: [`ChildTable::take_used`] reports it.
+    /// The report. Its usage is always empty: [`ChildTable::take_used`] returns it.
     pub(super) report: ChildReport,
-    /// The child waits for an approval.
+    /// The suspended run of a child that waits for an approval.
     pub(super) suspended: Option<Box<SuspendedRun>>,
-    /// The end of the run no longer waits for it.
+    /// True if the end of the run no longer waits for the child.
     is_abandoned: bool,
 }
 
 impl ChildRecord {
     pub(super) fn running(
         key: ChildKey,
-        life: ChildLifetime,
+        lifetime: ChildLifetime,
         cancel: CancellationToken,
         started: SpawnedChild,
     ) -> Self {
-        let SpawnedChild { run, task_id: label, agent } = started;
+        let SpawnedChild { run, task_id, agent } = started;
         let report = ChildReport {
             run,
-            task_id: label,
+            task_id,
             agent,
             status: ChildStatus::Running,
             text: String::new(),
@@ -49,29 +49,29 @@ impl ChildRecord {
             limit: None,
             used: Vec::new(),
         };
-        Self { key, life, cancel, report, suspended: None, is_abandoned: false }
+        Self { key, lifetime, cancel, report, suspended: None, is_abandoned: false }
     }
 
-    /// A child that ended before the run was suspended.
-    pub(super) fn finished(key: ChildKey, life: ChildLifetime, report: ChildReport) -> Self {
+    /// Creates the record of a child that ended before the run was suspended.
+    pub(super) fn finished(key: ChildKey, lifetime: ChildLifetime, report: ChildReport) -> Self {
         let cancel = CancellationToken::new();
-        Self { key, life, cancel, report, suspended: None, is_abandoned: false }
+        Self { key, lifetime, cancel, report, suspended: None, is_abandoned: false }
     }
 
     pub(super) fn started(&self) -> SpawnedChild {
         self.report.started()
     }
 
-    /// True if it ends with the run at the latest.
+    /// True if the child ends with the run at the latest.
     fn is_bound(&self) -> bool {
-        self.life != ChildLifetime::Detached
+        self.lifetime != ChildLifetime::Detached
     }
 
     fn has_ended(&self) -> bool {
         self.report.status.is_finished()
     }
 
-    /// True if nothing more happens to it in this process.
+    /// True if the child does not change any more in this process.
     fn is_settled(&self) -> bool {
         self.has_ended() || self.suspended.is_some() || self.is_abandoned
     }
@@ -97,10 +97,11 @@ impl ChildTable {
         started
     }
 
-    /// Returns the label of the next child: only a child that may outlive its call has one, and a team member has a name.
-    pub(super) fn next_label(&self, life: ChildLifetime, is_member: bool) -> Option<String> {
-        let is_labelled = life != ChildLifetime::Call && !is_member;
-        is_labelled.then(|| format!("{TASK_ID_PREFIX}{}", self.labelled().count() + 1))
+    /// Returns the id of the next child. `None` for children that end with their call, and for team members, which have
+    /// names.
+    pub(super) fn next_task_id(&self, lifetime: ChildLifetime, is_member: bool) -> Option<String> {
+        let has_task_id = lifetime != ChildLifetime::Call && !is_member;
+        has_task_id.then(|| format!("{TASK_ID_PREFIX}{}", self.background_tasks().count() + 1))
     }
 
     pub(super) fn of_call(&self, key: &ChildKey) -> Option<&ChildRecord> {
@@ -111,7 +112,7 @@ impl ChildTable {
         self.children.get(*self.by_run.get(&run)?)
     }
 
-    pub(super) fn labelled(&self) -> impl Iterator<Item = &ChildRecord> {
+    pub(super) fn background_tasks(&self) -> impl Iterator<Item = &ChildRecord> {
         self.children.iter().filter(|child| child.report.task_id.is_some())
     }
 
@@ -122,7 +123,7 @@ impl ChildTable {
     pub(super) fn check_known(&self, runs: &[RunId]) -> Result<(), ToolError> {
         match runs.iter().find(|run| !self.by_run.contains_key(*run)) {
             None => Ok(()),
-            Some(run) => Err(ToolError::Failed(format!("{run} is no child of this run"))),
+            Some(run) => Err(ToolError::Failed(format!("{run} is not a child of this run"))),
         }
     }
 
@@ -130,7 +131,7 @@ impl ChildTable {
         self.of_runs(runs).map(|child| child.report.clone()).collect()
     }
 
-    /// True if these need no more waiting: all of them are settled or, with `any`, one has ended.
+    /// True if the wait is over: all children are settled or, with `any`, one has ended.
     pub(super) fn are_settled(&self, runs: &[RunId], any: bool) -> bool {
         (any && self.of_runs(runs).any(ChildRecord::has_ended))
             || self.of_runs(runs).all(ChildRecord::is_settled)

@@ -10,8 +10,8 @@ use provost_agent::{
 };
 use provost_core::{ApprovalDecision, Env, EventKind, ToolCall};
 use provost_model::{ScriptedModel, calls, text};
-use provost_session::{MemorySessions, SessionError, SessionStore};
-use provost_tool::{Approval, FnTool, ToolError, tool_fn};
+use provost_session::{InMemorySessionStore, SessionError, SessionStore};
+use provost_tool::{FnTool, RequiresApproval, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{asking, deny, free, guarded};
@@ -21,7 +21,7 @@ use crate::support::{Say, assert_well_formed, events};
 #[derive(Default, Clone)]
 struct World {
     model: ScriptedModel,
-    sessions: MemorySessions,
+    sessions: InMemorySessionStore,
     echoes: Arc<AtomicUsize>,
     frees: Arc<AtomicUsize>,
     starts: Arc<AtomicUsize>,
@@ -47,7 +47,7 @@ impl Hook for Polish {
 }
 
 impl World {
-    fn new(turns: impl IntoIterator<Item = provost_model::Turn>) -> Self {
+    fn new(turns: impl IntoIterator<Item = provost_model::ScriptedTurn>) -> Self {
         let model = turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn);
         Self { model, ..Self::default() }
     }
@@ -67,14 +67,14 @@ impl World {
             .tool(asking(&self.starts, &self.ends))
             .hook(Polish)
             .hook(ObserverHook::new(note))
-            .sessions(self.sessions.clone())
-            .on_approval(ApprovalMode::Suspend)
+            .session_store(self.sessions.clone())
+            .approvals(ApprovalMode::Suspend)
             .build()
             .unwrap()
     }
 
     async fn suspended(&self) -> SuspendedRun {
-        match self.agent("tester").run("hi").session_id("s").outcome().await.unwrap() {
+        match self.agent("tester").run("hi").session("s").outcome().await.unwrap() {
             RunOutcome::Suspended(suspended) => suspended,
             other => panic!("{other:?}"),
         }
@@ -151,7 +151,7 @@ async fn a_stored_run_cannot_be_resumed_twice_on_its_session() {
 async fn a_denied_call_does_not_run_after_the_resume() {
     let world = two_calls();
     let suspended = stored(&world.suspended().await);
-    let result = world.resumed(suspended.deny_all("too dear")).await;
+    let result = world.resumed(suspended.reject_all("too dear")).await;
     assert_eq!(result.output, "done");
     assert_eq!(world.counts(), [0, 1, 0, 0]);
     let request = world.model.request(1);
@@ -238,7 +238,7 @@ fn twice_careful(ends: &Arc<AtomicUsize>) -> FnTool {
             Ok::<_, ToolError>("taken")
         }
     });
-    tool.unwrap().with_spec(|spec| spec.approval(Approval::Always))
+    tool.unwrap().with_spec(|spec| spec.approval(RequiresApproval::Always))
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn an_answer_is_good_for_its_own_question_only() {
     let model = ScriptedModel::new().turn(calls([("careful", json!({}))])).turn(text("done"));
     let agent = Agent::builder("tester", model)
         .tool(twice_careful(&ends))
-        .on_approval(ApprovalMode::Suspend)
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let mut hints = Vec::new();
@@ -286,11 +286,11 @@ async fn state_travels_with_a_suspended_run() {
     let check = tool_fn("check", "Reads it", |cx, _args: Say| async move {
         Ok::<_, ToolError>(cx.state().get::<String>("note").unwrap_or_default())
     });
-    let check = check.unwrap().with_spec(|spec| spec.approval(Approval::Always));
+    let check = check.unwrap().with_spec(|spec| spec.approval(RequiresApproval::Always));
     let agent = Agent::builder("tester", model.clone())
         .tool(note.unwrap())
         .tool(check)
-        .on_approval(ApprovalMode::Suspend)
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let outcome = agent.run("hi").outcome().await.unwrap();
@@ -304,18 +304,18 @@ async fn state_travels_with_a_suspended_run() {
 #[tokio::test]
 async fn s238_of_two_that_resume_the_same_bytes_at_once_one_runs_the_tool() {
     let count = Arc::new(AtomicUsize::new(0));
-    let store: Arc<dyn SessionStore> = Arc::new(MemorySessions::new());
-    let model = ScriptedModel::answering(|request, _| match request.last_tool_result() {
+    let store: Arc<dyn SessionStore> = Arc::new(InMemorySessionStore::new());
+    let model = ScriptedModel::from_fn(|request, _| match request.last_tool_result() {
         None => calls([("echo", json!({}))]),
         Some(_) => text("done"),
     });
     let agent = Agent::builder("twin", model).tool(guarded(&count)).build().unwrap();
-    let run = agent.run("go").session(Arc::clone(&store), "s").on_approval(ApprovalMode::Suspend);
+    let run = agent.run("go").session_in(Arc::clone(&store), "s").approvals(ApprovalMode::Suspend);
     let RunOutcome::Suspended(suspended) = run.outcome().await.unwrap() else { panic!() };
     let bytes = suspended.to_bytes().unwrap();
     let resume = || {
         let suspended = SuspendedRun::from_bytes(&bytes).unwrap().approve_all();
-        agent.resume(suspended).session(Arc::clone(&store), "s").outcome()
+        agent.resume(suspended).session_in(Arc::clone(&store), "s").outcome()
     };
     let (first, second) = tokio::join!(resume(), resume());
     let lost = [&first, &second]

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::{child, lead, told};
 use crate::support::{events, final_text};
 
-fn background() -> provost_model::Turn {
+fn background() -> provost_model::ScriptedTurn {
     call("child", json!({"task": "think", "background": true}))
 }
 
-fn result_of(task: &str, wait: bool) -> provost_model::Turn {
+fn result_of(task: &str, wait: bool) -> provost_model::ScriptedTurn {
     call("get_task_result", json!({"task_id": task, "wait": wait}))
 }
 

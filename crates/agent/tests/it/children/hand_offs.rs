@@ -6,13 +6,13 @@ use provost_agent::hook::HookDecision;
 use provost_agent::{Agent, DeferredAgent, Handoff, HistoryPolicy};
 use provost_core::{EventKind, Message, Role};
 use provost_model::{ScriptedModel, call, calls, text};
-use provost_tool::{DepType, ToolError, tool_fn};
+use provost_tool::{DependencyType, ToolError, tool_fn};
 use serde_json::json;
 
 use super::told;
 use crate::support::{Say, events, final_text};
 
-fn transfer(agent: &str) -> provost_model::Turn {
+fn transfer(agent: &str) -> provost_model::ScriptedTurn {
     call(format!("transfer_to_{agent}"), json!({}))
 }
 
@@ -20,32 +20,28 @@ fn target(model: &ScriptedModel) -> Agent {
     Agent::builder("billing", model.clone()).instructions("Bill.").build().unwrap()
 }
 
-fn front(model: &ScriptedModel, to: &Agent, terms: Handoff) -> Agent {
-    Agent::builder("front", model.clone())
-        .instructions("Front.")
-        .handoff(to, terms)
-        .build()
-        .unwrap()
+fn front(model: &ScriptedModel, handoff: Handoff) -> Agent {
+    Agent::builder("front", model.clone()).instructions("Front.").handoff(handoff).build().unwrap()
 }
 
-fn money() -> Handoff {
-    Handoff::new("Money questions")
+fn money(to: &Agent) -> Handoff {
+    Handoff::to(to, "Money questions")
 }
 
 #[tokio::test]
 async fn an_agent_that_lacks_something_is_not_given_the_conversation() {
     struct Ledger;
     let book = tool_fn("book", "Books", |_cx, _args: Say| async { Ok::<_, ToolError>("booked") });
-    let book = book.unwrap().with_spec(|spec| spec.needs(DepType::of::<Ledger>()));
+    let book = book.unwrap().with_spec(|spec| spec.needs(DependencyType::of::<Ledger>()));
     let billing_model = ScriptedModel::new().turn(text("you owe nothing"));
     let billing = Agent::builder("billing", billing_model.clone()).tool(book).build().unwrap();
     let model = ScriptedModel::new().turn(transfer("billing")).turn(text("I cannot say"));
-    let result = front(&model, &billing, money()).run("what do I owe?").await.unwrap();
+    let result = front(&model, money(&billing)).run("what do I owe?").await.unwrap();
     assert_eq!(result.output, "I cannot say");
     let result = model.request(1).last_tool_result().unwrap().clone();
     assert!(result.is_error && told(&model, 1).contains("Ledger"), "{result:?}");
     let model = ScriptedModel::new().turn(transfer("billing"));
-    let run = front(&model, &billing, money()).run("what do I owe?").dep(Ledger);
+    let run = front(&model, money(&billing)).run("what do I owe?").dep(Ledger);
     assert_eq!(run.await.unwrap().output, "you owe nothing");
 }
 
@@ -58,7 +54,7 @@ async fn s147_a_hand_off_is_told_and_then_the_targets_answer() {
         ScriptedModel::new().turn(call("transfer_to_billing", json!({"reason": "money"})));
     let front = Agent::builder("front", front_model)
         .instructions("Front.")
-        .handoff(&billing, Handoff::new("Money questions"))
+        .handoff(Handoff::to(&billing, "Money questions"))
         .build()
         .unwrap();
     let events = events(front.run("what do I owe?").stream()).await;
@@ -85,11 +81,11 @@ async fn s151_agents_that_hand_over_to_each_other_come_to_an_end() {
     let a_model = ScriptedModel::new().turn(to("b")).turn(to("b")).turn(text("a ends it"));
     let b_model = ScriptedModel::new().turn(to("a")).turn(to("a"));
     let a = Agent::builder("a", a_model)
-        .handoff(&slot, Handoff::new("b"))
+        .handoff(Handoff::to(&slot, "b"))
         .max_handoffs(4)
         .build()
         .unwrap();
-    let b = Agent::builder("b", b_model).handoff(&a, Handoff::new("a")).build().unwrap();
+    let b = Agent::builder("b", b_model).handoff(Handoff::to(&a, "a")).build().unwrap();
     slot.set(&b).unwrap();
     let result = a.run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("a ends it", "a"));
@@ -99,7 +95,7 @@ async fn s151_agents_that_hand_over_to_each_other_come_to_an_end() {
 async fn s143_the_target_answers_once_and_the_result_names_it() {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing"));
-    let result = front(&above, &target(&below), money()).run("what do I owe?").await.unwrap();
+    let result = front(&above, money(&target(&below))).run("what do I owe?").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("nothing", "billing"));
     assert_eq!(below.call_count(), 1);
 }
@@ -108,7 +104,7 @@ async fn s143_the_target_answers_once_and_the_result_names_it() {
 async fn s144_a_call_of_an_unknown_tool_hands_nothing_over() {
     let below = ScriptedModel::new();
     let above = ScriptedModel::new().turn(transfer("nobody")).turn(text("I answer"));
-    let result = front(&above, &target(&below), money()).run("hi").await.unwrap();
+    let result = front(&above, money(&target(&below))).run("hi").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("I answer", "front"));
     assert_eq!(below.call_count(), 0);
 }
@@ -117,11 +113,11 @@ async fn s144_a_call_of_an_unknown_tool_hands_nothing_over() {
 async fn s145_a_chain_ends_with_the_last_agents_answer() {
     let last = Agent::builder("c", ScriptedModel::new().turn(text("from c"))).build().unwrap();
     let middle = Agent::builder("b", ScriptedModel::new().turn(transfer("c")))
-        .handoff(&last, Handoff::new("c"))
+        .handoff(Handoff::to(&last, "c"))
         .build()
         .unwrap();
     let first = Agent::builder("a", ScriptedModel::new().turn(transfer("b")))
-        .handoff(&middle, Handoff::new("b"))
+        .handoff(Handoff::to(&middle, "b"))
         .build()
         .unwrap();
     let result = first.run("go").await.unwrap();
@@ -132,7 +128,7 @@ async fn s145_a_chain_ends_with_the_last_agents_answer() {
 async fn s146_the_reason_may_be_missing() {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing"));
-    let events = events(front(&above, &target(&below), money()).run("hi").stream()).await;
+    let events = events(front(&above, money(&target(&below))).run("hi").stream()).await;
     let handed = events.iter().find_map(|event| match &event.kind {
         EventKind::HandedOff(told) => Some(told.reason.clone()),
         _ => None,
@@ -144,7 +140,7 @@ async fn s146_the_reason_may_be_missing() {
 async fn s148_the_last_event_names_the_target() {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing"));
-    let events = events(front(&above, &target(&below), money()).run("hi").stream()).await;
+    let events = events(front(&above, money(&target(&below))).run("hi").stream()).await;
     assert_eq!(final_text(&events), "nothing");
     let EventKind::Finished { summary } = &events.last().unwrap().kind else { panic!() };
     assert_eq!(summary.agent, "billing");
@@ -154,7 +150,7 @@ async fn s148_the_last_event_names_the_target() {
 async fn s149_the_target_sees_the_user_and_the_source() {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing").text("One moment."));
-    front(&above, &target(&below), money()).run("what do I owe?").await.unwrap();
+    front(&above, money(&target(&below))).run("what do I owe?").await.unwrap();
     let seen = below.request(0);
     assert_eq!(seen.messages[0].text(), "what do I owe?");
     assert_eq!(
@@ -167,7 +163,7 @@ async fn s149_the_target_sees_the_user_and_the_source() {
 async fn s150_after_it_there_is_one_system_message_the_targets() {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing"));
-    front(&above, &target(&below), money()).run("hi").await.unwrap();
+    front(&above, money(&target(&below))).run("hi").await.unwrap();
     let seen = below.request(0);
     assert_eq!(seen.system.as_deref(), Some("Bill."));
     assert!(seen.messages.iter().all(|message| message.role != Role::System));
@@ -180,8 +176,8 @@ async fn of_two_hand_offs_in_one_turn_the_first_counts() {
     let second = Agent::builder("second", two.clone()).build().unwrap();
     let both = [("transfer_to_first", json!({})), ("transfer_to_second", json!({}))];
     let lead = Agent::builder("lead", ScriptedModel::new().turn(calls(both)))
-        .handoff(&first, Handoff::new("First"))
-        .handoff(&second, Handoff::new("Second"))
+        .handoff(Handoff::to(&first, "First"))
+        .handoff(Handoff::to(&second, "Second"))
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().agent, "first");
@@ -192,8 +188,9 @@ async fn of_two_hand_offs_in_one_turn_the_first_counts() {
 async fn a_hand_off_that_is_refused_leaves_the_conversation_where_it_is() {
     let below = ScriptedModel::new();
     let above = ScriptedModel::new().turn(transfer("billing")).turn(text("then I answer"));
-    let terms = money().guard(|_| HookDecision::Deny("billing is closed".to_owned()));
-    let result = front(&above, &target(&below), terms).run("hi").await.unwrap();
+    let handoff =
+        money(&target(&below)).guard(|_| HookDecision::Deny("billing is closed".to_owned()));
+    let result = front(&above, handoff).run("hi").await.unwrap();
     assert_eq!((result.output.as_str(), below.call_count()), ("then I answer", 0));
     assert!(told(&above, 1).contains("billing is closed"), "{}", told(&above, 1));
 }
@@ -202,7 +199,7 @@ async fn a_hand_off_that_is_refused_leaves_the_conversation_where_it_is() {
 async fn seen_after(history: HistoryPolicy) -> Vec<Arc<Message>> {
     let below = ScriptedModel::new().turn(text("nothing"));
     let above = ScriptedModel::new().turn(transfer("billing"));
-    let agent = front(&above, &target(&below), money().history(history));
+    let agent = front(&above, money(&target(&below)).history(history));
     let before = (0..4).flat_map(|number| {
         let user = Message::user(format!("question {number}"));
         [Arc::new(user), Arc::new(Message::assistant(format!("answer {number}")))]

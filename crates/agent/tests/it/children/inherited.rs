@@ -11,7 +11,7 @@ use provost_agent::{Agent, ApprovalMode, HookInheritance, RunOutcome, Subagent};
 use provost_core::usage::limits::Limits;
 use provost_core::{ApprovalDecision, EventKind, Usage};
 use provost_model::{ScriptedModel, call, text};
-use provost_tool::{Approval, RunContext};
+use provost_tool::{RequiresApproval, RunContext};
 use serde_json::json;
 
 use super::{child, lead, told};
@@ -40,7 +40,7 @@ async fn agents_seen(hooks: HookInheritance) -> Vec<String> {
         ScriptedModel::new().turn(call("child", json!({"task": "think"}))).turn(text("done"));
     let seen = Seen::default();
     let lead = Agent::builder("lead", above)
-        .subagent(&child(&below), Subagent::new("Does one thing").hooks(hooks))
+        .subagent(Subagent::new(&child(&below), "Does one thing").hooks(hooks))
         .hook(seen.clone())
         .build()
         .unwrap();
@@ -60,7 +60,7 @@ async fn hooks_of_the_run_above_see_its_children_unless_they_are_told_not_to() {
 
 /// A child whose tool needs a person's yes.
 fn careful(model: &ScriptedModel, count: &Arc<AtomicUsize>) -> Agent {
-    let tool = echo(count).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = echo(count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     Agent::builder("child", model.clone()).tool(tool).build().unwrap()
 }
 
@@ -79,7 +79,7 @@ async fn a_childs_question_reaches_whoever_answers_for_its_parent_with_the_real_
     let asked = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&asked);
     let agent = lead(&above, &careful(&below, &count));
-    let run = agent.run("go").on_approval(ApprovalMode::callback(move |request| {
+    let run = agent.run("go").approvals(ApprovalMode::callback(move |request| {
         note.lock().unwrap().push(request.call.name);
         async { Ok(ApprovalDecision::Approve) }
     }));
@@ -96,7 +96,7 @@ async fn whoever_reads_the_parents_events_answers_the_childs_question() {
     let count = Arc::new(AtomicUsize::new(0));
     let (below, above) = careful_scripts();
     let agent = lead(&above, &careful(&below, &count));
-    let mut stream = agent.run("go").on_approval(ApprovalMode::Interactive).stream();
+    let mut stream = agent.run("go").approvals(ApprovalMode::Interactive).stream();
     let handle = stream.handle();
     while let Some(event) = stream.next().await {
         if let EventKind::ApprovalNeeded { request } = &event.innermost().kind {
@@ -112,13 +112,13 @@ async fn s238_a_child_that_waits_for_a_person_suspends_its_parent_and_goes_on_wi
     let count = Arc::new(AtomicUsize::new(0));
     let (below, above) = careful_scripts();
     let agent = lead(&above, &careful(&below, &count));
-    let outcome = agent.run("go").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+    let outcome = agent.run("go").approvals(ApprovalMode::Suspend).outcome().await.unwrap();
     let RunOutcome::Suspended(suspended) = outcome else { panic!("{outcome:?}") };
     assert!(suspended.approvals()[0].hint.as_deref().unwrap().contains("child wants to call echo"));
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 0);
     let stored = suspended.to_bytes().unwrap();
     let again = provost_agent::SuspendedRun::from_bytes(&stored).unwrap().approve_all();
-    let result = agent.resume(again).on_approval(ApprovalMode::Suspend).await.unwrap();
+    let result = agent.resume(again).approvals(ApprovalMode::Suspend).await.unwrap();
     assert_eq!(result.output, "done");
     assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1);
     assert_eq!((below.call_count(), told(&above, 1).as_str()), (2, "it is done"));
@@ -126,7 +126,7 @@ async fn s238_a_child_that_waits_for_a_person_suspends_its_parent_and_goes_on_wi
 
 #[tokio::test]
 async fn a_limit_of_the_run_above_stops_its_children() {
-    let below = ScriptedModel::answering(|_, _| {
+    let below = ScriptedModel::from_fn(|_, _| {
         call("echo", json!({"text": "more"})).usage(Usage::new(100, 10))
     });
     let above = ScriptedModel::new()
@@ -145,12 +145,12 @@ async fn agents_inside_agents_end_at_the_depth_limit() {
     let middle_model =
         ScriptedModel::new().turn(call("child", json!({"task": "x"}))).turn(text("middle"));
     let middle = Agent::builder("middle", middle_model.clone())
-        .subagent(&child(&bottom), Subagent::new("Deeper"))
+        .subagent(Subagent::new(&child(&bottom), "Deeper"))
         .build()
         .unwrap();
     let above = ScriptedModel::new().turn(call("middle", json!({"task": "x"}))).turn(text("top"));
     let lead = Agent::builder("lead", above)
-        .subagent(&middle, Subagent::new("Deep"))
+        .subagent(Subagent::new(&middle, "Deep"))
         .limits(Limits { depth: Some(1), ..Limits::default() })
         .build()
         .unwrap();

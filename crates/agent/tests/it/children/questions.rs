@@ -8,7 +8,7 @@ use futures::StreamExt;
 use provost_agent::{Agent, ApprovalMode, FanOut, Handoff, RunOutcome, Subagent, Team};
 use provost_core::{ApprovalDecision, EventKind};
 use provost_model::{ScriptedModel, call, text};
-use provost_tool::Approval;
+use provost_tool::RequiresApproval;
 use serde_json::{Value, json};
 
 use super::unhappy::{background, task};
@@ -19,8 +19,8 @@ use crate::support::{echo, events};
 fn careful(count: &Arc<AtomicUsize>, answers: ApprovalMode) -> Agent {
     let model =
         ScriptedModel::new().turn(call("echo", json!({"text": "boom"}))).turn(text("it is done"));
-    let tool = echo(count).with_spec(|spec| spec.approval(Approval::Always));
-    Agent::builder("child", model).tool(tool).on_approval(answers).build().unwrap()
+    let tool = echo(count).with_spec(|spec| spec.approval(RequiresApproval::Always));
+    Agent::builder("child", model).tool(tool).approvals(answers).build().unwrap()
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_child_that_would_suspend_is_answered_where_the_run_above_is() {
         let count = Arc::new(AtomicUsize::new(0));
         let above = ScriptedModel::new().turn(task("child")).turn(text("done"));
         let agent = lead(&above, &careful(&count, ApprovalMode::Suspend));
-        let result = agent.run("go").on_approval(answers).await.unwrap();
+        let result = agent.run("go").approvals(answers).await.unwrap();
         assert_eq!((told(&above, 1).as_str(), count.load(Ordering::SeqCst)), ("it is done", ran));
         assert!(result.state.is_empty(), "{:?}", result.state);
     }
@@ -45,7 +45,7 @@ async fn a_question_by_events_that_nobody_reads_is_denied() {
     assert!(matches!(run.await.unwrap().unwrap(), RunOutcome::Completed(_)));
     let handing = ScriptedModel::new().turn(call("transfer_to_child", json!({})));
     let handing = Agent::builder("first", handing)
-        .handoff(&careful(&count, ApprovalMode::Interactive), Handoff::new("All else"))
+        .handoff(Handoff::to(&careful(&count, ApprovalMode::Interactive), "All else"))
         .build()
         .unwrap();
     let run = tokio::time::timeout(minute, handing.run("go").outcome());
@@ -59,14 +59,14 @@ async fn a_member_can_be_answered_after_its_lead_has_answered() {
     let model = ScriptedModel::new()
         .turn(call("echo", json!({"text": "boom"})).delay(Duration::from_secs(1)))
         .turn(text("it is done"));
-    let tool = echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let writer = Agent::builder("writer", model).tool(tool).build().unwrap();
     let above = ScriptedModel::new()
         .turn(call("spawn_teammate", json!({"name": "writer", "task": "write"})))
         .turn(text("done"));
     let agent = Agent::builder("lead", above)
         .team(Team::new("press").template(&writer, "Writes"))
-        .on_approval(ApprovalMode::Interactive)
+        .approvals(ApprovalMode::Interactive)
         .build()
         .unwrap();
     let mut stream = agent.run("go").stream();
@@ -84,7 +84,7 @@ async fn a_detached_child_that_asks_after_the_end_is_denied() {
     let count = Arc::new(AtomicUsize::new(0));
     let (tell, told) = tokio::sync::oneshot::channel();
     let tell = std::sync::Mutex::new(Some(tell));
-    let model = ScriptedModel::answering(move |request, turn| match turn {
+    let model = ScriptedModel::from_fn(move |request, turn| match turn {
         0 => call("echo", json!({"text": "boom"})).delay(Duration::from_secs(1)),
         _ => {
             let heard = request.last_tool_result().unwrap().to_text();
@@ -92,17 +92,17 @@ async fn a_detached_child_that_asks_after_the_end_is_denied() {
             text("it is done")
         }
     });
-    let tool = echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let below = Agent::builder("child", model).tool(tool).build().unwrap();
     let above = ScriptedModel::new().turn(background("child")).turn(text("done"));
     let agent = Agent::builder("lead", above)
-        .subagent(&below, Subagent::new("Does one thing").detached())
-        .on_approval(ApprovalMode::Interactive)
+        .subagent(Subagent::new(&below, "Does one thing").detached())
+        .approvals(ApprovalMode::Interactive)
         .build()
         .unwrap();
     events(agent.run("go").stream()).await;
     let heard = tokio::time::timeout(Duration::from_secs(60), told).await.unwrap().unwrap();
-    assert!(heard.contains("nobody was left to ask"), "{heard}");
+    assert!(heard.contains("no approver was left"), "{heard}");
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
@@ -111,17 +111,17 @@ async fn each_question_of_an_agent_deep_below_is_asked_with_the_real_call() {
     let count = Arc::new(AtomicUsize::new(0));
     let twice = || call("echo", json!({"text": "boom"}));
     let leaf = ScriptedModel::new().turn(twice()).turn(twice()).turn(text("it is done"));
-    let tool = echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let leaf = Agent::builder("leaf", leaf).tool(tool).build().unwrap();
     let middle = ScriptedModel::new().turn(task("leaf")).turn(text("middle"));
     let middle = Agent::builder("middle", middle)
-        .subagent(&leaf, Subagent::new("Does one thing"))
+        .subagent(Subagent::new(&leaf, "Does one thing"))
         .build()
         .unwrap();
     let above = ScriptedModel::new().turn(task("middle")).turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .subagent(&middle, Subagent::new("Asks another"))
-        .on_approval(ApprovalMode::Suspend)
+        .subagent(Subagent::new(&middle, "Asks another"))
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let mut outcome = agent.run("go").outcome().await.unwrap();
@@ -140,24 +140,24 @@ async fn each_question_of_an_agent_deep_below_is_asked_with_the_real_call() {
 #[tokio::test]
 async fn a_no_to_one_task_leaves_the_others_what_they_came_to() {
     let count = Arc::new(AtomicUsize::new(0));
-    let below = ScriptedModel::answering(|request, _| match request.last_tool_result() {
+    let below = ScriptedModel::from_fn(|request, _| match request.last_tool_result() {
         Some(result) => text(result.to_text()),
         None if request.messages[0].text() == "easy" => text("easily"),
         None => call("echo", json!({"text": "boom"})),
     });
-    let tool = echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let below = Agent::builder("child", below).tool(tool).build().unwrap();
     let tasks = json!({"tasks": ["hard", "easy", "hard"]});
     let above = ScriptedModel::new().turn(call("each", tasks)).turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .fan_out(&below, FanOut::new("each", "Does all"))
-        .on_approval(ApprovalMode::Suspend)
+        .fan_out(FanOut::new(&below, "each", "Does all"))
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
         panic!("it did not wait")
     };
-    let result = agent.resume(waits.deny_all("too loud")).await.unwrap();
+    let result = agent.resume(waits.reject_all("too loud")).await.unwrap();
     let shown: Value = serde_json::from_str(&told(&above, 1)).unwrap();
     assert_eq!(shown["results"][1]["result"], "easily");
     for hard in [0, 2] {

@@ -8,12 +8,15 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use provost_agent::hook::{Hook, SubagentInfo};
 use provost_agent::{
-    Agent, ApprovalMode, DeferredAgent, FanOut, Handoff, LimitDecision, RunOutcome, Subagent, Team,
+    Agent, ApprovalMode, DeferredAgent, FanOut, Handoff, LimitDecision, OnLimit, RunOutcome,
+    Subagent, Team,
 };
 use provost_core::usage::limits::{Limits, TOOL_OUTPUT_BYTES_MAX};
 use provost_core::{EventKind, Usage};
-use provost_model::{ModelErrorClass, NativeOutput, ScriptedModel, Turn, call, fail, text};
-use provost_tool::{Approval, RunContext, ToolError, tool_fn};
+use provost_model::{
+    ModelErrorClass, ScriptedModel, ScriptedTurn, StructuredOutputSupport, call, fail, text,
+};
+use provost_tool::{RequiresApproval, RunContext, ToolError, tool_fn};
 use serde_json::{Value, json};
 
 use super::{child, lead, told};
@@ -33,11 +36,11 @@ impl Hook for Panics {
     }
 }
 
-pub(super) fn task(tool: &str) -> Turn {
+pub(super) fn task(tool: &str) -> ScriptedTurn {
     call(tool, json!({"task": "think"}))
 }
 
-pub(super) fn background(tool: &str) -> Turn {
+pub(super) fn background(tool: &str) -> ScriptedTurn {
     call(tool, json!({"task": "think", "background": true}))
 }
 
@@ -60,14 +63,14 @@ async fn a_hook_that_panics_over_a_background_child_keeps_nobody_waiting() {
 
 /// An agent that only calls a tool that never ends.
 fn hanging(alive: &Arc<AtomicUsize>) -> Agent {
-    let model = ScriptedModel::answering(|_, _| call("endless", json!({})));
+    let model = ScriptedModel::from_fn(|_, _| call("endless", json!({})));
     Agent::builder("hanging", model).tool(endless(alive)).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_next_agent_started_ends_with_a_run_that_fails() {
     let alive = Arc::new(AtomicUsize::new(0));
-    let late = |turn: Turn| turn.delay(Duration::from_secs(1));
+    let late = |turn: ScriptedTurn| turn.delay(Duration::from_secs(1));
     let failing = || late(fail(ModelErrorClass::InvalidRequest, "no more"));
     let spawn = call("spawn_teammate", json!({"name": "hanging", "task": "think"}));
     let of_team = ScriptedModel::new().turn(spawn).turn(failing());
@@ -76,16 +79,14 @@ async fn what_the_next_agent_started_ends_with_a_run_that_fails() {
     let next = [
         Agent::builder("next", of_team).team(team).build().unwrap(),
         Agent::builder("next", of_child)
-            .subagent(&hanging(&alive), Subagent::new("Hangs"))
+            .subagent(Subagent::new(&hanging(&alive), "Hangs"))
             .build()
             .unwrap(),
     ];
     for next in next {
         let first = ScriptedModel::new().turn(call("transfer_to_next", json!({})));
-        let first = Agent::builder("first", first)
-            .handoff(&next, Handoff::new("All else"))
-            .build()
-            .unwrap();
+        let first =
+            Agent::builder("first", first).handoff(Handoff::to(&next, "All else")).build().unwrap();
         let mut stream = first.run("go").stream();
         let mut began = false;
         while let Some(event) = stream.next().await {
@@ -100,7 +101,7 @@ async fn what_the_next_agent_started_ends_with_a_run_that_fails() {
 async fn a_cancelled_run_counts_what_its_children_used() {
     let alive = Arc::new(AtomicUsize::new(0));
     let model =
-        ScriptedModel::answering(|_, _| call("endless", json!({})).usage(Usage::new(100, 10)));
+        ScriptedModel::from_fn(|_, _| call("endless", json!({})).usage(Usage::new(100, 10)));
     let below = Agent::builder("child", model).tool(endless(&alive)).build().unwrap();
     let above = ScriptedModel::new().turn(task("child").usage(Usage::new(10, 1)));
     let mut stream = lead(&above, &below).run("go").stream();
@@ -124,9 +125,9 @@ async fn an_extended_limit_holds_for_children_too() {
         .turn(task("child").usage(Usage::new(10, 1)))
         .turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .subagent(&child(&below), Subagent::new("Does one thing"))
+        .subagent(Subagent::new(&child(&below), "Does one thing"))
         .limits(Limits { total_tokens: Some(100), ..Limits::default() })
-        .ask_at_limit(|_| async { Ok(LimitDecision::Extend { message: None }) })
+        .on_limit(OnLimit::callback(|_| async { Ok(LimitDecision::Extend { message: None }) }))
         .build()
         .unwrap();
     agent.run("go").await.unwrap();
@@ -135,7 +136,7 @@ async fn an_extended_limit_holds_for_children_too() {
 
 #[tokio::test]
 async fn what_was_used_before_a_run_was_suspended_counts_for_its_children() {
-    let below = ScriptedModel::answering(|_, _| {
+    let below = ScriptedModel::from_fn(|_, _| {
         call("echo", json!({"text": "more"})).usage(Usage::new(15, 0))
     });
     let above = ScriptedModel::new()
@@ -143,10 +144,10 @@ async fn what_was_used_before_a_run_was_suspended_counts_for_its_children() {
         .turn(task("child").usage(Usage::new(1, 0)));
     let count = Arc::new(AtomicUsize::new(0));
     let agent = Agent::builder("lead", above)
-        .tool(echo(&count).with_spec(|spec| spec.approval(Approval::Always)))
-        .subagent(&child(&below), Subagent::new("Does one thing"))
+        .tool(echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always)))
+        .subagent(Subagent::new(&child(&below), "Does one thing"))
         .limits(Limits { total_tokens: Some(100), ..Limits::default() })
-        .on_approval(ApprovalMode::Suspend)
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {
@@ -162,13 +163,13 @@ async fn a_hand_off_to_an_agent_that_was_never_given_is_refused() {
     let above = ScriptedModel::new().turn(call("transfer_to_ghost", json!({}))).turn(text("mine"));
     let ghost = DeferredAgent::new("ghost");
     let agent = Agent::builder("first", above.clone())
-        .handoff(&ghost, Handoff::new("All else"))
+        .handoff(Handoff::to(&ghost, "All else"))
         .build()
         .unwrap();
     let result = agent.run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.agent.as_str()), ("mine", "first"));
     assert!(
-        told(&above, 1).contains("`ghost` was promised and never given"),
+        told(&above, 1).contains("`ghost` is deferred and was never set"),
         "{}",
         told(&above, 1)
     );
@@ -176,7 +177,7 @@ async fn a_hand_off_to_an_agent_that_was_never_given_is_refused() {
 
 #[tokio::test]
 async fn a_thousand_long_results_are_cut_one_by_one() {
-    let below = ScriptedModel::answering(|request, _| {
+    let below = ScriptedModel::from_fn(|request, _| {
         match request.messages.iter().any(|message| message.text() == "task 500") {
             true => fail(ModelErrorClass::InvalidRequest, "no"),
             false => text("\"é\"".repeat(100)),
@@ -185,7 +186,7 @@ async fn a_thousand_long_results_are_cut_one_by_one() {
     let tasks: Vec<String> = (1..=1000).map(|task| format!("task {task}")).collect();
     let above = ScriptedModel::new().turn(call("each", json!({"tasks": tasks}))).turn(text("done"));
     let agent = Agent::builder("lead", above.clone())
-        .fan_out(&child(&below), FanOut::new("each", "Does all").max_items(1000))
+        .fan_out(FanOut::new(&child(&below), "each", "Does all").max_items(1000))
         .build()
         .unwrap();
     agent.run("go").await.unwrap();
@@ -206,15 +207,15 @@ struct Count {
 #[tokio::test]
 async fn after_a_hand_off_the_type_is_asked_for_as_the_next_model_can_give_it() {
     let next = ScriptedModel::new()
-        .with_info(|info| info.native_output = NativeOutput::None)
+        .with_info(|info| info.native_output = StructuredOutputSupport::None)
         .turn(text("{\"n\": 5}"));
     let to = Agent::builder("next", next.clone()).build().unwrap();
     let first = ScriptedModel::new()
-        .with_info(|info| info.native_output = NativeOutput::WithTools)
+        .with_info(|info| info.native_output = StructuredOutputSupport::WithTools)
         .turn(call("transfer_to_next", json!({})));
     let first = Agent::builder("first", first)
         .output::<Count>()
-        .handoff(&to, Handoff::new("All else"))
+        .handoff(Handoff::to(&to, "All else"))
         .build()
         .unwrap();
     assert_eq!(first.run("go").await.unwrap().output, Count { n: 5 });
@@ -240,12 +241,12 @@ async fn background_work_of_a_suspended_run_keeps_its_name_and_says_that_it_was_
     let tool =
         tool_fn("careful", "Needs a yes", |_cx, _args: Say| async { Ok::<_, ToolError>("ok") });
     let agent = Agent::builder("lead", above.clone())
-        .tool(tool.unwrap().with_spec(|spec| spec.approval(Approval::Always)))
-        .subagent(
+        .tool(tool.unwrap().with_spec(|spec| spec.approval(RequiresApproval::Always)))
+        .subagent(Subagent::new(
             &Agent::builder("child", below).tool(echo(&count)).build().unwrap(),
-            Subagent::new("Does one thing"),
-        )
-        .on_approval(ApprovalMode::Suspend)
+            "Does one thing",
+        ))
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let RunOutcome::Suspended(waits) = agent.run("go").outcome().await.unwrap() else {

@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::context::{
-    self, CompactionInput, CompactionResult, ContextError, Estimate, SlidingWindow, Summarize,
-    Truncate, count_request,
+    self, CompactionInput, CompactionResult, ContextConfig, ContextError, HeuristicCounter,
+    SlidingWindow, Summarize, Truncate, count_request,
 };
 use provost_agent::hook::{Hook, HookError, ModelCallEnd};
 use provost_agent::{Agent, Error};
 use provost_core::{Compaction, ErrorKind, Event, EventKind, Message, Role, Usage};
-use provost_model::{ChatRequest, ModelErrorClass, ScriptedModel, Turn, call, calls, fail, text};
-use provost_session::{MemorySessions, SessionStore};
+use provost_model::{
+    ChatRequest, ModelErrorClass, ScriptedModel, ScriptedTurn, call, calls, fail, text,
+};
+use provost_session::{InMemorySessionStore, SessionStore};
 use provost_tool::{FnTool, RunContext, ToolError, tool_fn};
 use serde_json::json;
 
@@ -28,7 +30,8 @@ fn compactions(events: &[Event]) -> Vec<&Compaction> {
 }
 
 fn size(request: &ChatRequest) -> u64 {
-    count_request(&Estimate, request.system.as_deref(), &request.messages, &request.tools).total()
+    count_request(&HeuristicCounter, request.system.as_deref(), &request.messages, &request.tools)
+        .total()
 }
 
 /// A tool whose results are about a hundred tokens.
@@ -41,7 +44,7 @@ fn wordy() -> FnTool {
 
 /// So many turns of the wordy tool, then an answer.
 fn talkative(turns: usize) -> ScriptedModel {
-    ScriptedModel::answering(move |_, index| match index {
+    ScriptedModel::from_fn(move |_, index| match index {
         _ if index < turns => call("wordy", json!({"text": format!("result {index}")})),
         _ => text("done"),
     })
@@ -74,8 +77,10 @@ impl Hook for Notes {
 async fn every_model_call_of_a_run_is_made_to_fit() {
     for streamed in [false, true] {
         let (model, notes) = (talkative(8), Notes::default());
-        let agent = Agent::builder("tester", model.clone()).tool(wordy()).context(Truncate::new());
-        let agent = agent.context_tokens(500).hook(notes.clone()).build().unwrap();
+        let agent = Agent::builder("tester", model.clone())
+            .tool(wordy())
+            .context(ContextConfig::new(Truncate::new()).max_tokens(500));
+        let agent = agent.hook(notes.clone()).build().unwrap();
         if streamed {
             let events = events(agent.run("go").stream()).await;
             assert_eq!(final_text(&events), "done");
@@ -101,13 +106,15 @@ async fn every_model_call_of_a_run_is_made_to_fit() {
 
 #[tokio::test]
 async fn a_session_stays_whole_when_a_run_is_compacted_on_its_way() {
-    let store = MemorySessions::new();
-    let writer = ScriptedModel::answering(|_, index| text(format!("summary {index}")));
+    let store = InMemorySessionStore::new();
+    let writer = ScriptedModel::from_fn(|_, index| text(format!("summary {index}")));
     let model = talkative(9);
     let strategy = Summarize::new(Arc::new(writer.clone())).keep_recent(2);
-    let agent = Agent::builder("tester", model.clone()).tool(wordy()).context(strategy);
-    let agent = agent.context_tokens(500).sessions(store.clone()).build().unwrap();
-    agent.run("go").session_id("s").await.unwrap();
+    let agent = Agent::builder("tester", model.clone())
+        .tool(wordy())
+        .context(ContextConfig::new(strategy).max_tokens(500));
+    let agent = agent.session_store(store.clone()).build().unwrap();
+    agent.run("go").session("s").await.unwrap();
     assert!(writer.call_count() >= 2);
     let messages = stored(&store, "s").await;
     let active = context::since_last_summary(&messages).to_vec();
@@ -120,7 +127,7 @@ async fn a_session_stays_whole_when_a_run_is_compacted_on_its_way() {
     let mut known = numbers.clone();
     known.dedup();
     assert_eq!(known, expected, "every result is in the record, and in order");
-    let next = events(agent.run("and now?").session_id("s").stream()).await;
+    let next = events(agent.run("and now?").session("s").stream()).await;
     assert_eq!(final_text(&next), "done");
     assert!(!next.iter().any(|event| matches!(event.kind, EventKind::Warning { .. })));
 }
@@ -132,11 +139,11 @@ async fn the_budget_is_the_models_window_less_the_reserve() {
             by(|input: CompactionInput<'_>| CompactionResult::messages(input.messages));
         let model = ScriptedModel::new().turn(text("hi"));
         let model = model.with_info(|info| info.context_window = Some(4200));
-        let agent = Agent::builder("tester", model).context(strategy);
-        let agent = match reserve {
-            Some(reserve) => agent.context_reserve(reserve),
-            None => agent,
-        };
+        let mut context = ContextConfig::new(strategy);
+        if let Some(tokens) = reserve {
+            context = context.reserve(tokens);
+        }
+        let agent = Agent::builder("tester", model).context(context);
         agent.build().unwrap().run("word ".repeat(150)).await.unwrap();
         asked.load(Ordering::SeqCst)
     };
@@ -153,7 +160,7 @@ fn history() -> Vec<Arc<Message>> {
     (0..6).flat_map(pair).map(Arc::new).collect()
 }
 
-fn too_long() -> Turn {
+fn too_long() -> ScriptedTurn {
     fail(ModelErrorClass::ContextLength, "too many tokens")
 }
 
@@ -161,8 +168,9 @@ fn too_long() -> Turn {
 async fn a_conversation_the_provider_refuses_is_compacted_and_tried_once_more() {
     for streamed in [false, true] {
         let model = ScriptedModel::new().turn(too_long()).turn(text("now it fits"));
-        let agent = Agent::builder("tester", model.clone()).context(Truncate::new());
-        let agent = agent.context_tokens(100_000).build().unwrap();
+        let agent = Agent::builder("tester", model.clone())
+            .context(ContextConfig::new(Truncate::new()).max_tokens(100_000));
+        let agent = agent.build().unwrap();
         let run = agent.run("go").history(history());
         if streamed {
             let events = events(run.stream()).await;
@@ -189,8 +197,9 @@ async fn it_is_tried_once_more_also_where_the_window_is_not_known() {
 #[tokio::test]
 async fn it_is_not_tried_a_third_time() {
     let model = ScriptedModel::new().turn(too_long()).turn(too_long()).turn(text("never"));
-    let agent = Agent::builder("tester", model.clone()).context(Truncate::new());
-    let agent = agent.context_tokens(100_000).build().unwrap();
+    let agent = Agent::builder("tester", model.clone())
+        .context(ContextConfig::new(Truncate::new()).max_tokens(100_000));
+    let agent = agent.build().unwrap();
     let error = agent.run("go").history(history()).await.unwrap_err();
     assert!(matches!(&error, Error::Model(error) if error.class == ModelErrorClass::ContextLength));
     assert_eq!(model.call_count(), 2);
@@ -200,8 +209,9 @@ async fn it_is_not_tried_a_third_time() {
 async fn where_nothing_can_be_left_out_the_providers_error_stands() {
     let notes = Notes::default();
     let model = ScriptedModel::new().turn(too_long()).turn(text("never"));
-    let agent = Agent::builder("tester", model.clone()).context(Truncate::new());
-    let agent = agent.context_tokens(100_000).hook(notes.clone()).build().unwrap();
+    let agent = Agent::builder("tester", model.clone())
+        .context(ContextConfig::new(Truncate::new()).max_tokens(100_000));
+    let agent = agent.hook(notes.clone()).build().unwrap();
     let error = agent.run("go").await.unwrap_err();
     assert!(matches!(&error, Error::Model(error) if error.class == ModelErrorClass::ContextLength));
     assert_eq!(model.call_count(), 1);
@@ -212,11 +222,12 @@ async fn where_nothing_can_be_left_out_the_providers_error_stands() {
 
 #[tokio::test]
 async fn what_cannot_fit_fails_before_the_model_is_asked() {
-    let store = MemorySessions::new();
+    let store = InMemorySessionStore::new();
     let model = ScriptedModel::new().turn(text("never"));
-    let agent = Agent::builder("tester", model.clone()).context(Truncate::new());
-    let agent = agent.context_tokens(20).sessions(store.clone()).build().unwrap();
-    let error = agent.run("word ".repeat(100)).session_id("s").await.unwrap_err();
+    let agent = Agent::builder("tester", model.clone())
+        .context(ContextConfig::new(Truncate::new()).max_tokens(20));
+    let agent = agent.session_store(store.clone()).build().unwrap();
+    let error = agent.run("word ".repeat(100)).session("s").await.unwrap_err();
     assert!(matches!(error, Error::Context(ContextError::TooLarge { .. })), "{error}");
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert_eq!(model.call_count(), 0);
@@ -231,26 +242,29 @@ async fn a_strategy_that_tears_calls_from_results_is_repaired() {
     });
     let two = [("wordy", json!({})), ("wordy", json!({}))];
     let model = ScriptedModel::new().turn(calls(two)).turn(text("done"));
-    let agent = Agent::builder("tester", model.clone()).tool(wordy()).context(strategy);
-    agent.context_tokens(1).build().unwrap().run("go").await.unwrap();
+    let agent = Agent::builder("tester", model.clone())
+        .tool(wordy())
+        .context(ContextConfig::new(strategy).max_tokens(1));
+    agent.build().unwrap().run("go").await.unwrap();
     assert_well_formed(&model.request(1).messages);
 }
 
 #[tokio::test]
 async fn what_summaries_use_is_counted() {
     let used = Usage::new(100, 10);
-    let model = ScriptedModel::answering(move |_, _| long_answer().usage(used));
+    let model = ScriptedModel::from_fn(move |_, _| long_answer().usage(used));
     let (agent, writer) = summarizing(&model, BUDGET);
-    let agent = agent.sessions(MemorySessions::new()).build().unwrap();
-    agent.run(long_question()).session_id("s").await.unwrap();
-    let result = agent.run("next").session_id("s").await.unwrap();
+    let agent = agent.session_store(InMemorySessionStore::new()).build().unwrap();
+    agent.run(long_question()).session("s").await.unwrap();
+    let result = agent.run("next").session("s").await.unwrap();
     assert_eq!(writer.call_count(), 1);
     assert_eq!(result.usage, Usage::new(170, 17));
     // A summary that is no shorter than what it sums up is thrown away, but not free.
-    let long = ScriptedModel::answering(move |_, _| text("gamma ".repeat(400)).usage(used));
+    let long = ScriptedModel::from_fn(move |_, _| text("gamma ".repeat(400)).usage(used));
     let strategy = Summarize::new(Arc::new(long)).keep_recent(1);
     let model = ScriptedModel::new().turn(text("done").usage(used));
-    let agent = Agent::builder("tester", model).context(strategy).context_tokens(BUDGET);
+    let agent =
+        Agent::builder("tester", model).context(ContextConfig::new(strategy).max_tokens(BUDGET));
     let answer = Message::assistant("beta ".repeat(40));
     let history = [Message::user(long_question()), answer].map(Arc::new);
     let result = agent.build().unwrap().run("next").history(history).await.unwrap();
@@ -260,10 +274,10 @@ async fn what_summaries_use_is_counted() {
 /// The source's preview still lets a summarizing strategy ask its model.
 #[tokio::test]
 async fn peeking_asks_no_model_at_all() {
-    let (agent, model, writer) = compacted(MemorySessions::new()).await;
+    let (agent, model, writer) = compacted(InMemorySessionStore::new()).await;
     let (before, summaries) = (model.call_count(), writer.call_count());
     let peeked =
-        agent.run(long_question() + &long_question()).session_id("s").peek().await.unwrap();
+        agent.run(long_question() + &long_question()).session("s").preview().await.unwrap();
     assert_eq!(peeked.messages[0].text(), "summary 0: the word is banana");
     assert_eq!((model.call_count(), writer.call_count()), (before, summaries));
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use provost_agent::context::Summarize;
+use provost_agent::context::{ContextConfig, Summarize};
 use provost_agent::{
     Agent, Error, Handoff, HistoryPolicy, LimitDecision, OnLimit, RunResult, Subagent,
 };
 use provost_core::{LimitKind, Limits, StopReason, Usage};
 use provost_model::{
-    Endpoint, ModelErrorClass, RoutedModel, ScriptedModel, Turn, call, fail, text,
+    Endpoint, ModelErrorClass, RoutedModel, ScriptedModel, ScriptedTurn, call, fail, text,
 };
 use serde_json::json;
 
@@ -63,7 +63,7 @@ async fn m4_a_route_asks_no_endpoint_that_a_policy_does_not_allow() {
             .build()
             .unwrap();
         let agent = Agent::builder("clerk", route)
-            .oversight(Shifting::new([allowing(models)]).oversight())
+            .guard_services(Shifting::new([allowing(models)]).oversight())
             .build()
             .unwrap();
         let result = agent.run("go").await;
@@ -91,18 +91,19 @@ async fn m4_a_hand_off_does_not_lead_to_another_model() {
     let clerk = Agent::builder("cashier", bad.clone()).build().unwrap();
     let good = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
     let lead = Agent::builder("clerk", named("good", good))
-        .handoff(&clerk, Handoff::new("pays"))
-        .oversight(Shifting::new([allowing(&["good"])]).oversight())
+        .handoff(Handoff::to(&clerk, "pays"))
+        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
     denied(lead.run("go").await, "bad");
     assert_eq!(bad.call_count(), 0);
     // Neither does the summary that the other one is to get.
     let good = ScriptedModel::new().turn(call("transfer_to_cashier", json!({})));
-    let to = Handoff::new("pays").history(HistoryPolicy::summary(bad.clone()));
+    let cashier = Agent::builder("cashier", one_call()).build().unwrap();
+    let to = Handoff::to(&cashier, "pays").history(HistoryPolicy::summary(bad.clone()));
     let lead = Agent::builder("clerk", named("good", good))
-        .handoff(&Agent::builder("cashier", one_call()).build().unwrap(), to)
-        .oversight(Shifting::new([allowing(&["good"])]).oversight())
+        .handoff(to)
+        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
     denied(lead.run("go").await, "bad");
@@ -115,8 +116,8 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
     let child = Agent::builder("helper", bad.clone()).build().unwrap();
     let good = ScriptedModel::new().turn(call("helper", json!({"task": "x"}))).turn(text("done"));
     let lead = Agent::builder("clerk", named("good", good.clone()))
-        .subagent(&child, Subagent::new("Helps"))
-        .oversight(Shifting::new([allowing(&["good"])]).oversight())
+        .subagent(Subagent::new(&child, "Helps"))
+        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
     assert_eq!(lead.run("go").await.unwrap().text, "done");
@@ -125,9 +126,11 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
     assert!(told.contains("policy `p` does not allow model `bad`"), "{told}");
     let long = "word ".repeat(400);
     let agent = Agent::builder("clerk", named("good", one_call()))
-        .context(Summarize::new(Arc::new(bad.clone())).keep_recent(1))
-        .context_tokens(100)
-        .oversight(Shifting::new([allowing(&["good"])]).oversight())
+        .context(
+            ContextConfig::new(Summarize::new(Arc::new(bad.clone())).keep_recent(1))
+                .max_tokens(100),
+        )
+        .guard_services(Shifting::new([allowing(&["good"])]).oversight())
         .build()
         .unwrap();
     denied(agent.run(long.as_str()).await, "bad");
@@ -136,7 +139,7 @@ async fn m4_a_child_and_a_summary_ask_no_other_model_either() {
 
 /// Pays for ever, at 100 tokens each time.
 fn spends() -> ScriptedModel {
-    ScriptedModel::answering(|_, _| call("pay", json!({})).usage(Usage::new(90, 10)))
+    ScriptedModel::from_fn(|_, _| call("pay", json!({})).usage(Usage::new(90, 10)))
 }
 
 #[tokio::test]
@@ -162,9 +165,10 @@ async fn m4_nobody_extends_what_a_policy_gives() {
     let agent = Agent::builder("clerk", model.clone())
         .tool(super::pay(&Arc::default()))
         .limits(Limits { total_tokens: Some(150), ..Limits::default() })
-        .at_limit(OnLimit::Ask)
-        .ask_at_limit(|_| std::future::ready(Ok(LimitDecision::Extend { message: None })))
-        .oversight(house.oversight())
+        .on_limit(OnLimit::callback(|_| {
+            std::future::ready(Ok(LimitDecision::Extend { message: None }))
+        }))
+        .guard_services(house.oversight())
         .build()
         .unwrap();
     let result = agent.run("go").await.unwrap();
@@ -175,7 +179,7 @@ async fn m4_nobody_extends_what_a_policy_gives() {
 #[tokio::test]
 async fn m4_what_cannot_be_counted_cannot_be_bounded() {
     let model = ScriptedModel::new()
-        .turn(Turn::default().call("pay", json!({})).no_usage())
+        .turn(ScriptedTurn::default().call("pay", json!({})).without_usage())
         .turn(text("never"));
     let agent = giving(1_000).agent(&Arc::default(), model.clone());
     let result = agent.run("go").await.unwrap();
@@ -192,8 +196,8 @@ async fn m4_children_use_the_tokens_of_the_run_above() {
     let asks = call("helper", json!({"task": "x"})).usage(Usage::new(40, 10));
     let above = ScriptedModel::new().turn(asks).turn(text("never"));
     let lead = Agent::builder("clerk", above.clone())
-        .subagent(&child, Subagent::new("Helps"))
-        .oversight(giving(250).oversight())
+        .subagent(Subagent::new(&child, "Helps"))
+        .guard_services(giving(250).oversight())
         .build()
         .unwrap();
     let result = lead.run("go").await.unwrap();

@@ -6,7 +6,7 @@ use provost_agent::{Agent, ApprovalMode, RunOutcome};
 use provost_core::resource::Approvers;
 use provost_core::{ApprovalDecision, ApprovalRequest};
 use provost_model::{ScriptedModel, text};
-use provost_tool::{Origin, ToolError, tool_fn};
+use provost_tool::{CallOrigin, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{Policy, Shifting, one_call, paid_so_often, pay};
@@ -20,8 +20,8 @@ fn by(names: &[&str]) -> ApprovalDecision {
     ApprovalDecision::ApprovedBy { by: names.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-fn started_by(principal: &str) -> Origin {
-    Origin { principal: principal.to_owned(), ..Origin::default() }
+fn started_by(principal: &str) -> CallOrigin {
+    CallOrigin { principal: principal.to_owned(), ..CallOrigin::default() }
 }
 
 /// Remembers what was asked and always says the same.
@@ -51,7 +51,7 @@ async fn a_yes_counts_if_enough_different_people_who_count_gave_it() {
         let (house, paid) = (Shifting::new([two_others()]), Arc::default());
         let (ask, asked) = answering(decision.clone());
         let run = house.agent(&paid, one_call()).run("pay").origin(started_by(requester));
-        let run = run.on_approval(ask).await.unwrap();
+        let run = run.approvals(ask).await.unwrap();
         assert_eq!(paid_so_often(&paid), times, "{decision:?} {requester}");
         let asked = asked.lock().unwrap();
         let approvers = asked[0].approvers.as_deref().unwrap();
@@ -67,7 +67,7 @@ async fn a_yes_counts_if_enough_different_people_who_count_gave_it() {
 async fn one_yes_of_anybody_is_asked_for_as_it_always_was() {
     let (house, paid) = (Shifting::new([Policy::rule("approval_required")]), Arc::default());
     let (ask, asked) = answering(ApprovalDecision::Approve);
-    house.agent(&paid, one_call()).run("pay").on_approval(ask).await.unwrap();
+    house.agent(&paid, one_call()).run("pay").approvals(ask).await.unwrap();
     assert_eq!(paid_so_often(&paid), 1);
     let asked = serde_json::to_value(&asked.lock().unwrap()[0]).unwrap();
     assert_eq!(asked.get("approvers"), None, "{asked}");
@@ -82,13 +82,13 @@ async fn a_suspended_run_goes_on_when_enough_have_said_yes() {
     {
         let (house, paid) = (Shifting::new([two_others()]), Arc::default());
         let agent = house.agent(&paid, one_call());
-        let run = agent.run("pay").origin(started_by("ada")).on_approval(ApprovalMode::Suspend);
+        let run = agent.run("pay").origin(started_by("ada")).approvals(ApprovalMode::Suspend);
         let RunOutcome::Suspended(waits) = run.outcome().await.unwrap() else {
             panic!("no question")
         };
         let question = waits.approvals()[0].id;
         let waits = waits.decide(question, decision.clone()).unwrap();
-        let run = agent.resume(waits).origin(started_by("ada")).on_approval(ApprovalMode::Suspend);
+        let run = agent.resume(waits).origin(started_by("ada")).approvals(ApprovalMode::Suspend);
         let asked_again = matches!(run.outcome().await.unwrap(), RunOutcome::Suspended(_));
         assert_eq!(asked_again, !goes_on, "{decision:?}");
         assert_eq!(paid_so_often(&paid), u32::from(goes_on), "{decision:?}");
@@ -111,7 +111,7 @@ async fn m8_the_policy_is_read_again_before_an_approved_call_runs() {
         let paid = Arc::default();
         let (ask, asked) = answering(ApprovalDecision::Approve);
         let agent = house.agent(&paid, one_call());
-        agent.run("pay").on_approval(ask).await.unwrap();
+        agent.run("pay").approvals(ask).await.unwrap();
         let asked = asked.lock().unwrap();
         assert_eq!((asked.len(), paid_so_often(&paid)), (questions, times), "{next:?}");
         if let Some(again) = asked.get(1) {
@@ -126,7 +126,7 @@ async fn m8_a_policy_that_changes_with_every_answer_lets_nothing_through() {
     let revisions = (0..100).map(|n| Policy::rule("approval_required").revision(&n.to_string()));
     let (house, paid) = (Shifting::new(revisions), Arc::default());
     let (ask, asked) = answering(ApprovalDecision::Approve);
-    house.agent(&paid, one_call()).run("pay").on_approval(ask).await.unwrap();
+    house.agent(&paid, one_call()).run("pay").approvals(ask).await.unwrap();
     assert_eq!((asked.lock().unwrap().len(), paid_so_often(&paid)), (16, 0));
 }
 
@@ -151,8 +151,8 @@ async fn m8_a_tool_that_asked_people_does_not_go_on_under_a_policy_that_denies_i
         });
         let (ask, asked) = answering(ApprovalDecision::Approve);
         let agent = Agent::builder("clerk", one_call()).tool(tool.unwrap());
-        let agent = agent.oversight(house.oversight()).build().unwrap();
-        agent.run("pay").on_approval(ask).await.unwrap();
+        let agent = agent.guard_services(house.oversight()).build().unwrap();
+        agent.run("pay").approvals(ask).await.unwrap();
         assert_eq!((asked.lock().unwrap().len(), *tried.lock().unwrap()), (1, tries), "{next}");
     }
 }
@@ -162,15 +162,15 @@ async fn the_newest_answer_to_what_was_asked_again_counts() {
     let asks = |revision| Policy::rule("approval_required").revision(revision);
     let paid = Arc::default();
     let start = Shifting::new([asks("1")]).agent(&paid, one_call());
-    let run = start.run("pay").on_approval(ApprovalMode::Suspend).outcome().await.unwrap();
+    let run = start.run("pay").approvals(ApprovalMode::Suspend).outcome().await.unwrap();
     let RunOutcome::Suspended(waits) = run else { panic!("no question") };
     let later = Shifting::new([asks("2")]);
     let model = ScriptedModel::new().turn(text("done"));
-    let later = Agent::builder("clerk", model).tool(pay(&paid)).oversight(later.oversight());
+    let later = Agent::builder("clerk", model).tool(pay(&paid)).guard_services(later.oversight());
     let later = later.build().unwrap();
-    let again = later.resume(waits.approve_all()).on_approval(ApprovalMode::Suspend);
+    let again = later.resume(waits.approve_all()).approvals(ApprovalMode::Suspend);
     let RunOutcome::Suspended(waits) = again.outcome().await.unwrap() else { panic!("not asked") };
-    let ended = later.resume(waits.deny_all("no")).on_approval(ApprovalMode::Suspend);
+    let ended = later.resume(waits.reject_all("no")).approvals(ApprovalMode::Suspend);
     let RunOutcome::Completed(ended) = ended.outcome().await.unwrap() else {
         panic!("asked once more")
     };

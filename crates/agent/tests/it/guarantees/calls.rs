@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use provost_agent::hook::{Hook, HookError, ToolFailure};
-use provost_agent::{Agent, ApprovalMode, BuildError, LimitDecision, RunOutcome};
+use provost_agent::{Agent, ApprovalMode, BuildError, LimitDecision, OnLimit, RunOutcome};
 use provost_core::{Image, Limits, StopReason, ToolResult, ToolResultPart};
-use provost_model::{ChatRequest, NativeOutput, ScriptedModel, Turn, call, calls, text};
-use provost_tool::{Approval, FnTool, RunContext, ToolError, ToolOutput, tool_fn};
+use provost_model::{
+    ChatRequest, ScriptedModel, ScriptedTurn, StructuredOutputSupport, call, calls, text,
+};
+use provost_tool::{FnTool, RequiresApproval, RunContext, ToolError, ToolOutput, tool_fn};
 use serde_json::json;
 
 use crate::support::{Say, assert_well_formed, echo, ended, events, names};
@@ -29,9 +31,9 @@ fn strict(heard: &Arc<Mutex<Vec<String>>>) -> FnTool {
 }
 
 /// The calls of an answer that broke off in the arguments of its last call.
-fn cut_off(arguments: &str, stop: StopReason) -> Turn {
+fn cut_off(arguments: &str, stop: StopReason) -> ScriptedTurn {
     let whole = json!({ "text": "whole" }).to_string();
-    let turn = Turn::default().raw_call("whole", "echo", whole);
+    let turn = ScriptedTurn::default().raw_call("whole", "echo", whole);
     turn.raw_call("cut", "echo", arguments).stop(stop)
 }
 
@@ -61,7 +63,7 @@ async fn a_call_that_was_cut_off_is_no_fault_of_the_model() {
     // One fault withdraws this tool: it is still offered after a cut, and gone after wrong arguments.
     for (stop, offered) in [(StopReason::MaxTokens, 1), (StopReason::ToolUse, 0)] {
         let heard = Arc::default();
-        let turn = Turn::default().raw_call("c", "strict", r#"{"te"#).stop(stop);
+        let turn = ScriptedTurn::default().raw_call("c", "strict", r#"{"te"#).stop(stop);
         let model = ScriptedModel::new().turn(turn).turn(text("done"));
         let agent = Agent::builder("tester", model.clone()).tool(strict(&heard)).build().unwrap();
         agent.run("hi").await.unwrap();
@@ -77,10 +79,12 @@ async fn a_call_that_was_cut_off_does_not_run_when_a_limit_is_extended() {
     let agent = Agent::builder("tester", model)
         .tool(echo(&count))
         .limits(Limits::default().turns(0))
-        .ask_at_limit(|_| std::future::ready(Ok(LimitDecision::Extend { message: None })))
+        .on_limit(OnLimit::callback(|_| {
+            std::future::ready(Ok(LimitDecision::Extend { message: None }))
+        }))
         .build()
         .unwrap();
-    let results = agent.run("hi").await.unwrap().summary.tool_results;
+    let results = agent.run("hi").await.unwrap().tool_results;
     assert_eq!(count.load(Ordering::SeqCst), 1);
     assert!(results[1].is_error && results[1].to_text().contains("cut off"), "{results:?}");
 }
@@ -184,13 +188,13 @@ async fn a_rescue_replaces_a_failure_as_a_whole() {
 #[tokio::test]
 async fn an_approved_call_runs_also_if_its_tool_was_withdrawn_meanwhile() {
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let tool = strict(&heard).with_spec(|spec| spec.approval(Approval::Always));
+    let tool = strict(&heard).with_spec(|spec| spec.approval(RequiresApproval::Always));
     let model = ScriptedModel::new()
         .turn(calls([("strict", json!({})), ("strict", json!({ "text": "b" }))]))
         .turn(text("done"));
     let agent = Agent::builder("tester", model.clone())
         .tool(tool)
-        .on_approval(ApprovalMode::Suspend)
+        .approvals(ApprovalMode::Suspend)
         .build()
         .unwrap();
     let RunOutcome::Suspended(suspended) = agent.run("hi").outcome().await.unwrap() else {
@@ -216,7 +220,8 @@ fn own_final_answer() -> FnTool {
 
 #[tokio::test]
 async fn a_tool_cannot_have_the_name_of_the_typed_answer() {
-    let model = ScriptedModel::new().with_info(|info| info.native_output = NativeOutput::None);
+    let model =
+        ScriptedModel::new().with_info(|info| info.native_output = StructuredOutputSupport::None);
     let agent = Agent::builder("tester", model.clone()).tool(own_final_answer());
     let error = agent.output::<Number>().build().unwrap_err();
     assert_eq!(error, BuildError::DuplicateTool("final_answer".to_owned()));

@@ -2,24 +2,26 @@
 
 use std::sync::Arc;
 
-use provost_agent::context::{Summarize, Truncate};
+use provost_agent::context::{ContextConfig, Summarize, Truncate};
 use provost_agent::{Agent, Error};
 use provost_core::EventKind;
-use provost_model::{ModelErrorClass, ScriptedModel, Turn, fail, text};
+use provost_model::{ModelErrorClass, ScriptedModel, ScriptedTurn, fail, text};
 
 use super::{long_history, warnings};
 use crate::support::{events, final_text};
 
 #[tokio::test]
 async fn a_summary_that_fails_is_a_warning_and_everything_is_sent() {
-    let failures: [fn() -> Turn; 3] =
-        [|| fail(ModelErrorClass::Overloaded, "busy"), || text("   "), || text("partly").cut()];
+    let failures: [fn() -> ScriptedTurn; 3] = [
+        || fail(ModelErrorClass::Overloaded, "busy"),
+        || text("   "),
+        || text("partly").truncate(),
+    ];
     for failure in failures {
         let writer = ScriptedModel::new().turn(failure());
         let model = ScriptedModel::new().turn(text("done"));
         let agent = Agent::builder("tester", model.clone())
-            .context(Summarize::new(Arc::new(writer.clone())))
-            .context_tokens(2_000)
+            .context(ContextConfig::new(Summarize::new(Arc::new(writer.clone()))).max_tokens(2_000))
             .build()
             .unwrap();
         let history = long_history();
@@ -55,8 +57,9 @@ async fn what_may_not_fit_the_window_is_sent_with_a_warning() {
 #[tokio::test]
 async fn what_does_not_fit_a_bound_of_the_program_is_not_sent() {
     let (message, model) = cramped();
-    let agent = Agent::builder("tester", model.clone()).context(Truncate::new());
-    let agent = agent.context_tokens(904).build().unwrap();
+    let agent = Agent::builder("tester", model.clone())
+        .context(ContextConfig::new(Truncate::new()).max_tokens(904));
+    let agent = agent.build().unwrap();
     let error = agent.run(message.as_str()).await.unwrap_err();
     assert!(matches!(error, Error::Context(_)), "{error}");
     let events = events(agent.run(message).stream()).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use provost_agent::{Agent, AgentBuilder, ApprovalMode, RunOutcome, RunStream, SuspendedRun};
 use provost_core::{Env, Event, EventKind, LimitKind, Limits, StopReason};
-use provost_model::{ScriptedModel, Turn, call, calls, text};
-use provost_tool::Approval;
+use provost_model::{ScriptedModel, ScriptedTurn, call, calls, text};
+use provost_tool::RequiresApproval;
 use serde_json::json;
 
 use super::warnings;
@@ -18,8 +18,8 @@ use crate::support::{echo, endless, names};
 fn waiting(count: &Arc<AtomicUsize>) -> AgentBuilder {
     let model = ScriptedModel::new().turn(call("echo", json!({ "text": "a" }))).turn(text("done"));
     Agent::builder("tester", model)
-        .tool(echo(count).with_spec(|spec| spec.approval(Approval::Always)))
-        .on_approval(ApprovalMode::Suspend)
+        .tool(echo(count).with_spec(|spec| spec.approval(RequiresApproval::Always)))
+        .approvals(ApprovalMode::Suspend)
 }
 
 async fn suspended(agent: &Agent) -> SuspendedRun {
@@ -56,8 +56,8 @@ async fn the_time_a_run_had_used_before_counts() {
         });
     let agent = Agent::builder("tester", model)
         .tool(slow.unwrap())
-        .tool(endless(&alive).with_spec(|spec| spec.approval(Approval::Always)))
-        .on_approval(ApprovalMode::Suspend)
+        .tool(endless(&alive).with_spec(|spec| spec.approval(RequiresApproval::Always)))
+        .approvals(ApprovalMode::Suspend)
         .limits(limits)
         .env(env.clone())
         .build()
@@ -147,7 +147,7 @@ async fn cancelling_tools_tells_the_end_of_each_open_call() {
 
 #[tokio::test]
 async fn cancelling_an_answer_tells_what_had_come() {
-    let turn = Turn::default().deltas(["Once ", "upon "]).hang();
+    let turn = ScriptedTurn::default().deltas(["Once ", "upon "]).hang();
     let agent = Agent::builder("tester", ScriptedModel::new().turn(turn)).build().unwrap();
     let all = cancelled_at(
         agent.run("hi").stream(),
@@ -169,7 +169,7 @@ async fn cancelling_an_answer_tells_what_had_come() {
 
 #[tokio::test(start_paused = true)]
 async fn time_that_ends_an_answer_tells_what_had_come() {
-    let turn = Turn::default().deltas(["Once ", "upon "]).hang();
+    let turn = ScriptedTurn::default().deltas(["Once ", "upon "]).hang();
     let agent = Agent::builder("tester", ScriptedModel::new().turn(turn));
     let agent = agent.limits(Limits::default().wall(Duration::from_secs(5))).build().unwrap();
     let (all, outcome) = life(agent.run("hi").stream()).await;

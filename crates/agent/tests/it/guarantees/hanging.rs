@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use provost_agent::context::Summarize;
+use provost_agent::context::{ContextConfig, Summarize};
 use provost_agent::hook::{Hook, HookDecision, HookError, ModelCallEnd};
-use provost_agent::{Agent, AgentBuilder, Error, RunBuilder, RunOutcome, RunStream};
+use provost_agent::{Agent, AgentBuilder, Error, OnLimit, RunBuilder, RunOutcome, RunStream};
 use provost_core::{ContentPart, LimitKind, Limits, Money, RunSummary, StopReason, Usage};
 use provost_model::{
     ChatModel, ChatRequest, ModelError, ModelErrorClass, ModelInfo, ModelResponse, ModelStream,
     ScriptedModel, call, fail, text,
 };
-use provost_session::{MemorySessions, Session};
+use provost_session::{InMemorySessionStore, Session};
 use provost_tool::{RunContext, Toolset, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -151,15 +151,15 @@ fn hanging(place: &'static str, alive: &Arc<AtomicUsize>) -> AgentBuilder {
     let info = ModelInfo::unknown("silent", "silent-1");
     let summarize = || Summarize::new(Arc::new(Silent { info, alive: Arc::clone(alive) }));
     match place {
-        "summary" => agent.context(summarize()).context_tokens(2_000),
+        "summary" => agent.context(ContextConfig::new(summarize()).max_tokens(2_000)),
         "summary after an error" => agent.context(summarize()),
-        "limit question" => agent.ask_at_limit(move |_| {
+        "limit question" => agent.on_limit(OnLimit::callback(move |_| {
             let stuck = stuck.clone();
             async move {
                 stuck.at("limit question").await;
                 Err(HookError::new("nobody was there"))
             }
-        }),
+        })),
         _ => agent,
     }
 }
@@ -246,7 +246,7 @@ async fn the_time_limit_ends_a_run_wherever_it_hangs() {
         let limit = match outcome.unwrap_or_else(|_| panic!("{place}: it goes on")) {
             Ok(RunOutcome::Completed(result)) => {
                 assert_eq!(result.stop, StopReason::Limit, "{place}");
-                result.summary.limit.unwrap()
+                result.limit.unwrap()
             }
             // Before the first step there is nothing to show, and an answer that no hook has seen is none.
             Err(Error::Limit(reached)) => reached,
@@ -265,11 +265,11 @@ async fn the_time_limit_ends_a_run_wherever_it_hangs() {
 #[tokio::test(start_paused = true)]
 async fn a_session_is_valid_wherever_its_run_hung() {
     for place in PLACES {
-        let (alive, store) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
-        let agent = hanging(place, &alive).sessions(store.clone()).build().unwrap();
+        let (alive, store) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
+        let agent = hanging(place, &alive).session_store(store.clone()).build().unwrap();
         let session = Session::new(Arc::new(store.clone()), "s");
         session.add(long_history().iter().map(|message| (**message).clone())).await.unwrap();
-        let run = agent.run("hi").session_id("s").limits(no_rounds());
+        let run = agent.run("hi").session("s").limits(no_rounds());
         let mut stream = start(place, run);
         read_until_stuck(place, &mut stream, &alive).await;
         stream.handle().cancel();
@@ -283,15 +283,15 @@ async fn a_session_is_valid_wherever_its_run_hung() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_a_hook_holds_back_is_paid_and_not_kept() {
     for told in [true, false] {
-        let (alive, store) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+        let (alive, store) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
         let turn = text("secret").usage(Usage::new(1_000, 1_000));
-        let turn = if told { turn } else { turn.no_usage() };
+        let turn = if told { turn } else { turn.without_usage() };
         let agent = Agent::builder("tester", priced(ScriptedModel::new().turn(turn)))
             .hook(Stuck { place: "post_model_call", alive: Arc::clone(&alive) })
-            .sessions(store.clone())
+            .session_store(store.clone())
             .build()
             .unwrap();
-        let mut stream = agent.run("hi").session_id("s").stream();
+        let mut stream = agent.run("hi").session("s").stream();
         read_until_stuck("post_model_call", &mut stream, &alive).await;
         stream.handle().cancel();
         let RunOutcome::Cancelled(summary) = stream.outcome().await.unwrap() else { panic!() };

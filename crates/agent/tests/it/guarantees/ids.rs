@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use provost_agent::Agent;
-use provost_agent::context::Truncate;
+use provost_agent::context::{ContextConfig, Truncate};
 use provost_core::{EventKind, Message};
 use provost_model::{
-    ChatModel, ChatRequest, ModelEvent, ModelInfo, ModelStream, ScriptedModel, Turn, text,
+    ChatModel, ChatRequest, ModelEvent, ModelInfo, ModelStream, ScriptedModel, ScriptedTurn, text,
 };
-use provost_session::MemorySessions;
-use provost_tool::{FnTool, ToolCx, ToolError, tool_fn};
+use provost_session::InMemorySessionStore;
+use provost_tool::{FnTool, ToolContext, ToolError, tool_fn};
 
 use crate::support::{Say, assert_well_formed, events, stored};
 
@@ -45,7 +45,7 @@ type Keys = Arc<Mutex<Vec<String>>>;
 /// A tool that keeps the keys of its effects.
 fn pay(keys: &Keys) -> FnTool {
     let keys = Arc::clone(keys);
-    tool_fn("pay", "Pays", move |cx: ToolCx, args: Say| {
+    tool_fn("pay", "Pays", move |cx: ToolContext, args: Say| {
         keys.lock().unwrap().push(cx.effect_key().to_string());
         async move { Ok::<_, ToolError>(format!("paid {}", args.text)) }
     })
@@ -54,8 +54,8 @@ fn pay(keys: &Keys) -> FnTool {
 
 /// Two turns of two calls, then an answer.
 fn paying(id: &'static str) -> Renamed {
-    let both = || Turn::default().raw_call("", "pay", "{}").raw_call("", "pay", "{}");
-    let inner = ScriptedModel::answering(move |_, index| match index % 3 {
+    let both = || ScriptedTurn::default().raw_call("", "pay", "{}").raw_call("", "pay", "{}");
+    let inner = ScriptedModel::from_fn(move |_, index| match index % 3 {
         2 => text("done"),
         _ => both(),
     });
@@ -75,12 +75,12 @@ fn assert_distinct(values: &[String], count: usize) {
 #[tokio::test]
 async fn every_call_of_a_session_has_its_own_id() {
     for id in ["", "functions.pay:0"] {
-        let (keys, store) = (Keys::default(), MemorySessions::new());
+        let (keys, store) = (Keys::default(), InMemorySessionStore::new());
         let model = paying(id);
         let agent = Agent::builder("tester", model.clone()).tool(pay(&keys));
-        let agent = agent.sessions(store.clone()).build().unwrap();
+        let agent = agent.session_store(store.clone()).build().unwrap();
         for _ in 0..2 {
-            agent.run("pay all").session_id("s").await.unwrap();
+            agent.run("pay all").session("s").await.unwrap();
         }
         let messages = stored(&store, "s").await;
         assert_distinct(&ids(&messages), 8);
@@ -93,7 +93,7 @@ async fn every_call_of_a_session_has_its_own_id() {
 #[tokio::test]
 async fn ids_that_are_good_stay_as_they_are() {
     let keys = Keys::default();
-    let turn = |id| Turn::default().raw_call(id, "pay", "{}");
+    let turn = |id| ScriptedTurn::default().raw_call(id, "pay", "{}");
     let model = ScriptedModel::new().turn(turn("a")).turn(turn("b")).turn(turn("a"));
     let agent = Agent::builder("tester", model.turn(text("done"))).tool(pay(&keys)).build();
     let result = agent.unwrap().run("hi").await.unwrap();
@@ -107,13 +107,15 @@ async fn an_id_is_not_used_again_when_its_call_has_left_the_context() {
     let keys = Keys::default();
     let words = format!(r#"{{"text": "{}"}}"#, "word ".repeat(100));
     let turns = 8;
-    let inner = ScriptedModel::answering(move |_, index| match index {
-        _ if index < turns => Turn::default().raw_call("", "pay", words.as_str()),
+    let inner = ScriptedModel::from_fn(move |_, index| match index {
+        _ if index < turns => ScriptedTurn::default().raw_call("", "pay", words.as_str()),
         _ => text("done"),
     });
     let model = Renamed { inner: inner.clone(), id: "functions.pay:0" };
-    let agent = Agent::builder("tester", model).tool(pay(&keys)).context(Truncate::new());
-    let agent = agent.context_tokens(1_000).build().unwrap();
+    let agent = Agent::builder("tester", model)
+        .tool(pay(&keys))
+        .context(ContextConfig::new(Truncate::new()).max_tokens(1_000));
+    let agent = agent.build().unwrap();
     let result = agent.run("hi").await.unwrap();
     assert!(inner.request(turns).messages.len() < 2 * turns, "something was left out");
     assert_distinct(&keys.lock().unwrap(), turns);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use provost_agent::context::Summarize;
+use provost_agent::context::{ContextConfig, Summarize};
 use provost_agent::{Agent, OnLimit};
 use provost_core::{EventKind, LimitKind, Limits, Money, RunSummary, StopReason, Usage};
-use provost_model::{ScriptedModel, Turn, call, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, text};
 use serde_json::json;
 
 use super::{long_history, priced};
@@ -14,8 +14,8 @@ use crate::support::{echo, ended, events};
 
 /// Two rounds of calls and an answer, of which nothing says what it used.
 fn untold() -> ScriptedModel {
-    let round = || call("echo", json!({})).no_usage();
-    priced(ScriptedModel::new().turn(round()).turn(round()).turn(text("done").no_usage()))
+    let round = || call("echo", json!({})).without_usage();
+    priced(ScriptedModel::new().turn(round()).turn(round()).turn(text("done").without_usage()))
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn what_is_not_told_ends_a_run_that_has_a_limit_on_it() {
             let (model, count) = (untold(), Arc::new(AtomicUsize::new(0)));
             let agent = Agent::builder("tester", model.clone()).tool(echo(&count));
             // A last word would be one more request whose price nobody knows.
-            let agent = agent.at_limit(OnLimit::FinalAnswer).limits(limits.clone());
+            let agent = agent.on_limit(OnLimit::FinalAnswer).limits(limits.clone());
             let summary = ended(agent.build().unwrap().run("hi"), streaming).await.unwrap();
             assert_eq!(summary.stop, StopReason::Limit, "{kind:?}");
             let reached = summary.limit.unwrap();
@@ -80,8 +80,7 @@ async fn a_usage_of_zero_is_told() {
 async fn summarized(writer: ScriptedModel, limits: Limits) -> (RunSummary, ScriptedModel) {
     let model = priced(ScriptedModel::new().turn(text("done").usage(Usage::new(1_000, 1_000))));
     let agent = Agent::builder("tester", model.clone())
-        .context(Summarize::new(Arc::new(writer.clone())))
-        .context_tokens(2_000)
+        .context(ContextConfig::new(Summarize::new(Arc::new(writer.clone()))).max_tokens(2_000))
         .limits(limits)
         .build()
         .unwrap();
@@ -90,7 +89,7 @@ async fn summarized(writer: ScriptedModel, limits: Limits) -> (RunSummary, Scrip
     (summary.unwrap(), model)
 }
 
-fn notes() -> Turn {
+fn notes() -> ScriptedTurn {
     text("notes").usage(Usage::new(3_000, 1_000))
 }
 
@@ -109,8 +108,7 @@ async fn what_a_summary_costs_counts_for_the_limit() {
     let model = priced(ScriptedModel::new().turn(call("echo", json!({}))).turn(text("never")));
     let agent = Agent::builder("tester", model.clone())
         .tool(echo(&Arc::default()))
-        .context(Summarize::new(Arc::new(writer)))
-        .context_tokens(2_000)
+        .context(ContextConfig::new(Summarize::new(Arc::new(writer))).max_tokens(2_000))
         .limits(Limits::default().cost(Money::usd(4.into())))
         .build()
         .unwrap();
@@ -129,7 +127,7 @@ async fn a_summary_without_a_price_counts_as_unpriced() {
 #[tokio::test]
 async fn a_summary_that_does_not_say_what_it_used_counts_as_unpriced() {
     for writer in [ScriptedModel::new(), priced(ScriptedModel::new())] {
-        let writer = writer.turn(text("notes").no_usage());
+        let writer = writer.turn(text("notes").without_usage());
         let (summary, _) = summarized(writer, Limits::default()).await;
         assert_eq!(summary.unpriced_calls, 1);
     }
@@ -147,7 +145,7 @@ async fn a_last_word_is_not_asked_for_when_the_money_is_gone_too() {
         );
         let agent = Agent::builder("tester", model.clone())
             .tool(echo(&Arc::default()))
-            .at_limit(OnLimit::FinalAnswer)
+            .on_limit(OnLimit::FinalAnswer)
             .limits(Limits::default().turns(1).cost(Money::usd(1.into())))
             .build()
             .unwrap();

@@ -10,7 +10,7 @@ use provost_agent::hook::{
 use provost_agent::{Agent, Error};
 use provost_core::{ErrorKind, EventKind, RunSummary, ToolCall};
 use provost_model::{ChatRequest, ScriptedModel, call, text};
-use provost_session::MemorySessions;
+use provost_session::InMemorySessionStore;
 use provost_tool::RunContext;
 use serde_json::json;
 
@@ -93,13 +93,13 @@ impl Hook for Boom {
     }
 }
 
-fn panicking(point: &'static str) -> (Agent, Arc<AtomicUsize>, MemorySessions) {
-    let (ends, store) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+fn panicking(point: &'static str) -> (Agent, Arc<AtomicUsize>, InMemorySessionStore) {
+    let (ends, store) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
     let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
     let agent = Agent::builder("tester", model)
         .tool(echo(&Arc::default()))
         .hook(Boom { point, ends: Arc::clone(&ends) })
-        .sessions(store.clone())
+        .session_store(store.clone())
         .build()
         .unwrap();
     (agent, ends, store)
@@ -123,7 +123,7 @@ async fn a_hook_that_panics_fails_its_run_and_nothing_else() {
         assert_eq!(ends.load(Ordering::SeqCst), 1, "{point}: the run ends once");
 
         let (agent, ends, store) = panicking(point);
-        let events = events(agent.run("hi").session_id("s").stream()).await;
+        let events = events(agent.run("hi").session("s").stream()).await;
         let EventKind::Failed { error } = &events.last().unwrap().kind else { panic!("{point}") };
         assert_eq!(error.kind, ErrorKind::Bug);
         assert_eq!(ends.load(Ordering::SeqCst), 1, "{point}: the run ends once");
@@ -140,7 +140,7 @@ async fn a_panic_after_the_run_does_not_lose_its_outcome() {
     assert_eq!(agent.run("hi").await.unwrap().output, "done");
     assert_eq!(ends.load(Ordering::SeqCst), 1);
     let (agent, ends, store) = panicking("after_run");
-    let events = events(agent.run("hi").session_id("s").stream()).await;
+    let events = events(agent.run("hi").session("s").stream()).await;
     assert_eq!((final_text(&events).as_str(), warnings(&events).len()), ("done", 1));
     assert_eq!((ends.load(Ordering::SeqCst), stored(&store, "s").await.len()), (1, 4));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use provost_agent::{Agent, Error};
 use provost_core::usage::limits::TOOL_OUTPUT_BYTES_MAX;
 use provost_core::{ErrorInfo, ErrorKind, EventKind, ToolResult};
-use provost_model::{ScriptedModel, Turn, call, calls, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, calls, text};
 use provost_tool::{FnTool, ToolError, tool_fn};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -80,7 +80,7 @@ async fn s232_a_timeout_is_an_error_result_and_frees_the_slot() {
         let agent = Agent::builder("tester", model.clone())
             .tool(endless)
             .tool(echo(&echoes))
-            .parallel_tools(1)
+            .max_parallel_tools(1)
             .build()
             .unwrap();
         let start = tokio::time::Instant::now();
@@ -201,7 +201,7 @@ fn strict() -> FnTool {
 }
 
 /// Plays turns against the strict tool; gives the model with what it was told.
-async fn strict_run(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
+async fn strict_run(turns: impl IntoIterator<Item = ScriptedTurn>) -> ScriptedModel {
     let model = turns.into_iter().fold(ScriptedModel::new(), ScriptedModel::turn);
     let model = model.turn(text("done"));
     let agent = Agent::builder("tester", model.clone()).tool(strict()).build().unwrap();
@@ -209,7 +209,7 @@ async fn strict_run(turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
     model
 }
 
-fn meet(age: Value) -> Turn {
+fn meet(age: Value) -> ScriptedTurn {
     call("meet", json!({ "who": { "age": age } }))
 }
 
@@ -224,7 +224,7 @@ async fn wrong_arguments_go_back_with_their_path() {
 
 #[tokio::test]
 async fn arguments_that_are_no_json_go_back() {
-    let broken = Turn::default().raw_call("x", "meet", r#"{"who": {"#);
+    let broken = ScriptedTurn::default().raw_call("x", "meet", r#"{"who": {"#);
     let model = strict_run([broken, meet(json!(30))]).await;
     let wrong = &told(&model, 1)[0];
     assert!(wrong.is_error && wrong.to_text().contains("not valid JSON"), "{}", wrong.to_text());

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
-use provost_agent::{Agent, BuildError, Error, LimitDecision, OnLimit};
+use provost_agent::{Agent, Error, LimitDecision, OnLimit};
 use provost_core::{
     Currency, Env, Event, EventKind, LimitKind, Limits, Money, Pricing, StopReason, Usage,
 };
-use provost_model::{ScriptedModel, Turn, call, calls, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, calls, text};
 use provost_tool::{ToolError, tool_fn};
 use serde_json::json;
 
@@ -80,13 +80,13 @@ async fn a_last_word_is_a_policy_of_its_own() {
     for streamed in [false, true] {
         let model = script([text("bye")]);
         let (agent, count) = limited(&model);
-        let run = agent.at_limit(OnLimit::FinalAnswer).build().unwrap().run("go");
+        let run = agent.on_limit(OnLimit::FinalAnswer).build().unwrap().run("go");
         let summary = if streamed {
             let events = events(run.stream()).await;
             assert_eq!(told(&events), [LimitKind::Turns]);
             summary(&events).clone()
         } else {
-            run.await.unwrap().summary
+            run.await.unwrap().summary()
         };
         assert_eq!((summary.text.as_str(), summary.stop), ("bye", StopReason::Limit));
         assert_eq!((summary.turns, count.load(Ordering::SeqCst)), (3, 1));
@@ -96,9 +96,9 @@ async fn a_last_word_is_a_policy_of_its_own() {
 
 #[tokio::test]
 async fn calls_in_a_last_word_are_dropped() {
-    let model = script([Turn::default().text("One more?").call("echo", json!({}))]);
+    let model = script([ScriptedTurn::default().text("One more?").call("echo", json!({}))]);
     let (agent, count) = limited(&model);
-    let result = agent.at_limit(OnLimit::FinalAnswer).build().unwrap().run("go").await.unwrap();
+    let result = agent.on_limit(OnLimit::FinalAnswer).build().unwrap().run("go").await.unwrap();
     assert_eq!((result.output.as_str(), result.stop), ("One more?", StopReason::Limit));
     assert!(result.pending_calls.is_empty());
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -116,15 +116,17 @@ async fn stopping_is_a_decision_too() {
 
 #[test]
 fn asking_needs_somebody_to_ask() {
-    let agent = Agent::builder("tester", ScriptedModel::new()).at_limit(OnLimit::Ask).build();
-    assert!(matches!(&agent, Err(BuildError::Setting(text)) if text.contains("ask_at_limit")));
+    // A callback is part of the action, so an agent without one cannot be built.
+    let stop = OnLimit::callback(|_| std::future::ready(Ok(LimitDecision::Stop)));
+    assert!(matches!(stop, OnLimit::Callback(_)));
+    assert!(Agent::builder("tester", ScriptedModel::new()).on_limit(stop).build().is_ok());
 }
 
 #[tokio::test]
 async fn a_stream_tells_of_every_limit_that_stops_it() {
     let events_of = async |limits: Limits| {
         let usage = Usage::new(90, 20);
-        let model = ScriptedModel::answering(move |_, _| call("echo", json!({})).usage(usage));
+        let model = ScriptedModel::from_fn(move |_, _| call("echo", json!({})).usage(usage));
         let (agent, _) = limited(&model);
         events(agent.limits(limits).build().unwrap().run("go").stream()).await
     };
@@ -144,10 +146,10 @@ async fn a_stream_tells_of_every_limit_that_stops_it() {
 #[tokio::test]
 async fn a_limit_of_tool_calls_counts_the_whole_turn() {
     let three = || calls([("echo", json!({})), ("echo", json!({})), ("echo", json!({}))]);
-    for at_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
+    for on_limit in [OnLimit::Stop, OnLimit::FinalAnswer] {
         let model = ScriptedModel::new().turn(three()).turn(text("bye"));
         let (agent, count) = limited(&model);
-        let agent = agent.limits(Limits::default().tool_calls(2)).at_limit(at_limit);
+        let agent = agent.limits(Limits::default().tool_calls(2)).on_limit(on_limit);
         let result = agent.build().unwrap().run("go").await.unwrap();
         assert_eq!(count.load(Ordering::SeqCst), 0, "all of a turn or nothing of it");
         assert_eq!(result.stop, StopReason::Limit);
@@ -195,7 +197,7 @@ async fn money_needs_a_price_in_the_same_currency() {
     };
     let run = async |pricing: Option<Pricing>| {
         let model =
-            ScriptedModel::answering(|_, _| call("echo", json!({})).usage(Usage::new(100_000, 0)));
+            ScriptedModel::from_fn(|_, _| call("echo", json!({})).usage(Usage::new(100_000, 0)));
         let model = model.with_info(|info| info.pricing = pricing);
         let (agent, _) = limited(&model);
         let limits = Limits::unlimited().cost(cents("2.5"));

@@ -10,9 +10,9 @@ use provost_agent::hook::{Hook, HookError, RunEnd, StartDecision};
 use provost_agent::{Agent, Error, RunOutcome};
 use provost_core::{Event, EventKind, Message, Role};
 use provost_model::{
-    ChatModel, ChatRequest, ModelInfo, ModelStream, ScriptedModel, Turn, call, calls, text,
+    ChatModel, ChatRequest, ModelInfo, ModelStream, ScriptedModel, ScriptedTurn, call, calls, text,
 };
-use provost_session::{MemorySessions, SessionStore};
+use provost_session::{InMemorySessionStore, SessionStore};
 use provost_tool::{RunContext, Toolset, ToolsetFuture};
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -53,15 +53,15 @@ async fn assert_nothing_left(alive: &Arc<AtomicUsize>) {
     assert_eq!(alive.load(Ordering::SeqCst), 0, "no call survives");
 }
 
-async fn stored(sessions: &MemorySessions) -> Vec<Arc<Message>> {
+async fn stored(sessions: &InMemorySessionStore) -> Vec<Arc<Message>> {
     let messages = sessions.load("s").await.unwrap().unwrap_or_default().messages;
     assert_well_formed(&messages);
     messages
 }
 
 /// Reads a stream until an event of this name, and drops it there.
-async fn drop_at(agent: &Agent, sessions: &MemorySessions, wanted: fn(&EventKind) -> bool) {
-    let mut stream = agent.run("hi").session(Arc::new(sessions.clone()), "s").stream();
+async fn drop_at(agent: &Agent, sessions: &InMemorySessionStore, wanted: fn(&EventKind) -> bool) {
+    let mut stream = agent.run("hi").session_in(Arc::new(sessions.clone()), "s").stream();
     while let Some(event) = stream.next().await {
         if wanted(&event.kind) {
             return;
@@ -72,8 +72,9 @@ async fn drop_at(agent: &Agent, sessions: &MemorySessions, wanted: fn(&EventKind
 
 #[tokio::test(start_paused = true)]
 async fn s230_dropping_the_stream_ends_the_model_call() {
-    let (alive, sessions) = (Arc::default(), MemorySessions::new());
-    let inner = ScriptedModel::new().turn(Turn::default().deltas(["Once ", "upon "]).hang());
+    let (alive, sessions) = (Arc::default(), InMemorySessionStore::new());
+    let inner =
+        ScriptedModel::new().turn(ScriptedTurn::default().deltas(["Once ", "upon "]).hang());
     let model = Counted { inner: inner.clone(), alive: Arc::clone(&alive) };
     let agent = Agent::builder("tester", model).build().unwrap();
     let start = tokio::time::Instant::now();
@@ -94,7 +95,7 @@ async fn s230_dropping_the_stream_ends_the_model_call() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_stream_ends_all_tools() {
-    let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+    let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
     let three = || calls([("endless", json!({})), ("echo", json!({})), ("endless", json!({}))]);
     let model = ScriptedModel::new().turn(three());
     let agent = Agent::builder("tester", model.clone())
@@ -123,11 +124,11 @@ async fn a_stream_that_was_never_read_does_nothing_when_dropped() {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
-    let (began, sessions) = (Arc::default(), MemorySessions::new());
+    let (began, sessions) = (Arc::default(), InMemorySessionStore::new());
     let model = ScriptedModel::new().turn(text("done"));
     let agent =
         Agent::builder("tester", model.clone()).hook(Began(Arc::clone(&began))).build().unwrap();
-    drop(agent.run("hi").session(Arc::new(sessions.clone()), "s").stream());
+    drop(agent.run("hi").session_in(Arc::new(sessions.clone()), "s").stream());
     assert_nothing_left(&began).await;
     assert_eq!(model.call_count(), 0);
     assert!(sessions.load("s").await.unwrap().is_none());
@@ -197,7 +198,7 @@ impl Toolset for StuckTools {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_hangs_in_a_hook_or_a_toolset_can_be_stopped() {
     for point in ["before_agent", "pre_model_call", "pre_tool_use", "toolset"] {
-        let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+        let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
         let model = ScriptedModel::new().turn(call("echo", json!({}))).turn(text("done"));
         let mut builder = Agent::builder("tester", model)
             .tool(echo(&Arc::default()))
@@ -206,7 +207,7 @@ async fn a_run_that_hangs_in_a_hook_or_a_toolset_can_be_stopped() {
             builder = builder.toolset(StuckTools(Arc::clone(&alive)));
         }
         let agent = builder.build().unwrap();
-        let mut stream = agent.run("hi").session(Arc::new(sessions.clone()), "s").stream();
+        let mut stream = agent.run("hi").session_in(Arc::new(sessions.clone()), "s").stream();
         while let Ok(Some(_)) = tokio::time::timeout(Duration::from_secs(1), stream.next()).await {}
         assert_eq!(alive.load(Ordering::SeqCst), 1, "it hangs in {point}");
         drop(stream);
@@ -218,10 +219,10 @@ async fn a_run_that_hangs_in_a_hook_or_a_toolset_can_be_stopped() {
 /// The end of a run that is cancelled at an event.
 async fn cancel_at(
     agent: &Agent,
-    sessions: &MemorySessions,
+    sessions: &InMemorySessionStore,
     wanted: fn(&EventKind) -> bool,
 ) -> (Vec<Event>, RunOutcome) {
-    let mut stream = agent.run("hi").session(Arc::new(sessions.clone()), "s").stream();
+    let mut stream = agent.run("hi").session_in(Arc::new(sessions.clone()), "s").stream();
     let handle = stream.handle();
     let mut all = Vec::new();
     while let Some(event) = stream.next().await {
@@ -235,9 +236,9 @@ async fn cancel_at(
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_during_an_answer_keeps_what_was_said() {
-    let (alive, sessions) = (Arc::default(), MemorySessions::new());
+    let (alive, sessions) = (Arc::default(), InMemorySessionStore::new());
     let inner = ScriptedModel::new()
-        .turn(Turn::default().deltas(["Once ", "upon "]).hang())
+        .turn(ScriptedTurn::default().deltas(["Once ", "upon "]).hang())
         .turn(text("a time"));
     let model = Counted { inner: inner.clone(), alive: Arc::clone(&alive) };
     let agent = Agent::builder("tester", model).build().unwrap();
@@ -253,7 +254,7 @@ async fn cancelling_during_an_answer_keeps_what_was_said() {
     assert_nothing_left(&alive).await;
     let messages = stored(&sessions).await;
     assert!(messages[1].interrupted && messages[1].text() == "Once upon ");
-    let next = agent.run("go on").session(Arc::new(sessions.clone()), "s").await.unwrap();
+    let next = agent.run("go on").session_in(Arc::new(sessions.clone()), "s").await.unwrap();
     assert_eq!(next.output, "a time");
     let seen: Vec<_> = inner.request(1).messages.iter().map(|message| message.text()).collect();
     assert_eq!(seen, ["hi", "Once upon ", "go on"], "the conversation goes on");
@@ -261,8 +262,8 @@ async fn cancelling_during_an_answer_keeps_what_was_said() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_while_a_call_is_written_leaves_no_half_call() {
-    let sessions = MemorySessions::new();
-    let turn = Turn::default().text("Let me see.").raw_call("c", "echo", r#"{"te"#).hang();
+    let sessions = InMemorySessionStore::new();
+    let turn = ScriptedTurn::default().text("Let me see.").raw_call("c", "echo", r#"{"te"#).hang();
     let model = ScriptedModel::new().turn(turn);
     let agent = Agent::builder("tester", model).tool(echo(&Arc::default())).build().unwrap();
     cancel_at(&agent, &sessions, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
@@ -273,7 +274,7 @@ async fn cancelling_while_a_call_is_written_leaves_no_half_call() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_during_tools_gives_each_call_a_result() {
-    let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), MemorySessions::new());
+    let (alive, sessions) = (Arc::new(AtomicUsize::new(0)), InMemorySessionStore::new());
     let model = ScriptedModel::new()
         .turn(calls([("echo", json!({ "text": "a" })), ("endless", json!({}))]))
         .turn(text("done"));
@@ -305,12 +306,12 @@ async fn cancelling_while_paused_or_while_a_person_is_asked_ends_the_run() {
     let ((), outcome) = tokio::join!(async { handle.cancel() }, stream.outcome());
     assert!(matches!(outcome, Ok(RunOutcome::Cancelled(_))), "{outcome:?}");
 
-    let sessions = MemorySessions::new();
-    let guarded =
-        echo(&Arc::default()).with_spec(|spec| spec.approval(provost_tool::Approval::Always));
+    let sessions = InMemorySessionStore::new();
+    let guarded = echo(&Arc::default())
+        .with_spec(|spec| spec.approval(provost_tool::RequiresApproval::Always));
     let asking = Agent::builder("tester", ScriptedModel::new().turn(call("echo", json!({}))))
         .tool(guarded)
-        .on_approval(provost_agent::ApprovalMode::Interactive)
+        .approvals(provost_agent::ApprovalMode::Interactive)
         .build()
         .unwrap();
     let (_, outcome) =
@@ -330,11 +331,12 @@ async fn a_token_of_the_program_stops_a_run_and_stays_the_programs() {
         }
     }
     let (ends, token) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
-    let model = ScriptedModel::new().turn(text("first")).turn(Turn::default().text("sec").hang());
+    let model =
+        ScriptedModel::new().turn(text("first")).turn(ScriptedTurn::default().text("sec").hang());
     let agent = Agent::builder("tester", model).hook(Ended(Arc::clone(&ends))).build().unwrap();
-    ended(agent.run("hi").cancelled_by(token.clone()), /*streaming*/ true).await.unwrap();
+    ended(agent.run("hi").cancel_token(token.clone()), /*streaming*/ true).await.unwrap();
     assert!(!token.is_cancelled(), "the end of a run is no reason to stop others");
-    let (stop, run) = (token.clone(), agent.run("hi").cancelled_by(token.clone()));
+    let (stop, run) = (token.clone(), agent.run("hi").cancel_token(token.clone()));
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(5)).await;
         stop.cancel();

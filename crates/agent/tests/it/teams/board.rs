@@ -2,24 +2,24 @@
 
 use provost_agent::team::LEAD;
 use provost_agent::{Agent, Team};
-use provost_model::{ScriptedModel, Turn, call, text};
+use provost_model::{ScriptedModel, ScriptedTurn, call, text};
 use serde_json::{Value, json};
 
 use super::{lead, refused, spawn, team_of, told, told_json, told_text, wait};
 
-fn create(title: &str) -> Turn {
+fn create(title: &str) -> ScriptedTurn {
     call("create_board_task", json!({"title": title}))
 }
 
-fn on(tool: &str, id: &str) -> Turn {
+fn on(tool: &str, id: &str) -> ScriptedTurn {
     call(format!("{tool}_board_task"), json!({"task_id": id}))
 }
 
-fn complete(id: &str, result: &str) -> Turn {
+fn complete(id: &str, result: &str) -> ScriptedTurn {
     call("complete_board_task", json!({"task_id": id, "result": result}))
 }
 
-fn list() -> Turn {
+fn list() -> ScriptedTurn {
     call("list_board_tasks", json!({}))
 }
 
@@ -39,10 +39,10 @@ async fn s182_board_calls_that_make_no_sense_are_refused() {
     assert!(told(&above, 1).is_error);
     refused(&above, 2, "`title` is empty");
     refused(&above, 3, "`task_id` is empty");
-    refused(&above, 4, "there is no task `board-9` on the board; it has: nothing");
+    refused(&above, 4, "the board has no task `board-9`; known tasks: none");
     refused(&above, 5, "`task_id` is empty");
-    refused(&above, 6, "there is no task `board-9`");
-    refused(&above, 7, "there is no task `board-9`");
+    refused(&above, 6, "the board has no task `board-9`");
+    refused(&above, 7, "the board has no task `board-9`");
     assert_eq!(result.output, "done");
 }
 
@@ -120,10 +120,10 @@ async fn a_task_waits_for_those_it_depends_on() {
         .turn(on("unclaim", "board-2"))
         .turn(text("done"));
     lead(&above, Team::new("crew")).run("go").await.unwrap();
-    refused(&above, 3, "there is no task `board-7`");
-    refused(&above, 4, "must wait for board-1");
+    refused(&above, 3, "the board has no task `board-7`");
+    refused(&above, 4, "depends on board-1");
     assert_eq!(told_text(&above, 6), "board-1 is completed.");
-    refused(&above, 7, "`board-1` is completed already");
+    refused(&above, 7, "`board-1` is already completed");
     assert_eq!(told_text(&above, 8), "board-2 is yours: paint");
     assert_eq!(told_text(&above, 9), "board-2 is open again.");
 }

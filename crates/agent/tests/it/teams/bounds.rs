@@ -48,7 +48,7 @@ async fn s181_a_stop_without_sense_or_name_or_of_a_stranger_is_refused() {
     let result = lead(&above, Team::new("crew")).run("go").await.unwrap();
     assert!(told(&above, 1).is_error);
     refused(&above, 2, "`name` is empty");
-    refused(&above, 3, "`ghost` is not in the team; there are: nobody");
+    refused(&above, 3, "`ghost` is not in the team; known names: none");
     assert_eq!(result.output, "done");
 }
 
@@ -81,8 +81,8 @@ async fn a_message_that_is_too_long_is_refused() {
         .turn(call("stop_teammate", json!({"name": "anna"})))
         .turn(text("done"));
     lead(&above, team_of(&[&busy("anna")])).run("go").await.unwrap();
-    refused(&above, 2, "make it shorter");
-    refused(&above, 3, "make it shorter");
+    refused(&above, 2, "shorten it");
+    refused(&above, 3, "shorten it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,8 +101,8 @@ async fn members_that_wait_for_each_other_go_on_when_their_time_is_over() {
         .turn(text("done"));
     let begun = Instant::now();
     lead(&above, team_of(&[&anna, &bert])).run("go").await.unwrap();
-    assert_eq!(told_text(&above, 3), "No message came within 10 seconds.");
-    assert_eq!(told_text(&anna_model, 1), "No message came within 30 seconds.");
+    assert_eq!(told_text(&above, 3), "No message arrived within 10 seconds.");
+    assert_eq!(told_text(&anna_model, 1), "No message arrived within 30 seconds.");
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
@@ -113,14 +113,14 @@ async fn a_member_does_not_wait_for_a_lead_that_is_done() {
     let above = ScriptedModel::new().turn(spawn("anna")).turn(text("done"));
     let begun = Instant::now();
     lead(&above, team_of(&[&anna])).run("go").await.unwrap();
-    assert!(told_text(&model, 1).contains("Nobody is left"));
+    assert!(told_text(&model, 1).contains("No active participant"));
     assert!(begun.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]
 async fn max_turns_bounds_a_member_and_the_lead_learns_of_it() {
     let count = std::sync::Arc::default();
-    let model = ScriptedModel::answering(|_, _| call("echo", json!({"text": "x"})));
+    let model = ScriptedModel::from_fn(|_, _| call("echo", json!({"text": "x"})));
     let anna =
         Agent::builder("anna", model.clone()).tool(crate::support::echo(&count)).build().unwrap();
     let above = ScriptedModel::new()
@@ -146,17 +146,17 @@ async fn the_use_of_members_counts_for_the_lead_and_its_limits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_many_threads_nothing_is_lost() {
     const MEMBERS: usize = 24;
-    let chatty = ScriptedModel::answering(|request, _| match request.messages.len() {
+    let chatty = ScriptedModel::from_fn(|request, _| match request.messages.len() {
         1 => calls((0..3).map(|_| ("send_message", json!({"to": LEAD, "content": "hello"})))),
         _ => text("bye"),
     });
     let chatty = Agent::builder("chatty", chatty).build().unwrap();
-    let above = ScriptedModel::answering(|request, _| match request.messages.len() {
+    let above = ScriptedModel::from_fn(|request, _| match request.messages.len() {
         1 => calls((0..MEMBERS).map(|number| {
             let name = format!("m{number}");
             ("spawn_teammate", json!({"name": name, "task": "x", "template": "chatty"}))
         })),
-        _ if request.last_tool_result().unwrap().to_text().contains("Nobody is left") => {
+        _ if request.last_tool_result().unwrap().to_text().contains("No active participant") => {
             text("done")
         }
         _ => wait(),

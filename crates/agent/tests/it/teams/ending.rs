@@ -11,7 +11,7 @@ use provost_agent::team::{
 use provost_agent::{Agent, ApprovalMode, RunOutcome, Team};
 use provost_core::{Env, EventKind};
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
-use provost_tool::{Approval, Tool as _};
+use provost_tool::{RequiresApproval, Tool as _};
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,9 +46,9 @@ async fn s192_a_coordinator_has_and_can_run_only_the_tools_of_its_team() {
     let count = Arc::new(AtomicUsize::new(0));
     let lead = Agent::builder("lead", above.clone())
         .tool(echo(&count))
-        .toolset(provost_tool::StaticTools::new("more", [Arc::new(endless(&count)) as _]))
-        .subagent(&sub, provost_agent::Subagent::new("Something else"))
-        .handoff(&sub, provost_agent::Handoff::new("Something else"))
+        .toolset(provost_tool::StaticToolset::new("more", [Arc::new(endless(&count)) as _]))
+        .subagent(provost_agent::Subagent::new(&sub, "Something else"))
+        .handoff(provost_agent::Handoff::to(&sub, "Something else"))
         .team(team_of(&[&writer]).coordinator_only())
         .build()
         .unwrap();
@@ -84,7 +84,7 @@ async fn s206_stopping_a_member_stops_what_it_does() {
     let model = ScriptedModel::new().turn(call("endless", json!({})));
     let writer = Agent::builder("writer", model).tool(endless(&alive)).build().unwrap();
     let alive_then = Arc::clone(&alive);
-    let above = ScriptedModel::answering(move |_, turn| match turn {
+    let above = ScriptedModel::from_fn(move |_, turn| match turn {
         0 => spawn("writer"),
         1 => call("wait_for_messages", json!({"timeout": 5})),
         2 => {
@@ -109,7 +109,7 @@ async fn s207_with_the_lead_active_members_are_stopped_and_others_left_alone() {
         .turn(spawn("busy"))
         .turn(text("never").hang());
     let token = CancellationToken::new();
-    let run = lead(&above, team_of(&[&done, &busy("busy")])).run("go").cancelled_by(token.clone());
+    let run = lead(&above, team_of(&[&done, &busy("busy")])).run("go").cancel_token(token.clone());
     let cancel = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         token.cancel();
@@ -161,7 +161,7 @@ async fn when_the_time_of_the_lead_is_over_it_keeps_its_answer_and_stops_its_mem
 async fn one_member_that_fails_does_not_fail_the_team() {
     let model = ScriptedModel::new().turn(fail(ModelErrorClass::InvalidRequest, "no ink"));
     let bad = Agent::builder("bad", model).build().unwrap();
-    let panics = ScriptedModel::answering(|_, _| panic!("boom"));
+    let panics = ScriptedModel::from_fn(|_, _| panic!("boom"));
     let worse = Agent::builder("worse", panics).build().unwrap();
     let (good, _) = member("good", "a page");
     let spawns =
@@ -187,12 +187,12 @@ async fn a_member_that_hangs_is_stopped_when_its_time_is_over() {
     let begun = Instant::now();
     let events = events(lead(&above, team).run("go").stream()).await;
     assert!(begun.elapsed() < Duration::from_secs(40));
-    assert_eq!(told_json(&above, 3)[0]["content"], "[stopped] its time of 7s was over");
+    assert_eq!(told_json(&above, 3)[0]["content"], "[stopped] it exceeded its timeout of 7 s");
     assert_eq!(
         ends(&events),
         [
-            ("busy".into(), "stopped", "its time of 7s was over".into()),
-            ("slow".into(), "stopped", "its time of 30s was over".into())
+            ("busy".into(), "stopped", "it exceeded its timeout of 7 s".into()),
+            ("slow".into(), "stopped", "it exceeded its timeout of 30 s".into())
         ]
     );
 }
@@ -200,11 +200,11 @@ async fn a_member_that_hangs_is_stopped_when_its_time_is_over() {
 #[tokio::test(start_paused = true)]
 async fn two_runs_of_one_lead_at_once_never_meet() {
     let (anna, _) = member("anna", "x");
-    let anna = anna.with_model(ScriptedModel::answering(|request, _| {
+    let anna = anna.with_model(ScriptedModel::from_fn(|request, _| {
         let task = request.messages[0].text();
         text(format!("answer to {task}")).delay(Duration::from_secs(1))
     }));
-    let above = ScriptedModel::answering(|request, _| {
+    let above = ScriptedModel::from_fn(|request, _| {
         let task = request.messages[0].text();
         match request.messages.len() {
             1 => calls([
@@ -234,7 +234,7 @@ async fn two_runs_of_one_lead_at_once_never_meet() {
 async fn a_suspended_lead_keeps_its_board_and_its_messages() {
     let (writer, _) = member("writer", "a page");
     let count = Arc::new(AtomicUsize::new(0));
-    let careful = echo(&count).with_spec(|spec| spec.approval(Approval::Always));
+    let careful = echo(&count).with_spec(|spec| spec.approval(RequiresApproval::Always));
     assert_eq!(careful.spec().name(), "echo");
     let above = ScriptedModel::new()
         .turn(call("create_board_task", json!({"title": "paint"})))
@@ -245,7 +245,7 @@ async fn a_suspended_lead_keeps_its_board_and_its_messages() {
         .turn(text("done"));
     let lead = Agent::builder("lead", above.clone())
         .tool(careful)
-        .on_approval(ApprovalMode::Suspend)
+        .approvals(ApprovalMode::Suspend)
         .team(team_of(&[&writer]))
         .build()
         .unwrap();
@@ -269,7 +269,7 @@ async fn a_suspended_lead_keeps_its_board_and_its_messages() {
 async fn a_lead_without_members_ends_like_any_agent() {
     let above = ScriptedModel::new().turn(wait()).turn(text("alone"));
     let result = lead(&above, Team::new("crew")).run("go").await.unwrap();
-    assert!(told_text(&above, 1).contains("Nobody is left"));
+    assert!(told_text(&above, 1).contains("No active participant"));
     assert_eq!(result.output, "alone");
 }
 

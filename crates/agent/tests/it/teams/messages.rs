@@ -143,7 +143,7 @@ async fn an_unknown_recipient_is_refused_with_those_that_are_there() {
     let above =
         ScriptedModel::new().turn(spawn("anna")).turn(send("bert", "hello")).turn(text("done"));
     lead(&above, team_of(&[&busy("anna")])).run("go").await.unwrap();
-    refused(&above, 2, "`bert` is not in the team; there are: __lead__, anna");
+    refused(&above, 2, "`bert` is not in the team; known names: __lead__, anna");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn one_that_is_done_is_not_written_to() {
         .turn(send("anna", "hello"))
         .turn(text("done"));
     lead(&above, team_of(&[&anna])).run("go").await.unwrap();
-    refused(&above, 3, "`anna` is done");
+    refused(&above, 3, "`anna` has ended");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ async fn s170_a_member_made_after_a_template_works_and_the_lead_answers() {
 
 #[tokio::test]
 async fn a_template_can_be_used_under_another_name_more_than_once() {
-    let model = ScriptedModel::answering(|request, _| text(request.messages[0].text()));
+    let model = ScriptedModel::from_fn(|request, _| text(request.messages[0].text()));
     let writer = provost_agent::Agent::builder("writer", model.clone()).build().unwrap();
     let one =
         |name: &str| ("spawn_teammate", json!({"name": name, "task": name, "template": "writer"}));
@@ -45,7 +45,7 @@ async fn a_template_can_be_used_under_another_name_more_than_once() {
 
 #[tokio::test]
 async fn s171_without_a_template_a_member_is_a_new_agent_on_the_leads_model() {
-    let shared = ScriptedModel::answering(|request, _| match request.system.as_deref() {
+    let shared = ScriptedModel::from_fn(|request, _| match request.system.as_deref() {
         Some("You rhyme.") => text("moon, June"),
         Some("You lead.") if request.messages.len() == 1 => call(
             "spawn_teammate",
@@ -71,7 +71,7 @@ async fn s171_without_a_template_a_member_is_a_new_agent_on_the_leads_model() {
 
 #[tokio::test]
 async fn without_a_prompt_a_member_is_told_who_it_is() {
-    let shared = ScriptedModel::answering(|request, _| {
+    let shared = ScriptedModel::from_fn(|request, _| {
         let lead = request.tools.iter().any(|tool| tool.name == "spawn_teammate");
         match (lead, request.messages.len()) {
             (true, 1) => spawn("helper"),
@@ -111,7 +111,7 @@ async fn s175_a_member_can_be_stopped() {
     let events = events(lead(&above, team_of(&[&busy("writer")])).run("go").stream()).await;
     assert_eq!(told_text(&above, 2), "writer was stopped.");
     assert_eq!(told_json(&above, 3)[0]["status"], "stopped");
-    assert_eq!(told_text(&above, 4), "writer was over before it could be stopped.");
+    assert_eq!(told_text(&above, 4), "writer had already ended.");
     assert_eq!(super::ends(&events), [("writer".into(), "stopped", String::new())]);
 }
 
@@ -128,7 +128,7 @@ async fn s177_beyond_its_size_a_team_takes_nobody() {
 async fn s178_two_active_members_cannot_share_a_name() {
     let above = ScriptedModel::new().turn(spawn("anna")).turn(spawn("anna")).turn(text("one"));
     let result = lead(&above, team_of(&[&busy("anna")])).run("go").await.unwrap();
-    refused(&above, 2, "`anna` is at work already");
+    refused(&above, 2, "`anna` is already active");
     assert_eq!(result.output, "one");
 }
 
@@ -160,8 +160,8 @@ async fn a_template_that_is_not_there_is_refused_with_those_that_are() {
         .turn(ask(json!({"template": "writer", "system_prompt": "Write."})))
         .turn(text("done"));
     lead(&above, team_of(&[&writer])).run("go").await.unwrap();
-    refused(&above, 1, "the templates are: writer");
-    refused(&above, 2, "leave out `system_prompt`");
+    refused(&above, 1, "known templates: writer");
+    refused(&above, 2, "omit `system_prompt`");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ fn what_cannot_be_a_team_is_refused_when_the_agent_is_built() {
         let built = provost_agent::Agent::builder("lead", model.clone()).team(team).build();
         built.unwrap_err().to_string()
     };
-    assert!(build(twice).contains("two templates called `writer`"));
+    assert!(build(twice).contains("two templates named `writer`"));
     let leads = lead(&model, Team::new("inner"));
     assert!(build(team_of(&[&leads])).contains("leads a team"));
 }

@@ -8,7 +8,7 @@ use provost_agent::hook::{Hook, HookPoint, ObserverHook, TeamMessageInfo, Teamma
 use provost_agent::team::{LEAD, TeamMembership};
 use provost_core::EventKind;
 use provost_model::{ModelErrorClass, ScriptedModel, call, calls, fail, text};
-use provost_tool::{FnTool, RunContext, ToolCx, ToolError, tool_fn};
+use provost_tool::{FnTool, RunContext, ToolContext, ToolError, tool_fn};
 use serde_json::json;
 
 use super::{ends, lead, member, send, spawn, team_of, told_text, wait};
@@ -198,7 +198,7 @@ async fn a_team_of_five_is_told_in_one_ordered_stream() {
 
 /// Says what place its run has.
 fn place() -> FnTool {
-    tool_fn("place", "Says who you are", |cx: ToolCx, _args: Say| async move {
+    tool_fn("place", "Says who you are", |cx: ToolContext, _args: Say| async move {
         let seat = TeamMembership::of(&cx)?;
         let lead = if seat.is_lead() { "the lead" } else { "a member" };
         Ok::<_, ToolError>(format!("{} is {lead} of {}", seat.name(), seat.team()))
@@ -211,7 +211,7 @@ async fn s209_a_run_has_a_place_only_in_its_own_team() {
     let asks = || ScriptedModel::new().turn(call("place", json!({}))).turn(text("done"));
     let alone = asks();
     Agent::builder("x", alone.clone()).tool(place()).build().unwrap().run("go").await.unwrap();
-    super::refused(&alone, 1, "has no part in a team");
+    super::refused(&alone, 1, "is not a participant of a team");
     let (below, of_sub) = (asks(), asks());
     let writer = Agent::builder("writer", below.clone()).tool(place()).build().unwrap();
     let sub = Agent::builder("sub", of_sub.clone()).tool(place()).build().unwrap();
@@ -222,10 +222,10 @@ async fn s209_a_run_has_a_place_only_in_its_own_team() {
         .turn(text("done"));
     let lead = Agent::builder("lead", above.clone())
         .tool(place())
-        .subagent(&sub, provost_agent::Subagent::new("Something else"))
+        .subagent(provost_agent::Subagent::new(&sub, "Something else"))
         .team(team_of(&[&writer]));
     lead.build().unwrap().run("go").await.unwrap();
     assert_eq!(told_text(&above, 2), "__lead__ is the lead of crew");
     assert_eq!(told_text(&below, 1), "writer is a member of crew");
-    super::refused(&of_sub, 1, "has no part in a team");
+    super::refused(&of_sub, 1, "is not a participant of a team");
 }

@@ -7,7 +7,7 @@ use provost_agent::{Agent, ApprovalMode, RunOutcome, SuspendedRun};
 use provost_core::ToolResult;
 use provost_model::{ChatRequest, ScriptedModel, call, calls, text};
 use provost_tool::{
-    DynamicTools, FnTool, StaticTools, Tool, ToolError, ToolsetExt, tool_fn, toolset_fn,
+    FnTool, MutableToolset, StaticToolset, Tool, ToolError, ToolsetExt, tool_fn, toolset_fn,
 };
 use serde_json::json;
 
@@ -38,12 +38,12 @@ async fn s155_what_a_call_hides_does_not_run_in_the_same_turn() {
         .turn(calls([("vault", json!({})), ("lock", json!({})), ("vault", json!({}))]))
         .turn(text("done"));
     let agent = Agent::builder("tester", model.clone()).tool(lock()).toolset(guarded());
-    let agent = agent.parallel_tools(1).build().unwrap();
+    let agent = agent.max_parallel_tools(1).build().unwrap();
     let result = agent.run("go").state("open", true).await.unwrap();
     assert_eq!(offered(&model.request(0)), ["lock", "unlock", "vault"]);
     let results: Vec<_> = result.tool_results.iter().map(told).collect();
     assert_eq!(results[0], (false, "vault ran".to_owned()));
-    let gone = "tool `vault` is not available any more; it did not run";
+    let gone = "tool `vault` is no longer available; it did not run";
     assert_eq!(results[2], (true, gone.to_owned()));
     assert_eq!(offered(&model.request(1)), ["lock", "unlock"]);
 }
@@ -71,7 +71,7 @@ async fn a_rename_that_collides_is_a_warning() {
     let events = events(agent.build().unwrap().run("go").stream()).await;
     assert_eq!(final_text(&events), "done");
     assert_eq!(offered(&model.request(0)), ["own"]);
-    assert!(warnings(&events)[0].contains("two tools called `b`"), "{events:?}");
+    assert!(warnings(&events)[0].contains("two tools named `b`"), "{events:?}");
 }
 
 /// An agent whose payments above 100 need approval, as a fresh process builds it.
@@ -87,12 +87,12 @@ fn cashier(model: &ScriptedModel, paid: &Arc<AtomicUsize>) -> Agent {
     });
     let others = (0..200).map(|n| plain(&format!("other_{n}")));
     let tools = set("bank", others.chain([pay.unwrap()]))
-        .approve(|_cx, spec, arguments| {
+        .require_approval_if(|_cx, spec, arguments| {
             spec.name() == "pay" && arguments["amount"].as_u64() > Some(100)
         })
         .searchable();
     let agent = Agent::builder("cashier", model.clone()).toolset(tools);
-    agent.on_approval(ApprovalMode::Suspend).build().unwrap()
+    agent.approvals(ApprovalMode::Suspend).build().unwrap()
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_run_that_starts_anew_searches_anew() {
 
 #[tokio::test]
 async fn a_tool_can_add_and_remove_tools_of_a_live_run() {
-    let plugins = DynamicTools::new("plugins");
+    let plugins = MutableToolset::new("plugins");
     let handle = plugins.clone();
     let install = tool_fn("install", "Installs a plugin", move |_cx, args: Say| {
         let added = handle.add(plain(&args.text));
@@ -151,15 +151,16 @@ async fn a_tool_can_add_and_remove_tools_of_a_live_run() {
         .turn(calls([("uninstall", json!({"text": "moon"})), ("moon", json!({}))]))
         .turn(text("done"));
     let agent = Agent::builder("tester", model.clone()).tool(install.unwrap());
-    let agent = agent.tool(uninstall.unwrap()).toolset(plugins).parallel_tools(1).build().unwrap();
+    let agent =
+        agent.tool(uninstall.unwrap()).toolset(plugins).max_parallel_tools(1).build().unwrap();
     let result = agent.run("go").await.unwrap();
     assert_eq!(offered(&model.request(0)), ["install", "uninstall"]);
     assert_eq!(offered(&model.request(1)), ["install", "uninstall", "moon"]);
     assert_eq!(offered(&model.request(3)), ["install", "uninstall"]);
     let results: Vec<_> = result.tool_results.iter().map(told).collect();
-    assert!(results[1].0 && results[1].1.contains("two tools called `moon`"), "{results:?}");
+    assert!(results[1].0 && results[1].1.contains("two tools named `moon`"), "{results:?}");
     assert_eq!(results[2], (false, "moon ran".to_owned()));
-    assert!(results[4].0 && results[4].1.contains("not available any more"), "{results:?}");
+    assert!(results[4].0 && results[4].1.contains("no longer available"), "{results:?}");
 }
 
 #[tokio::test]
@@ -181,7 +182,7 @@ async fn a_function_of_the_turn_gives_the_tools() {
 #[tokio::test]
 async fn runs_at_the_same_time_do_not_see_each_others_findings() {
     let tools = Arc::new(
-        StaticTools::new("many", (0..50).map(|n| Arc::new(plain(&format!("t{n}x"))) as _))
+        StaticToolset::new("many", (0..50).map(|n| Arc::new(plain(&format!("t{n}x"))) as _))
             .searchable(),
     );
     let run = |wanted: &'static str| {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use provost_tool::{Probe, Tool};
+use provost_tool::{ProbeOutcome, Tool};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::verify::{Past, matches, past};
+use super::verify::{EditStatus, edit_status, matches};
 use super::*;
 use crate::testing::{Stage, call, key};
 
@@ -50,14 +50,14 @@ fn everything_else_is_refused_and_changes_nothing() {
         ("bin\0ary", "bin", "x", "binary"),
     ] {
         stage.put("a", content);
-        let refusal = stage.refusal("edit", arguments(old, new));
+        let refusal = stage.error_text("edit", arguments(old, new));
         assert!(refusal.contains(why), "{content} {old}: {refusal}");
         assert_eq!(stage.text("a"), content);
     }
     stage.put("a", "x".repeat(1_500));
-    assert!(stage.refusal("edit", arguments("x", "y")).contains("at least 1000 times"));
+    assert!(stage.error_text("edit", arguments("x", "y")).contains("at least 1000 times"));
     let refusal =
-        stage.refusal("edit", json!({ "path": "b", "old_string": "a", "new_string": "" }));
+        stage.error_text("edit", json!({ "path": "b", "old_string": "a", "new_string": "" }));
     assert_eq!(refusal, "`b` does not exist");
     assert!(!stage.path("b").exists());
 }
@@ -68,17 +68,17 @@ fn a_file_that_is_too_large_is_refused_unread() {
     stage.put("a", "one");
     let file = std::fs::File::options().write(true).open(stage.path("a")).unwrap();
     file.set_len(EDIT_FILE_BYTES_MAX + 1).unwrap();
-    assert!(stage.refusal("edit", arguments("one", "two")).contains("at most"));
+    assert!(stage.error_text("edit", arguments("one", "two")).contains("at most"));
 }
 
 #[test]
 fn a_file_that_somebody_else_changes_meanwhile_is_not_overwritten() {
     let stage = Stage::new();
     stage.put("a", "one");
-    let path = InnerPath::parse("a").unwrap();
+    let path = WorkspacePath::parse("a").unwrap();
     let opened = stage.workspace.open_file(&path).unwrap();
     stage.put("a", "somebody else was here");
-    let replacement = Replacement { content: b"two", seen: Some(&opened.stat), marks: None };
+    let replacement = Replacement { content: b"two", expected: Some(&opened.stat), markers: None };
     let error =
         stage.workspace.replace(&path, replacement, &CancellationToken::default()).unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
@@ -104,14 +104,14 @@ fn of_many_edits_at_once_none_is_lost() {
     assert_eq!(stage.text("a"), after);
 }
 
-fn probe_of(stage: &Stage, key_of: u64, arguments: Value) -> Probe {
+fn probe_of(stage: &Stage, key_of: u64, arguments: Value) -> ProbeOutcome {
     let tool = edit(&stage.workspace).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(tool.probe(key(key_of), arguments))
 }
 
-fn is_done(probe: &Probe) -> bool {
-    matches!(probe, Probe::Done(_))
+fn is_done(probe: &ProbeOutcome) -> bool {
+    matches!(probe, ProbeOutcome::Completed(_))
 }
 
 #[test]
@@ -127,31 +127,35 @@ fn after_a_crash_the_file_tells_whether_the_edit_has_happened() {
         let stage = Stage::new();
         let arguments = arguments(old, new);
         stage.put("a", content);
-        // Before: it has not happened, and doing it is right. Without marks, of a deletion nobody can say.
+        // Before: it has not happened, and doing it is right. Without markers, of a deletion nobody can say.
         let before = probe_of(&stage, 1, arguments.clone());
         let is_told = !new.is_empty() || keeps_marks(&stage);
-        assert_eq!(before, if is_told { Probe::NotDone } else { Probe::Unsure }, "{content}");
+        assert_eq!(
+            before,
+            if is_told { ProbeOutcome::NotExecuted } else { ProbeOutcome::Unknown },
+            "{content}"
+        );
         let answer = stage.call("edit", arguments.clone()).unwrap();
         // After: it has happened, with the same answer. Without the mark it is at least never done twice.
         if keeps_marks(&stage) {
             assert_eq!(
                 probe_of(&stage, 1, arguments.clone()),
-                Probe::Done(ToolOutput::text(answer))
+                ProbeOutcome::Completed(ToolOutput::text(answer))
             );
         }
         let text = stage.text("a");
         std::fs::remove_file(stage.path("a")).unwrap();
         stage.put("a", text);
         if content != "aabb" {
-            assert_ne!(probe_of(&stage, 1, arguments), Probe::NotDone, "{content}");
+            assert_ne!(probe_of(&stage, 1, arguments), ProbeOutcome::NotExecuted, "{content}");
         }
     }
 }
 
 /// Does the file system of the test keep attributes?
 fn keeps_marks(stage: &Stage) -> bool {
-    let path = InnerPath::parse("a").unwrap();
-    Marks::read(stage.workspace.open_file(&path).unwrap().file).is_some()
+    let path = WorkspacePath::parse("a").unwrap();
+    EditMarkers::read(stage.workspace.open_file(&path).unwrap().file).is_some()
 }
 
 #[test]
@@ -174,27 +178,27 @@ fn later_edits_and_writes_do_not_hide_an_earlier_one() {
 #[test]
 fn what_cannot_be_looked_at_is_unsure() {
     let stage = Stage::new();
-    assert_eq!(probe_of(&stage, 1, arguments("one", "two")), Probe::Unsure);
-    assert_eq!(probe_of(&stage, 1, json!({ "path": 1 })), Probe::Unsure);
+    assert_eq!(probe_of(&stage, 1, arguments("one", "two")), ProbeOutcome::Unknown);
+    assert_eq!(probe_of(&stage, 1, json!({ "path": 1 })), ProbeOutcome::Unknown);
     stage.put("a", "bin\0");
-    assert_eq!(probe_of(&stage, 1, arguments("one", "two")), Probe::Unsure);
+    assert_eq!(probe_of(&stage, 1, arguments("one", "two")), ProbeOutcome::Unknown);
 }
 
 #[test]
 fn common_edits_are_proved_by_content_alone() {
     for (content, old, new, told) in [
-        ("let x = 1;", "x = 1", "x = 2", Past::NotDone),
-        ("let x = 2;", "x = 1", "x = 2", Past::Done),
-        ("a\n", "a\n", "a\nb\n", Past::NotDone),
-        ("a\nb\n", "a\n", "a\nb\n", Past::Unsure),
-        ("a", "b", "", Past::Done),
-        ("ab", "b", "", Past::NotDone),
-        ("old", "old", "", Past::Unlikely),
-        ("neither", "old", "new", Past::NotDone),
-        ("old old", "old", "", Past::NotDone),
+        ("let x = 1;", "x = 1", "x = 2", EditStatus::NotApplied),
+        ("let x = 2;", "x = 1", "x = 2", EditStatus::Applied),
+        ("a\n", "a\n", "a\nb\n", EditStatus::NotApplied),
+        ("a\nb\n", "a\n", "a\nb\n", EditStatus::Unknown),
+        ("a", "b", "", EditStatus::Applied),
+        ("ab", "b", "", EditStatus::NotApplied),
+        ("old", "old", "", EditStatus::ProbablyNotApplied),
+        ("neither", "old", "new", EditStatus::NotApplied),
+        ("old old", "old", "", EditStatus::NotApplied),
     ] {
         assert_eq!(
-            past(content.as_bytes(), old.as_bytes(), new.as_bytes()),
+            edit_status(content.as_bytes(), old.as_bytes(), new.as_bytes()),
             told,
             "{content} {old} {new}"
         );
@@ -210,8 +214,8 @@ proptest! {
         let places = matches(content.as_bytes(), old.as_bytes(), 100);
         if let [place] = places[..] && old != new {
             let after = format!("{}{new}{}", &content[..place], &content[place + old.len()..]);
-            let told = past(after.as_bytes(), old.as_bytes(), new.as_bytes());
-            prop_assert_ne!(told, Past::NotDone, "{} became {}", content, after);
+            let told = edit_status(after.as_bytes(), old.as_bytes(), new.as_bytes());
+            prop_assert_ne!(told, EditStatus::NotApplied, "{} became {}", content, after);
         }
     }
 
@@ -220,7 +224,7 @@ proptest! {
     fn what_is_called_done_could_not_be_done_again(
         content in "[ab]{0,12}", old in "[ab]{1,4}", new in "[ab]{0,5}",
     ) {
-        if past(content.as_bytes(), old.as_bytes(), new.as_bytes()) == Past::Done {
+        if edit_status(content.as_bytes(), old.as_bytes(), new.as_bytes()) == EditStatus::Applied {
             prop_assert_ne!(matches(content.as_bytes(), old.as_bytes(), 2).len(), 1);
         }
     }

@@ -1,69 +1,69 @@
-//! Whether an edit has happened, told from nothing but the content of the file.
+//! Determines from the content of a file whether an edit was applied.
 //!
-//! An edit turns a text in which the old piece occurs exactly once into one with the new piece at that place. So it can have
-//! happened only if some occurrence of the new piece, put back, gives a text in which the old piece occurs exactly once. It can
-//! still be to come only if the old piece occurs exactly once now. If only one of the two is possible, that is the proof; if
-//! both are, nobody can say.
+//! An edit turns a text in which the old string occurs exactly once into one with the new string at that position. It
+//! can have been applied only if reverting some occurrence of the new string yields a text in which the old string
+//! occurs exactly once. It can still be pending only if the old string occurs exactly once now. If only one of the two
+//! is possible, the status is proven; if both are possible, it is unknown.
 //!
-//! Invariant: never `NotDone` for a text that the edit has made. That answer would apply it twice.
+//! Invariant: never returns `NotApplied` for a text that the edit produced. The edit would be applied twice.
 
 use memchr::memmem::Finder;
 
-use crate::limits::PROOF_PLACES_MAX;
+use crate::limits::VERIFY_MATCHES_MAX;
 
-/// What the content says.
+/// Status of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Past {
-    /// It has happened, or what it wanted is there anyway.
-    Done,
-    /// It has not happened.
-    NotDone,
-    /// It has not happened, unless a deletion put the deleted piece together anew out of what was around it.
-    Unlikely,
+pub(super) enum EditStatus {
+    /// The edit was applied, or the content already has the desired form.
+    Applied,
+    /// The edit was not applied.
+    NotApplied,
+    /// The edit was not applied, unless the surrounding text of a deletion combined into the deleted string again.
+    ProbablyNotApplied,
     /// Both are possible.
-    Unsure,
+    Unknown,
 }
 
-/// Looks at the content for traces of an edit.
-pub(super) fn past(content: &[u8], old: &[u8], new: &[u8]) -> Past {
+/// Determines the status of an edit.
+pub(super) fn edit_status(content: &[u8], old: &[u8], new: &[u8]) -> EditStatus {
     if old.is_empty() {
-        // Such an edit is refused.
-        return Past::NotDone;
+        // The tool rejects such an edit.
+        return EditStatus::NotApplied;
     }
     if new.is_empty() {
-        return past_of_deletion(content, old);
+        return deletion_status(content, old);
     }
-    let is_to_come = matches(content, old, 2).len() == 1;
-    let places = matches(content, new, PROOF_PLACES_MAX + 1);
-    if places.len() > PROOF_PLACES_MAX {
-        return Past::Unsure;
+    let may_be_pending = matches(content, old, 2).len() == 1;
+    let positions = matches(content, new, VERIFY_MATCHES_MAX + 1);
+    if positions.len() > VERIFY_MATCHES_MAX {
+        return EditStatus::Unknown;
     }
-    let can_have_happened =
-        places.iter().any(|place| occurs_once_before(content, *place, old, new.len()));
-    match (can_have_happened, is_to_come) {
-        (false, _) => Past::NotDone,
-        (true, false) => Past::Done,
-        (true, true) => Past::Unsure,
+    let may_be_applied =
+        positions.iter().any(|position| occurs_once_before(content, *position, old, new.len()));
+    match (may_be_applied, may_be_pending) {
+        (false, _) => EditStatus::NotApplied,
+        (true, false) => EditStatus::Applied,
+        (true, true) => EditStatus::Unknown,
     }
 }
 
-/// A deletion can have been anywhere: where the old piece does not occur, putting it back almost everywhere gives exactly one.
-/// Where it occurs, only putting it back inside of itself could.
-fn past_of_deletion(content: &[u8], old: &[u8]) -> Past {
+/// A deletion can have happened anywhere: if the old string does not occur, reinserting it almost anywhere yields
+/// exactly one occurrence. If it occurs, only reinserting it inside itself could.
+fn deletion_status(content: &[u8], old: &[u8]) -> EditStatus {
     match matches(content, old, 2)[..] {
-        [] => Past::Done,
-        [_] if old.len() == 1 => Past::NotDone,
-        [_] => Past::Unlikely,
-        // One insertion breaks two occurrences only where they overlap.
-        [first, second, ..] if second - first >= old.len() => Past::NotDone,
-        _ => Past::Unsure,
+        [] => EditStatus::Applied,
+        [_] if old.len() == 1 => EditStatus::NotApplied,
+        [_] => EditStatus::ProbablyNotApplied,
+        // One insertion breaks two occurrences only if they overlap.
+        [first, second, ..] if second - first >= old.len() => EditStatus::NotApplied,
+        _ => EditStatus::Unknown,
     }
 }
 
-/// Does the old piece occur exactly once if it is put back at a place?
-fn occurs_once_before(content: &[u8], place: usize, old: &[u8], new_length: usize) -> bool {
-    let (head, tail) = (&content[..place], &content[place + new_length..]);
-    // Only around the place can there be occurrences that the content does not have itself.
+/// True if the old string occurs exactly once after it is reinserted at a position.
+fn occurs_once_before(content: &[u8], position: usize, old: &[u8], new_length: usize) -> bool {
+    let (head, tail) = (&content[..position], &content[position + new_length..]);
+    // Only around the position can there be occurrences that the content does not contain.
     let reach = old.len().saturating_sub(1);
     let near_head = &head[head.len() - reach.min(head.len())..];
     let near_tail = &tail[..reach.min(tail.len())];
@@ -73,16 +73,16 @@ fn occurs_once_before(content: &[u8], place: usize, old: &[u8], new_length: usiz
         && matches(tail, old, 1).is_empty()
 }
 
-/// Where a piece occurs, also where its occurrences overlap; at most so many.
-pub(super) fn matches(content: &[u8], piece: &[u8], places_max: usize) -> Vec<usize> {
-    let finder = Finder::new(piece);
-    let mut places = Vec::new();
+/// Returns the positions of a string, including overlapping ones, up to a maximum number.
+pub(super) fn matches(content: &[u8], needle: &[u8], positions_max: usize) -> Vec<usize> {
+    let finder = Finder::new(needle);
+    let mut positions = Vec::new();
     let mut from = 0;
-    while places.len() < places_max
+    while positions.len() < positions_max
         && let Some(found) = content.get(from..).and_then(|rest| finder.find(rest))
     {
-        places.push(from + found);
+        positions.push(from + found);
         from += found + 1;
     }
-    places
+    positions
 }

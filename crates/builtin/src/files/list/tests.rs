@@ -18,7 +18,7 @@ fn a_directory_is_listed_in_order_with_sizes() {
         let listed = stage.call("list", json!({})).unwrap();
         assert_eq!(listed, ".hidden (0 bytes)\na/\nb.txt (2 bytes)\nlink -> b.txt");
         assert_eq!(stage.call("list", json!({ "path": "a" })).unwrap(), "x (1 byte)");
-        let refusal = stage.refusal("list", json!({ "path": "b.txt" }));
+        let refusal = stage.error_text("list", json!({ "path": "b.txt" }));
         assert_eq!(refusal, "`b.txt` is a file, not a directory");
     }
 }
@@ -31,7 +31,7 @@ fn names_that_are_no_text_are_shown_without_loss() {
     let listed = stage.call("list", json!({})).unwrap();
     assert_eq!(listed, "caf\\xE9 (1 byte) [not UTF-8: cannot be opened]\nnew\\nline (0 bytes)");
     let listed = stage.call("list", json!({ "glob": "*" })).unwrap();
-    assert_eq!(listed, "new\\nline\n[1 entry left out: the name is not UTF-8]");
+    assert_eq!(listed, "new\\nline\n[1 entry skipped: the name is not UTF-8]");
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn a_glob_lists_files_below_without_what_is_ignored() {
         ("/*.rs", ".", "a.rs"),
         ("**/deep/*", ".", "src/deep/c.rs"),
         ("*.{ts,rs}", "src", "src/b.rs\nsrc/c.ts\nsrc/deep/c.rs"),
-        ("*.py", ".", "[nothing is there]"),
+        ("*.py", ".", "[no entries]"),
         // Who names a directory wants what is in it.
         ("*", "target", "target/d.rs"),
     ] {
         let listed = stage.call("list", json!({ "path": path, "glob": glob })).unwrap();
         assert_eq!(listed, files, "{glob} in {path}");
     }
-    assert!(stage.refusal("list", json!({ "glob": "[" })).contains("is no glob"));
+    assert!(stage.error_text("list", json!({ "glob": "[" })).contains("is not a valid glob"));
     let long = "*".repeat(600);
-    assert!(stage.refusal("list", json!({ "glob": long })).contains("longer"));
+    assert!(stage.error_text("list", json!({ "glob": long })).contains("longer"));
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn a_long_list_comes_in_pages() {
     let second = stage.call("list", json!({ "offset": 2001 })).unwrap();
     assert!(second.starts_with("[showing 2001 to 2345 of 2345 entries]\nf2000 "));
     assert!(second.ends_with("f2344 (0 bytes)"));
-    let refusal = stage.refusal("list", json!({ "offset": 2346 }));
-    assert_eq!(refusal, "offset 2346 is behind the end: there are 2345 entries");
+    let refusal = stage.error_text("list", json!({ "offset": 2346 }));
+    assert_eq!(refusal, "offset 2346 is past the end: there are 2345 entries");
 }
 
 #[test]

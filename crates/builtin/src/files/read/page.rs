@@ -1,4 +1,4 @@
-//! The lines of a file that are shown, taken from a stream of bytes.
+//! The visible lines of a file, collected from a stream of bytes.
 
 use provost_workspace::text::count;
 use provost_workspace::{Error, Result};
@@ -6,25 +6,25 @@ use provost_workspace::{Error, Result};
 use super::header;
 use crate::limits::CONTENT_BYTES_MAX;
 
-/// Some lines of a file.
+/// A page of lines.
 pub(crate) struct Page {
-    /// The first line that is wanted; the first of a file is 1.
+    /// Number of the first line. The first line of a file is 1.
     first: u64,
     lines_max: usize,
     content: Vec<u8>,
-    /// Lines in `content`, a begun one too.
+    /// Number of lines in `content`, including a partial one.
     shown: usize,
-    /// Where the last line begins in `content`.
+    /// Start of the last line in `content`.
     line_start: usize,
-    /// Bytes of the only line shown that did not fit.
+    /// Bytes that were cut off a line that alone exceeds the page.
     dropped: u64,
-    /// Where in the file the content begins.
+    /// Offset of the content in the file.
     content_at: u64,
-    /// Where the page was full.
+    /// Number of bytes that were seen when the page became full.
     filled_at: Option<u64>,
-    /// Bytes seen.
+    /// Number of bytes seen.
     seen: u64,
-    /// Line ends seen.
+    /// Number of line ends seen.
     ended: u64,
     /// True if the last byte seen did not end a line.
     is_open: bool,
@@ -47,18 +47,18 @@ impl Page {
         }
     }
 
-    /// How many bytes of the file had been seen when nothing more fitted.
+    /// Returns the number of bytes that had been seen when the page became full. `None` if the page is not full.
     pub(crate) fn filled_at(&self) -> Option<u64> {
         self.filled_at
     }
 
-    /// Takes the next bytes of the file; says how many they are.
+    /// Adds the next bytes of the file. Returns their number.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> u64 {
         self.push(bytes);
         bytes.len() as u64
     }
 
-    /// Takes the next bytes of the file.
+    /// Adds the next bytes of the file.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -75,39 +75,39 @@ impl Page {
         }
     }
 
-    /// Takes a piece of one line, to its end or not.
+    /// Adds a part of one line.
     fn push_piece(&mut self, piece: &[u8]) {
-        let begins = !self.is_open;
-        let ends = piece.last() == Some(&b'\n');
+        let is_line_start = !self.is_open;
+        let is_line_end = piece.last() == Some(&b'\n');
         if self.ended + 1 >= self.first {
-            if begins && self.shown == self.lines_max {
+            if is_line_start && self.shown == self.lines_max {
                 self.filled_at = Some(self.seen);
             } else {
-                self.show(piece, begins);
+                self.show(piece, is_line_start);
             }
         }
         self.seen += piece.len() as u64;
-        self.ended += u64::from(ends);
-        self.is_open = !ends;
-        if ends && self.dropped > 0 {
+        self.ended += u64::from(is_line_end);
+        self.is_open = !is_line_end;
+        if is_line_end && self.dropped > 0 {
             self.filled_at.get_or_insert(self.seen);
         }
     }
 
-    fn show(&mut self, piece: &[u8], begins: bool) {
-        if begins {
+    fn show(&mut self, piece: &[u8], is_line_start: bool) {
+        if is_line_start {
             if self.shown == 0 {
                 self.content_at = self.seen;
             }
             self.line_start = self.content.len();
             self.shown += 1;
         }
-        let room = CONTENT_BYTES_MAX - self.content.len();
-        if self.dropped == 0 && piece.len() <= room {
+        let remaining = CONTENT_BYTES_MAX - self.content.len();
+        if self.dropped == 0 && piece.len() <= remaining {
             self.content.extend_from_slice(piece);
         } else if self.shown == 1 {
-            // One line that is too long is cut: otherwise nobody could ever get past it.
-            let taken = if self.dropped == 0 { room } else { 0 };
+            // A single line that is too long is cut. Otherwise the reader could never advance past it.
+            let taken = if self.dropped == 0 { remaining } else { 0 };
             self.content.extend_from_slice(&piece[..taken]);
             self.dropped += (piece.len() - taken) as u64;
         } else {
@@ -117,7 +117,7 @@ impl Page {
         }
     }
 
-    /// The whole file was seen.
+    /// Formats the page after the complete file was seen.
     pub(crate) fn finish(self, path: &str, bytes: u64) -> Result<String> {
         let lines = self.ended + u64::from(self.is_open);
         if bytes == 0 {
@@ -125,7 +125,7 @@ impl Page {
         }
         if self.shown == 0 {
             return Err(Error::Argument(format!(
-                "offset {} is behind the end: `{path}` has {}",
+                "offset {} is past the end: `{path}` has {}",
                 self.first,
                 count(lines, "line")
             )));
@@ -137,7 +137,7 @@ impl Page {
         self.text(path, header, has_more)
     }
 
-    /// Enough was seen; what is left was not counted.
+    /// Formats the page before the remaining lines were counted.
     pub(crate) fn finish_early(self, path: &str, bytes: u64) -> Result<String> {
         let lines = format!("more than {}", count(self.ended, "line"));
         let header = header(self.first, self.shown as u64, &lines, bytes);
@@ -146,7 +146,7 @@ impl Page {
 
     fn text(mut self, path: &str, header: Option<String>, has_more: bool) -> Result<String> {
         if self.dropped > 0 {
-            // A cut between the bytes of one character is no fault of the file.
+            // The cut may be inside a character, which is not an error of the file.
             let valid = match std::str::from_utf8(&self.content) {
                 Err(error) if error.error_len().is_none() => error.valid_up_to(),
                 _ => self.content.len(),
@@ -163,7 +163,7 @@ impl Page {
         }
         text.push_str(&content);
         if dropped > 0 {
-            text.push_str(&format!("\n[line {first} goes on for {}]", count(dropped, "byte")));
+            text.push_str(&format!("\n[line {first} continues for {}]", count(dropped, "byte")));
         }
         if has_more {
             let newline = if text.ends_with('\n') { "" } else { "\n" };
@@ -172,7 +172,7 @@ impl Page {
         Ok(text)
     }
 
-    /// The content as text; what is not UTF-8 is named and not replaced.
+    /// Decodes the content. Invalid UTF-8 is reported and not replaced.
     fn decode(self, path: &str) -> Result<String> {
         String::from_utf8(self.content).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use serde_json::json;
 
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_BYTES_MAX};
-use crate::testing::{Stage, hiding};
+use crate::testing::{Stage, guard_with_secrets};
 
 fn numbered(lines: usize) -> String {
     (1..=lines).map(|number| format!("line {number}\n")).collect()
@@ -45,11 +45,11 @@ fn offset_and_limit_choose_lines() {
         let got = stage.call("read", json!({ "path": "a", "offset": offset, "limit": limit }));
         assert_eq!(got.unwrap(), shown, "{offset} {limit}");
     }
-    let refusal = stage.refusal("read", json!({ "path": "a", "offset": 6 }));
-    assert_eq!(refusal, "offset 6 is behind the end: `a` has 5 lines");
-    assert!(stage.refusal("read", json!({ "path": "a", "offset": 0 })).contains("offset"));
-    assert!(stage.refusal("read", json!({ "path": "a", "offset": -1 })).contains("offset"));
-    assert!(stage.refusal("read", json!({ "path": "none" })).contains("does not exist"));
+    let refusal = stage.error_text("read", json!({ "path": "a", "offset": 6 }));
+    assert_eq!(refusal, "offset 6 is past the end: `a` has 5 lines");
+    assert!(stage.error_text("read", json!({ "path": "a", "offset": 0 })).contains("offset"));
+    assert!(stage.error_text("read", json!({ "path": "a", "offset": -1 })).contains("offset"));
+    assert!(stage.error_text("read", json!({ "path": "none" })).contains("does not exist"));
 }
 
 /// Follows the hints to the end.
@@ -114,7 +114,7 @@ fn a_line_that_is_too_long_is_cut_and_passed() {
     stage.put("a", format!("x\n{long}\nlast\n"));
     let pages = pages(&stage, "a");
     assert_eq!(pages.len(), 3, "{:?}", pages.iter().map(String::len).collect::<Vec<_>>());
-    assert!(pages[1].contains("[line 2 goes on for "), "{}", &pages[1][pages[1].len() - 100..]);
+    assert!(pages[1].contains("[line 2 continues for "), "{}", &pages[1][pages[1].len() - 100..]);
     assert!(pages[1].ends_with("[Use offset=3 to continue reading]"));
     assert!(pages[2].ends_with("\nlast\n"));
     // The last line, without an end.
@@ -130,7 +130,7 @@ fn binary_is_told_by_the_first_8_kibibytes() {
     let mut bytes = vec![b'a'; 8 * 1024];
     bytes[8 * 1024 - 1] = 0;
     stage.put("a", &bytes);
-    let refusal = stage.refusal("read", json!({ "path": "a" }));
+    let refusal = stage.error_text("read", json!({ "path": "a" }));
     assert_eq!(refusal, "`a` is a binary file of 8192 bytes: only text can be read");
     bytes[8 * 1024 - 1] = b'a';
     bytes.push(0);
@@ -142,11 +142,11 @@ fn binary_is_told_by_the_first_8_kibibytes() {
 fn what_is_not_utf8_is_named_and_not_replaced() {
     let stage = Stage::new();
     stage.put("a", b"one\ntwo\ncaf\xe9\n");
-    let refusal = stage.refusal("read", json!({ "path": "a" }));
+    let refusal = stage.error_text("read", json!({ "path": "a" }));
     assert!(refusal.contains("byte 11 of the file, in line 3, is 0xE9"), "{refusal}");
     let got = stage.call("read", json!({ "path": "a", "limit": 2 })).unwrap();
     assert!(got.contains("one\ntwo\n"), "{got}");
-    let refusal = stage.refusal("read", json!({ "path": "a", "offset": 3 }));
+    let refusal = stage.error_text("read", json!({ "path": "a", "offset": 3 }));
     assert!(refusal.contains("byte 11 of the file, in line 3, is 0xE9"), "{refusal}");
 }
 
@@ -168,7 +168,7 @@ fn a_sparse_gibibyte_is_read_in_constant_memory() {
     assert!(last.ends_with("\nend\n"), "{last}");
     // A line of almost a gibibyte is passed without being held.
     let long = stage.call("read", json!({ "path": "a", "offset": 3001 }));
-    assert!(long.unwrap().contains("[line 3001 goes on for "));
+    assert!(long.unwrap().contains("[line 3001 continues for "));
     if let (Some(before), Some(after)) = (before, peak_memory()) {
         assert!(after - before < 64 * 1024, "{before} KiB became {after} KiB");
     }
@@ -189,7 +189,7 @@ fn leaks(secret: &str, shown: &str) -> bool {
 #[test]
 fn no_page_holds_a_part_of_a_secret() {
     let secret = "alpha-bravo-charlie\ndelta-echo-foxtrot";
-    let guard = hiding(&[secret]);
+    let guard = guard_with_secrets(&[secret]);
     let stage = Stage::new();
     stage.put("a", format!("first\nkey {secret} end\nlast\n"));
     // Of the two lines of the secret one is left.
@@ -201,7 +201,7 @@ fn no_page_holds_a_part_of_a_secret() {
     assert!(leaks(secret, &stage.call("read", json!({ "path": "a", "limit": 2 })).unwrap()));
     // A line that is cut.
     let secret = "swordfish-swordfish-swordfish";
-    let guard = hiding(&[secret]);
+    let guard = guard_with_secrets(&[secret]);
     for before in CONTENT_BYTES_MAX - 40..CONTENT_BYTES_MAX + 4 {
         stage.put("b", format!("{} {secret} {}", "a".repeat(before), "z".repeat(1000)));
         let got = stage.call_under(&guard, "read", json!({ "path": "b" })).unwrap();

@@ -1,4 +1,4 @@
-//! What a search has found, as text of bounded size.
+//! The results of a search as text of limited size.
 
 use std::borrow::Cow;
 use std::io;
@@ -6,30 +6,30 @@ use std::sync::Arc;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use provost_redact::Redact;
-use provost_workspace::InnerPath;
-use provost_workspace::text::{count, shown, shown_name};
+use provost_workspace::WorkspacePath;
+use provost_workspace::text::{count, escape_bytes, escape_name};
 
 use crate::limits::{CONTENT_BYTES_MAX, OUTPUT_LINES_MAX, SEARCH_LINE_BYTES_MAX};
 
-/// The matches of a search so far.
-pub(super) struct Matches {
+/// The matches so far.
+pub(super) struct MatchList {
     text: String,
     path: String,
-    /// True if the file at hand has a match.
+    /// True if the current file has a match.
     has_match: bool,
     files: u64,
     lines: usize,
     matches: u64,
     matches_max: u64,
     is_full: bool,
-    /// Takes secrets out of lines before they are cut: half of one is found by nobody.
+    /// Removes secrets from lines before they are cut, because a partial secret is not recognised.
     redact: Option<Arc<dyn Redact>>,
 }
 
-/// The same while one file is searched.
-pub(super) struct InFile<'a>(&'a mut Matches);
+/// Collects the matches of one file.
+pub(super) struct FileSink<'a>(&'a mut MatchList);
 
-impl Matches {
+impl MatchList {
     pub(super) fn new(matches_max: u64, redact: Option<Arc<dyn Redact>>) -> Self {
         Self {
             text: String::new(),
@@ -44,24 +44,25 @@ impl Matches {
         }
     }
 
-    /// Begins with the next file.
-    pub(super) fn begin(&mut self, path: &InnerPath) {
-        self.path = shown_name(path.as_str().as_bytes());
+    /// Starts the next file.
+    pub(super) fn begin(&mut self, path: &WorkspacePath) {
+        self.path = escape_name(path.as_str().as_bytes());
         self.has_match = false;
     }
 
-    pub(super) fn in_file(&mut self) -> InFile<'_> {
-        InFile(self)
+    pub(super) fn file_sink(&mut self) -> FileSink<'_> {
+        FileSink(self)
     }
 
-    /// Does nothing more fit?
+    /// True if the result is full.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Adds a line; false if it does not fit.
-    fn line(&mut self, mark: char, number: u64, bytes: &[u8]) -> bool {
-        let line = format!("{}{mark}{number}{mark} {}\n", self.path, self.shortened(bytes));
+    /// Adds a line. Returns false if it does not fit.
+    fn line(&mut self, separator: char, number: u64, bytes: &[u8]) -> bool {
+        let line =
+            format!("{}{separator}{number}{separator} {}\n", self.path, self.shortened(bytes));
         if self.lines == OUTPUT_LINES_MAX || self.text.len() + line.len() > CONTENT_BYTES_MAX {
             self.is_full = true;
             return false;
@@ -71,12 +72,12 @@ impl Matches {
         true
     }
 
-    /// A line without its end, cut where it is too long.
+    /// Returns a line without its line end, cut to the maximum length.
     fn shortened(&self, bytes: &[u8]) -> String {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         if bytes.len() <= SEARCH_LINE_BYTES_MAX {
-            return shown(bytes);
+            return escape_bytes(bytes);
         }
         let clean = match &self.redact {
             None => Cow::Borrowed(bytes),
@@ -87,15 +88,15 @@ impl Matches {
                 Cow::Owned(clean)
             }
         };
-        let mut cut = SEARCH_LINE_BYTES_MAX.min(clean.len());
-        // Not in the middle of a character.
-        while cut < clean.len() && cut > SEARCH_LINE_BYTES_MAX - 4 && clean[cut] & 0xC0 == 0x80 {
-            cut -= 1;
+        let mut end = SEARCH_LINE_BYTES_MAX.min(clean.len());
+        // Cuts at a character boundary.
+        while end < clean.len() && end > SEARCH_LINE_BYTES_MAX - 4 && clean[end] & 0xC0 == 0x80 {
+            end -= 1;
         }
-        let rest = clean.len() - cut;
+        let rest = clean.len() - end;
         match rest {
-            0 => shown(&clean),
-            _ => format!("{} [… {rest} bytes more]", shown(&clean[..cut])),
+            0 => escape_bytes(&clean),
+            _ => format!("{} [… {rest} more bytes]", escape_bytes(&clean[..end])),
         }
     }
 
@@ -118,7 +119,7 @@ impl Matches {
     }
 }
 
-impl Sink for InFile<'_> {
+impl Sink for FileSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

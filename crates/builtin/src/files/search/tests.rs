@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::limits::{OUTPUT_BYTES_MAX, SEARCH_LINE_BYTES_MAX};
-use crate::testing::{Stage, hiding};
+use crate::testing::{Stage, guard_with_secrets};
 
 #[test]
 fn lines_are_found_with_path_and_number() {
@@ -50,12 +50,12 @@ fn patterns_that_are_none_are_refused() {
     for (pattern, why) in [
         ("", "1 to 1000"),
         (&*long, "1 to 1000"),
-        ("(", "no pattern"),
-        ("a\\nb", "no pattern"),
+        ("(", "not a valid pattern"),
+        ("a\\nb", "not a valid pattern"),
         // Would take far more memory than it may.
-        (r"((\pL{100}){100}){100}", "no pattern"),
+        (r"((\pL{100}){100}){100}", "not a valid pattern"),
     ] {
-        let refusal = stage.refusal("search", json!({ "pattern": pattern }));
+        let refusal = stage.error_text("search", json!({ "pattern": pattern }));
         assert!(refusal.contains(why), "{pattern}: {refusal}");
         assert!(refusal.len() < 600, "{refusal}");
     }
@@ -64,11 +64,11 @@ fn patterns_that_are_none_are_refused() {
         json!({ "pattern": "x", "limit": 1001 }),
         json!({ "pattern": "x", "context": 11 }),
     ] {
-        assert!(stage.refusal("search", arguments).contains("schema"));
+        assert!(stage.error_text("search", arguments).contains("schema"));
     }
     assert!(
         stage
-            .refusal("search", json!({ "pattern": "x", "path": "none" }))
+            .error_text("search", json!({ "pattern": "x", "path": "none" }))
             .contains("does not exist")
     );
 }
@@ -103,7 +103,7 @@ fn matches_lines_and_bytes_are_bounded() {
     assert!(found.ends_with("[100 matches in 1 file]"), "{found}");
     stage.put("many", format!("x{}é{}\n", "y".repeat(398), "z".repeat(5_000)));
     let found = stage.call("search", json!({ "pattern": "x" })).unwrap();
-    assert!(found.contains("y [… 5002 bytes more]"), "{found}");
+    assert!(found.contains("y [… 5002 more bytes]"), "{found}");
     stage.put("many", format!("x{}\n", "z".repeat(500)).repeat(2_000));
     let found =
         stage.call("search", json!({ "pattern": "x", "limit": 1000, "context": 10 })).unwrap();
@@ -143,7 +143,7 @@ fn a_sparse_gibibyte_is_passed_by() {
 #[test]
 fn no_line_is_cut_within_a_secret() {
     let secret = "swordfish-swordfish-swordfish";
-    let guard = hiding(&[secret]);
+    let guard = guard_with_secrets(&[secret]);
     let stage = Stage::new();
     let leaks = |shown: &str| shown.contains("sword") || shown.contains("dfish");
     for before in SEARCH_LINE_BYTES_MAX - 40..SEARCH_LINE_BYTES_MAX + 4 {
@@ -152,5 +152,5 @@ fn no_line_is_cut_within_a_secret() {
         assert!(!leaks(&got), "{before}: {got}");
     }
     let open = stage.call("search", json!({ "pattern": "sword" })).unwrap();
-    assert!(open.contains("aaa") && open.contains("bytes more"), "{open}");
+    assert!(open.contains("aaa") && open.contains("more bytes"), "{open}");
 }

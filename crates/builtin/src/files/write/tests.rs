@@ -62,10 +62,10 @@ fn what_cannot_be_written_is_refused_and_changes_nothing() {
         (".", "y", "is a directory"),
         ("new/", "y", "names a directory"),
         ("", "y", "empty"),
-        (".provost-0.unfinished", "y", "themselves"),
-        ("large", &*large, "bytes long"),
+        (".provost-0.unfinished", "y", "reserved name"),
+        ("large", &*large, "accepts at most"),
     ] {
-        let refusal = stage.refusal("write", json!({ "path": path, "content": content }));
+        let refusal = stage.error_text("write", json!({ "path": path, "content": content }));
         assert!(refusal.contains(why), "{path}: {refusal}");
     }
     assert_eq!(std::fs::read_dir(stage.path(".")).unwrap().count(), 1);
@@ -79,19 +79,19 @@ fn what_cannot_be_written_is_refused_and_changes_nothing() {
 fn an_unfinished_file_of_a_crash_is_not_shown() {
     let stage = Stage::new();
     stage.put(".provost-0123456789abcdef.unfinished", "half");
-    assert_eq!(stage.call("list", json!({})).unwrap(), "[nothing is there]");
+    assert_eq!(stage.call("list", json!({})).unwrap(), "[no entries]");
     let found = stage.call("search", json!({ "pattern": "half" })).unwrap();
     assert!(found.starts_with("[0 matches"), "{found}");
 }
 
 #[test]
 fn a_stopped_call_leaves_nothing_behind() {
-    use provost_workspace::{InnerPath, Replacement};
+    use provost_workspace::{Replacement, WorkspacePath};
     let stage = Stage::new();
     let stop = CancellationToken::new();
     stop.cancel();
-    let path = InnerPath::parse("a").unwrap();
-    let replacement = Replacement { content: b"x", seen: None, marks: None };
+    let path = WorkspacePath::parse("a").unwrap();
+    let replacement = Replacement { content: b"x", expected: None, markers: None };
     assert!(stage.workspace.replace(&path, replacement, &stop).is_err());
     assert_eq!(std::fs::read_dir(stage.path(".")).unwrap().count(), 0);
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn words(line: &str) -> Vec<Vec<String>> {
-    let line = parse(line).unwrap_or_else(|why| panic!("{line}: {why}"));
+    let line = parse(line).unwrap_or_else(|reason| panic!("{line}: {reason}"));
     let command = |command: &Command| command.words.iter().map(|word| word.text.clone()).collect();
     line.commands.iter().map(command).collect()
 }
@@ -33,7 +33,7 @@ fn words_quotes_pipes_and_lists_are_read() {
         ("env=1x", vec![]),
     ] {
         if expected.is_empty() {
-            assert_eq!(parse(line), Err(Unclear::Assignment), "{line}");
+            assert_eq!(parse(line), Err(ParseError::Assignment), "{line}");
         } else {
             assert_eq!(words(line), expected, "{line}");
         }
@@ -42,61 +42,61 @@ fn words_quotes_pipes_and_lists_are_read() {
 
 #[test]
 fn what_is_not_certain_is_refused() {
-    for (line, why) in [
-        ("", Unclear::Empty),
-        (" \n ", Unclear::Empty),
-        ("echo $HOME", Unclear::Substitution),
-        ("echo \"$HOME\"", Unclear::Substitution),
-        ("echo `id`", Unclear::Substitution),
-        ("echo $(id)", Unclear::Substitution),
-        ("echo $'a'", Unclear::Substitution),
-        ("(ls)", Unclear::Group),
-        ("{ ls; }", Unclear::Pattern),
-        ("f() ls", Unclear::Group),
-        ("if true", Unclear::Language),
-        ("'if' true", Unclear::Language),
-        ("! ls", Unclear::Pattern),
-        ("A=1 ls", Unclear::Assignment),
-        ("A+=1", Unclear::Assignment),
-        ("a[0]=1", Unclear::Pattern),
-        ("ls > out", Unclear::Redirect),
-        ("ls >out", Unclear::Redirect),
-        ("cat <in", Unclear::Redirect),
-        ("cat <<E", Unclear::Redirect),
-        ("cat <<<x", Unclear::Redirect),
-        ("ls 2>err", Unclear::Redirect),
-        ("ls &>out", Unclear::Redirect),
-        ("ls &>/dev/null", Unclear::Redirect),
-        ("ls >/dev/nullx", Unclear::Redirect),
-        ("ls >/dev/null/../../etc/x", Unclear::Redirect),
-        ("ls &", Unclear::Background),
-        ("ls & id", Unclear::Background),
-        ("ls # x", Unclear::Comment),
-        ("ls |& cat", Unclear::Operator),
-        ("| ls", Unclear::Operator),
-        ("ls |", Unclear::Operator),
-        ("ls && ", Unclear::Operator),
-        ("ls ;; id", Unclear::Operator),
-        ("ls ; ; id", Unclear::Operator),
-        ("echo 'a", Unclear::Quote),
-        ("echo \"a", Unclear::Quote),
-        ("echo a\\", Unclear::Quote),
-        ("l\\\ns", Unclear::Quote),
-        ("ls\u{200b} -l", Unclear::Control),
-        ("ls \u{202e}x", Unclear::Control),
-        ("ls\rid", Unclear::Control),
-        ("ls\0", Unclear::Control),
-        ("*", Unclear::Pattern),
-        ("~/x", Unclear::Pattern),
-        ("l?", Unclear::Pattern),
-        ("{ls,-l}", Unclear::Pattern),
-        ("''", Unclear::Empty),
-        (">/dev/null", Unclear::Redirect),
+    for (line, reason) in [
+        ("", ParseError::Empty),
+        (" \n ", ParseError::Empty),
+        ("echo $HOME", ParseError::Substitution),
+        ("echo \"$HOME\"", ParseError::Substitution),
+        ("echo `id`", ParseError::Substitution),
+        ("echo $(id)", ParseError::Substitution),
+        ("echo $'a'", ParseError::Substitution),
+        ("(ls)", ParseError::Group),
+        ("{ ls; }", ParseError::Pattern),
+        ("f() ls", ParseError::Group),
+        ("if true", ParseError::Language),
+        ("'if' true", ParseError::Language),
+        ("! ls", ParseError::Pattern),
+        ("A=1 ls", ParseError::Assignment),
+        ("A+=1", ParseError::Assignment),
+        ("a[0]=1", ParseError::Pattern),
+        ("ls > out", ParseError::Redirect),
+        ("ls >out", ParseError::Redirect),
+        ("cat <in", ParseError::Redirect),
+        ("cat <<E", ParseError::Redirect),
+        ("cat <<<x", ParseError::Redirect),
+        ("ls 2>err", ParseError::Redirect),
+        ("ls &>out", ParseError::Redirect),
+        ("ls &>/dev/null", ParseError::Redirect),
+        ("ls >/dev/nullx", ParseError::Redirect),
+        ("ls >/dev/null/../../etc/x", ParseError::Redirect),
+        ("ls &", ParseError::Background),
+        ("ls & id", ParseError::Background),
+        ("ls # x", ParseError::Comment),
+        ("ls |& cat", ParseError::Operator),
+        ("| ls", ParseError::Operator),
+        ("ls |", ParseError::Operator),
+        ("ls && ", ParseError::Operator),
+        ("ls ;; id", ParseError::Operator),
+        ("ls ; ; id", ParseError::Operator),
+        ("echo 'a", ParseError::Quote),
+        ("echo \"a", ParseError::Quote),
+        ("echo a\\", ParseError::Quote),
+        ("l\\\ns", ParseError::Quote),
+        ("ls\u{200b} -l", ParseError::Control),
+        ("ls \u{202e}x", ParseError::Control),
+        ("ls\rid", ParseError::Control),
+        ("ls\0", ParseError::Control),
+        ("*", ParseError::Pattern),
+        ("~/x", ParseError::Pattern),
+        ("l?", ParseError::Pattern),
+        ("{ls,-l}", ParseError::Pattern),
+        ("''", ParseError::Empty),
+        (">/dev/null", ParseError::Redirect),
     ] {
-        assert_eq!(parse(line), Err(why), "{line:?}");
+        assert_eq!(parse(line), Err(reason), "{line:?}");
     }
-    assert_eq!(parse(&"a ".repeat(COMMAND_WORDS_MAX + 1)), Err(Unclear::Long));
-    assert_eq!(parse(&"a".repeat(COMMAND_BYTES_MAX + 1)), Err(Unclear::Long));
+    assert_eq!(parse(&"a ".repeat(COMMAND_WORDS_MAX + 1)), Err(ParseError::TooLong));
+    assert_eq!(parse(&"a".repeat(COMMAND_BYTES_MAX + 1)), Err(ParseError::TooLong));
 }
 
 #[test]
@@ -135,7 +135,7 @@ proptest! {
         // Each command becomes a function that says its arguments, so nothing of the line itself is run.
         if let Ok(read) = parse(&line) {
             let again = parse(&read.canonical()).unwrap();
-            let texts = |line: &Line| -> Vec<Vec<String>> {
+            let texts = |line: &CommandLine| -> Vec<Vec<String>> {
                 line.commands.iter().map(|it| it.words.iter().map(|word| word.text.clone()).collect()).collect()
             };
             prop_assert_eq!(texts(&again), texts(&read));

@@ -1,4 +1,4 @@
-//! `provost agent`: who does the work, and how they are configured.
+//! `provost agent`: lists, creates, changes and deletes agents.
 
 use clap::Subcommand;
 use provost_api::{AgentChange, AgentConfig, NewAgent};
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs, IfMissing};
 
 const EXAMPLES: &str = "\
 Examples:
   provost agent list
-  provost agent create helper --model anthropic/claude-sonnet-5-5 --system \"Be brief.\"
+  provost agent create helper --model anthropic/claude-sonnet-5-5 --system-prompt \"Be brief.\"
   provost agent update helper --set model='\"openai/gpt-5-mini\"' --revision 1
   provost agent delete helper";
 
-/// What it takes.
+/// Arguments of `provost agent`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,73 +32,78 @@ enum Action {
     /// List agents
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost agent list -o name")]
     List(ListArgs),
-    /// Show how an agent is configured
+    /// Show an agent with its configuration
     #[command(after_help = "Examples:\n  provost agent get helper -o yaml")]
     Get {
-        /// The agent
+        /// Name of the agent
         name: String,
     },
-    /// Show how an agent would be configured if nothing had been said
-    #[command(after_help = "Examples:\n  provost agent defaults helper -o yaml")]
-    Defaults {
-        /// The agent
+    /// Show the default configuration of an agent
+    #[command(
+        alias = "defaults",
+        after_help = "Examples:\n  provost agent default-config helper -o yaml"
+    )]
+    DefaultConfig {
+        /// Name of the agent
         name: String,
     },
-    /// Make an agent
+    /// Create an agent
     #[command(
         after_help = "Examples:\n  provost agent create helper --model openai/gpt-5-mini\n  \
                             provost agent create quiet --set tools=false --set max_turns=3"
     )]
     Create {
-        /// Its name
+        /// Name of the agent
         name: String,
         #[command(flatten)]
-        said: Said,
+        settings: Settings,
     },
-    /// Change an agent; runs that were accepted before keep what they had
-    #[command(after_help = "Examples:\n  provost agent update helper --system \"Be brief.\"\n  \
-                            provost agent update helper --set max_turns=null")]
+    /// Change an agent; accepted runs keep their configuration
+    #[command(
+        after_help = "Examples:\n  provost agent update helper --system-prompt \"Be brief.\"\n  \
+                            provost agent update helper --set max_turns=null"
+    )]
     Update {
-        /// The agent
+        /// Name of the agent
         name: String,
-        /// Only if this is still its revision
+        /// Expected revision; the change fails if the agent has another one
         #[arg(long, value_name = "N")]
         revision: Option<u64>,
         #[command(flatten)]
-        said: Said,
+        settings: Settings,
     },
-    /// Remove an agent; its tasks stay
+    /// Delete an agent; its tasks are kept
     #[command(after_help = "Examples:\n  provost agent delete helper")]
     Delete {
-        /// The agent
+        /// Name of the agent
         name: String,
     },
 }
 
-/// What is said about an agent.
+/// Configuration of an agent.
 #[derive(Debug, clap::Args)]
-struct Said {
-    /// The model: provider/model
+struct Settings {
+    /// Model as provider/model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// What it is told before anything else
-    #[arg(long, value_name = "TEXT")]
-    system: Option<String>,
-    /// A name for people
+    /// System prompt
+    #[arg(long, alias = "system", value_name = "TEXT")]
+    system_prompt: Option<String>,
+    /// Display name
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// Anything of its configuration: KEY=JSON; a text needs no quotes, null takes the key away
+    /// Configuration value as KEY=JSON; text needs no quotes, null removes the key; repeatable
     #[arg(long, value_name = "KEY=JSON", value_parser = parse_set)]
     set: Vec<(String, Value)>,
 }
 
-impl Said {
+impl Settings {
     fn config(&self) -> Map<String, Value> {
         let mut config = Map::new();
         if let Some(model) = &self.model {
             config.insert("model".to_owned(), json!(model));
         }
-        if let Some(system) = &self.system {
+        if let Some(system) = &self.system_prompt {
             config.insert("system_prompt".to_owned(), json!(system));
         }
         config.extend(self.set.iter().cloned());
@@ -111,7 +116,7 @@ fn parse_set(text: &str) -> Result<(String, Value), String> {
     if key.is_empty() {
         return Err("the key is missing: write KEY=JSON".to_owned());
     }
-    // A word that is no JSON is meant as a text.
+    // A value that is not JSON is text.
     let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
     Ok((key.to_owned(), value))
 }
@@ -128,37 +133,40 @@ impl ApiCommand for Args {
         }
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                return list.run(show, async || client.agents(&paging).await).await;
+                return list.run(printer, async || client.agents(&paging).await).await;
             }
-            Action::Get { name } => show.one(&client.agent(name).await?, name)?,
-            Action::Defaults { name } => show.one(&client.default_config(name).await?, name)?,
-            Action::Create { name, said } => {
-                let mut config: AgentConfig = serde_json::from_value(said.config().into())
-                    .map_err(|error| Problem::invalid(format!("--set: {error}")))?;
-                // People can be asked over the API, so its questions wait for them.
+            Action::Get { name } => printer.print_details(&client.agent(name).await?, name)?,
+            Action::DefaultConfig { name } => {
+                printer.print_details(&client.agent_default_config(name).await?, name)?
+            }
+            Action::Create { name, settings } => {
+                let mut config: AgentConfig = serde_json::from_value(settings.config().into())
+                    .map_err(|error| CliError::invalid(format!("--set: {error}")))?;
+                // Approval requests of the agent wait, because users can decide them over the API.
                 let policy = config.policy.get_or_insert_default();
                 *policy = ExecutionPolicyPatch {
                     interactive: policy.interactive.or(Some(true)),
                     ..policy.clone()
                 };
-                let agent = NewAgent { name: name.clone(), title: said.title.clone(), config };
-                let made = client.create_agent(&agent).await?;
-                show.done(&made, name, &format!("{name} is made"))?;
+                let agent = NewAgent { name: name.clone(), title: settings.title.clone(), config };
+                let created = client.create_agent(&agent).await?;
+                printer.print_result(&created, name, &format!("created {name}"))?;
             }
-            Action::Update { name, revision, said } => {
-                let change = AgentChange { title: said.title.clone(), config: said.config() };
-                let changed = client.update_agent(name, &change, *revision).await?;
-                let sentence = format!("{name} is changed: revision {}", changed.revision);
-                show.done(&changed, name, &sentence)?;
+            Action::Update { name, revision, settings } => {
+                let change =
+                    AgentChange { title: settings.title.clone(), config: settings.config() };
+                let updated = client.update_agent(name, &change, *revision).await?;
+                let text = format!("updated {name}: revision {}", updated.revision);
+                printer.print_result(&updated, name, &text)?;
             }
             Action::Delete { name } => {
                 client.delete_agent(name).await?;
-                show.done(&json!({ "name": name }), name, &format!("{name} is removed"))?;
+                printer.print_result(&json!({ "name": name }), name, &format!("deleted {name}"))?;
             }
         }
         Ok(0)

@@ -1,47 +1,53 @@
-//! `provost audit`: who did what with which tool.
+//! `provost audit`: lists audit records of tool calls.
 
-use provost_api::{AuditList, AuditRecord};
+use provost_api::{AuditQuery, AuditRecord};
 use provost_core::{RunId, Timestamp};
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::Shown;
-use crate::render::table::{Cell, Column, ago, rigid, text};
+use crate::render::printer::TableRow;
+use crate::render::table::{Cell, Column, ago, fixed, flexible};
 
 const EXAMPLES: &str = "\
 Examples:
-  provost audit                                   the last calls of governed tools, newest first
+  provost audit                                   newest tool calls first
   provost audit --outcome denied
   provost audit --tool pay -o jsonl
   provost audit --run run_01…";
 
-/// What it takes.
+/// Arguments of `provost audit`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     list: ListArgs,
-    /// Of this run only
+    /// Only records of this run
     #[arg(long, value_name = "RUN")]
     run: Option<RunId>,
-    /// With this tool only
+    /// Only records of this tool
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
-    /// That went this way only: allowed, approval_required, denied, succeeded, failed
+    /// Only this outcome: allowed, approval_required, denied, succeeded, failed
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
     #[command(flatten)]
     remote: ConnectionArgs,
 }
 
-impl Shown for AuditRecord {
-    const COLUMNS: &'static [Column] =
-        &[rigid("WHEN"), rigid("TOOL"), rigid("OUTCOME"), text("AGENT"), text("RUN"), text("WHY")];
+impl TableRow for AuditRecord {
+    const COLUMNS: &'static [Column] = &[
+        fixed("WHEN"),
+        fixed("TOOL"),
+        fixed("OUTCOME"),
+        flexible("AGENT"),
+        flexible("RUN"),
+        flexible("REASON"),
+    ];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
-        let word = |value: Option<&serde_json::Value>| {
+        let string = |value: Option<&serde_json::Value>| {
             value.and_then(|value| value.as_str()).map(str::to_owned)
         };
         let metadata = self.record.get("metadata");
@@ -49,9 +55,9 @@ impl Shown for AuditRecord {
             Cell::from(ago(now, self.at.0)),
             Cell::from(&self.resource),
             Cell::state(&self.outcome),
-            Cell::maybe(word(metadata.and_then(|facts| facts.get("agent")))),
-            Cell::maybe(self.run.map(|run| run.to_string())),
-            Cell::maybe(word(self.record.get("message"))),
+            Cell::optional(string(metadata.and_then(|metadata| metadata.get("agent")))),
+            Cell::optional(self.run.map(|run| run.to_string())),
+            Cell::optional(string(self.record.get("message"))),
         ]
     }
 
@@ -65,14 +71,14 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let list = AuditList {
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let list = AuditQuery {
             run: self.run,
             resource: self.tool.clone(),
             outcome: self.outcome.clone(),
             limit: self.list.limit,
             cursor: self.list.cursor.clone(),
         };
-        self.list.run(&cx.show, async || cx.client.audit(&list).await).await
+        self.list.run(&cx.printer, async || cx.client.audit(&list).await).await
     }
 }

@@ -1,24 +1,24 @@
-//! `provost budget`: how much may be spent, and how much was.
+//! `provost budget`: lists and sets spending limits.
 
 use clap::Subcommand;
-use provost_api::{BudgetChange, BudgetKey, Period};
+use provost_api::{BudgetChange, BudgetKey, BudgetPeriod};
 use serde_json::json;
 
 use super::listing::ListArgs;
-use super::{ApiCommand, parse_word};
-use crate::problem::Problem;
+use super::{ApiCommand, parse_variant};
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   provost budget list
-  provost budget set namespace 20 --period day          everything together, anew each day
+  provost budget set namespace 20 --period day          total of the namespace, reset each day
   provost budget set agent:helper 5.50
   provost budget remove agent:helper
 
-A budget is for `namespace`, `agent:<name>`, `session:<id>` or `task:<id>`. A run that would go beyond one waits.";
+The scope is `namespace`, `agent:<name>`, `session:<id>` or `task:<id>`. A run that would exceed a budget waits.";
 
-/// What it takes.
+/// Arguments of `provost budget`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,26 +30,26 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List what may be spent and what was
+    /// List budgets with their limit and the amount spent
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost budget list --watch")]
     List(ListArgs),
-    /// Set how much may be spent
+    /// Create or change a budget
     #[command(after_help = "Examples:\n  provost budget set namespace 20 --period month\n  \
                       provost budget set session:my-session 0.50")]
     Set {
-        /// For whom: namespace, agent:<name>, session:<id>, task:<id>
+        /// Scope: namespace, agent:<name>, session:<id>, task:<id>
         scope: String,
-        /// Dollars: 0.50
+        /// Limit in US dollars, such as 0.50
         #[arg(value_name = "USD")]
         cap: String,
-        /// When it starts anew: day, month; never if nothing is said
-        #[arg(long, value_name = "PERIOD", value_parser = parse_word::<Period>)]
-        period: Option<Period>,
+        /// Period after which the amount spent is reset: day, month; default: never
+        #[arg(long, value_name = "PERIOD", value_parser = parse_variant::<BudgetPeriod>)]
+        period: Option<BudgetPeriod>,
     },
-    /// Take a bound away
+    /// Remove a budget
     #[command(after_help = "Examples:\n  provost budget remove agent:helper")]
     Remove {
-        /// For whom, as the list names it
+        /// Scope as shown by `budget list`
         scope: String,
     },
 }
@@ -59,24 +59,27 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                return list.run(show, async || client.budgets(&paging).await).await;
+                return list.run(printer, async || client.budgets(&paging).await).await;
             }
             Action::Set { scope, cap, period } => {
-                let cap = super::task::money(cap).map_err(|problem| problem.help("write 0.50"))?;
+                let cap = super::task::money(cap).map_err(|problem| problem.hint("write 0.50"))?;
                 let change = BudgetChange { scope: scope.clone(), cap, period: *period };
                 let set = client.set_budget(&change).await?;
-                let sentence =
-                    format!("{scope} may spend {}, and has spent {}", set.cap, set.spent);
-                show.done(&set, scope, &sentence)?;
+                let text = format!("{scope}: limit {}, spent {}", set.cap, set.spent);
+                printer.print_result(&set, scope, &text)?;
             }
             Action::Remove { scope } => {
                 client.remove_budget(&BudgetKey { scope: scope.clone() }).await?;
-                show.done(&json!({ "scope": scope }), scope, &format!("{scope} has no bound"))?;
+                printer.print_result(
+                    &json!({ "scope": scope }),
+                    scope,
+                    &format!("removed the budget of {scope}"),
+                )?;
             }
         }
         Ok(0)

@@ -1,19 +1,19 @@
-//! `provost class`: how many runs may work at once.
+//! `provost class`: lists execution classes and sets their concurrency limits.
 
 use clap::Subcommand;
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   provost class list
-  provost class set CLASS 8               eight runs at once
-  provost class set CLASS 0               pause it; what is under way goes on";
+  provost class set CLASS 8               at most eight concurrent runs
+  provost class set CLASS 0               pauses the class; active runs continue";
 
-/// What it takes.
+/// Arguments of `provost class`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,15 +25,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List scheduling classes
+    /// List execution classes
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost class list --watch")]
     List(ListArgs),
-    /// Set how many runs of a class may work at once
+    /// Set the concurrency limit of an execution class
     #[command(after_help = "Examples:\n  provost class set CLASS 8\n  provost class set CLASS 0")]
     Set {
-        /// The class, as the list names it
+        /// Key of the class as shown by `class list`
         class: String,
-        /// How many; 0 pauses it
+        /// Maximum number of concurrent runs; 0 pauses the class
+        #[arg(value_name = "LIMIT")]
         desired: u64,
     },
 }
@@ -43,17 +44,17 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                list.run(show, async || client.classes(&paging).await).await
+                list.run(printer, async || client.execution_classes(&paging).await).await
             }
             Action::Set { class, desired } => {
-                let set = client.set_class_target(class, *desired).await?;
-                let sentence = format!("{class}: {} at once", set.desired);
-                show.done(&set, class, &sentence).map(|()| 0)
+                let set = client.set_concurrency_limit(class, *desired).await?;
+                let text = format!("{class}: at most {} concurrent runs", set.concurrency_limit);
+                printer.print_result(&set, class, &text).map(|()| 0)
             }
         }
     }

@@ -1,13 +1,13 @@
-//! `provost delivery`: answers on their way out to a channel.
+//! `provost delivery`: lists, retries and dismisses deliveries to channels.
 
 use clap::Subcommand;
-use provost_api::DeliveryList;
+use provost_api::DeliveryQuery;
 use provost_core::lifecycle::DeliveryState;
 use provost_core::{DeliveryId, RunId};
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
@@ -15,10 +15,10 @@ Examples:
   provost delivery list --state failed
   provost delivery get dlv_01…
   provost delivery retry dlv_01…          send it again
-  provost delivery dismiss dlv_01…        put it away
-  provost explain dlv_01…                 why it has not arrived";
+  provost delivery dismiss dlv_01…        gives the delivery up
+  provost explain dlv_01…                why the delivery is pending or failed";
 
-/// What it takes.
+/// Arguments of `provost delivery`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,37 +30,37 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List answers on their way out, newest first
+    /// List deliveries, newest first
     #[command(
         visible_alias = "ls",
         after_help = "Examples:\n  provost delivery list --state failed --watch\n  provost delivery list --run run_01…"
     )]
     List {
-        /// Only in this state, as the list names it
+        /// Only deliveries in this state
         #[arg(long)]
         state: Option<DeliveryState>,
-        /// Only of this run
+        /// Only deliveries of this run
         #[arg(long)]
         run: Option<RunId>,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show everything about one
+    /// Show a delivery
     #[command(after_help = "Examples:\n  provost delivery get dlv_01… -o yaml")]
     Get {
-        /// The delivery
+        /// Id of the delivery
         delivery: DeliveryId,
     },
-    /// Send an answer again; if it had arrived after all, it arrives twice
+    /// Send a delivery again; the channel may receive it twice
     #[command(after_help = "Examples:\n  provost delivery retry dlv_01…")]
     Retry {
-        /// The delivery
+        /// Id of the delivery
         delivery: DeliveryId,
     },
-    /// Put an answer away that has not arrived
+    /// Give up a delivery
     #[command(after_help = "Examples:\n  provost delivery dismiss dlv_01…")]
     Dismiss {
-        /// The delivery
+        /// Id of the delivery
         delivery: DeliveryId,
     },
 }
@@ -70,28 +70,36 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List { state, run, list } => {
-                let asked = DeliveryList {
+                let query = DeliveryQuery {
                     state: *state,
                     run: *run,
                     limit: list.limit,
                     cursor: list.cursor.clone(),
                 };
-                return list.run(show, async || client.deliveries(&asked).await).await;
+                return list.run(printer, async || client.deliveries(&query).await).await;
             }
             Action::Get { delivery } => {
-                show.one(&client.delivery(*delivery).await?, &delivery.to_string())?;
+                printer.print_details(&client.delivery(*delivery).await?, &delivery.to_string())?;
             }
             Action::Retry { delivery } => {
                 let sent = client.retry_delivery(*delivery).await?;
-                show.done(&sent, &delivery.to_string(), &format!("{delivery} is sent again"))?;
+                printer.print_result(
+                    &sent,
+                    &delivery.to_string(),
+                    &format!("retrying {delivery}"),
+                )?;
             }
             Action::Dismiss { delivery } => {
-                let put_away = client.dismiss_delivery(*delivery).await?;
-                show.done(&put_away, &delivery.to_string(), &format!("{delivery} is put away"))?;
+                let dismissed = client.dismiss_delivery(*delivery).await?;
+                printer.print_result(
+                    &dismissed,
+                    &delivery.to_string(),
+                    &format!("dismissed {delivery}"),
+                )?;
             }
         }
         Ok(0)

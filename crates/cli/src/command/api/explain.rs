@@ -1,26 +1,26 @@
-//! `provost explain`: why something waits or failed, and what to do.
+//! `provost explain`: shows why a run, task, approval, delivery or session is waiting or failed, and the next commands.
 
 use provost_api::Explanation;
 
 use super::ApiCommand;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 use crate::render::output::printable;
-use crate::render::show::Format;
+use crate::render::printer::Format;
 
 const EXAMPLES: &str = "\
 Examples:
-  provost explain run_01…                why it waits, or why it failed
+  provost explain run_01…                why the run is waiting or failed
   provost explain task_01…
-  provost explain appr_01…               what is asked, and of whom
-  provost explain my-session             a conversation, by its id
+  provost explain appr_01…               the request and its approvers
+  provost explain my-session             a session, by its id
   provost explain run_01… -o json | jq -r .cause";
 
-/// What it takes.
+/// Arguments of `provost explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A run, a task, a question, a delivery or a session
+    /// Id of a run, task, approval, delivery or session
     id: String,
     #[command(flatten)]
     remote: ConnectionArgs,
@@ -31,11 +31,13 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         let explanation = cx.client.explain(&self.id).await?;
-        match cx.show.format {
-            Format::Table => cx.show.write(&text(&explanation, cx.show.output.stdout_color))?,
-            _ => cx.show.one(&explanation, &explanation.subject)?,
+        match cx.printer.format {
+            Format::Table => {
+                cx.printer.write(&text(&explanation, cx.printer.output.stdout_color))?
+            }
+            _ => cx.printer.print_details(&explanation, &explanation.subject)?,
         }
         Ok(0)
     }
@@ -46,9 +48,9 @@ fn text(explanation: &Explanation, has_color: bool) -> String {
     let (bold, plain) = if has_color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     let mut text = format!("{bold}{}{plain}\n", printable(cause));
     text.push_str(&format!("\n{} is {}\n", printable(subject), printable(state)));
-    let wide = evidence.iter().map(|seen| seen.what.len()).max().unwrap_or(0);
-    for seen in evidence {
-        text.push_str(&format!("  {:<wide$}  {}\n", seen.what, printable(&seen.value)));
+    let width = evidence.iter().map(|item| item.what.len()).max().unwrap_or(0);
+    for item in evidence {
+        text.push_str(&format!("  {:<width$}  {}\n", item.what, printable(&item.value)));
     }
     if !related.is_empty() {
         text.push_str(&format!("  see also: {}\n", printable(&related.join(", "))));

@@ -1,21 +1,21 @@
-//! `provost grant`: each yes that reaches further than one call.
+//! `provost grant`: lists and revokes standing approvals.
 
 use clap::Subcommand;
-use provost_api::GrantKey;
+use provost_api::StandingApprovalKey;
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   provost grant list
-  provost grant revoke session:my-session CALL      it is asked about again
+  provost grant revoke session:my-session CALL      requires approval again
 
-A grant comes from `provost approve appr_01… --for run|session|always`.";
+A grant is created by `provost approval approve appr_01… --scope run|session|always`.";
 
-/// What it takes.
+/// Arguments of `provost grant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,15 +27,15 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List what may run without asking again
+    /// List standing approvals
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost grant list -o json")]
     List(ListArgs),
-    /// Take a yes back
+    /// Revoke a standing approval
     #[command(after_help = "Examples:\n  provost grant revoke agent:helper CALL")]
     Revoke {
-        /// For whom, as the list names it
+        /// Scope as shown by `grant list`
         scope: String,
-        /// For which call, as the list names it
+        /// Call key as shown by `grant list`
         #[arg(value_name = "CALL")]
         call_key: String,
     },
@@ -46,18 +46,18 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                list.run(show, async || client.grants(&paging).await).await
+                list.run(printer, async || client.standing_approvals(&paging).await).await
             }
             Action::Revoke { scope, call_key } => {
-                let key = GrantKey { scope: scope.clone(), call_key: call_key.clone() };
-                client.revoke_grant(&key).await?;
-                let sentence = format!("{call_key} of {scope} is asked about again");
-                show.done(&key, &format!("{scope} {call_key}"), &sentence)?;
+                let key = StandingApprovalKey { scope: scope.clone(), call_key: call_key.clone() };
+                client.revoke_standing_approval(&key).await?;
+                let text = format!("revoked: {call_key} of {scope} requires approval again");
+                printer.print_result(&key, &format!("{scope} {call_key}"), &text)?;
                 Ok(0)
             }
         }

@@ -1,4 +1,4 @@
-//! What lists have in common: how much of them, and looking again.
+//! Arguments of every list command: page size, cursor and watching.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -6,68 +6,68 @@ use std::time::Duration;
 use provost_api::{ApiError, Page};
 use provost_core::ErrorKind;
 
-use crate::interrupt::Interrupt;
-use crate::problem::Problem;
-use crate::render::show::{Show, Shown};
+use crate::error::CliError;
+use crate::render::printer::{Printer, TableRow};
+use crate::signal::Signals;
 
-/// How long until a list is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Time between two requests of a watched list.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How much of a list.
+/// Arguments of a list command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ListArgs {
-    /// How many at most: 1 to 500
+    /// Maximum number of items: 1 to 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=500))]
     pub(crate) limit: Option<u64>,
-    /// Where to go on: what the list before said
+    /// Cursor of the next page, printed after the previous page
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
-    /// Look again and again, until Ctrl-C
+    /// Refresh the list until Ctrl-C
     #[arg(long, short)]
     pub(crate) watch: bool,
 }
 
 impl ListArgs {
-    /// Which part of a list, where nothing else can be asked for.
-    pub(crate) fn paging(&self) -> provost_api::Paging {
-        provost_api::Paging { limit: self.limit, cursor: self.cursor.clone() }
+    /// Returns the paging parameters of a list without filters.
+    pub(crate) fn paging(&self) -> provost_api::PageQuery {
+        provost_api::PageQuery { limit: self.limit, cursor: self.cursor.clone() }
     }
 
-    /// Shows a list, once or again and again.
-    pub(crate) async fn run<T: Shown>(
+    /// Prints the list once, or until Ctrl-C with `--watch`.
+    pub(crate) async fn run<T: TableRow>(
         &self,
-        show: &Show,
+        printer: &Printer,
         fetch: impl AsyncFn() -> Result<Page<T>, ApiError>,
-    ) -> Result<u8, Problem> {
+    ) -> Result<u8, CliError> {
         if !self.watch {
-            show.list(&fetch().await?)?;
+            printer.print_list(&fetch().await?)?;
             return Ok(0);
         }
-        let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
+        let mut signals = Signals::listen().map_err(|error| CliError::io("signals", &error))?;
         let mut last = None;
         loop {
             let page = tokio::select! {
                 page = fetch() => page,
-                _ = interrupt.next() => return Ok(0),
+                _ = signals.next() => return Ok(0),
             };
             let text = match page {
-                Ok(page) => show.list_text(&page)?,
-                // A server that is being restarted comes back.
+                Ok(page) => printer.list_text(&page)?,
+                // The server may be restarting, so the next refresh can succeed.
                 Err(error) if error.kind() == ErrorKind::Unavailable && last.is_some() => {
                     format!("{error}\n")
                 }
                 Err(error) => return Err(error.into()),
             };
             if last.as_ref() != Some(&text) {
-                if show.output.stdout_tty {
+                if printer.output.stdout_tty {
                     write!(io::stdout(), "\x1b[2J\x1b[H").ok();
                 }
-                show.write(&text)?;
+                printer.write(&text)?;
                 last = Some(text);
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
-                _ = interrupt.next() => return Ok(0),
+                () = tokio::time::sleep(REFRESH_INTERVAL) => {}
+                _ = signals.next() => return Ok(0),
             }
         }
     }

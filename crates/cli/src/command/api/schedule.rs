@@ -1,15 +1,15 @@
-//! `provost schedule`: work that is handed in by the clock.
+//! `provost schedule`: manages tasks that are submitted at fixed times.
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{NewTask, Overlap, Said, ScheduleChange, Time, Timing};
+use provost_api::{DateTime, MessageInput, NewTask, OverlapPolicy, ScheduleChange, ScheduleTiming};
 use provost_core::id::name::SessionName;
 use serde_json::json;
 
 use super::listing::ListArgs;
-use super::{ApiCommand, parse_duration, parse_word};
-use crate::problem::Problem;
+use super::{ApiCommand, parse_duration, parse_variant};
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
 
 const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ Examples:
   provost schedule resume report
   provost schedule delete report";
 
-/// What it takes.
+/// Arguments of `provost schedule`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,30 +37,30 @@ enum Action {
     /// List schedules
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost schedule list --watch")]
     List(ListArgs),
-    /// Show everything about a schedule
+    /// Show a schedule
     #[command(after_help = "Examples:\n  provost schedule get report -o yaml")]
     Get {
-        /// The schedule
+        /// Name of the schedule
         schedule: String,
     },
-    /// Make a schedule, or change it
+    /// Create or replace a schedule
     Set(Box<SetArgs>),
-    /// Let a schedule ask for nothing for a while
+    /// Pause a schedule
     #[command(after_help = "Examples:\n  provost schedule pause report")]
     Pause {
-        /// The schedule
+        /// Name of the schedule
         schedule: String,
     },
-    /// Let a paused schedule go on
+    /// Resume a paused schedule
     #[command(after_help = "Examples:\n  provost schedule resume report")]
     Resume {
-        /// The schedule
+        /// Name of the schedule
         schedule: String,
     },
-    /// Remove a schedule; what it asked for stays
+    /// Delete a schedule; its tasks are kept
     #[command(after_help = "Examples:\n  provost schedule delete report")]
     Delete {
-        /// The schedule
+        /// Name of the schedule
         schedule: String,
     },
 }
@@ -71,69 +71,76 @@ enum Action {
                   provost schedule set pulse \"is all well?\" --every 15m --agent watcher"
 )]
 struct SetArgs {
-    /// Its name
+    /// Name of the schedule
     schedule: String,
-    /// What is asked each time
+    /// Message of each task
     message: String,
     #[command(flatten)]
-    when: When,
-    /// The time zone of a cron expression; UTC if nothing is said
+    timing: TimingArgs,
+    /// Time zone of the cron expression; default: UTC
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// Which agent; the namespace's own if none is named
+    /// Agent; default: the default agent of the namespace
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Which conversation; a new one each time if none is named
+    /// Session of every task; default: a new session for each task
     #[arg(long, value_name = "NAME")]
     session: Option<SessionName>,
-    /// A name for people
+    /// Label of each task
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// Times that nobody could keep: skip, one, all:<number>
-    #[arg(long, value_name = "WHAT")]
+    /// Handling of start times that were missed: skip, one, all:<number>
+    #[arg(long, value_name = "POLICY")]
     catch_up: Option<String>,
-    /// If the one before has not ended: allow, skip, queue, cancel_previous
-    #[arg(long, value_name = "WHAT", default_value = "skip", value_parser = parse_word::<Overlap>)]
-    overlap: Overlap,
-    /// By how much it may come later: 30s, 5m
+    /// Handling of a start while the previous task is active: allow, skip, queue, cancel_previous
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "skip",
+        value_parser = parse_variant::<OverlapPolicy>
+    )]
+    overlap: OverlapPolicy,
+    /// Maximum random delay of each start: 30s, 5m
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     jitter: Option<Duration>,
 }
 
-/// When it comes: exactly one of these.
+/// Start times. Exactly one of the arguments is required.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct When {
-    /// By a cron expression: minute, hour, day of month, month, day of week
+struct TimingArgs {
+    /// Cron expression: minute, hour, day of month, month, day of week
     #[arg(long, value_name = "CRON")]
     cron: Option<String>,
-    /// Again and again after this time: 30s, 15m, 24h
+    /// Interval between two starts: 30s, 15m, 24h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     every: Option<Duration>,
-    /// Once, at this moment: 2027-01-01T00:00:00Z
-    #[arg(long, value_name = "MOMENT")]
-    at: Option<Time>,
+    /// Time of a single start: 2027-01-01T00:00:00Z
+    #[arg(long, value_name = "TIMESTAMP")]
+    at: Option<DateTime>,
 }
 
-impl When {
-    fn timing(&self) -> Result<Timing, Problem> {
+impl TimingArgs {
+    fn timing(&self) -> Result<ScheduleTiming, CliError> {
         match (&self.cron, self.every, self.at) {
-            (Some(cron), _, _) => Ok(Timing::Cron(cron.clone())),
-            (None, Some(every), _) => Ok(Timing::EveryMs(millis(every))),
-            (None, None, Some(at)) => Ok(Timing::At(at)),
-            (None, None, None) => Err(Problem::invalid("nobody said when")
-                .help("add --cron \"0 9 * * *\", --every 1h or --at MOMENT")),
+            (Some(cron), _, _) => Ok(ScheduleTiming::Cron(cron.clone())),
+            (None, Some(every), _) => Ok(ScheduleTiming::EveryMs(millis(every))),
+            (None, None, Some(at)) => Ok(ScheduleTiming::At(at)),
+            (None, None, None) => {
+                Err(CliError::invalid("one of --cron, --every or --at is required")
+                    .hint("add --cron \"0 9 * * *\", --every 1h or --at TIMESTAMP"))
+            }
         }
     }
 }
 
 impl SetArgs {
-    fn change(&self) -> Result<ScheduleChange, Problem> {
+    fn change(&self) -> Result<ScheduleChange, CliError> {
         Ok(ScheduleChange {
-            timing: self.when.timing()?,
+            timing: self.timing.timing()?,
             zone: self.zone.clone(),
             task: NewTask {
-                message: Said::Text(self.message.clone()),
+                message: MessageInput::Text(self.message.clone()),
                 agent: self.agent.clone(),
                 session: self.session.clone(),
                 label: self.label.clone(),
@@ -155,31 +162,37 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List(list) => {
                 let paging = list.paging();
-                return list.run(show, async || client.schedules(&paging).await).await;
+                return list.run(printer, async || client.schedules(&paging).await).await;
             }
-            Action::Get { schedule } => show.one(&client.schedule(schedule).await?, schedule)?,
+            Action::Get { schedule } => {
+                printer.print_details(&client.schedule(schedule).await?, schedule)?
+            }
             Action::Set(args) => {
                 let name = &args.schedule;
                 let set = client.put_schedule(name, &args.change()?).await?;
                 let next = set.next_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-                show.done(&set, name, &format!("{name} comes next: {next}"))?;
+                printer.print_result(&set, name, &format!("{name}: next start {next}"))?;
             }
             Action::Pause { schedule } => {
                 let paused = client.pause_schedule(schedule, true).await?;
-                show.done(&paused, schedule, &format!("{schedule} is paused"))?;
+                printer.print_result(&paused, schedule, &format!("paused {schedule}"))?;
             }
             Action::Resume { schedule } => {
                 let resumed = client.pause_schedule(schedule, false).await?;
-                show.done(&resumed, schedule, &format!("{schedule} goes on"))?;
+                printer.print_result(&resumed, schedule, &format!("resumed {schedule}"))?;
             }
             Action::Delete { schedule } => {
                 client.delete_schedule(schedule).await?;
-                show.done(&json!({ "id": schedule }), schedule, &format!("{schedule} is removed"))?;
+                printer.print_result(
+                    &json!({ "id": schedule }),
+                    schedule,
+                    &format!("deleted {schedule}"),
+                )?;
             }
         }
         Ok(0)

@@ -1,21 +1,21 @@
-//! `provost server`: how a server is, and who one is there.
+//! `provost server`: shows the status of a server and the caller's identity.
 
 use clap::Subcommand;
 use provost_core::ErrorKind;
 use serde_json::json;
 
 use super::ApiCommand;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::Format;
+use crate::render::printer::Format;
 
 const EXAMPLES: &str = "\
 Examples:
-  provost server status                  version, health, and what was looked at
-  provost server whoami                  what this token may do, and where
+  provost server status                  version, health and readiness checks
+  provost server whoami                  scopes and namespaces of this token
   provost server metrics | grep provost_runs";
 
-/// What it takes.
+/// Arguments of `provost server`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,15 +27,15 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show whether it is alive and can work; exits with 9 if it cannot
+    /// Show version, health and readiness; exits with 9 if the server is not ready
     #[command(
         after_help = "Examples:\n  provost server status\n  provost server status -o json | jq .ready"
     )]
     Status,
-    /// Show whose token this is and what it may do
+    /// Show the name, scopes and namespaces of the token
     #[command(after_help = "Examples:\n  provost server whoami -o yaml")]
     Whoami,
-    /// Print the numbers for Prometheus
+    /// Print metrics in the Prometheus format
     #[command(after_help = "Examples:\n  provost server metrics")]
     Metrics,
 }
@@ -45,7 +45,7 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
         match self.action {
             Action::Status => status(cx).await,
             Action::Whoami => whoami(cx).await,
@@ -54,33 +54,33 @@ impl ApiCommand for Args {
     }
 }
 
-async fn status(cx: &Connection) -> Result<u8, Problem> {
+async fn status(cx: &Connection) -> Result<u8, CliError> {
     let (health, version) = (cx.client.health().await?, cx.client.version().await?);
     let readiness = cx.client.readiness().await?;
-    let what = json!({
+    let status = json!({
         "version": version.version, "api": version.api,
         "alive": health.ok, "ready": readiness.ok, "checks": readiness.checks,
     });
-    if cx.show.format == Format::Table {
+    if cx.printer.format == Format::Table {
         let mut text = format!("provost {} · API {}\n", version.version, version.api);
         for check in &readiness.checks {
             let mark = if check.ok { '✓' } else { '✗' };
             text.push_str(&format!("{mark} {:<12}  {}\n", check.name, check.detail));
         }
-        cx.show.write(&text)?;
+        cx.printer.write(&text)?;
     } else {
-        cx.show.one(&what, &version.version)?;
+        cx.printer.print_details(&status, &version.version)?;
     }
     Ok(if health.ok && readiness.ok { 0 } else { ErrorKind::Unavailable.exit_code() })
 }
 
-async fn whoami(cx: &Connection) -> Result<u8, Problem> {
-    let who = cx.client.who().await?;
-    cx.show.one(&who, &who.name)?;
+async fn whoami(cx: &Connection) -> Result<u8, CliError> {
+    let principal = cx.client.identity().await?;
+    cx.printer.print_details(&principal, &principal.name)?;
     Ok(0)
 }
 
-async fn metrics(cx: &Connection) -> Result<u8, Problem> {
-    cx.show.write(&cx.client.metrics().await?)?;
+async fn metrics(cx: &Connection) -> Result<u8, CliError> {
+    cx.printer.write(&cx.client.metrics().await?)?;
     Ok(0)
 }

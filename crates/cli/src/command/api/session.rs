@@ -1,28 +1,28 @@
-//! `provost session`: conversations and what was said in them.
+//! `provost session`: lists sessions, their messages and events.
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{Paging, SessionList, StreamItem, Watch};
+use provost_api::{PageQuery, SessionQuery, StreamItem, WatchOptions};
 use provost_core::scheduling::{InputMode, InputQueueOverride, OverflowPolicy};
 
 use super::listing::ListArgs;
 use super::task::event_text;
-use super::{ApiCommand, parse_duration, parse_word};
-use crate::interrupt::Interrupt;
-use crate::problem::Problem;
+use super::{ApiCommand, parse_duration, parse_variant};
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::Format;
+use crate::render::printer::Format;
+use crate::signal::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
   provost session list
-  provost session show my-session
-  provost session show my-session -o json
+  provost session get my-session
+  provost session messages my-session --limit 20
   provost session events my-session
   provost session queue my-session --mode collect";
 
-/// What it takes.
+/// Arguments of `provost session`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,67 +34,81 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List conversations
+    /// List sessions
     #[command(
         visible_alias = "ls",
         after_help = "Examples:\n  provost session list --agent helper\n  provost session list --watch"
     )]
     List {
-        /// Only with this agent
+        /// Only sessions of this agent
         #[arg(long)]
         agent: Option<String>,
-        /// Only with this key
+        /// Only the session with this key
         #[arg(long)]
         key: Option<String>,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show a conversation and what was said in it
-    #[command(after_help = "Examples:\n  provost session show my-session --limit 20")]
-    Show {
-        /// The session
+    /// Show a session
+    #[command(after_help = "Examples:\n  provost session get my-session -o yaml")]
+    Get {
+        /// Id of the session
+        session: String,
+    },
+    /// List the messages of a session
+    #[command(after_help = "Examples:\n  provost session messages my-session --limit 20")]
+    Messages {
+        /// Id of the session
         session: String,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show what happens in a conversation, as it happens, until Ctrl-C
+    /// Alias of `session get` and `session messages`
+    #[command(hide = true)]
+    Show {
+        /// Id of the session
+        session: String,
+        #[command(flatten)]
+        list: ListArgs,
+    },
+    /// Follow the events of a session until Ctrl-C
     #[command(
         after_help = "Examples:\n  provost session events my-session\n  provost session events my-session -o jsonl"
     )]
     Events {
-        /// The session
+        /// Id of the session
         session: String,
-        /// Only what comes after this cursor; everything that is kept if nothing is said
+        /// Only events after this cursor; default: all stored events
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
-    /// Say how messages wait in a conversation that is busy
+    /// Configure the input queue of a session
     #[command(
         after_help = "Examples:\n  provost session queue my-session --mode collect --debounce 2s\n  \
-                      provost session queue my-session        as everywhere else"
+                      provost session queue my-session        resets to the defaults"
     )]
     Queue {
-        /// The session
+        /// Id of the session
         session: String,
         #[command(flatten)]
         queue: QueueArgs,
     },
 }
 
-/// How messages wait; what is left out is as everywhere else.
+/// Settings of an input queue. Missing settings use the defaults of the namespace.
 #[derive(Debug, clap::Args)]
 struct QueueArgs {
-    /// steer, followup, collect, interrupt or queue
+    /// Mode of new messages: steer, followup, collect, interrupt or queue
     #[arg(long, value_name = "MODE")]
     mode: Option<InputMode>,
-    /// How many wait at most
+    /// Maximum number of waiting messages
     #[arg(long, value_name = "N")]
     cap: Option<usize>,
-    /// How long collected messages wait for another one: 500ms, 2s
+    /// Time to wait for further messages before collecting them: 500ms, 2s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     debounce: Option<Duration>,
-    /// What goes if there are too many: old, new, summarize
-    #[arg(long, value_name = "WHAT", value_parser = parse_word::<OverflowPolicy>)]
+    /// Messages to drop if the queue is full: old, new, summarize
+    #[arg(long, value_name = "POLICY", value_parser = parse_variant::<OverflowPolicy>)]
     drop: Option<OverflowPolicy>,
 }
 
@@ -115,54 +129,63 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::List { agent, key, list } => {
-                let asked = SessionList {
+                let query = SessionQuery {
                     agent: agent.clone(),
                     key: key.clone(),
                     limit: list.limit,
                     cursor: list.cursor.clone(),
                 };
-                list.run(show, async || client.sessions(&asked).await).await
+                list.run(printer, async || client.sessions(&query).await).await
+            }
+            Action::Get { session } => {
+                printer.print_details(&client.session(session).await?, session).map(|()| 0)
+            }
+            Action::Messages { session, list } => {
+                let paging = list.paging();
+                list.run(printer, async || client.session_messages(session, &paging).await).await
             }
             Action::Show { session, list } => {
                 let found = client.session(session).await?;
-                if show.format == Format::Table {
-                    show.one(&found, session)?;
-                    show.write("\n")?;
+                if printer.format == Format::Table {
+                    printer.print_details(&found, session)?;
+                    printer.write("\n")?;
                 }
-                let paging: Paging = list.paging();
-                list.run(show, async || client.session_messages(session, &paging).await).await
+                let paging: PageQuery = list.paging();
+                list.run(printer, async || client.session_messages(session, &paging).await).await
             }
             Action::Events { session, after } => watch(cx, session, after.clone()).await,
             Action::Queue { session, queue } => {
                 let set = client.set_session_queue(session, &queue.queue()).await?;
-                let mode = queue
-                    .mode
-                    .map_or_else(|| "as everywhere else".to_owned(), |mode| mode.to_string());
-                show.done(&set, session, &format!("{session}: {mode}"))?;
+                let mode = queue.mode.map_or_else(|| "default".to_owned(), |mode| mode.to_string());
+                printer.print_result(&set, session, &format!("{session}: queue mode {mode}"))?;
                 Ok(0)
             }
         }
     }
 }
 
-async fn watch(cx: &Connection, session: &str, after: Option<String>) -> Result<u8, Problem> {
-    let show = &cx.show;
-    let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
-    let watch = Watch { after, deltas: false, ..Watch::default() };
+async fn watch(cx: &Connection, session: &str, after: Option<String>) -> Result<u8, CliError> {
+    let printer = &cx.printer;
+    let mut signals = Signals::listen().map_err(|error| CliError::io("signals", &error))?;
+    let watch = WatchOptions { after, deltas: false, ..WatchOptions::default() };
     let mut stream = cx.client.watch_session(session, watch)?;
     loop {
         let item = tokio::select! {
             item = stream.next() => item?,
-            _ = interrupt.next() => return Ok(0),
+            _ = signals.next() => return Ok(0),
         };
         match item {
             None | Some(StreamItem::End) => return Ok(0),
-            Some(StreamItem::Event { event, .. }) => show.write(&event_text(show, &event)?)?,
-            Some(StreamItem::Reset) => show.output.dim("· the log begins anew"),
+            Some(StreamItem::Event { event, .. }) => {
+                printer.write(&event_text(printer, &event)?)?
+            }
+            Some(StreamItem::Reset) => {
+                printer.output.note("· event log was reset; replaying from the start")
+            }
             Some(_) => {}
         }
     }

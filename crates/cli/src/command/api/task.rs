@@ -1,4 +1,4 @@
-//! `provost task`: hand in work, look at it, wait for it, end it.
+//! `provost task`: submits, lists, follows and cancels tasks.
 
 mod logs;
 mod submit;
@@ -6,7 +6,7 @@ mod submit;
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{CancelOutcome, InputReceipt, NewInput, Said, TaskList};
+use provost_api::{CancelOutcome, InputReceipt, MessageInput, NewInput, TaskQuery};
 use provost_core::TaskId;
 use provost_core::lifecycle::TaskState;
 use provost_core::scheduling::InputMode;
@@ -16,25 +16,25 @@ pub(crate) use self::logs::event_text;
 pub(crate) use self::submit::money;
 use super::listing::ListArgs;
 use super::{ApiCommand, parse_duration};
-use crate::follow::{Followed, RunFollower, Verbosity, print_result, print_resume_hint};
-use crate::problem::Problem;
+use crate::error::CliError;
+use crate::follow::{FollowOutcome, RunFollower, Verbosity, print_outcome, print_resume_hint};
 use crate::remote::{Connection, ConnectionArgs, IfMissing};
-use crate::render::show::Show;
+use crate::render::printer::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
-  provost task submit \"what is 6 * 7?\" --wait        hand in, wait, print the answer
-  provost task submit \"save a note: milk\" --follow    see what it says and does
-  provost task list --state waiting --watch           what waits for a person
-  provost task wait task_01…                          wait for the answer
+  provost task submit \"what is 6 * 7?\" --wait        submits, waits and prints the answer
+  provost task submit \"save a note: milk\" --follow    prints the events of the run
+  provost task list --state waiting --watch          tasks that wait for an approval
+  provost task wait task_01…                          waits for the answer
   provost task cancel task_01…
   provost task list -o json | jq -r '.items[].id'
 
-A server is named with --server or PROVOST_SERVER; without one the database of this machine is used, and --wait and
---follow work on the task themselves.
-Exit codes: 0 answered, 1 the run failed, 5 not found, 10 waited too long, 130 cancelled or left.";
+Use --server or PROVOST_SERVER to select a server. Without a server the command uses the local database, and --wait and
+--follow execute the run in this process.
+Exit codes: 0 succeeded, 1 the run failed, 5 not found, 10 timeout, 130 cancelled or interrupted.";
 
-/// What it takes.
+/// Arguments of `provost task`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Hand in a piece of work
+    /// Submit a task
     Submit(Box<submit::Args>),
     /// List tasks, newest first
     #[command(
@@ -54,126 +54,133 @@ enum Action {
         after_help = "Examples:\n  provost task list --state running\n  provost task list --agent helper --watch"
     )]
     List(ListTasks),
-    /// Show everything about a task
+    /// Show a task
     #[command(
         after_help = "Examples:\n  provost task get task_01…\n  provost task get task_01… -o yaml"
     )]
     Get {
-        /// The task
+        /// Id of the task
         task: TaskId,
     },
-    /// Wait until a task is answered
+    /// Wait until a task has ended
     #[command(
         after_help = "Examples:\n  provost task wait task_01…\n  provost task wait task_01… --timeout 30s\n\n\
-                            Waiting out, or Ctrl-C, never stops the task."
+                            A timeout or Ctrl-C does not cancel the task."
     )]
     Wait {
-        /// The task
+        /// Id of the task
         task: TaskId,
-        /// How long: 500ms, 30s, 5m, 1h; for ever if nothing is said
+        /// Maximum wait: 500ms, 30s, 5m, 1h; default: no limit
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         timeout: Option<Duration>,
     },
-    /// End a task and everything it started
+    /// Cancel a task and its child tasks
     #[command(after_help = "Examples:\n  provost task cancel task_01…")]
     Cancel {
-        /// The task
+        /// Id of the task
         task: TaskId,
     },
-    /// Put a task away: lists leave it out
+    /// Archive a task; lists omit it
     #[command(
         after_help = "Examples:\n  provost task archive task_01…\n  provost task list --archived"
     )]
     Archive {
-        /// The task
+        /// Id of the task
         task: TaskId,
     },
-    /// Answer a task that failed once more
+    /// Start a new run of a failed task
     #[command(after_help = "Examples:\n  provost task retry task_01…")]
     Retry {
-        /// The task
+        /// Id of the task
         task: TaskId,
     },
     /// List the runs of a task, newest first
     #[command(after_help = "Examples:\n  provost task runs task_01…")]
     Runs {
-        /// The task
+        /// Id of the task
         task: TaskId,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Say something to a task, whichever run answers
-    #[command(after_help = "Examples:\n  provost task input task_01… \"and now in French\"\n  \
-                      provost task input task_01… \"stop, do this\" --mode interrupt")]
-    Input {
-        /// The task
+    /// Send a message to the active run of a task
+    #[command(
+        alias = "input",
+        after_help = "Examples:\n  provost task send task_01… \"and now in French\"\n  \
+                      provost task send task_01… \"stop, do this\" --mode interrupt"
+    )]
+    Send {
+        /// Id of the task
         task: TaskId,
         #[command(flatten)]
-        said: InputArgs,
+        input: InputArgs,
     },
-    /// List what was said to a task and nobody has read yet
+    /// List messages that no run has read yet
     #[command(after_help = "Examples:\n  provost task inputs task_01…")]
     Inputs {
-        /// The task
+        /// Id of the task
         task: TaskId,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Show what was said in a task
+    /// Print the messages of a task
     Logs(logs::Args),
-    /// Show what happened in a task
+    /// List or follow the durable events of a task
     Events(logs::EventArgs),
 }
 
-/// Something that is said to a task or a run.
+/// Message to a task or a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InputArgs {
-    /// What is said
+    /// Message
     text: String,
-    /// If it is busy: steer, followup, collect or interrupt
+    /// Handling while the run is busy: steer, followup, collect or interrupt
     #[arg(long, value_name = "MODE", default_value = "steer")]
     mode: InputMode,
-    /// Makes a repeat of this command harmless
+    /// Key that makes a repeated command return the first result
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
 impl InputArgs {
-    /// As it is sent.
-    pub(crate) fn input(&self) -> NewInput {
+    /// Returns the request body.
+    pub(crate) fn new_input(&self) -> NewInput {
         NewInput {
-            message: Said::Text(self.text.clone()),
+            message: MessageInput::Text(self.text.clone()),
             mode: Some(self.mode),
             idempotency_key: self.idempotency_key.clone(),
             ..NewInput::default()
         }
     }
 
-    /// Says what becomes of it.
-    pub(crate) fn tell(&self, receipt: &InputReceipt, show: &Show) -> Result<(), Problem> {
-        let sentence = format!("{} · {} · {}", receipt.input, receipt.outcome, receipt.run);
-        show.done(receipt, &receipt.input.to_string(), &sentence)
+    /// Prints which run received the message and how it is handled.
+    pub(crate) fn print_receipt(
+        &self,
+        receipt: &InputReceipt,
+        printer: &Printer,
+    ) -> Result<(), CliError> {
+        let text = format!("{} · {} · {}", receipt.input, receipt.outcome, receipt.run);
+        printer.print_result(receipt, &receipt.input.to_string(), &text)
     }
 }
 
 #[derive(Debug, clap::Args)]
 struct ListTasks {
-    /// Only in this state: queued, running, waiting, sleeping, done, error, dropped, cancelled
+    /// Only tasks in this state: queued, running, waiting, sleeping, done, error, dropped, cancelled
     #[arg(long)]
     state: Option<TaskState>,
-    /// Only of this agent
+    /// Only tasks of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Only of this session
+    /// Only tasks of this session
     #[arg(long)]
     session: Option<String>,
-    /// Only with this label
+    /// Only tasks with this label
     #[arg(long)]
     label: Option<String>,
-    /// Only asked for by this task
+    /// Only child tasks of this task
     #[arg(long)]
     parent: Option<TaskId>,
-    /// Also those that were put away
+    /// Include archived tasks
     #[arg(long)]
     archived: bool,
     #[command(flatten)]
@@ -192,19 +199,19 @@ impl ApiCommand for Args {
         }
     }
 
-    fn check(&mut self) -> Result<(), Problem> {
+    fn check(&mut self) -> Result<(), CliError> {
         match &mut self.action {
             Action::Submit(args) => args.read_message(),
             _ => Ok(()),
         }
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::Submit(args) => return args.run(cx).await,
             Action::List(args) => {
-                let asked = TaskList {
+                let query = TaskQuery {
                     state: args.state,
                     agent: args.agent.clone(),
                     session: args.session.clone(),
@@ -214,35 +221,38 @@ impl ApiCommand for Args {
                     limit: args.list.limit,
                     cursor: args.list.cursor.clone(),
                 };
-                return args.list.run(show, async || client.tasks(&asked).await).await;
+                return args.list.run(printer, async || client.tasks(&query).await).await;
             }
-            Action::Get { task } => show.one(&client.task(*task).await?, &task.to_string())?,
+            Action::Get { task } => {
+                printer.print_details(&client.task(*task).await?, &task.to_string())?
+            }
             Action::Wait { task, timeout } => return wait(cx, *task, *timeout).await,
             Action::Cancel { task } => {
                 let cancelled = client.cancel_task(*task).await?;
-                let sentence = cancelled_text(cancelled.outcome);
-                show.done(&cancelled, &task.to_string(), &format!("{task} {sentence}"))?;
+                let text = format!("{task}: {}", cancel_text(cancelled.outcome));
+                printer.print_result(&cancelled, &task.to_string(), &text)?;
             }
             Action::Archive { task } => {
                 let archived = client.archive_task(*task).await?;
-                show.done(&archived, &task.to_string(), &format!("{task} is put away"))?;
+                printer.print_result(&archived, &task.to_string(), &format!("archived {task}"))?;
             }
             Action::Retry { task } => {
                 let run = client.retry_task(*task).await?.run;
-                let what = json!({ "task": task, "run": run });
-                let sentence = format!("{run} answers {task}\n→ provost task wait {task}");
-                show.done(&what, &run.to_string(), &sentence)?;
+                let retry = json!({ "task": task, "run": run });
+                let text = format!("{run} executes {task}\n→ provost task wait {task}");
+                printer.print_result(&retry, &run.to_string(), &text)?;
             }
             Action::Runs { task, list } => {
                 let paging = list.paging();
-                return list.run(show, async || client.task_runs(*task, &paging).await).await;
+                return list.run(printer, async || client.task_runs(*task, &paging).await).await;
             }
-            Action::Input { task, said } => {
-                said.tell(&client.tell_task(*task, &said.input()).await?, show)?;
+            Action::Send { task, input } => {
+                let receipt = client.send_input_to_task(*task, &input.new_input()).await?;
+                input.print_receipt(&receipt, printer)?;
             }
             Action::Inputs { task, list } => {
                 let paging = list.paging();
-                return list.run(show, async || client.task_inputs(*task, &paging).await).await;
+                return list.run(printer, async || client.task_inputs(*task, &paging).await).await;
             }
             Action::Logs(args) => return args.run(cx).await,
             Action::Events(args) => return args.run(cx).await,
@@ -251,25 +261,31 @@ impl ApiCommand for Args {
     }
 }
 
-async fn wait(cx: &mut Connection, task: TaskId, timeout: Option<Duration>) -> Result<u8, Problem> {
+async fn wait(
+    cx: &mut Connection,
+    task: TaskId,
+    timeout: Option<Duration>,
+) -> Result<u8, CliError> {
     let found = cx.client.task(task).await?;
     let run = found.run.ok_or_else(|| {
-        let reason = found.drop_reason.as_deref().unwrap_or("nobody knows why");
-        Problem::new(provost_core::ErrorKind::Conflict, format!("{task} has no run: {reason}"))
+        let reason = found.drop_reason.as_deref().unwrap_or("the reason is unknown");
+        CliError::new(provost_core::ErrorKind::Conflict, format!("{task} has no run: {reason}"))
     })?;
-    cx.work_on(&found.session).await?;
+    cx.process_session(&found.session).await?;
     let verbosity = Verbosity::Progress;
-    match RunFollower::new(cx.show, verbosity).follow(&cx.client, run, timeout).await? {
-        Followed::Ended(run) | Followed::TimedOut(run) => print_result(&cx.show, &run, verbosity),
-        Followed::Interrupted => Ok(print_resume_hint(cx, run)),
+    match RunFollower::new(cx.printer, verbosity).follow(&cx.client, run, timeout).await? {
+        FollowOutcome::Ended(run) | FollowOutcome::TimedOut(run) => {
+            print_outcome(&cx.printer, &run, verbosity)
+        }
+        FollowOutcome::Interrupted => Ok(print_resume_hint(cx, run)),
     }
 }
 
-/// What came of a request to cancel.
-pub(crate) fn cancelled_text(outcome: CancelOutcome) -> &'static str {
+/// Describes the result of a cancellation request.
+pub(crate) fn cancel_text(outcome: CancelOutcome) -> &'static str {
     match outcome {
-        CancelOutcome::Now => "is cancelled",
-        CancelOutcome::Requested => "stops at the next moment",
-        CancelOutcome::AlreadyTerminal => "had ended before",
+        CancelOutcome::Now => "cancelled",
+        CancelOutcome::Requested => "cancellation requested",
+        CancelOutcome::AlreadyTerminal => "already finished",
     }
 }

@@ -1,29 +1,29 @@
-//! `provost token`: who may call the server.
+//! `provost token`: creates, lists and revokes API tokens.
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{NewToken, Scope, Time, TokenCreated};
+use provost_api::{CreatedToken, DateTime, NewToken, Scope};
 use provost_core::Env;
 use serde_json::json;
 
 use super::listing::ListArgs;
 use super::{ApiCommand, parse_duration};
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::Format;
+use crate::render::printer::Format;
 
 const EXAMPLES: &str = "\
 Examples:
-  provost token create ci --scope read --scope write --only team-a
+  provost token create ci --scope read --scope write --allow-namespace team-a
   provost token create ops --scope admin --expires 720h
   provost token create ci --scope read -o json | jq -r .secret
   provost token list
   provost token revoke tok_01…
 
-On the server's own machine no token is needed to make one: leave --server out.";
+On the server's machine, omit --server: the command then needs no token.";
 
-/// What it takes.
+/// Arguments of `provost token`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,29 +35,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a token; its secret is shown this once
+    /// Create a token; its secret is shown only once
     #[command(after_help = "Examples:\n  provost token create ci --scope read --scope write")]
     Create {
-        /// A name for people: it is shown as the author of answers
+        /// Display name, recorded as the author of approvals
         name: String,
-        /// What it may do: read, write, approve, admin; may be given several times
+        /// Permission: read, write, approve, admin; repeatable
         #[arg(long, value_name = "SCOPE", required = true)]
         scope: Vec<Scope>,
-        /// Only in this namespace; may be given several times; everywhere if nothing is said
-        #[arg(long, value_name = "NAMESPACE")]
-        only: Vec<String>,
-        /// When it ends: 24h, 720h; never if nothing is said
+        /// Namespace that the token can access; repeatable; default: all namespaces
+        #[arg(long, alias = "only", value_name = "NAMESPACE")]
+        allow_namespace: Vec<String>,
+        /// Lifetime: 24h, 720h; default: unlimited
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
     },
     /// List tokens, without their secrets
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost token list")]
     List(ListArgs),
-    /// Take a token back
+    /// Revoke a token
     #[command(after_help = "Examples:\n  provost token revoke tok_01…")]
     Revoke {
-        /// The token's id, as the list shows it
-        // Not `token`: that is the name of the global flag, which would take its value.
+        /// Id of the token as shown by `token list`
+        // The id of the argument is not `token`, because the global flag of that name would receive its value.
         #[arg(value_name = "TOKEN")]
         id: String,
     },
@@ -68,29 +68,35 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
-            Action::Create { name, scope, only, expires } => {
-                let namespaces = if only.is_empty() { vec!["*".to_owned()] } else { only.clone() };
-                let expires = expires.map(|time| Time(Env::system().now().after(time)));
+            Action::Create { name, scope, allow_namespace, expires } => {
+                let namespaces = match allow_namespace.as_slice() {
+                    [] => vec!["*".to_owned()],
+                    namespaces => namespaces.to_owned(),
+                };
+                let expires = expires.map(|time| DateTime(Env::system().now().after(time)));
                 let new =
                     NewToken { name: name.clone(), scopes: scope.clone(), namespaces, expires };
                 let created = client.create_token(&new).await?;
-                let TokenCreated { token, secret } = &created;
-                show.done(&created, &token.id, secret)?;
-                if show.format == Format::Table {
-                    show.output.dim(&format!("{} is shown this once: keep it safe", token.id));
+                let CreatedToken { token, secret } = &created;
+                printer.print_result(&created, &token.id, secret)?;
+                if printer.format == Format::Table {
+                    printer.output.note(&format!(
+                        "the secret of {} is shown only once: store it safely",
+                        token.id
+                    ));
                 }
             }
             Action::List(list) => {
                 let paging = list.paging();
-                return list.run(show, async || client.tokens(&paging).await).await;
+                return list.run(printer, async || client.tokens(&paging).await).await;
             }
             Action::Revoke { id } => {
                 client.revoke_token(id).await?;
-                let sentence = format!("{id} opens nothing any more");
-                show.done(&json!({ "id": id }), id, &sentence)?;
+                let text = format!("token {id} revoked");
+                printer.print_result(&json!({ "id": id }), id, &text)?;
             }
         }
         Ok(0)

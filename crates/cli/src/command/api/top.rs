@@ -1,47 +1,48 @@
-//! `provost top`: everything at one glance, live.
+//! `provost top`: live dashboard of runs and queues.
 //!
-//! [`board`] is what is known and how it looks; here is the loop that asks, reads keys and draws.
+//! [`dashboard`] holds the state and draws it. This module requests the data, reads keys and runs the loop.
 
-mod board;
+mod dashboard;
 
 use std::time::Duration;
 
 use provost_api::{
-    ApiError, ApprovalList, Client, EventStream, Page, Paging, RunList, StreamItem, Watch,
+    ApiError, ApprovalQuery, Client, EventStream, Page, PageQuery, RunQuery, StreamItem,
+    WatchOptions,
 };
 use provost_core::lifecycle::RunStatus;
 use provost_core::{Env, ErrorKind};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::sync::mpsc;
 
-use self::board::Board;
+use self::dashboard::Dashboard;
 use super::ApiCommand;
-use crate::interrupt::Interrupt;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::{Format, Show};
+use crate::render::printer::{Format, Printer};
+use crate::signal::Signals;
 use crate::tui::{Screen, Theme};
 
-/// How long until everything is asked again.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Runs of each state that are looked at.
+/// Time between two refreshes.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of runs of each status that are requested.
 const RUNS_MAX: u64 = 500;
-/// Keys that wait while a picture is drawn.
-const KEYS_WAITING_MAX: usize = 64;
-/// The word for the end of the log: only what happens from now on is counted.
+/// Maximum number of keys that wait while a frame is drawn.
+const PENDING_KEYS_MAX: usize = 64;
+/// Cursor at the end of the event log, so that only new events are counted.
 const FROM_NOW: &str = "end";
 
 const EXAMPLES: &str = "\
 Examples:
-  provost top                    runs, queue, questions and throughput, live; q quits
-  provost top --once             the same as text, once
+  provost top                    runs, queues, approvals and throughput; q quits
+  provost top --once            prints the dashboard once as text
   provost top --once -o json";
 
-/// What it takes.
+/// Arguments of `provost top`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Print it once and end
+    /// Print the dashboard once and exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -53,8 +54,8 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let Show { output, format } = cx.show;
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let Printer { output, format } = cx.printer;
         match !self.once && format == Format::Table && output.stdout_tty {
             true => live(cx).await,
             false => once(cx).await,
@@ -62,82 +63,82 @@ impl ApiCommand for Args {
     }
 }
 
-async fn once(cx: &Connection) -> Result<u8, Problem> {
-    let show = &cx.show;
-    let mut board = Board::default();
-    look(&cx.client, &mut board).await?;
-    match show.format {
-        Format::Table => show.write(&board.text(Env::system().now(), show.width()))?,
-        _ => show.one(&board.as_json(), "top")?,
+async fn once(cx: &Connection) -> Result<u8, CliError> {
+    let printer = &cx.printer;
+    let mut dashboard = Dashboard::default();
+    refresh(&cx.client, &mut dashboard).await?;
+    match printer.format {
+        Format::Table => printer.write(&dashboard.text(Env::system().now(), printer.width()))?,
+        _ => printer.print_details(&dashboard.to_json(), "top")?,
     }
     Ok(0)
 }
 
-/// Asks how everything stands.
-async fn look(client: &Client, board: &mut Board) -> Result<(), ApiError> {
+/// Requests runs, approvals and classes.
+async fn refresh(client: &Client, dashboard: &mut Dashboard) -> Result<(), ApiError> {
     let runs = |status| {
-        let list = RunList { status: Some(status), limit: Some(RUNS_MAX), ..RunList::default() };
+        let list = RunQuery { status: Some(status), limit: Some(RUNS_MAX), ..RunQuery::default() };
         async move { client.runs(&list).await }
     };
-    let questions = ApprovalList { limit: Some(RUNS_MAX), ..ApprovalList::default() };
-    let paging = Paging { limit: Some(RUNS_MAX), cursor: None };
+    let open_approvals = ApprovalQuery { limit: Some(RUNS_MAX), ..ApprovalQuery::default() };
+    let paging = PageQuery { limit: Some(RUNS_MAX), cursor: None };
     let (running, accepted, approvals, classes) = tokio::join!(
         runs(RunStatus::Running),
         runs(RunStatus::Accepted),
-        client.approvals(&questions),
-        client.classes(&paging),
+        client.approvals(&open_approvals),
+        client.execution_classes(&paging),
     );
     let (running, accepted): (Page<_>, Page<_>) = (running?, accepted?);
-    board.is_cut = running.next.is_some() || accepted.next.is_some();
-    board.runs = running.items;
-    board.runs.extend(accepted.items);
-    board.approvals = approvals?.items;
-    board.classes = classes?.items;
+    dashboard.has_more_runs = running.next.is_some() || accepted.next.is_some();
+    dashboard.runs = running.items;
+    dashboard.runs.extend(accepted.items);
+    dashboard.approvals = approvals?.items;
+    dashboard.classes = classes?.items;
     Ok(())
 }
 
-async fn live(cx: &Connection) -> Result<u8, Problem> {
-    let (client, output) = (&cx.client, &cx.show.output);
-    let mut board = Board::of(client.namespace());
-    // What is wrong is said before the screen is taken.
-    look(client, &mut board).await?;
-    let terminal = |error: std::io::Error| Problem::io("the terminal", &error);
-    let mut interrupt = Interrupt::listen().map_err(terminal)?;
+async fn live(cx: &Connection) -> Result<u8, CliError> {
+    let (client, output) = (&cx.client, &cx.printer.output);
+    let mut dashboard = Dashboard::new(client.namespace());
+    // An error must be printed before the screen is opened.
+    refresh(client, &mut dashboard).await?;
+    let terminal = |error: std::io::Error| CliError::io("the terminal", &error);
+    let mut signals = Signals::listen().map_err(terminal)?;
     let theme = if output.stdout_color { Theme::color() } else { Theme::mono() };
-    let watch = Watch {
+    let watch = WatchOptions {
         after: Some(FROM_NOW.to_owned()),
         deltas: false,
-        // The list itself says when the server is away.
+        // The refresh reports an unavailable server, so the stream never gives up.
         failures_max: u32::MAX,
     };
-    let mut stream = client.watch_all(watch);
+    let mut stream = client.watch_namespace(watch);
     let mut screen = Screen::open(/*has_mouse*/ false).map_err(terminal)?;
     let mut keys = read_keys();
-    let mut again = tokio::time::interval(LOOK_AGAIN);
+    let mut refreshes = tokio::time::interval(REFRESH_INTERVAL);
     loop {
         let now = Env::system().now();
-        board.forget_before(now);
-        screen.terminal.draw(|frame| board.draw(frame, &theme, now)).map_err(terminal)?;
+        dashboard.prune(now);
+        screen.terminal.draw(|frame| dashboard.draw(frame, &theme, now)).map_err(terminal)?;
         tokio::select! {
             key = keys.recv() => match key {
                 Some(key) if is_quit(&key) => return Ok(0),
                 Some(_) => {}
                 None => return Ok(0),
             },
-            _ = interrupt.next() => return Ok(ErrorKind::Cancelled.exit_code()),
-            item = next(&mut stream) => board.count(&item?),
-            _ = again.tick() => {
-                let looked = look(client, &mut board).await;
-                board.trouble = match looked {
+            _ = signals.next() => return Ok(ErrorKind::Cancelled.exit_code()),
+            item = next(&mut stream) => dashboard.count(&item?),
+            _ = refreshes.tick() => {
+                let refreshed = refresh(client, &mut dashboard).await;
+                dashboard.error = match refreshed {
                     Err(error) if !error.kind().retryable() => return Err(error.into()),
-                    looked => looked.err().map(|error| error.to_string()),
+                    refreshed => refreshed.err().map(|error| error.to_string()),
                 };
             }
         }
     }
 }
 
-async fn next(stream: &mut EventStream) -> Result<StreamItem, Problem> {
+async fn next(stream: &mut EventStream) -> Result<StreamItem, CliError> {
     match stream.next().await? {
         Some(item) => Ok(item),
         None => std::future::pending().await,
@@ -151,9 +152,9 @@ fn is_quit(event: &Event) -> bool {
     key.kind != KeyEventKind::Release && (is_quit || is_ctrl_c)
 }
 
-/// Reads the terminal on a thread of its own: reading it blocks.
+/// Reads terminal events on a separate thread, because reading blocks.
 fn read_keys() -> mpsc::Receiver<Event> {
-    let (sender, receiver) = mpsc::channel(KEYS_WAITING_MAX);
+    let (sender, receiver) = mpsc::channel(PENDING_KEYS_MAX);
     std::thread::spawn(move || {
         while let Ok(event) = event::read() {
             if sender.blocking_send(event).is_err() {

@@ -1,26 +1,26 @@
-//! `provost webhook`: who is told what happens, and what was told.
+//! `provost webhook`: manages webhooks and their deliveries.
 
 use clap::Subcommand;
-use provost_api::{NewWebhook, WebhookCreated};
+use provost_api::{CreatedWebhook, NewWebhook};
 use serde_json::json;
 
 use super::ApiCommand;
 use super::listing::ListArgs;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::remote::{Connection, ConnectionArgs};
-use crate::render::show::Format;
+use crate::render::printer::Format;
 
 const EXAMPLES: &str = "\
 Examples:
   provost webhook create https://example.com/hook --kind finished --kind failed
   provost webhook list
-  provost webhook posts whk_01…                        what was told, newest first
-  provost webhook resend whk_01… whp_01…
+  provost webhook deliveries whk_01…                   newest first
+  provost webhook redeliver whk_01… whp_01…
   provost webhook delete whk_01…
 
-The key that signs posts is shown once; on the server's own machine only a running `provost serve` makes one.";
+The signing key is shown only once. On the server's machine, create webhooks while `provost serve` runs.";
 
-/// What it takes.
+/// Arguments of `provost webhook`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,13 +32,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Tell an address what happens from now on; the key that signs is shown this once
+    /// Create a webhook; its signing key is shown only once
     #[command(after_help = "Examples:\n  provost webhook create https://example.com/hook\n  \
                       provost webhook create https://example.com/hook --kind finished -o json | jq -r .secret")]
     Create {
-        /// Where to post: https only
+        /// URL that receives the events; https only
         url: String,
-        /// Only events of this kind; may be given several times; all of them if nothing is said
+        /// Only events of this kind; repeatable; default: all kinds
         #[arg(long, value_name = "KIND")]
         kind: Vec<String>,
     },
@@ -48,32 +48,37 @@ enum Action {
     /// Show a webhook
     #[command(after_help = "Examples:\n  provost webhook get whk_01… -o yaml")]
     Get {
-        /// The webhook
+        /// Id of the webhook
         webhook: String,
     },
-    /// Tell an address nothing more
+    /// Delete a webhook
     #[command(after_help = "Examples:\n  provost webhook delete whk_01…")]
     Delete {
-        /// The webhook
+        /// Id of the webhook
         webhook: String,
     },
-    /// Show what was told to an address, newest first
+    /// List the deliveries of a webhook, newest first
     #[command(
-        after_help = "Examples:\n  provost webhook posts whk_01… --watch\n  provost webhook posts whk_01… -o json"
+        alias = "posts",
+        after_help = "Examples:\n  provost webhook deliveries whk_01… --watch\n  \
+                      provost webhook deliveries whk_01… -o json"
     )]
-    Posts {
-        /// The webhook
+    Deliveries {
+        /// Id of the webhook
         webhook: String,
         #[command(flatten)]
         list: ListArgs,
     },
-    /// Tell an address once more; it has the same id as before
-    #[command(after_help = "Examples:\n  provost webhook resend whk_01… whp_01…")]
-    Resend {
-        /// The webhook
+    /// Send a delivery again, with the same id
+    #[command(
+        alias = "resend",
+        after_help = "Examples:\n  provost webhook redeliver whk_01… whp_01…"
+    )]
+    Redeliver {
+        /// Id of the webhook
         webhook: String,
-        /// What to tell again, as the list of posts names it
-        post: String,
+        /// Id of the delivery as shown by `webhook deliveries`
+        delivery: String,
     },
 }
 
@@ -82,37 +87,42 @@ impl ApiCommand for Args {
         &self.remote
     }
 
-    async fn run(&self, cx: &mut Connection) -> Result<u8, Problem> {
-        let (client, show) = (&cx.client, &cx.show);
+    async fn run(&self, cx: &mut Connection) -> Result<u8, CliError> {
+        let (client, printer) = (&cx.client, &cx.printer);
         match &self.action {
             Action::Create { url, kind } => {
                 let new = NewWebhook { url: url.clone(), kinds: kind.clone() };
                 let created = client.create_webhook(&new).await?;
-                let WebhookCreated { webhook, secret } = &created;
-                show.done(&created, &webhook.id, secret)?;
-                if show.format == Format::Table {
-                    let told =
-                        format!("the key of {} is shown this once: keep it safe", webhook.id);
-                    show.output.dim(&told);
+                let CreatedWebhook { webhook, secret } = &created;
+                printer.print_result(&created, &webhook.id, secret)?;
+                if printer.format == Format::Table {
+                    printer.output.note(&format!(
+                        "the signing key of {} is shown only once: store it safely",
+                        webhook.id
+                    ));
                 }
             }
             Action::List(list) => {
                 let paging = list.paging();
-                return list.run(show, async || client.webhooks(&paging).await).await;
+                return list.run(printer, async || client.webhooks(&paging).await).await;
             }
-            Action::Get { webhook } => show.one(&client.webhook(webhook).await?, webhook)?,
+            Action::Get { webhook } => {
+                printer.print_details(&client.webhook(webhook).await?, webhook)?
+            }
             Action::Delete { webhook } => {
                 client.delete_webhook(webhook).await?;
-                let sentence = format!("{webhook} is told nothing more");
-                show.done(&json!({ "id": webhook }), webhook, &sentence)?;
+                let text = format!("webhook {webhook} deleted");
+                printer.print_result(&json!({ "id": webhook }), webhook, &text)?;
             }
-            Action::Posts { webhook, list } => {
+            Action::Deliveries { webhook, list } => {
                 let paging = list.paging();
-                return list.run(show, async || client.webhook_posts(webhook, &paging).await).await;
+                return list
+                    .run(printer, async || client.webhook_deliveries(webhook, &paging).await)
+                    .await;
             }
-            Action::Resend { webhook, post } => {
-                let again = client.resend_webhook_post(webhook, post).await?;
-                show.done(&again, &again.id, &format!("{post} is told once more"))?;
+            Action::Redeliver { webhook, delivery } => {
+                let sent = client.resend_webhook_delivery(webhook, delivery).await?;
+                printer.print_result(&sent, &sent.id, &format!("redelivering {delivery}"))?;
             }
         }
         Ok(0)

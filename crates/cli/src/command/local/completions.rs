@@ -1,12 +1,11 @@
-//! `provost completions`: a completion script for a shell.
+//! `provost completions`: prints a completion script for a shell.
 
 use std::io::{self, Write};
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::Cli;
-use crate::problem::Problem;
+use crate::error::CliError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,23 +13,23 @@ Examples:
   provost completions zsh > \"${fpath[1]}/_provost\"
   provost completions fish > ~/.config/fish/completions/provost.fish";
 
-/// What it takes.
+/// Arguments of `provost completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Which shell
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &Args) -> Result<u8, Problem> {
-    // Made in memory first: the generator cannot stand a reader that goes away.
+/// Prints the completion script.
+pub(crate) fn run(args: &Args) -> Result<u8, CliError> {
+    // The generator panics if the output is closed, so it writes to memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "provost", &mut script);
+    clap_complete::generate(args.shell, &mut Cli::grouped_command(), "provost", &mut script);
     match io::stdout().lock().write_all(&script) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Problem::io("standard output", &error))
+            Err(CliError::io("standard output", &error))
         }
         _ => Ok(0),
     }

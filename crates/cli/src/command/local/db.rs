@@ -1,4 +1,4 @@
-//! `provost db`: check, back up, restore and measure the database.
+//! `provost db`: checks, backs up, restores and measures the database.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,86 +10,89 @@ use serde_json::{Value, json};
 use super::block_on;
 use crate::boot::database::{self, CopyProgress, DatabaseSize};
 use crate::data;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::render::output::{Output, printable};
 
 const EXAMPLES: &str = "\
 Examples:
-  provost db stats                                where the database is and what is in it
-  provost db check                                is everything whole?
-  provost db backup ~/provost-monday.db           a copy, while others go on working
-  provost db restore ~/provost-monday.db          where there is no database yet
+  provost db stats                                path, size and number of rows
+  provost db check                                checks the database for damage
+  provost db backup ~/provost-monday.db          copies the database while it is in use
+  provost db restore ~/provost-monday.db          creates the database from a backup
   provost db restore ~/provost-monday.db --replace
-  provost db check --json --data /srv/provost
+  provost db check --json --data-dir /srv/provost
 
-It exits with 0 if all is well, with 11 if the database is damaged, with 6 if another program is in the way.";
+The exit code is 11 if the database is damaged, and 6 if another program uses the database.";
 
-/// What it takes.
+/// Arguments of `provost db`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
-    /// Print one JSON document
+    /// Print a JSON document
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Look for damage: in the file, in the references, in the rows and in large contents
+    /// Check the file, references, rows and large values for damage
     #[command(
         after_help = "Examples:\n  provost db check\n  provost db check --json | jq .problems"
     )]
     Check,
-    /// Copy everything to a new file while others go on working
+    /// Copy the database to a new file while it is in use
     #[command(after_help = "Examples:\n  provost db backup ~/provost-monday.db")]
     Backup {
-        /// The file to make; one that is there is never replaced
+        /// File to create; an existing file is never replaced
         file: PathBuf,
     },
-    /// Make the database of a backup; no other program may use it meanwhile
+    /// Restore the database from a backup; no other program may use the database
     #[command(after_help = "Examples:\n  provost db restore ~/provost-monday.db --replace\n\n\
-                      Runs that were under way when the backup was made are taken up again.")]
+                      Runs that were active during the backup are resumed.")]
     Restore {
-        /// The backup, which is checked first and only read
+        /// Backup; it is checked first and not changed
         file: PathBuf,
-        /// Replace the database that is there
+        /// Replace the existing database
         #[arg(long)]
         replace: bool,
     },
-    /// Show where the database is, how large it is, and how many rows its tables have
+    /// Show the path and size of the database and the number of rows in each table
     #[command(after_help = "Examples:\n  provost db stats\n  provost db stats --json | jq .bytes")]
     Stats,
 }
 
-/// What an action came to.
-struct Done {
+/// Result of an action.
+struct ActionResult {
     text: String,
     json: Value,
     code: u8,
 }
 
-/// Does it and prints what came of it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let dir = data::real_dir(data)?;
-    let done = match &args.action {
+/// Runs the command and prints the result.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
+    let dir = data::dir_from_env(data)?;
+    let result = match &args.action {
         Action::Check => check(&dir, output)?,
         Action::Backup { file } => backup(&dir, file, output)?,
         Action::Restore { file, replace } => restore(&dir, file, *replace, output)?,
         Action::Stats => stats(&dir)?,
     };
-    let text =
-        if args.json { format!("{:#}\n", done.json) } else { printable(&done.text).into_owned() };
+    let text = if args.json {
+        format!("{:#}\n", result.json)
+    } else {
+        printable(&result.text).into_owned()
+    };
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Problem::io("standard output", &error))
+            Err(CliError::io("standard output", &error))
         }
-        _ => Ok(done.code),
+        _ => Ok(result.code),
     }
 }
 
-fn check(dir: &Path, output: &Output) -> Result<Done, Problem> {
+fn check(dir: &Path, output: &Output) -> Result<ActionResult, CliError> {
     let path = database::path(dir);
     progress(output, "checking …");
     let found = block_on(database::check(dir))?;
@@ -100,9 +103,9 @@ fn check(dir: &Path, output: &Output) -> Result<Done, Problem> {
         text.push_str(&format!("✗ {}: {}\n", problem.code, problem.detail));
     }
     text.push_str(&match problems.len() {
-        0 => format!("✓ {} is whole\n", path.display()),
+        0 => format!("✓ {}: no problems found\n", path.display()),
         count => format!(
-            "\n{count} problems in {}\n→ stop all programs that use it; `provost db restore` brings a backup back\n",
+            "\n{count} problems in {}\n→ stop all programs that use the database, then restore a backup with `provost db restore`\n",
             path.display()
         ),
     });
@@ -111,37 +114,42 @@ fn check(dir: &Path, output: &Output) -> Result<Done, Problem> {
     let json = json!({
         "path": path, "ok": problems.is_empty(), "problems": found.collect::<Vec<_>>(),
     });
-    Ok(Done { text, json, code })
+    Ok(ActionResult { text, json, code })
 }
 
-fn backup(dir: &Path, file: &Path, output: &Output) -> Result<Done, Problem> {
-    let shown = *output;
+fn backup(dir: &Path, file: &Path, output: &Output) -> Result<ActionResult, CliError> {
+    let stderr = *output;
     let mut last = None;
-    let tell = move |at: CopyProgress| {
-        let percent = at.pages.saturating_mul(100).checked_div(at.pages_total);
+    let report = move |copied: CopyProgress| {
+        let percent = copied.pages.saturating_mul(100).checked_div(copied.pages_total);
         if percent != last {
             last = percent;
-            progress(&shown, &format!("copying … {} %", percent.unwrap_or(100)));
+            progress(&stderr, &format!("copying … {} %", percent.unwrap_or(100)));
         }
     };
-    let backup = block_on(database::backup(dir, file, tell))?;
+    let backup = block_on(database::backup(dir, file, report))?;
     end_progress(output);
     let backup = backup?;
-    Ok(Done {
+    Ok(ActionResult {
         text: format!("✓ {}: {}\n", backup.path.display(), size(backup.bytes)),
         json: json!({ "path": backup.path, "bytes": backup.bytes }),
         code: 0,
     })
 }
 
-fn restore(dir: &Path, file: &Path, replace: bool, output: &Output) -> Result<Done, Problem> {
+fn restore(
+    dir: &Path,
+    file: &Path,
+    replace: bool,
+    output: &Output,
+) -> Result<ActionResult, CliError> {
     let to = database::path(dir);
     progress(output, "checking and copying …");
     let restored = database::restore(dir, file, replace);
     end_progress(output);
     let restored = restored?;
-    Ok(Done {
-        text: format!("✓ {} is restored from {}\n", to.display(), file.display()),
+    Ok(ActionResult {
+        text: format!("✓ restored {} from {}\n", to.display(), file.display()),
         json: json!({
             "path": to, "from": file, "generation": restored.generation,
             "schema_version": restored.schema_version,
@@ -150,7 +158,7 @@ fn restore(dir: &Path, file: &Path, replace: bool, output: &Output) -> Result<Do
     })
 }
 
-fn stats(dir: &Path) -> Result<Done, Problem> {
+fn stats(dir: &Path) -> Result<ActionResult, CliError> {
     let found = block_on(database::size(dir))??;
     let DatabaseSize { path, schema_version, generation, bytes, free_bytes, log_bytes, .. } =
         &found;
@@ -159,7 +167,7 @@ fn stats(dir: &Path) -> Result<Done, Problem> {
         ("schema version", schema_version.to_string()),
         ("restored", format!("{generation} times")),
         ("size", size(*bytes)),
-        ("of it free", size(*free_bytes)),
+        ("free", size(*free_bytes)),
         ("log", size(*log_bytes)),
     ] {
         text.push_str(&format!("{name:<16} {value:>12}\n"));
@@ -174,24 +182,24 @@ fn stats(dir: &Path) -> Result<Done, Problem> {
         "path": path, "schema_version": schema_version, "generation": generation, "bytes": bytes,
         "free_bytes": free_bytes, "log_bytes": log_bytes, "rows": rows,
     });
-    Ok(Done { text, json, code: 0 })
+    Ok(ActionResult { text, json, code: 0 })
 }
 
-/// Shows on a terminal that something takes its time.
+/// Shows the progress of an operation on a terminal.
 fn progress(output: &Output, text: &str) {
     if output.stderr_tty {
         write!(io::stderr(), "\r{text}\x1b[K").ok();
     }
 }
 
-/// Takes it away again.
+/// Removes the progress line.
 fn end_progress(output: &Output) {
     if output.stderr_tty {
         write!(io::stderr(), "\r\x1b[K").ok();
     }
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes with a unit.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

@@ -1,6 +1,6 @@
-//! `provost doctor`: what is set up, what is reachable, what to do next.
+//! `provost doctor`: checks configuration and connectivity.
 //!
-//! Invariant: it shows whether a key is set and never what it is.
+//! Invariant: the report shows whether a key is set, and never its value.
 
 mod sandbox;
 
@@ -8,18 +8,18 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_host::model::{self, Choice, ModelRequest, Models, PROBE_TIMEOUT, Provider};
+use provost_host::model::{self, ModelChoice, ModelRequest, Models, PROBE_TIMEOUT, Provider};
 use serde::Serialize;
 
 use crate::boot;
 use crate::data;
+use crate::error::CliError;
 use crate::model_catalog::user_catalog;
-use crate::problem::Problem;
 use crate::render::output::{Output, printable};
 
-/// How long one connection may take.
+/// Timeout of one connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Where the vendors are.
+/// Default addresses of the vendors.
 const VENDORS: [(Provider, &str); 2] = [
     (Provider::OpenAi, "https://api.openai.com/v1"),
     (Provider::Anthropic, "https://api.anthropic.com"),
@@ -30,21 +30,21 @@ Examples:
   provost doctor
   provost doctor --offline
   provost doctor --json
-  provost doctor --sandbox                        tries what sandboxes hold on this machine
+  provost doctor --sandbox                        tests the isolation of the sandboxes on this machine
 
-It exits with 0 if an agent can run; the built-in demo model counts.";
+The exit code is 0 if an agent can run, even if only with the built-in demo model.";
 
-/// What it takes.
+/// Arguments of `provost doctor`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Do not connect to anything
+    /// Do not open network connections
     #[arg(long)]
     offline: bool,
-    /// Try what the sandboxes of this machine hold, instead of looking at the set-up
+    /// Test the isolation of the sandboxes instead of the configuration
     #[arg(long)]
     sandbox: bool,
-    /// Print one JSON document
+    /// Print a JSON document
     #[arg(long)]
     json: bool,
 }
@@ -70,14 +70,14 @@ struct Check {
 #[derive(Debug, Serialize)]
 struct Report {
     version: &'static str,
-    /// The model that would be used.
+    /// Model that an agent would use. `None` if no model can be selected.
     model: Option<String>,
     checks: Vec<Check>,
     next: Vec<String>,
 }
 
-/// Looks around and reports.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
+/// Runs the checks and prints the report.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
     let env = |name: &str| std::env::var(name).ok();
     let (report, code) = match args.sandbox {
         true => sandbox::examine()?,
@@ -85,13 +85,13 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     };
     let text = if args.json {
         let text = serde_json::to_string_pretty(&report);
-        text.map_err(|error| Problem::new(provost_core::ErrorKind::Bug, error.to_string()))? + "\n"
+        text.map_err(|error| CliError::new(provost_core::ErrorKind::Bug, error.to_string()))? + "\n"
     } else {
         show(&report, output.stdout_color)
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Problem::io("standard output", &error))
+            Err(CliError::io("standard output", &error))
         }
         _ => Ok(code),
     }
@@ -108,22 +108,22 @@ fn examine(
         }
         model::ollama_models(address, PROBE_TIMEOUT)
     };
-    let world = model::Environment { env, ollama: &probe };
-    let choice = model::select(&ModelRequest::default(), &world);
+    let environment = model::Environment { env, ollama: &probe };
+    let choice = model::select(&ModelRequest::default(), &environment);
     let mut checks = Vec::new();
     let mut code = 0;
     match &choice {
         Ok(choice) => {
-            let detail = format!("{}: {}", choice.name(), choice.why);
+            let detail = format!("{}: {}", choice.name(), choice.reason);
             checks.push(ok("model", detail));
             if let Err(problem) = open_model(choice) {
                 code = problem.kind.exit_code();
-                checks.push(bad("model", problem));
+                checks.push(failed("model", problem));
             }
         }
         Err(problem) => {
             code = problem.kind.exit_code();
-            checks.push(bad("model", problem.clone()));
+            checks.push(failed("model", problem.clone()));
         }
     }
     checks.extend(variables(env));
@@ -139,7 +139,7 @@ fn examine(
     checks.push(terminal(env));
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
-        model: choice.as_ref().ok().map(Choice::name),
+        model: choice.as_ref().ok().map(ModelChoice::name),
         next: next_steps(choice.as_ref().ok()),
         checks,
     };
@@ -150,13 +150,13 @@ fn ok(name: &'static str, detail: impl Into<String>) -> Check {
     Check { name, state: State::Ok, detail: detail.into(), help: None }
 }
 
-fn bad(name: &'static str, problem: impl Into<Problem>) -> Check {
+fn failed(name: &'static str, problem: impl Into<CliError>) -> Check {
     let problem = problem.into();
-    Check { state: State::Error, help: problem.help, ..ok(name, problem.what) }
+    Check { state: State::Error, help: problem.hint, ..ok(name, problem.message) }
 }
 
 /// Opens the selected model once, with the user's catalog, to report an invalid key, URL or catalog.
-fn open_model(choice: &Choice) -> Result<(), Problem> {
+fn open_model(choice: &ModelChoice) -> Result<(), CliError> {
     Models::new(Duration::ZERO, user_catalog()?).open(ModelRequest::default(), choice)?;
     Ok(())
 }
@@ -189,25 +189,25 @@ fn ollama(
     let host = env("OLLAMA_HOST").filter(|host| !host.trim().is_empty());
     let address = match model::ollama_address(host.as_deref()) {
         Ok(address) => address,
-        Err(problem) => return bad("ollama", problem),
+        Err(problem) => return failed("ollama", problem),
     };
-    let at = address.authority();
+    let authority = address.authority();
     let info = |detail: String| Check { state: State::Info, ..ok("ollama", detail) };
     if is_offline {
-        return info(format!("not asked at {at} (--offline)"));
+        return info(format!("not checked: {authority} (--offline)"));
     }
     match probe(&address) {
         Some(models) if models.is_empty() => Check {
             state: State::Warning,
             help: Some("run `ollama pull llama3.2`".to_owned()),
-            ..ok("ollama", format!("runs at {at} and has no models"))
+            ..ok("ollama", format!("runs at {authority} without models"))
         },
-        Some(models) => ok("ollama", format!("runs at {at}: {}", models.join(", "))),
-        None => info(format!("none at {at}")),
+        Some(models) => ok("ollama", format!("runs at {authority}: {}", models.join(", "))),
+        None => info(format!("not found at {authority}")),
     }
 }
 
-/// Whether a vendor's server can be reached; only where its key or address is set.
+/// Checks that the server of a vendor is reachable. `None` if neither its key nor its address is set.
 fn vendor_check(
     provider: Provider,
     vendor: &str,
@@ -223,50 +223,50 @@ fn vendor_check(
     let name = provider.as_str();
     let address = match model::parse_url(&url) {
         Ok(address) => address,
-        Err(problem) => return Some(bad(name, problem)),
+        Err(problem) => return Some(failed(name, problem)),
     };
-    let at = address.authority();
+    let authority = address.authority();
     if is_offline {
         return Some(Check {
             state: State::Info,
-            ..ok(name, format!("not asked at {at} (--offline)"))
+            ..ok(name, format!("not checked: {authority} (--offline)"))
         });
     }
     Some(match model::connect(&address, CONNECT_TIMEOUT) {
-        Ok(_) => ok(name, format!("{at} is reachable")),
-        Err(why) => Check {
+        Ok(_) => ok(name, format!("{authority} is reachable")),
+        Err(error) => Check {
             state: State::Warning,
-            help: Some("check the network, a proxy, or the base URL".to_owned()),
-            ..ok(name, format!("{at} is not reachable: {why}"))
+            help: Some("check the network, the proxy and the base URL".to_owned()),
+            ..ok(name, format!("{authority} is not reachable: {error}"))
         },
     })
 }
 
-/// Where conversations are kept, and how much there is; the number is the exit code, since nothing runs without it.
-fn data_checks(given: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (Vec<Check>, u8) {
+/// Checks the data directory and the database. The exit code is not 0 if the directory is not writable.
+fn data_checks(flag: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> (Vec<Check>, u8) {
     const NAME: &str = "data directory";
-    let found = data::dir(given, env).and_then(|dir| writable(&dir).map(|()| dir));
+    let found = data::dir(flag, env).and_then(|dir| check_writable(&dir).map(|()| dir));
     let dir = match found {
         Ok(dir) => dir,
         Err(problem) => {
             let code = problem.kind.exit_code();
-            return (vec![bad(NAME, problem)], code);
+            return (vec![failed(NAME, problem)], code);
         }
     };
     let database = match std::fs::metadata(boot::database::path(&dir)) {
         Ok(file) => ok("database", format!("{} KiB", file.len().div_ceil(1024))),
-        Err(_) => Check { state: State::Info, ..ok("database", "none yet") },
+        Err(_) => Check { state: State::Info, ..ok("database", "not created yet") },
     };
     (vec![ok(NAME, dir.display().to_string()), database], 0)
 }
 
-fn writable(dir: &Path) -> Result<(), Problem> {
-    data::make(dir)?;
+fn check_writable(dir: &Path) -> Result<(), CliError> {
+    data::create(dir)?;
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
     written.map_err(|error| {
-        Problem::io(dir.display(), &error)
-            .help("correct its rights, or choose another with --data DIR or PROVOST_DATA")
+        CliError::io(dir.display(), &error)
+            .hint("correct its permissions, or select another directory with --data-dir DIR or PROVOST_DATA")
     })
 }
 
@@ -274,14 +274,14 @@ fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
     let is_tty = io::stdout().is_terminal() && io::stdin().is_terminal();
     let term = env("TERM").unwrap_or_else(|| "not set".to_owned());
     let color = if env("NO_COLOR").is_some_and(|value| !value.is_empty()) {
-        "no colour (NO_COLOR)"
+        "no color (NO_COLOR)"
     } else {
-        "colour"
+        "color"
     };
     if !is_tty {
         return Check {
             state: State::Info,
-            ..ok("terminal", "none: `provost chat` reads lines and writes text")
+            ..ok("terminal", "not a terminal: `provost chat` reads and writes lines of text")
         };
     }
     let size = match ratatui::crossterm::terminal::size() {
@@ -291,16 +291,18 @@ fn terminal(env: &dyn Fn(&str) -> Option<String>) -> Check {
     ok("terminal", format!("{term}, {size}, {color}"))
 }
 
-fn next_steps(choice: Option<&Choice>) -> Vec<String> {
+fn next_steps(choice: Option<&ModelChoice>) -> Vec<String> {
     let steps: &[&str] = match choice.map(|choice| choice.provider) {
         Some(Provider::Demo) => &[
-            "provost chat: talk to the demo model now",
+            "provost chat: chat with the demo model",
             "export OPENAI_API_KEY=... or ANTHROPIC_API_KEY=...: use a hosted model",
             "ollama pull llama3.2: use a model on this machine",
             "provost chat --model NAME --base-url URL: use any OpenAI-compatible server",
         ],
-        Some(_) => &["provost chat: talk to the agent"],
-        None => &["provost chat --model demo: works without any set-up"],
+        Some(_) => &["provost chat: chat with the agent"],
+        None => {
+            &["provost chat --model demo: chat with the demo model, which needs no configuration"]
+        }
     };
     steps.iter().map(|&step| step.to_owned()).collect()
 }
@@ -315,7 +317,7 @@ fn show(report: &Report, has_color: bool) -> String {
             State::Error => ("✗", "31"),
         };
         let mark = if has_color { format!("\x1b[{color}m{mark}\x1b[0m") } else { mark.to_owned() };
-        // Some of it was said by others: the names of an Ollama's models.
+        // A part of the text comes from other programs, such as the names of Ollama models.
         let detail = printable(&check.detail);
         text.push_str(&format!("{mark} {:<18} {detail}\n", check.name));
         if let Some(help) = &check.help {

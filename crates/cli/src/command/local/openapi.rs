@@ -1,28 +1,35 @@
-//! `provost openapi`: the description of the API, for programs that make clients of it.
+//! `provost openapi`: prints the OpenAPI document of the API.
 
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::render::output::Output;
-use crate::render::show::{Format, Show};
+use crate::render::printer::{Format, Printer};
 
 const EXAMPLES: &str = "\
 Examples:
   provost openapi > openapi.json
   provost openapi -o yaml | less
 
-It needs no server: it is what this program serves at /openapi.json.";
+The command needs no server. A server serves the same document at /openapi.json.";
 
-/// What it takes.
+/// Arguments of `provost openapi`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// In which form: json, yaml
-    #[arg(long, short, value_enum, default_value = "json", hide_possible_values = true)]
+    /// Output format: json, yaml
+    #[arg(
+        long,
+        short,
+        value_enum,
+        default_value = "json",
+        hide_possible_values = true,
+        value_name = "FORMAT"
+    )]
     output: Format,
 }
 
-/// Prints it.
-pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, Problem> {
+/// Prints the document.
+pub(crate) fn run(args: &Args, output: &Output) -> Result<u8, CliError> {
     let format = if args.output == Format::Table { Format::Json } else { args.output };
-    Show { output: *output, format }.one(&provost_server::openapi(), "openapi")?;
+    Printer { output: *output, format }.print_details(&provost_server::openapi(), "openapi")?;
     Ok(0)
 }

@@ -1,15 +1,15 @@
-//! `provost secret`: values that tools need, sealed in the database. Nothing here shows one.
+//! `provost secret`: manages encrypted secrets. No command shows a value.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
-use provost_api::{Page, Time};
+use provost_api::{DateTime, Page};
 use provost_core::id::name::Namespace;
 use provost_core::{ErrorKind, Secret, Timestamp};
 use provost_secret::{
-    KeySource, Keyring, SealedStore, SecretError, SecretFacts, SecretRef, VALUE_KEY, Vault,
+    KeySource, Keyring, SecretError, SecretMetadata, SecretRef, SecretStore, VALUE_KEY, Vault,
 };
 use ratatui::crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
@@ -19,96 +19,96 @@ use serde_json::json;
 use super::block_on;
 use crate::boot::database;
 use crate::data;
-use crate::problem::Problem;
+use crate::error::CliError;
 use crate::render::output::Output;
-use crate::render::show::{Format, Show, Shown};
-use crate::render::table::{Cell, Column, ago, rigid, text};
+use crate::render::printer::{Format, Printer, TableRow};
+use crate::render::table::{Cell, Column, ago, fixed, flexible};
 use crate::stdin;
 
 const EXAMPLES: &str = "\
 Examples:
-  provost secret set mail                         asks for the value, which is not shown
+  provost secret set mail                        reads the value without showing it
   provost secret set mail password < password.txt
   pass show crm | provost secret set crm client_secret
   provost secret list
-  provost secret rotate                           a new key; everything is sealed anew
+  provost secret rotate                          encrypts all values with a new key
   provost secret delete mail password
 
-A tool names a secret as `mail` or `mail:password`. Values are sealed with the key in PROVOST_MASTER_KEY, or in the file that
-PROVOST_MASTER_KEY_FILE names, or in `secrets.key` beside the database, which is made when it is first needed.
-Keep a copy of it: without it no secret can be read again.";
+A tool refers to a secret as `mail` or `mail:password`. Values are encrypted with the master key: PROVOST_MASTER_KEY, or
+the file PROVOST_MASTER_KEY_FILE, or `secrets.key` in the data directory, which is created when it is first needed.
+Back up the master key: without it the secrets cannot be decrypted.";
 
-/// What it takes.
+/// Arguments of `provost secret`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
-    /// The namespace; `default` if nothing is said
+    /// Namespace
     #[arg(long, short, global = true, value_name = "NAME", default_value_t)]
     namespace: Namespace,
-    /// In which form: table, json, jsonl, yaml, name
-    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORM")]
+    /// Output format
+    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Set a value, which comes from standard input or is asked for
+    /// Set a value from standard input or from a hidden prompt
     #[command(after_help = "Examples:\n  provost secret set mail password < password.txt")]
     Set {
-        /// The secret's name
+        /// Name of the secret
         name: String,
-        /// Which of its values
+        /// Key of the value
         #[arg(default_value = VALUE_KEY)]
         key: String,
     },
     /// List secrets, without their values
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost secret list -o json")]
     List {
-        /// Of all namespaces
+        /// Include all namespaces
         #[arg(long)]
         all: bool,
     },
-    /// Make a new key and seal everything with it; after a crash, finish what was begun
+    /// Create a new master key and encrypt all values with it, or finish an interrupted rotation
     #[command(
-        after_help = "Examples:\n  provost secret rotate\n  provost secret rotate --forget\n\n\
-                      Old keys stay in the file, because backups need them, until --forget."
+        after_help = "Examples:\n  provost secret rotate\n  provost secret rotate --discard-old-keys\n\n\
+                      The key file keeps old keys, because backups need them, until --discard-old-keys."
     )]
     Rotate {
-        /// Forget all old keys afterwards: older backups cannot be read any more
-        #[arg(long)]
-        forget: bool,
+        /// Discard old keys afterwards; older backups can then no longer be decrypted
+        #[arg(long, alias = "forget")]
+        discard_old_keys: bool,
     },
-    /// Remove a value, or all values of a secret
+    /// Delete a value, or all values of a secret
     #[command(visible_alias = "rm", after_help = "Examples:\n  provost secret delete mail")]
     Delete {
-        /// The secret's name
+        /// Name of the secret
         name: String,
-        /// Which of its values; all if nothing is said
+        /// Key of the value; default: all values
         key: Option<String>,
     },
 }
 
-/// A secret in a list.
+/// Row of the list of secrets.
 #[derive(Serialize)]
-struct Listed {
+struct SecretRow {
     namespace: String,
     name: String,
     key: String,
     key_id: String,
     revision: u64,
-    updated: Time,
+    updated: DateTime,
 }
 
-impl Shown for Listed {
+impl TableRow for SecretRow {
     const COLUMNS: &'static [Column] = &[
-        rigid("NAME"),
-        rigid("KEY"),
-        text("NAMESPACE"),
-        text("SEALED WITH"),
-        text("REVISION"),
-        text("UPDATED"),
+        fixed("NAME"),
+        fixed("KEY"),
+        flexible("NAMESPACE"),
+        flexible("KEY ID"),
+        flexible("REVISION"),
+        flexible("UPDATED"),
     ];
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
@@ -127,102 +127,103 @@ impl Shown for Listed {
     }
 }
 
-impl From<SecretFacts> for Listed {
-    fn from(facts: SecretFacts) -> Self {
-        let SecretFacts { namespace, name, key, key_id, revision, updated } = facts;
-        Self { namespace, name, key, key_id, revision, updated: Time(updated) }
+impl From<SecretMetadata> for SecretRow {
+    fn from(facts: SecretMetadata) -> Self {
+        let SecretMetadata { namespace, name, key, key_id, revision, updated } = facts;
+        Self { namespace, name, key, key_id, revision, updated: DateTime(updated) }
     }
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let show = Show { output: *output, format: args.output };
-    let dir = data::real_dir(data)?;
-    let here = Here { dir, namespace: args.namespace.as_str(), show };
+/// Runs the command.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
+    let printer = Printer { output: *output, format: args.output };
+    let dir = data::dir_from_env(data)?;
+    let command = SecretCommand { dir, namespace: args.namespace.as_str(), printer };
     match &args.action {
-        Action::Set { name, key } => here.set(name, key),
-        Action::List { all } => here.list(*all),
-        Action::Rotate { forget } => here.rotate(*forget),
-        Action::Delete { name, key } => here.delete(name, key.as_deref()),
+        Action::Set { name, key } => command.set(name, key),
+        Action::List { all } => command.list(*all),
+        Action::Rotate { discard_old_keys } => command.rotate(*discard_old_keys),
+        Action::Delete { name, key } => command.delete(name, key.as_deref()),
     }
 }
 
-/// Where secrets are kept, and for whom.
-struct Here<'a> {
+/// Context of a command: the data directory, the namespace and the output.
+struct SecretCommand<'a> {
     dir: PathBuf,
     namespace: &'a str,
-    show: Show,
+    printer: Printer,
 }
 
-impl Here<'_> {
-    fn set(&self, name: &str, key: &str) -> Result<u8, Problem> {
+impl SecretCommand<'_> {
+    fn set(&self, name: &str, key: &str) -> Result<u8, CliError> {
         let reference = SecretRef { namespace: None, name: name.to_owned(), key: key.to_owned() };
         reference.check().map_err(problem)?;
-        // Asked for before anything is made, so that whoever changes their mind leaves nothing behind.
-        let value = value(&reference, &self.show.output)?;
+        // The value is read before the database and the key are created, so that a cancelled prompt creates nothing.
+        let value = value(&reference, &self.printer.output)?;
         let vault = Vault::new(self.store()?, self.keys()?.1);
         let revision = block_on(vault.set(self.namespace, &reference, &value))?.map_err(problem)?;
-        let what =
+        let result =
             json!({ "namespace": self.namespace, "name": name, "key": key, "revision": revision });
-        let sentence = format!("{reference} is set in `{}`", self.namespace);
-        self.show.done(&what, &reference.to_string(), &sentence)?;
+        let text = format!("set {reference} in `{}`", self.namespace);
+        self.printer.print_result(&result, &reference.to_string(), &text)?;
         Ok(0)
     }
 
-    fn list(&self, all: bool) -> Result<u8, Problem> {
-        // No key is needed to see what there is.
+    fn list(&self, all: bool) -> Result<u8, CliError> {
+        // Listing needs no key, because it does not decrypt values.
         let store = self.store()?;
         let namespace = (!all).then_some(self.namespace);
-        let found = block_on(Vault::facts(&*store, namespace))?.map_err(problem)?;
-        let items: Vec<Listed> = found.into_iter().map(Listed::from).collect();
-        self.show.list(&Page { items, next: None })?;
+        let found = block_on(Vault::metadata(&*store, namespace))?.map_err(problem)?;
+        let items: Vec<SecretRow> = found.into_iter().map(SecretRow::from).collect();
+        self.printer.print_list(&Page { items, next: None })?;
         Ok(0)
     }
 
-    fn rotate(&self, forget: bool) -> Result<u8, Problem> {
+    fn rotate(&self, discard_old_keys: bool) -> Result<u8, CliError> {
         let (source, mut keys) = self.keys()?;
         let store = self.store()?;
-        let facts = block_on(Vault::facts(&*store, None))?.map_err(problem)?;
-        // A rotation that was cut short is finished before the next one begins; so is one whose key an operator put first.
-        let is_begun = facts.iter().any(|facts| facts.key_id != keys.current().as_str());
-        if !is_begun {
+        let facts = block_on(Vault::metadata(&*store, None))?.map_err(problem)?;
+        // An interrupted rotation is finished before a new key is created. The same applies if an operator inserted a
+        // key.
+        let is_unfinished = facts.iter().any(|facts| facts.key_id != keys.current().as_str());
+        if !is_unfinished {
             keys = keys.with_new_key().map_err(problem)?;
             source.replace(&keys).map_err(problem)?;
         }
         let done = block_on(Vault::new(store, keys.clone()).reseal())?.map_err(problem)?;
-        if forget {
+        if discard_old_keys {
             keys = keys.only_current();
             source.replace(&keys).map_err(problem)?;
         }
         let current = keys.current().to_string();
-        let what =
+        let result =
             json!({ "key_id": current, "resealed": done.resealed, "keys": keys.ids().count() });
-        let sentence = format!("{} values are sealed with the key {current} now", done.resealed);
-        self.show.done(&what, &current, &sentence)?;
+        let text = format!("encrypted {} values with the key {current}", done.resealed);
+        self.printer.print_result(&result, &current, &text)?;
         Ok(0)
     }
 
-    fn delete(&self, name: &str, key: Option<&str>) -> Result<u8, Problem> {
+    fn delete(&self, name: &str, key: Option<&str>) -> Result<u8, CliError> {
         let store = self.store()?;
-        let gone =
-            block_on(SealedStore::delete(&*store, self.namespace, name, key))?.map_err(problem)?;
-        if gone == 0 {
-            let what = format!("there is no such secret in `{}`", self.namespace);
-            return Err(Problem::new(ErrorKind::NotFound, what)
-                .help("`provost secret list` shows what there is"));
+        let removed =
+            block_on(SecretStore::delete(&*store, self.namespace, name, key))?.map_err(problem)?;
+        if removed == 0 {
+            let message = format!("the secret does not exist in `{}`", self.namespace);
+            return Err(CliError::new(ErrorKind::NotFound, message)
+                .hint("`provost secret list` shows the secrets"));
         }
-        let what = json!({ "namespace": self.namespace, "name": name, "removed": gone });
-        self.show.done(&what, name, &format!("{gone} values of {name} are gone"))?;
+        let result = json!({ "namespace": self.namespace, "name": name, "removed": removed });
+        self.printer.print_result(&result, name, &format!("deleted {removed} values of {name}"))?;
         Ok(0)
     }
 
-    fn store(&self) -> Result<Arc<dyn SealedStore>, Problem> {
+    fn store(&self) -> Result<Arc<dyn SecretStore>, CliError> {
         database::open_sealed(&self.dir)
     }
 
-    /// The keys, made if there are none.
-    fn keys(&self) -> Result<(KeySource, Keyring), Problem> {
-        data::make(&self.dir)?;
+    /// Loads the keys, or creates them if they do not exist.
+    fn keys(&self) -> Result<(KeySource, Keyring), CliError> {
+        data::create(&self.dir)?;
         let env = |name: &str| std::env::var(name).ok();
         let source = KeySource::find(&self.dir, env).map_err(problem)?;
         let keys = match source.load(env).map_err(problem)? {
@@ -230,9 +231,9 @@ impl Here<'_> {
             None => {
                 let keys = source.create().map_err(problem)?;
                 if let KeySource::File(path) = &source {
-                    self.show
+                    self.printer
                         .output
-                        .dim(&format!("made the master key {}: keep a copy of it", path.display()));
+                        .note(&format!("created the master key {}: back it up", path.display()));
                 }
                 keys
             }
@@ -241,13 +242,13 @@ impl Here<'_> {
     }
 }
 
-/// The value: what is piped in, or what a person types without seeing it.
-fn value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, Problem> {
+/// Reads the value from a pipe or from a hidden prompt.
+fn value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, CliError> {
     let text = match stdin::read_piped()? {
         Some(text) => Secret::new(text),
-        None => ask(reference, output)?,
+        None => prompt_value(reference, output)?,
     };
-    // The line end of a file or of `echo` is not part of it.
+    // The line end of a file or of `echo` is not part of the value.
     let line = text.expose();
     let line = line
         .strip_suffix('\n')
@@ -255,24 +256,26 @@ fn value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, Probl
     Ok(Secret::from(line))
 }
 
-fn ask(reference: &SecretRef, output: &Output) -> Result<Secret<String>, Problem> {
+fn prompt_value(reference: &SecretRef, output: &Output) -> Result<Secret<String>, CliError> {
     use std::io::IsTerminal;
     if !io::stdin().is_terminal() || !output.stderr_tty {
-        return Err(Problem::invalid("there is no value on standard input")
-            .help("pipe it in: provost secret set NAME < FILE"));
+        return Err(CliError::invalid("standard input contains no value")
+            .hint("pipe the value: provost secret set NAME < FILE"));
     }
-    let broken = |error: io::Error| Problem::io("the terminal", &error);
-    write!(io::stderr(), "value of {reference} (not shown): ").map_err(broken)?;
-    io::stderr().flush().map_err(broken)?;
-    enable_raw_mode().map_err(broken)?;
-    let typed = type_unseen();
-    disable_raw_mode().map_err(broken)?;
-    writeln!(io::stderr()).map_err(broken)?;
-    typed.map_err(broken)?.ok_or_else(|| Problem::new(ErrorKind::Cancelled, "nothing was set"))
+    let terminal = |error: io::Error| CliError::io("the terminal", &error);
+    write!(io::stderr(), "value of {reference} (not shown): ").map_err(terminal)?;
+    io::stderr().flush().map_err(terminal)?;
+    enable_raw_mode().map_err(terminal)?;
+    let typed = read_hidden_line();
+    disable_raw_mode().map_err(terminal)?;
+    writeln!(io::stderr()).map_err(terminal)?;
+    typed
+        .map_err(terminal)?
+        .ok_or_else(|| CliError::new(ErrorKind::Cancelled, "cancelled, no value was set"))
 }
 
-/// Reads keys until Enter; nothing if it was given up.
-fn type_unseen() -> io::Result<Option<Secret<String>>> {
+/// Reads a line without showing it. `None` if the user cancelled.
+fn read_hidden_line() -> io::Result<Option<Secret<String>>> {
     let mut typed = String::new();
     loop {
         let key = match read()? {
@@ -296,6 +299,6 @@ fn type_unseen() -> io::Result<Option<Secret<String>>> {
     }
 }
 
-fn problem(error: SecretError) -> Problem {
-    Problem::new(error.kind(), error.to_string())
+fn problem(error: SecretError) -> CliError {
+    CliError::new(error.kind(), error.to_string())
 }

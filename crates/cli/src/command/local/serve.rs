@@ -1,4 +1,4 @@
-//! `provost serve`: the run API over HTTP, and a worker that carries runs out.
+//! `provost serve`: runs the API server and a worker.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,104 +22,107 @@ use crate::args::{ShellArgs, ToolArgs};
 use crate::boot::{self, Config, Work};
 use crate::catalog;
 use crate::data;
-use crate::interrupt::{Interrupt, Signal};
+use crate::error::CliError;
 use crate::model_catalog::user_catalog;
-use crate::problem::Problem;
 use crate::remote::ensure_agent;
-#[cfg(not(feature = "otel"))]
-use crate::render::log::Log;
 use crate::render::output::Output;
-use crate::render::show::{Format, Show, line};
+use crate::render::printer::{Format, Printer, line};
+#[cfg(not(feature = "otel"))]
+use crate::render::redacting_log::RedactingStderr;
+use crate::signal::{Signal, Signals};
 
-/// How long runs may take to come to a boundary when the server is told to end.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
+/// Time that runs get to reach a safe point when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 const EXAMPLES: &str = "\
 Examples:
   provost serve                                  http://127.0.0.1:7077, with a worker
-  provost serve --listen 127.0.0.1:0 --json      a free port, told as JSON
-  provost serve --model ollama/llama3.2          the model of agents that name none
-  provost serve --no-worker                      only take work in; others carry it out
-  provost serve --resources house/               agents, tools and rules declared in files
+  provost serve --listen 127.0.0.1:0 --json      a free port, printed as JSON
+  provost serve --model ollama/llama3.2          default model of agents
+  provost serve --no-worker                     accepts tasks without executing them
+  provost serve --manifests manifests/           agents, tools and rules declared in files
   curl -H \"Authorization: Bearer $PROVOST_TOKEN\" http://127.0.0.1:7077/v1/whoami
 
-The first start shows a token that may do everything, this once; `provost token create` on this machine makes others.
-SIGHUP reads what --resources names anew: the next call goes by it, or it is said why it cannot be used.
-Ctrl-C or SIGTERM lets runs come to a safe place and then ends; whatever is not finished goes on with the next start.";
+The first start prints an admin token, only once; `provost token create` on this machine creates further tokens.
+SIGHUP reloads --manifests: the next call uses the new manifests, or the log shows why they cannot be loaded.
+Ctrl-C or SIGTERM stops the server after active runs have reached a safe point; the next start continues them.";
 
-/// What it takes.
+/// Arguments of `provost serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7077")]
     listen: SocketAddr,
-    /// Allow an address that other machines can reach: put TLS in front of it
-    #[arg(long)]
-    allow_remote: bool,
-    /// Runs at work at once
-    #[arg(long, visible_alias = "workers", value_name = "N", default_value_t = 64,
+    /// Allow an address that other machines can reach; use a TLS proxy
+    #[arg(long, alias = "allow-remote")]
+    allow_non_loopback: bool,
+    /// Maximum number of concurrent runs
+    #[arg(long, aliases = ["capacity", "workers"], value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    capacity: u32,
-    /// Take work in, but do none of it
+    max_concurrent_runs: u32,
+    /// Accept tasks without executing them
     #[arg(long)]
     no_worker: bool,
-    /// Let everybody who can connect read /metrics
-    #[arg(long)]
-    open_metrics: bool,
-    /// Tell the address and the first token as one line of JSON
+    /// Serve /metrics without a token
+    #[arg(long, alias = "open-metrics")]
+    public_metrics: bool,
+    /// Print the address and the admin token as one line of JSON
     #[arg(long)]
     json: bool,
-    /// What is written to standard error: error, warn, info, debug, trace
+    /// Level of the log on standard error: error, warn, info, debug, trace
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     log: tracing_subscriber::filter::LevelFilter,
-    /// The model of agents that name none, as provider/model
+    /// Default model of agents, as provider/model
     #[arg(long, short, value_name = "MODEL", help_heading = "Agents")]
     model: Option<String>,
-    /// Where the provider is; any OpenAI-compatible server will do
+    /// Base URL of the provider; any OpenAI-compatible server
     #[arg(long, value_name = "URL", help_heading = "Agents")]
     base_url: Option<String>,
-    /// The environment variable that holds the key
+    /// Environment variable with the API key
     #[arg(long, value_name = "NAME", help_heading = "Agents")]
     api_key_env: Option<String>,
-    /// A directory that agents with files=ro or files=rw may read, list and search
+    /// Directory that agents with files=ro or files=rw can read, list and search
     #[arg(long, value_name = "DIR", help_heading = "Agents")]
     workspace: Option<PathBuf>,
-    /// Let agents with files=rw also write and edit there, asking first
-    #[arg(long, requires = "workspace", help_heading = "Agents")]
-    write: bool,
+    /// Let agents with files=rw write and edit files in the workspace, with approval
+    #[arg(long, alias = "write", requires = "workspace", help_heading = "Agents")]
+    workspace_write: bool,
     #[command(flatten)]
     shell: ShellArgs,
     #[command(flatten)]
     tools: ToolArgs,
-    /// Where tools reach this server with answers that come later, if it is not where it listens
-    #[arg(long, value_name = "URL", requires = "resources", help_heading = "Declared tools")]
+    /// URL at which tools send later results to this server; default: the listen address
+    #[arg(long, value_name = "URL", requires = "manifests", help_heading = "Declared tools")]
     callback_url: Option<Url>,
 }
 
-/// Serves until it is told to end.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    if !args.listen.ip().is_loopback() && !args.allow_remote {
-        let what = format!("other machines could reach {}, and nothing is encrypted", args.listen);
-        return Err(Problem::new(ErrorKind::Denied, what)
-            .help("listen on 127.0.0.1, or put TLS in front of it and add --allow-remote"));
+/// Runs the server until a signal stops it.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
+    if !args.listen.ip().is_loopback() && !args.allow_non_loopback {
+        let message = format!(
+            "other machines can reach {}, and the connection is not encrypted",
+            args.listen
+        );
+        return Err(CliError::new(ErrorKind::Denied, message)
+            .hint("listen on 127.0.0.1, or use a TLS proxy and add --allow-non-loopback"));
     }
-    let wanted = ModelRequest {
+    let model = ModelRequest {
         model: args.model.clone(),
         base_url: args.base_url.clone(),
         api_key_env: args.api_key_env.clone(),
     };
-    if wanted != ModelRequest::default() {
-        // What is wrong with it is said now and not by the first run.
-        model::choose(&wanted)?;
+    if model != ModelRequest::default() {
+        // An invalid model must be reported at the start and not by the first run.
+        model::select_model(&model)?;
     }
-    let dir = data::real_dir(data)?;
+    let dir = data::dir_from_env(data)?;
     let redactor = Redactor::new();
     #[cfg(feature = "otel")]
     let telemetry = crate::telemetry::install(args.log, output, &redactor)?;
     #[cfg(not(feature = "otel"))]
     tracing_subscriber::fmt()
-        .with_writer(Log(redactor.clone()))
+        .with_writer(RedactingStderr(redactor.clone()))
         .with_ansi(output.stderr_color)
         .with_max_level(args.log)
         .try_init()
@@ -127,16 +130,16 @@ pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Problem::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
-    let code = runtime.block_on(serve(args, Host { dir, redactor, wanted }, output));
+        .map_err(|error| CliError::new(ErrorKind::Unavailable, format!("no runtime: {error}")))?;
+    let code = runtime.block_on(serve(args, HostContext { dir, redactor, model }, output));
     #[cfg(feature = "otel")]
     runtime.block_on(crate::telemetry::close(&telemetry));
     runtime.shutdown_background();
     code
 }
 
-async fn serve(args: &Args, host: Host, output: &Output) -> Result<u8, Problem> {
-    let (mut signals, reloads) = listen_to_signals(args.tools.resources.is_some())?;
+async fn serve(args: &Args, host: HostContext, output: &Output) -> Result<u8, CliError> {
+    let (mut signals, reloads) = listen_to_signals(args.tools.manifests.is_some())?;
     let listener = bind(args.listen).await?;
     let mut runtime = boot::build(config(args, host, &listener)?).await?;
     ensure_agent(&runtime.client(Namespace::default())).await?;
@@ -148,38 +151,38 @@ async fn serve(args: &Args, host: Host, output: &Output) -> Result<u8, Problem> 
     announce(args, &app, &listener, output).await?;
     let _webhooks = app
         .send_webhooks()
-        .map_err(|error| Problem::new(ErrorKind::Unavailable, error.to_string()))?;
-    let mut told = signals.clone();
-    let working = async {
-        let stopped = async { drop(told.wait_for(|count| *count >= 1).await) };
+        .map_err(|error| CliError::new(ErrorKind::Unavailable, error.to_string()))?;
+    let mut stop_signals = signals.clone();
+    let server = async {
+        let stopped = async { drop(stop_signals.wait_for(|count| *count >= 1).await) };
         let serving = provost_server::serve(app.clone(), listener, stopped);
         tokio::select! {
             () = serving => {}
             () = reload(&tools, &app, reloads, output) => {}
         }
-        runtime.close(DRAIN_PATIENCE).await;
+        runtime.close(DRAIN_TIMEOUT).await;
     };
     tokio::select! {
-        () = working => Ok(0),
-        // Whoever asks twice does not want to wait.
+        () = server => Ok(0),
+        // A second signal ends the process without waiting for runs.
         _ = signals.wait_for(|count| *count >= 2) => Ok(ErrorKind::Cancelled.exit_code()),
     }
 }
 
-/// What the process brings to a server besides its arguments.
-struct Host {
+/// Values of the process that a server needs besides its arguments.
+struct HostContext {
     dir: PathBuf,
     redactor: Redactor,
-    wanted: ModelRequest,
+    model: ModelRequest,
 }
 
-/// The configuration of a server behind this listener.
-fn config(args: &Args, host: Host, listener: &TcpListener) -> Result<Config, Problem> {
+/// Returns the configuration of a server behind this listener.
+fn config(args: &Args, host: HostContext, listener: &TcpListener) -> Result<Config, CliError> {
     let shell = args.shell.shell()?;
     let defaults = HostDefaults {
-        wanted: host.wanted,
+        model: host.model,
         notes_dir: host.dir.join("notes"),
-        files: Files::new(args.workspace.as_ref(), args.write)?,
+        files: Files::new(args.workspace.as_ref(), args.workspace_write)?,
         shell: shell.clone(),
     };
     Ok(Config {
@@ -191,94 +194,102 @@ fn config(args: &Args, host: Host, listener: &TcpListener) -> Result<Config, Pro
             callbacks: callback_url(args, listener)?,
             ..args.tools.config(Vec::new(), shell)?
         },
-        work: Work::Service { capacity: args.capacity as usize },
-        open_metrics: args.open_metrics,
+        work: Work::Service { capacity: args.max_concurrent_runs as usize },
+        open_metrics: args.public_metrics,
     })
 }
 
-/// Where tools hand in answers that come later.
-fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, Problem> {
-    if args.tools.resources.is_none() {
+/// Returns the URL at which tools deliver later results. `None` without manifests.
+fn callback_url(args: &Args, listener: &TcpListener) -> Result<Option<Url>, CliError> {
+    if args.tools.manifests.is_none() {
         return Ok(None);
     }
-    let address = listener.local_addr().map_err(|error| Problem::io("the address", &error))?;
+    let address = listener.local_addr().map_err(|error| CliError::io("the address", &error))?;
     let base = match &args.callback_url {
         Some(url) => url.clone(),
         None => Url::parse(&format!("http://{address}"))
-            .map_err(|error| Problem::new(ErrorKind::Bug, error.to_string()))?,
+            .map_err(|error| CliError::new(ErrorKind::Bug, error.to_string()))?,
     };
     let joined = base.join("v1/tool-callbacks");
-    joined.map(Some).map_err(|error| Problem::invalid(format!("--callback-url: {error}")))
+    joined.map(Some).map_err(|error| CliError::invalid(format!("--callback-url: {error}")))
 }
 
-/// Counts how often the program was told to end, and how often to read anew what is declared in files, if anything is.
+/// Counts the signals that stop the program, and the signals that reload the manifests. Without manifests, SIGHUP stops
+/// the program.
 fn listen_to_signals(
-    declares: bool,
-) -> Result<(watch::Receiver<u32>, watch::Receiver<u32>), Problem> {
-    let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
+    has_manifests: bool,
+) -> Result<(watch::Receiver<u32>, watch::Receiver<u32>), CliError> {
+    let mut interrupt = Signals::listen().map_err(|error| CliError::io("signals", &error))?;
     let (ends, ended) = watch::channel(0);
     let (reloads, reloaded) = watch::channel(0);
     tokio::spawn(async move {
         loop {
-            let asked = match interrupt.next().await {
-                Signal::HangUp if declares => &reloads,
+            let counter = match interrupt.next().await {
+                Signal::HangUp if has_manifests => &reloads,
                 _ => &ends,
             };
-            asked.send_modify(|count| *count += 1);
+            counter.send_modify(|count| *count += 1);
         }
     });
     Ok((ended, reloaded))
 }
 
-/// Reads anew what is declared whenever that is asked for, and says what came of it. Never ends by itself.
-async fn reload(tools: &ToolProvider, app: &App, mut asked: watch::Receiver<u32>, output: &Output) {
-    while asked.changed().await.is_ok() {
+/// Reloads the manifests at each signal and prints the result. Never returns.
+async fn reload(
+    tools: &ToolProvider,
+    app: &App,
+    mut requests: watch::Receiver<u32>,
+    output: &Output,
+) {
+    while requests.changed().await.is_ok() {
         match catalog::reload(tools, app).await {
-            Ok(told) => output.dim(&told),
-            Err(problem) => output.problem(&problem),
+            Ok(text) => output.note(&text),
+            Err(problem) => output.error(&problem),
         }
     }
     std::future::pending().await
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Problem> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     TcpListener::bind(address).await.map_err(|error| {
-        let help = match error.kind() {
+        let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "is there another `provost serve`? choose another port with --listen"
+                "another program, perhaps another `provost serve`, uses the port; select another one with --listen"
             }
-            _ => "choose another address with --listen",
+            _ => "select another address with --listen",
         };
         let kind = match error.kind() {
             io::ErrorKind::AddrInUse => ErrorKind::Conflict,
             io::ErrorKind::PermissionDenied => ErrorKind::Denied,
             _ => ErrorKind::Unavailable,
         };
-        Problem::new(kind, format!("{address}: {error}")).help(help)
+        CliError::new(kind, format!("{address}: {error}")).hint(hint)
     })
 }
 
-/// Says where it listens and, the first time, the token.
+/// Prints the address and, at the first start, the admin token.
 async fn announce(
     args: &Args,
     app: &App,
     listener: &TcpListener,
     output: &Output,
-) -> Result<(), Problem> {
-    let address = listener.local_addr().map_err(|error| Problem::io("the address", &error))?;
+) -> Result<(), CliError> {
+    let address = listener.local_addr().map_err(|error| CliError::io("the address", &error))?;
     let url = format!("http://{address}");
-    let token =
-        app.first_token().await.map_err(|problem| Problem::new(problem.kind, problem.detail))?;
-    let show = Show { output: *output, format: Format::Table };
+    let token = app
+        .bootstrap_admin_token()
+        .await
+        .map_err(|problem| CliError::new(problem.kind, problem.detail))?;
+    let printer = Printer { output: *output, format: Format::Table };
     if args.json {
-        return show.write(&line(&json!({ "url": url, "token": token }))?);
+        return printer.write(&line(&json!({ "url": url, "token": token }))?);
     }
     let mut text = format!("provost listens on {url}\n");
     if let Some(token) = token {
         text.push_str(&format!(
-            "\nThis token may do everything. It is shown this once:\n\n  export PROVOST_SERVER={url}\n  \
+            "\nAdmin token (shown only once):\n\n  export PROVOST_SERVER={url}\n  \
              export PROVOST_TOKEN={token}\n\n"
         ));
     }
-    show.write(&text)
+    printer.write(&text)
 }

@@ -1,17 +1,17 @@
-//! `provost tool`: the tools there are, what they are, calling one, and trying whether they can be called.
+//! `provost tool`: lists, calls, tests, creates and imports tools.
 
 mod call;
 mod check;
-mod keep;
+mod import;
 mod module;
-mod scaffold;
+mod new;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Subcommand;
-use provost_api::{DeclaredTool, Page};
+use provost_api::{Page, ToolInfo};
 use provost_core::id::name::Namespace;
 use provost_core::{Env, ErrorKind, Timestamp};
 use provost_host::model::Models;
@@ -22,20 +22,20 @@ use serde_json::json;
 
 use self::call::CallArgs;
 use self::check::CheckArgs;
-use self::keep::KeepArgs;
-use self::scaffold::ScaffoldArgs;
+use self::import::ImportArgs;
+use self::new::NewArgs;
 use super::block_on;
 use crate::args::{NOTES_DIR_DEFAULT, ShellArgs, ToolArgs};
 use crate::boot::{self, Config, Runtime};
-use crate::catalog::told;
+use crate::catalog::declared_tool;
 use crate::data;
+use crate::error::CliError;
 use crate::model_catalog::user_catalog;
-use crate::problem::Problem;
 use crate::render::output::Output;
-use crate::render::show::{Format, Show, Shown};
-use crate::render::table::{Cell, Column, rigid, text};
+use crate::render::printer::{Format, Printer, TableRow};
+use crate::render::table::{Cell, Column, fixed, flexible};
 
-/// What to do where modules cannot be run.
+/// Hint for builds without WASM.
 pub(crate) const BUILD_WITH_WASM: &str =
     "build it with: cargo install --path crates/cli --features wasm";
 
@@ -43,63 +43,63 @@ const EXAMPLES: &str = "\
 Examples:
   provost tool list
   provost tool call calculator '{\"expression\": \"2 + 3\"}'
-  provost tool list --resources house/
-  provost tool describe search --resources house/ --role reader
-  provost tool call search '{\"q\": \"pears\"}' --resources house/ --role reader
-  provost tool test --resources house/              can every declared tool be called?
-  provost tool test --resources house/ --fixtures calls.yaml
-  provost tool scaffold word_count --lang rust      a WASM tool to begin with
+  provost tool list --manifests manifests/
+  provost tool get search --manifests manifests/ --role reader
+  provost tool call search '{\"q\": \"pears\"}' --manifests manifests/ --role reader
+  provost tool test --manifests manifests/          checks every declared tool
+  provost tool test --manifests manifests/ --fixtures calls.yaml
+  provost tool new word_count --lang rust           creates the source of a WASM tool
   provost tool test word_count.wasm --fixtures fixtures/
-  provost tool keep word_count.wasm                 keeps it here, to be named by its hash
+  provost tool import word_count.wasm               copies a module to the data directory
 
-A call here goes the way that calls of agents go: rules, secrets, deadline, retries, redaction, records.";
+A call is executed like a call of an agent, with rules, secrets, deadline, retries, redaction and audit records.";
 
-/// What it takes.
+/// Arguments of `provost tool`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
     #[command(flatten)]
-    setting: Setting,
+    options: ToolOptions,
 }
 
-/// Which tools, and for whom.
+/// Tools that a command uses, and the agent that calls them.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Setting {
-    /// A file or a directory of declared tools, rules and MCP servers
-    #[arg(long, global = true, value_name = "PATH")]
-    resources: Option<PathBuf>,
-    /// Where declared tools may be
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHERE")]
+pub(crate) struct ToolOptions {
+    /// File or directory of manifests: tools, rules and MCP servers
+    #[arg(long, global = true, alias = "resources", value_name = "PATH")]
+    manifests: Option<PathBuf>,
+    /// Networks that declared tools can reach
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "NETWORK")]
     tool_network: crate::args::ToolNetworkArg,
-    /// A program that declared MCP servers may start; can be repeated
+    /// Program that declared MCP servers can start, exactly as declared; repeatable
     #[arg(long, global = true, value_name = "COMMAND")]
     allow_command: Vec<String>,
-    /// A directory with secrets, a file for each
+    /// Directory with one file per secret
     #[arg(long, global = true, value_name = "DIR")]
     secrets_dir: Option<PathBuf>,
     #[command(flatten)]
     container: crate::args::ContainerArgs,
-    /// A directory for read, list and search
+    /// Directory that the file tools can read, list and search
     #[arg(long, global = true, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Also write and edit there
-    #[arg(long, global = true)]
-    write: bool,
+    /// Enable the tools that write and edit files in the workspace
+    #[arg(long, global = true, alias = "write")]
+    workspace_write: bool,
     #[command(flatten)]
     shell: ShellArgs,
-    /// The agent that calls
+    /// Agent on whose behalf tools are called
     #[arg(long, global = true, value_name = "NAME", default_value = provost_host::agent::AGENT)]
     agent: String,
-    /// A role of the agent, if the agent is not declared; can be repeated
+    /// Role of the agent, if the agent is not declared; repeatable
     #[arg(long, global = true, value_name = "ROLE")]
     role: Vec<String>,
-    /// The namespace
+    /// Namespace
     #[arg(long, short, global = true, value_name = "NAME", default_value_t)]
     namespace: Namespace,
-    /// In which form: table, json, jsonl, yaml, name
-    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORM")]
+    /// Output format
+    #[arg(long, short, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     output: Format,
 }
 
@@ -108,10 +108,10 @@ enum Action {
     /// List tools
     #[command(visible_alias = "ls", after_help = "Examples:\n  provost tool list -o name")]
     List,
-    /// Show what a tool is, and what the rules say about calling it
-    #[command(after_help = "Examples:\n  provost tool describe calculator -o yaml")]
-    Describe {
-        /// The tool
+    /// Show a tool, and the decision of the rules about a call
+    #[command(alias = "describe", after_help = "Examples:\n  provost tool get calculator -o yaml")]
+    Get {
+        /// Name of the tool
         name: String,
     },
     /// Call a tool
@@ -120,67 +120,73 @@ enum Action {
                       echo '{\"expression\": \"1/3\"}' | provost tool call calculator"
     )]
     Call(CallArgs),
-    /// Try whether tools can be called: runtime, secret, address; with fixtures, also calls
-    #[command(after_help = "Examples:\n  provost tool test --resources house/\n  \
-                      provost tool test pay --resources house/ --fixtures calls.yaml\n\nA fixture file is a list:\n  \
+    /// Check the runtime, secret and address of tools, and run the calls of fixtures
+    #[command(after_help = "Examples:\n  provost tool test --manifests manifests/\n  \
+                      provost tool test pay --manifests manifests/ --fixtures calls.yaml\n\nA fixture file is a list:\n  \
                       - tool: calculator\n    args: {expression: 2 + 3}\n    expect: {contains: \"5\"}\n  \
                       - tool: pay\n    args: {}\n    expect: {code: permission_denied}")]
     Test(CheckArgs),
-    /// Make a WASM tool to begin with: source, manifest, fixtures, and how it is built
-    #[command(after_help = "Examples:\n  provost tool scaffold word_count --lang rust\n  \
-                      provost tool scaffold word_count --lang c --dir tools/word_count")]
-    Scaffold(ScaffoldArgs),
-    /// Keep a WASM module in the data directory, to be named by its hash
-    #[command(after_help = "Examples:\n  provost tool keep word_count.wasm\n  \
-                      provost tool keep word_count.wasm -o name        only `blob:` and its SHA-256\n\n\
-                      A manifest then says, wherever it lies:\n  wasm:\n    module: blob:3b1f...")]
-    Keep(KeepArgs),
+    /// Create a new WASM tool: source, manifest, fixtures and build script
+    #[command(
+        alias = "scaffold",
+        after_help = "Examples:\n  provost tool new word_count --lang rust\n  \
+                      provost tool new word_count --lang c --dir tools/word_count"
+    )]
+    New(NewArgs),
+    /// Copy a WASM module to the data directory; manifests then refer to it by its hash
+    #[command(
+        alias = "keep",
+        after_help = "Examples:\n  provost tool import word_count.wasm\n  \
+                      provost tool import word_count.wasm -o name      prints only `blob:` and the SHA-256\n\n\
+                      A manifest refers to the module by its hash:\n  wasm:\n    module: blob:3b1f..."
+    )]
+    Import(ImportArgs),
 }
 
-/// The tools of this command, and what stands around them.
-pub(crate) struct Bench<'a> {
-    setting: &'a Setting,
+/// Context of a command: the tools and the runtime that executes them.
+pub(crate) struct ToolCommand<'a> {
+    options: &'a ToolOptions,
     runtime: Runtime,
     tools: Arc<ToolProvider>,
-    own: Vec<Arc<dyn Tool>>,
-    show: Show,
+    built_in: Vec<Arc<dyn Tool>>,
+    printer: Printer,
     dir: PathBuf,
     redactor: Redactor,
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, Problem> {
-    let setting = &args.setting;
-    if let Action::Scaffold(args) = &args.action {
-        return scaffold::run(args, output);
+/// Runs the command.
+pub(crate) fn run(args: &Args, data: Option<&Path>, output: &Output) -> Result<u8, CliError> {
+    let options = &args.options;
+    if let Action::New(args) = &args.action {
+        return new::run(args, output);
     }
-    let show = Show { output: *output, format: setting.output };
-    let dir = data::real_dir(data)?;
-    if let Action::Keep(args) = &args.action {
-        return keep::run(args, &dir, show);
+    let printer = Printer { output: *output, format: options.output };
+    let dir = data::dir_from_env(data)?;
+    if let Action::Import(args) = &args.action {
+        return import::run(args, &dir, printer);
     }
     block_on(async {
-        let bench = Bench::open(setting, &dir, show).await?;
-        let done = match &args.action {
-            Action::List => bench.list(),
-            Action::Describe { name } => bench.describe(name),
-            Action::Call(args) => Box::pin(bench.call(args)).await,
-            Action::Test(args) => match module::named(args) {
-                Some(path) => Box::pin(bench.test_module(path, args)).await,
-                None => Box::pin(bench.test(args)).await,
+        let context = ToolCommand::open(options, &dir, printer).await?;
+        let result = match &args.action {
+            Action::List => context.list(),
+            Action::Get { name } => context.get(name),
+            Action::Call(args) => Box::pin(context.call(args)).await,
+            Action::Test(args) => match module::module_path(args) {
+                Some(path) => Box::pin(context.test_module(path, args)).await,
+                None => Box::pin(context.test(args)).await,
             },
-            Action::Scaffold(_) | Action::Keep(_) => Ok(0),
+            Action::New(_) | Action::Import(_) => Ok(0),
         };
-        bench.runtime.close(Duration::ZERO).await;
-        done
+        context.runtime.close(Duration::ZERO).await;
+        result
     })?
 }
 
-impl Setting {
-    /// What declared tools are made with.
+impl ToolOptions {
+    /// Returns the arguments of declared tools.
     fn tool_args(&self) -> ToolArgs {
         ToolArgs {
-            resources: self.resources.clone(),
+            manifests: self.manifests.clone(),
             tool_network: self.tool_network,
             allow_command: self.allow_command.clone(),
             secrets_dir: self.secrets_dir.clone(),
@@ -189,84 +195,85 @@ impl Setting {
     }
 }
 
-impl<'a> Bench<'a> {
-    async fn open(setting: &'a Setting, dir: &Path, show: Show) -> Result<Self, Problem> {
-        let shell = setting.shell.shell()?;
-        let tools = setting.tool_args().config(setting.role.clone(), shell.clone())?;
+impl<'a> ToolCommand<'a> {
+    async fn open(
+        options: &'a ToolOptions,
+        dir: &Path,
+        printer: Printer,
+    ) -> Result<Self, CliError> {
+        let shell = options.shell.shell()?;
+        let tools = options.tool_args().config(options.role.clone(), shell.clone())?;
         let models = Arc::new(Models::new(Duration::ZERO, user_catalog()?));
         let config = Config { tools, ..Config::local(dir, models) };
         let redactor = config.redactor.clone();
         let runtime = boot::build(config).await?;
-        let mut own = builtin_tools(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
-        let files = Files::new(setting.workspace.as_ref(), setting.write)?;
+        let mut built_in = builtin_tools(&Env::system(), PathBuf::from(NOTES_DIR_DEFAULT))?;
+        let files = Files::new(options.workspace.as_ref(), options.workspace_write)?;
         if let Some(files) = &files {
-            own.extend(files.tools()?);
+            built_in.extend(files.tools()?);
         }
         if let Some(shell) = &shell {
-            own.extend(shell.tools(files.as_ref(), runtime.tools.shell_host()?)?);
+            built_in.extend(shell.tools(files.as_ref(), runtime.tools.shell_host()?)?);
         }
-        own.extend(runtime.tools.outputs()?);
+        built_in.extend(runtime.tools.output_reader()?);
         let tools = Arc::clone(&runtime.tools);
-        Ok(Self { setting, runtime, tools, own, show, dir: dir.to_owned(), redactor })
+        Ok(Self { options, runtime, tools, built_in, printer, dir: dir.to_owned(), redactor })
     }
 
-    /// A tool by its name: one of ours, or one that was declared.
-    fn find(&self, name: &str) -> Result<Arc<dyn Tool>, Problem> {
+    /// Finds a declared or built-in tool by its name.
+    fn find(&self, name: &str) -> Result<Arc<dyn Tool>, CliError> {
         let declared = self.tools.declared.as_ref();
-        let declared =
-            declared.and_then(|set| set.workshop().tool(self.namespace(), name).cloned());
+        let declared = declared.and_then(|set| set.current().tool(self.namespace(), name).cloned());
         let declared = declared.map(|tool| tool as Arc<dyn Tool>);
-        let own = || self.own.iter().find(|tool| tool.spec().name() == name).cloned();
-        declared.or_else(own).ok_or_else(|| {
-            let what = format!("there is no tool `{name}` in namespace `{}`", self.namespace());
-            Problem::new(ErrorKind::NotFound, what).help(
-                "`provost tool list` shows what there is; --resources PATH names what is declared",
-            )
+        let built_in = || self.built_in.iter().find(|tool| tool.spec().name() == name).cloned();
+        declared.or_else(built_in).ok_or_else(|| {
+            let message = format!("there is no tool `{name}` in namespace `{}`", self.namespace());
+            CliError::new(ErrorKind::NotFound, message)
+                .hint("`provost tool list` lists the tools; --manifests PATH adds declared tools")
         })
     }
 
     fn namespace(&self) -> &str {
-        self.setting.namespace.as_str()
+        self.options.namespace.as_str()
     }
 
-    fn all(&self) -> Vec<DeclaredTool> {
+    fn all(&self) -> Vec<ToolInfo> {
         let declared = self.tools.declared.as_ref();
         let declared =
-            declared.map(|set| set.workshop().tools(self.namespace())).unwrap_or_default();
-        let own = self.own.iter().map(|tool| built_in(tool.as_ref()));
-        declared.iter().map(|tool| told(tool)).chain(own).collect()
+            declared.map(|set| set.current().tools(self.namespace())).unwrap_or_default();
+        let built_in = self.built_in.iter().map(|tool| builtin_tool(tool.as_ref()));
+        declared.iter().map(|tool| declared_tool(tool)).chain(built_in).collect()
     }
 
-    fn list(&self) -> Result<u8, Problem> {
-        let items: Vec<Row> = self.all().into_iter().map(Row).collect();
-        self.show.list(&Page { items, next: None })?;
+    fn list(&self) -> Result<u8, CliError> {
+        let items: Vec<ToolRow> = self.all().into_iter().map(ToolRow).collect();
+        self.printer.print_list(&Page { items, next: None })?;
         Ok(0)
     }
 
-    fn describe(&self, name: &str) -> Result<u8, Problem> {
+    fn get(&self, name: &str) -> Result<u8, CliError> {
         let tool = self.find(name)?;
         let declared = self.tools.declared.as_ref();
-        let declared =
-            declared.and_then(|set| set.workshop().tool(self.namespace(), name).cloned());
-        let mut what = match declared {
+        let declared = declared.and_then(|set| set.current().tool(self.namespace(), name).cloned());
+        let mut details = match declared {
             Some(declared) => json!(declared.resource()),
-            None => json!(built_in(tool.as_ref())),
+            None => json!(builtin_tool(tool.as_ref())),
         };
         if let Some(decision) = self.decision(tool.as_ref())? {
-            what["agent"] = json!(self.setting.agent);
-            what["decision"] = json!(decision.as_str());
-            what["because"] = json!(decision.reason());
+            details["agent"] = json!(self.options.agent);
+            details["decision"] = json!(decision.as_str());
+            details["because"] = json!(decision.reason());
         }
-        self.show.one(&what, name)?;
+        self.printer.print_details(&details, name)?;
         Ok(0)
     }
 }
 
-/// A tool of the program itself.
-fn built_in(tool: &dyn Tool) -> DeclaredTool {
+/// Converts a built-in tool to its API type.
+fn builtin_tool(tool: &dyn Tool) -> ToolInfo {
     let spec = tool.spec();
-    let facts = spec.tool_facts();
-    DeclaredTool {
+    let facts = spec.tool_attributes();
+    ToolInfo {
         name: spec.name().to_owned(),
         kind: "builtin".to_owned(),
         description: spec.def().description.clone(),
@@ -279,20 +286,20 @@ fn built_in(tool: &dyn Tool) -> DeclaredTool {
     }
 }
 
-/// A tool in a list.
+/// Row of the list of tools.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
-struct Row(DeclaredTool);
+struct ToolRow(ToolInfo);
 
-impl Shown for Row {
+impl TableRow for ToolRow {
     const COLUMNS: &'static [Column] = &[
-        rigid("NAME"),
-        rigid("TYPE"),
-        text("DOES"),
-        text("RISK"),
-        text("EFFECT"),
-        text("STATE"),
-        text("DESCRIPTION"),
+        fixed("NAME"),
+        fixed("TYPE"),
+        flexible("OPERATIONS"),
+        flexible("RISK"),
+        flexible("EFFECT"),
+        flexible("STATE"),
+        flexible("DESCRIPTION"),
     ];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {

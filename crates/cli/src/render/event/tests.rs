@@ -43,7 +43,7 @@ fn turn() -> Vec<Event> {
 
 fn print(events: &[Event], style: Style) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut printer = Printer::new(&mut out, &mut err, style);
+    let mut printer = EventPrinter::new(&mut out, &mut err, style);
     for event in events {
         printer.event(event).unwrap();
     }
@@ -106,7 +106,7 @@ fn a_reader_that_is_gone_is_an_error_of_the_stream() {
             Ok(())
         }
     }
-    let mut printer = Printer::new(Gone, Vec::new(), Style::default());
+    let mut printer = EventPrinter::new(Gone, Vec::new(), Style::default());
     let error = printer.event(&text("x")).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
 }

@@ -1,44 +1,46 @@
-//! What the commands that begin with a slash do.
+//! Execution of slash commands.
 
 use super::{App, Effect};
-use crate::problem::Problem;
-use crate::tui::slash::{self, Slash};
-use crate::tui::transcript::Body;
+use crate::error::CliError;
+use crate::tui::slash::{self, SlashCommand};
+use crate::tui::transcript::EntryBody;
 
 impl App {
-    pub(super) fn slash(&mut self, command: Slash) -> Vec<Effect> {
+    pub(super) fn slash(&mut self, command: SlashCommand) -> Vec<Effect> {
         let is_idle = self.running.is_none();
         match command {
-            Slash::Help => self.transcript.push(Body::Notice(slash::help())),
-            Slash::Model(None) => {
-                let text = format!("the model is `{}`", self.facts.model);
-                self.transcript.push(Body::Notice(text));
+            SlashCommand::Help => self.transcript.push(EntryBody::Notice(slash::help())),
+            SlashCommand::Model(None) => {
+                let text = format!("the model is `{}`", self.status.model);
+                self.transcript.push(EntryBody::Notice(text));
             }
-            Slash::Tools => {
-                let line = |(name, what): &(String, String)| format!("- `{name}`: {what}\n");
-                let lines: String = self.facts.tools.iter().map(line).collect();
-                let text = if lines.is_empty() { "there are no tools".to_owned() } else { lines };
-                self.transcript.push(Body::Notice(text));
+            SlashCommand::Tools => {
+                let line = |(name, about): &(String, String)| format!("- `{name}`: {about}\n");
+                let lines: String = self.status.tools.iter().map(line).collect();
+                let text =
+                    if lines.is_empty() { "the agent has no tools".to_owned() } else { lines };
+                self.transcript.push(EntryBody::Notice(text));
             }
-            Slash::Save(file) => {
+            SlashCommand::Save(file) => {
                 return vec![Effect::Save(file, self.transcript.to_markdown())];
             }
-            Slash::Quit => return vec![Effect::Quit],
-            Slash::Model(Some(name)) if is_idle => return vec![Effect::Model(name)],
-            Slash::Clear if is_idle => return vec![Effect::BeginAnew, Effect::Redraw],
-            Slash::Model(Some(_)) | Slash::Clear => {
-                self.complain("not while a turn is running", "wait for it, or stop it with Ctrl-C")
+            SlashCommand::Quit => return vec![Effect::Quit],
+            SlashCommand::Model(Some(name)) if is_idle => return vec![Effect::Model(name)],
+            SlashCommand::Clear if is_idle => {
+                return vec![Effect::StartConversation, Effect::Redraw];
             }
-            Slash::Unknown(name) => self.complain(
+            SlashCommand::Model(Some(_)) | SlashCommand::Clear => self
+                .push_error("not while a run is active", "wait for it, or cancel it with Ctrl-C"),
+            SlashCommand::Unknown(name) => self.push_error(
                 &format!("there is no command /{name}"),
-                "type /help; begin with a space to send text that begins with a slash",
+                "type /help; to send text that starts with a slash, type a space before it",
             ),
         }
         Vec::new()
     }
 
-    fn complain(&mut self, what: &str, help: &str) {
-        let problem = Problem::invalid(what).help(help);
-        self.transcript.push(Body::Problem(problem));
+    fn push_error(&mut self, message: &str, hint: &str) {
+        let problem = CliError::invalid(message).hint(hint);
+        self.transcript.push(EntryBody::Error(problem));
     }
 }

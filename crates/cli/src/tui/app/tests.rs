@@ -3,15 +3,15 @@ use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::json;
 
 use super::*;
-use crate::problem::tests::summary;
+use crate::error::tests::summary;
 
 fn app() -> App {
-    let facts = Facts {
+    let status = StatusInfo {
         model: "demo".to_owned(),
         tools: vec![("clock".to_owned(), "tells the time".to_owned())],
-        is_yes: false,
+        approves_all: false,
     };
-    App::new(facts, "welcome".to_owned())
+    App::new(status, "welcome".to_owned())
 }
 
 fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
@@ -50,7 +50,7 @@ fn ask(app: &mut App, asked: &[ApprovalRequest]) {
     for request in asked {
         run(app, EventKind::ApprovalNeeded { request: request.clone().into() });
     }
-    let wait = app.now + ANSWER_AFTER;
+    let wait = app.now + DECISION_DELAY;
     draw(app);
     app.update(Action::Tick(wait));
 }
@@ -59,26 +59,26 @@ fn ask(app: &mut App, asked: &[ApprovalRequest]) {
 fn a_question_in_words_is_answered_by_what_is_typed() {
     let env = Env::simulated(1);
     let mut app = app();
-    app.facts.is_yes = true;
+    app.status.approves_all = true;
     send(&mut app, "hi");
     let request = request(&env, "c1", "ask_user");
-    app.update(Action::WantsWords(request.id));
+    app.update(Action::AnswerIsText(request.id));
     ask(&mut app, std::slice::from_ref(&request));
-    assert!(!app.is_answerable() && app.wants_words());
+    assert!(!app.accepts_decision() && app.wants_text());
     // A letter that answers other questions is a letter here.
     assert_eq!(send(&mut app, "yes"), [Effect::Reply(request.id, "yes".to_owned())]);
     assert!(app.approvals.is_empty() && app.queued.is_empty());
 }
 
 fn draw(app: &mut App) {
-    let is_asking = !app.approvals.is_empty();
-    app.update(Action::Drawn(Metrics { is_asking, ..Metrics::default() }));
+    let shows_approval = !app.approvals.is_empty();
+    app.update(Action::Drawn(ViewMetrics { shows_approval, ..ViewMetrics::default() }));
 }
 
 fn last(app: &App) -> String {
     match &app.transcript.entries().last().unwrap().body {
-        Body::Notice(text) | Body::User(text) | Body::Answer(text) => text.clone(),
-        Body::Problem(problem) => problem.what.clone(),
+        EntryBody::Notice(text) | EntryBody::User(text) | EntryBody::Answer(text) => text.clone(),
+        EntryBody::Error(problem) => problem.message.clone(),
         other => format!("{other:?}"),
     }
 }
@@ -106,7 +106,7 @@ fn what_a_run_did_not_hear_is_answered_by_the_next_one() {
     send(&mut app, "two");
     let error = ErrorInfo::new(ErrorKind::Unavailable, "overloaded", "it is down");
     let effects = run(&mut app, EventKind::Failed { error: error.into() });
-    assert_eq!(effects, [Effect::Next("two".into())]);
+    assert_eq!(effects, [Effect::ContinueRun("two".into())]);
     assert!(app.running.is_some());
     // It waits until the next run begins with it.
     assert_eq!(app.queued, ["two"]);
@@ -119,7 +119,7 @@ fn what_a_run_did_not_hear_is_answered_by_the_next_one() {
 fn a_message_that_did_not_get_through_is_in_the_box_again() {
     let mut app = app();
     send(&mut app, "one");
-    let problem = Problem::new(ErrorKind::Unavailable, "the database is busy");
+    let problem = CliError::new(ErrorKind::Unavailable, "the database is busy");
     app.update(Action::NotStarted("one".into(), problem));
     assert!(app.running.is_none());
     assert_eq!(app.input.text(), "one");
@@ -128,7 +128,7 @@ fn a_message_that_did_not_get_through_is_in_the_box_again() {
     send(&mut app, "two");
     send(&mut app, "three");
     run(&mut app, EventKind::Cancelled);
-    app.update(Action::Unheard("three".into()));
+    app.update(Action::InputNotDelivered("three".into()));
     assert!(app.running.is_none() && app.queued.is_empty());
     assert_eq!(app.input.text(), "three");
 }
@@ -152,7 +152,7 @@ fn ctrl_c_stops_the_turn_and_not_the_program() {
     send(&mut app, "one");
     send(&mut app, "two");
     assert_eq!(ctrl(&mut app, 'c'), [Effect::Cancel]);
-    assert_eq!(ctrl(&mut app, 'c'), [Effect::Abandon]);
+    assert_eq!(ctrl(&mut app, 'c'), [Effect::Detach]);
     assert_eq!(run(&mut app, EventKind::Cancelled), []);
     // What was not heard comes back into the box instead of being sent.
     assert_eq!(app.input.text(), "two");
@@ -161,9 +161,9 @@ fn ctrl_c_stops_the_turn_and_not_the_program() {
     assert_eq!(ctrl(&mut app, 'c'), []);
     assert!(app.input.is_empty());
     assert_eq!(ctrl(&mut app, 'c'), []);
-    assert!(app.is_leaving);
+    assert!(app.is_quit_armed);
     press(&mut app, KeyCode::Left, KeyModifiers::NONE);
-    assert!(!app.is_leaving);
+    assert!(!app.is_quit_armed);
     ctrl(&mut app, 'c');
     assert_eq!(ctrl(&mut app, 'c'), [Effect::Quit]);
 }
@@ -190,9 +190,9 @@ fn questions_are_answered_in_order_with_one_key() {
     assert_eq!(effects, [Effect::Decide(first.id, ApprovalDecision::Approve)]);
     // The next question is seen first, too.
     draw(&mut app);
-    app.update(Action::Tick(app.now + ANSWER_AFTER));
+    app.update(Action::Tick(app.now + DECISION_DELAY));
     let effects = press(&mut app, KeyCode::Char('N'), KeyModifiers::SHIFT);
-    let reason = "the user said no".to_owned();
+    let reason = "the user denied the call".to_owned();
     let deny = ApprovalDecision::Deny { reason };
     assert_eq!(effects, [Effect::Decide(second.id, deny)]);
     assert!(app.approvals.is_empty());
@@ -242,7 +242,7 @@ fn what_is_being_typed_answers_nothing() {
     draw(&mut app);
     press(&mut app, KeyCode::Backspace, KeyModifiers::NONE);
     draw(&mut app);
-    app.update(Action::Tick(app.now + ANSWER_AFTER));
+    app.update(Action::Tick(app.now + DECISION_DELAY));
     let effects = press(&mut app, KeyCode::Char('y'), KeyModifiers::NONE);
     assert_eq!(effects, [Effect::Decide(asked.id, ApprovalDecision::Approve)]);
 }
@@ -265,7 +265,7 @@ fn a_question_is_seen_before_a_key_answers_it() {
     app.update(Action::Tick(Duration::from_secs(5)));
     assert_eq!(yes(&mut app), []);
     // Drawn, but not on the screen, which is too small for it.
-    app.update(Action::Drawn(Metrics::default()));
+    app.update(Action::Drawn(ViewMetrics::default()));
     app.update(Action::Tick(Duration::from_secs(6)));
     assert_eq!(yes(&mut app), []);
     draw(&mut app);
@@ -311,18 +311,18 @@ fn slash_commands_do_what_they_say() {
     assert!(last(&app).contains("`demo`"));
     assert_eq!(send(&mut app, "/model openai/x"), [Effect::Model("openai/x".into())]);
     app.update(Action::Model("openai/x".to_owned()));
-    assert_eq!(app.facts.model, "openai/x");
+    assert_eq!(app.status.model, "openai/x");
     send(&mut app, "/nope");
     assert_eq!(last(&app), "there is no command /nope");
-    assert_eq!(send(&mut app, "/clear"), [Effect::BeginAnew, Effect::Redraw]);
-    app.update(Action::Anew);
+    assert_eq!(send(&mut app, "/clear"), [Effect::StartConversation, Effect::Redraw]);
+    app.update(Action::NewConversation);
     assert_eq!(app.transcript.entries().len(), 1);
     let effects = send(&mut app, "/save out.md");
     assert!(matches!(&effects[..], [Effect::Save(Some(file), _)] if file == "out.md"));
     // While a turn runs the model and the conversation stay.
     send(&mut app, "go");
     assert_eq!(send(&mut app, "/model demo"), []);
-    assert_eq!(last(&app), "not while a turn is running");
+    assert_eq!(last(&app), "not while a run is active");
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn tokens_add_up_and_a_lost_stream_is_told() {
         run(&mut app, kind);
     }
     assert_eq!(app.usage, Usage::new(20, 10));
-    app.update(Action::RunGone);
+    app.update(Action::RunEnded);
     assert_eq!(last(&app), "the run ended without a result");
     assert!(app.running.is_none());
 }
@@ -396,7 +396,7 @@ fn equal_call_ids_of_two_runs_are_two_calls() {
         .entries()
         .iter()
         .filter_map(|entry| match &entry.body {
-            Body::Tool(tool) => Some(tool.result.as_str()),
+            EntryBody::Tool(tool) => Some(tool.result.as_str()),
             _ => None,
         })
         .collect();
@@ -411,8 +411,8 @@ fn a_call_that_never_ended_is_shown_as_stopped() {
     run(&mut app, EventKind::ToolCallReady { call: call.into() });
     run(&mut app, EventKind::Cancelled);
     let stopped = app.transcript.entries().iter().any(|entry| {
-        matches!(&entry.body, Body::Tool(tool)
-            if tool.state == super::super::transcript::ToolState::Stopped)
+        matches!(&entry.body, EntryBody::Tool(tool)
+            if tool.state == super::super::transcript::ToolCallState::Cancelled)
     });
     assert!(stopped);
 }

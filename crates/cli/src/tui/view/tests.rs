@@ -7,7 +7,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 
-use super::super::app::{Action, Facts};
+use super::super::app::{Action, StatusInfo};
 use super::*;
 
 /// A chat on a screen in memory.
@@ -19,9 +19,9 @@ struct Stage {
 
 impl Stage {
     fn new(width: u16, height: u16) -> Self {
-        let facts = Facts { model: "demo".to_owned(), ..Facts::default() };
+        let status = StatusInfo { model: "demo".to_owned(), ..StatusInfo::default() };
         Self {
-            app: App::new(facts, "welcome".to_owned()),
+            app: App::new(status, "welcome".to_owned()),
             view: View::new(Theme::color()),
             terminal: Terminal::new(TestBackend::new(width, height)).unwrap(),
         }
@@ -49,7 +49,7 @@ impl Stage {
 
     fn draw(&mut self) -> Vec<String> {
         for _ in 0..2 {
-            let mut metrics = Metrics::default();
+            let mut metrics = ViewMetrics::default();
             let (view, app) = (&mut self.view, &self.app);
             self.terminal.draw(|frame| metrics = view.draw(frame, app)).unwrap();
             self.app.update(Action::Drawn(metrics));
@@ -109,7 +109,7 @@ fn a_turn_is_on_the_screen() {
             "",
             "──────────────────────────────────────────────────",
             "›",
-            "⠹ 1.2 s · Ctrl-C stops        demo · 12k in 67 out",
+            "⠹ 1.2 s · Ctrl-C cancels      demo · 12k in 67 out",
         ]
     );
 }
@@ -153,10 +153,10 @@ fn a_question_shows_what_it_is_about_and_the_keys() {
     assert_eq!(rows[7], "  │ it writes a file");
     assert_eq!(rows[9], "allow save_note?");
     assert_eq!(rows[10], "›");
-    assert!(rows[11].starts_with("waits for you"));
+    assert!(rows[11].starts_with("waiting for approval"));
     // Letters go to the box at first, and a full box says why they do not answer.
     let rows = stage.key(KeyCode::Char('n')).draw();
-    assert_eq!(rows[9], "allow save_note? empty the line to answer");
+    assert_eq!(rows[9], "allow save_note? clear the input to decide");
     assert_eq!(rows[10], "› n");
     stage.key(KeyCode::Backspace).draw();
     stage.app.update(Action::Tick(Duration::from_secs(1)));

@@ -8,7 +8,7 @@ use provost_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, ended};
+use crate::support::{Stage, ended};
 use crate::{Ran, World};
 
 /// How often something is looked for that must come.
@@ -154,7 +154,7 @@ impl House {
         let path = stage.world.path().join("house.yaml");
         std::fs::write(&path, house(tools.address)).unwrap();
         let args =
-            ["--listen", "127.0.0.1:0", "--resources", "house.yaml", "--tool-network", "local"];
+            ["--listen", "127.0.0.1:0", "--manifests", "house.yaml", "--tool-network", "local"];
         let mut env = provider_env(&stage).to_vec();
         env.push(("PROVOST_SECRET_KEY", "swordfish-and-chips"));
         let server = Server::start(&stage.world, &args, &env);
@@ -220,10 +220,10 @@ async fn what_the_rules_deny_is_denied_and_what_they_ask_about_is_asked() {
     let args = ["task", "submit", "pay", "--agent", "clerk", "--wait"];
     let waiting = command(&house.stage.world, &house.server.url, &house.token, &args);
     let waiting = { waiting }.spawn().unwrap();
-    let question = (0..LOOKS_MAX).find_map(|_| house.list(&["approvals"]).first().cloned());
+    let question = (0..LOOKS_MAX).find_map(|_| house.list(&["approval", "list"]).first().cloned());
     let id = question.unwrap()["id"].as_str().unwrap().to_owned();
     assert!(house.tools.seen().is_empty(), "nothing happens before the answer");
-    assert_eq!(house.ask(&["approve", &id]).code, 0);
+    assert_eq!(house.ask(&["approval", "approve", &id]).code, 0);
     let ran = ended(waiting).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Paid.\n"), "{ran:?}");
     assert_eq!(house.tools.seen().len(), 1);
@@ -284,15 +284,15 @@ fn what_is_declared_wrongly_is_refused_at_the_start() {
     )
     .unwrap();
     for args in [
-        &["serve", "--listen", "127.0.0.1:0", "--resources", "bad.yaml"][..],
-        &["run", "hi", "--resources", "bad.yaml"],
-        &["tool", "list", "--resources", "bad.yaml"],
+        &["serve", "--listen", "127.0.0.1:0", "--manifests", "bad.yaml"][..],
+        &["exec", "hi", "--manifests", "bad.yaml"],
+        &["tool", "list", "--manifests", "bad.yaml"],
     ] {
         let ran = world.run(args);
         assert_eq!(ran.code, 2, "{args:?} {ran:?}");
         assert!(ran.err.contains("bad.yaml:4: spec.endpiont"), "{ran:?}");
     }
-    let ran = world.run(&["serve", "--listen", "127.0.0.1:0", "--resources", "nowhere"]);
+    let ran = world.run(&["serve", "--listen", "127.0.0.1:0", "--manifests", "nowhere"]);
     assert!(ran.code == 2 && ran.err.contains("nowhere"), "{ran:?}");
 }
 
@@ -301,7 +301,7 @@ fn tools_are_listed_described_called_and_tested_from_the_command_line() {
     let world = World::new();
     let tools = ToolServer::start(|_, stream| respond(stream, "200 OK", "text/plain", b"paid"));
     std::fs::write(world.path().join("house.yaml"), house(tools.address)).unwrap();
-    let here = ["--resources", "house.yaml", "--tool-network", "local"];
+    let here = ["--manifests", "house.yaml", "--tool-network", "local"];
     let run = |args: &[&str]| world.run(&[&["tool"], args, &here].concat());
 
     let listed = run(&["list", "-o", "name"]);
@@ -334,7 +334,7 @@ fn tools_are_listed_described_called_and_tested_from_the_command_line() {
     let tested = run(&["test"]);
     assert_eq!(tested.code, 1, "the secret is missing: {tested:?}");
     assert!(tested.out.contains("search") && tested.out.contains("failed"), "{tested:?}");
-    let closed = world.run(&["tool", "test", "pay", "--resources", "house.yaml"]);
+    let closed = world.run(&["tool", "test", "pay", "--manifests", "house.yaml"]);
     assert_eq!(closed.code, 1, "this machine is not opened: {closed:?}");
     let fixtures = "- {tool: pay, expect: {contains: paid}}\n- {tool: calculator, args: {expression: 1 +}, expect: {code: execution_failed}}\n";
     std::fs::write(world.path().join("calls.yaml"), fixtures).unwrap();

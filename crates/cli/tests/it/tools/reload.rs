@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Ran;
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, ended};
+use crate::support::{Stage, ended};
 use crate::tools::governed::{ToolServer, respond};
 
 /// How long a test waits for what must come.
@@ -55,7 +55,7 @@ async fn declarations_are_read_anew_and_the_next_call_goes_by_them() {
     };
     std::fs::create_dir(stage.world.path().join("house")).unwrap();
     write("a.yaml", &house(tools.address, "allow"));
-    let args = ["--listen", "127.0.0.1:0", "--resources", "house", "--tool-network", "local"];
+    let args = ["--listen", "127.0.0.1:0", "--manifests", "house", "--tool-network", "local"];
     let mut server = Server::start(&stage.world, &args, &provider_env(&stage));
     let token = server.token.clone().unwrap();
     let url = server.url.clone();
@@ -84,11 +84,14 @@ async fn declarations_are_read_anew_and_the_next_call_goes_by_them() {
     let asked = ask(&["task", "submit", "hi", "--agent", "guest", "--wait"]).output();
     let ran = Ran::of(&asked.unwrap());
     assert_eq!((ran.code, ran.out.as_str()), (0, "Nothing.\n"), "the new agent is there: {ran:?}");
-    assert!(server.hang_up().contains("nothing changed"));
+    assert!(server.hang_up().contains("no changes"));
     // What is wrong is not used, and what was there stays.
     write("b.yaml", "kind: Agent\nmetadata: {name: guest}\nspec: {tools: [nothing]}\n");
     let told = server.hang_up();
-    assert!(told.contains("what was declared before stays") && told.contains("nothing"), "{told}");
+    assert!(
+        told.contains("the previous manifests stay active") && told.contains("nothing"),
+        "{told}"
+    );
     let audit = Ran::of(&ask(&["audit", "-o", "json"]).output().unwrap());
     let audit: Value = serde_json::from_str(&audit.out).unwrap();
     let outcomes: Vec<&str> = audit["items"]

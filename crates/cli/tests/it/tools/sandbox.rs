@@ -4,7 +4,7 @@ use provost_testkit::Reply;
 use serde_json::json;
 
 use crate::World;
-use crate::stage::Stage;
+use crate::support::Stage;
 
 #[test]
 fn the_doctor_tries_what_sandboxes_hold() {
@@ -24,7 +24,7 @@ fn the_doctor_tries_what_sandboxes_hold() {
             let detail = check["detail"].as_str().unwrap();
             check["name"] == "wasm"
                 && check["state"] == "ok"
-                && detail.starts_with(&format!("{what}: held"))
+                && detail.starts_with(&format!("{what}: enforced"))
         })
     };
     for what in ["modules", "imports", "files", "network", "fuel", "time", "memory", "output"] {
@@ -79,7 +79,7 @@ spec: {permissions: ['tool:count:invoke', 'tool:look:invoke', 'tool:boxed:invoke
             "call",
             name,
             arguments,
-            "--resources",
+            "--manifests",
             "house.yaml",
             "--role",
             "anybody",
@@ -97,8 +97,8 @@ spec: {permissions: ['tool:count:invoke', 'tool:look:invoke', 'tool:boxed:invoke
     assert!(looked.code != 0 && !looked.out.contains("canary-of"), "{looked:?}");
     let boxed = call("boxed", "{}");
     assert!(boxed.code != 0 && boxed.err.contains("isolation_unavailable"), "{boxed:?}");
-    let bare = world.run(&["tool", "list", "--resources", "house.yaml"]);
-    assert!(bare.code == 2 && bare.err.contains("may not be started"), "{bare:?}");
+    let bare = world.run(&["tool", "list", "--manifests", "house.yaml"]);
+    assert!(bare.code == 2 && bare.err.contains("is not allowed"), "{bare:?}");
 }
 
 fn commands(lines: &[&str]) -> Vec<Reply> {
@@ -123,7 +123,7 @@ async fn an_agent_has_a_shell_only_if_it_is_given_one_and_only_in_its_files() {
     std::fs::create_dir(&dir).unwrap();
     std::fs::write(dir.join("note"), "of the house\n").unwrap();
     std::fs::write(stage.world.path().join("outside"), "canary").unwrap();
-    let ran = stage.run(&["run", "look", "--workspace", "files", "--shell", "full"]).await;
+    let ran = stage.run(&["exec", "look", "--workspace", "files", "--shell", "full"]).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let told = told(&stage);
     assert!(told[0].contains("of the house"), "{told:?}");
@@ -133,7 +133,7 @@ async fn an_agent_has_a_shell_only_if_it_is_given_one_and_only_in_its_files() {
     assert!(!dir.join("new").exists());
     // Without the flag there is none.
     let stage = Stage::new([Reply::text("Hello.")]).await;
-    assert_eq!(stage.run(&["run", "hi"]).await.code, 0);
+    assert_eq!(stage.run(&["exec", "hi"]).await.code, 0);
     assert!(!stage.provider.bodies()[0]["tools"].to_string().contains("shell"));
 }
 
@@ -147,8 +147,8 @@ async fn a_shell_can_have_the_files_of_its_conversation() {
     let replies = lines.iter().flat_map(|text| [line(text), Reply::text("Done.")]);
     let stage = Stage::new(replies.collect::<Vec<_>>()).await;
     for session in ["first", "first", "second", "second"] {
-        let shell = ["--shell", "full", "--shell-files", "conversation"];
-        let ran = stage.run(&[&["run", "go", "--session", session], &shell[..]].concat()).await;
+        let shell = ["--shell", "full", "--shell-workspace", "session"];
+        let ran = stage.run(&[&["exec", "go", "--session", session], &shell[..]].concat()).await;
         assert_eq!(ran.code, 0, "{ran:?}");
     }
     let bodies = stage.provider.bodies();
@@ -159,7 +159,7 @@ async fn a_shell_can_have_the_files_of_its_conversation() {
     };
     assert_eq!(last(1), "one\n");
     assert_eq!(last(3), "one\ntwo\n");
-    assert!(last(5).contains("wrote nothing"), "{}", last(5));
+    assert!(last(5).contains("no output"), "{}", last(5));
     assert!(bodies[0]["tools"].to_string().contains("read_output"));
     assert!(last(7).contains("outputs/shell-"), "{}", last(7).split_at(200).0);
 }
@@ -167,10 +167,11 @@ async fn a_shell_can_have_the_files_of_its_conversation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_no_rule_names_does_not_run_unless_somebody_agrees() {
     let lines = ["echo yes", "touch made", "echo $(touch made)"];
-    let allow = ["--workspace", ".", "--write", "--shell", "allowlist", "--shell-allow", "echo"];
-    for (ask, answer) in [("off", &[][..]), ("on-miss", &[]), ("on-miss", &["--yes"])] {
+    let allow =
+        ["--workspace", ".", "--workspace-write", "--shell", "allowlist", "--shell-allow", "echo"];
+    for (ask, answer) in [("never", &[][..]), ("unlisted", &[]), ("unlisted", &["--yes"])] {
         let stage = Stage::new(commands(&lines)).await;
-        let args = [&["run", "do it", "--shell-ask", ask], &allow[..], answer].concat();
+        let args = [&["exec", "do it", "--shell-approval", ask], &allow[..], answer].concat();
         let ran = stage.run(&args).await;
         assert_eq!(ran.code, 0, "{ran:?}");
         let told = told(&stage);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::Ran;
 use crate::remote::{Server, command, provider_env};
-use crate::stage::{Stage, ended};
+use crate::support::{Stage, ended};
 
 /// How often something is looked for that must come.
 const LOOKS_MAX: usize = 200;
@@ -51,14 +51,14 @@ async fn an_agent_asks_a_person_and_waits_without_holding_its_session() {
     let args = ["task", "submit", "paint it", "--session", "wall", "--wait"];
     let command = &mut command(&house.stage.world, &house.server.url, &house.token, &args);
     let waiting = command.spawn().unwrap();
-    let question = house.first(&["approvals"]);
+    let question = house.first(&["approval", "list"]);
     let id = question["id"].as_str().unwrap();
     assert!(question.to_string().contains("Which colour?"), "{question}");
     assert!(house.ask(&["explain", id]).out.contains("Which colour?"));
     // Others are served in the session meanwhile.
     let other = ["task", "submit", "hi", "--session", "wall", "--new-task", "--wait"];
     assert_eq!(house.ask(&other).out, "Hello.\n");
-    house.ask(&["answer", id, "blue"]);
+    house.ask(&["approval", "reply", id, "blue"]);
     let ran = ended(waiting).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "Blue it is.\n"), "{ran:?}");
     let told = house.stage.asked()[2].to_string();

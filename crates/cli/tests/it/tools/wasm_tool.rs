@@ -34,11 +34,11 @@ fn a_scaffold_builds_and_passes_its_fixtures() {
     let world = World::new();
     for lang in ["rust", "c", "assemblyscript"] {
         let name = format!("count_{lang}");
-        let made = world.run(&["tool", "scaffold", &name, "--lang", lang]);
+        let made = world.run(&["tool", "new", &name, "--lang", lang]);
         assert_eq!(made.code, 0, "{made:?}");
         assert!(made.out.contains("sh build.sh"), "{made:?}");
-        let again = world.run(&["tool", "scaffold", &name]);
-        assert!(again.code == 2 && again.err.contains("is there already"), "{again:?}");
+        let again = world.run(&["tool", "new", &name]);
+        assert!(again.code == 2 && again.err.contains("already exists"), "{again:?}");
         if !built(&world.path().join(&name), lang) {
             println!("{lang}: no compiler here, not built (scripts/setup wasm)");
             continue;
@@ -59,13 +59,13 @@ fn a_scaffold_builds_and_passes_its_fixtures() {
             "call",
             &name,
             r#"{"text":"a b"}"#,
-            "--resources",
+            "--manifests",
             &manifest,
             "--yes",
         ]);
         assert_eq!((called.code, called.out.trim()), (0, "2"), "{called:?}");
     }
-    let wrong = world.run(&["tool", "scaffold", "../out"]);
+    let wrong = world.run(&["tool", "new", "../out"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");
 }
 
@@ -76,7 +76,10 @@ fn a_module_that_wants_too_much_is_refused_by_the_command() {
         wat::parse_str(r#"(module (import "env" "system" (func)) (func (export "run")))"#).unwrap();
     std::fs::write(world.path().join("wants.wasm"), wants).unwrap();
     let tried = world.run(&["tool", "test", "wants.wasm"]);
-    assert!(tried.code != 0 && tried.err.contains("`env.system`, which it may not"), "{tried:?}");
+    assert!(
+        tried.code != 0 && tried.err.contains("`env.system`, which is not granted"),
+        "{tried:?}"
+    );
     let missing = world.run(&["tool", "test", "missing.wasm"]);
     assert!(missing.code != 0 && missing.err.contains("missing.wasm"), "{missing:?}");
 }
@@ -96,13 +99,13 @@ fn a_module_that_is_kept_is_named_by_its_hash() {
     let world = World::new();
     let file = world.path().join("fruit.wasm");
     std::fs::write(&file, wat::parse_str(ANSWERING).unwrap()).unwrap();
-    let kept = world.run(&["tool", "keep", "fruit.wasm", "-o", "json"]);
+    let kept = world.run(&["tool", "import", "fruit.wasm", "-o", "json"]);
     assert_eq!(kept.code, 0, "{kept:?}");
     let kept: serde_json::Value = serde_json::from_str(&kept.out).unwrap();
     let module = kept["module"].as_str().unwrap();
     assert_eq!(module, format!("blob:{}", kept["sha256"].as_str().unwrap()));
     // Once more is no more, and the line for the manifest is the same.
-    let again = world.run(&["tool", "keep", "fruit.wasm"]);
+    let again = world.run(&["tool", "import", "fruit.wasm"]);
     assert!(again.out.contains(&format!("\nmodule: {module}\n")), "{again:?}");
     // The file itself is not needed any more.
     std::fs::remove_file(&file).unwrap();
@@ -110,7 +113,7 @@ fn a_module_that_is_kept_is_named_by_its_hash() {
         "kind: Tool\nmetadata: {{name: fruit}}\nspec: {{type: wasm, effect: pure, wasm: {{module: '{module}'}}}}\n"
     );
     std::fs::write(world.path().join("tool.yaml"), manifest).unwrap();
-    let called = world.run(&["tool", "call", "fruit", "{}", "--resources", "tool.yaml", "--yes"]);
+    let called = world.run(&["tool", "call", "fruit", "{}", "--manifests", "tool.yaml", "--yes"]);
     assert_eq!((called.code, called.out.trim()), (0, "pears"), "{called:?}");
 }
 
@@ -127,16 +130,16 @@ fn what_no_tool_could_run_is_not_kept() {
     let large = std::fs::OpenOptions::new().write(true).open(world.path().join("large.wasm"));
     large.unwrap().set_len((64 << 20) + 1).unwrap();
     let refused = [
-        ("text.wasm", "it is no WASM"),
-        ("cut.wasm", "it is broken"),
-        ("wants.wasm", "`env.system`, which it may not"),
+        ("text.wasm", "is not a WASM module"),
+        ("cut.wasm", "the module is malformed"),
+        ("wants.wasm", "`env.system`, which is not granted"),
         ("large.wasm", "larger than"),
     ];
     for (name, why) in refused {
-        let kept = world.run(&["tool", "keep", name]);
+        let kept = world.run(&["tool", "import", name]);
         assert_eq!(kept.code, 2, "{name}: {kept:?}");
         assert!(kept.err.contains(why) && kept.err.contains(name), "{name}: {kept:?}");
     }
-    let missing = world.run(&["tool", "keep", "missing.wasm"]);
+    let missing = world.run(&["tool", "import", "missing.wasm"]);
     assert!(missing.code != 0 && missing.err.contains("missing.wasm"), "{missing:?}");
 }

@@ -1,4 +1,5 @@
-//! The same decision, written a second time: no tables, no early answers, every opinion collected and then the strictest taken.
+//! The same decision, written a second time: no tables, no early answers, every opinion collected and then the
+//! strictest taken.
 
 use super::super::{PolicySources, ToolAttributes};
 use crate::execution_policy::{CommandApproval, CommandPolicy};

@@ -1,4 +1,4 @@
-//! Making a tool, and refusing one that cannot be as it is declared.
+//! Defaults and validation of declared tools.
 
 use super::{
     ATTEMPTS_MAX, AuthProfile, IsolationMode, OperationClass, ResourceError, RiskLevel,
@@ -7,7 +7,7 @@ use super::{
 use crate::recovery::EffectClass;
 
 impl ToolResource {
-    /// A tool with nothing but defaults.
+    /// Creates a tool with default values.
     pub fn new(name: impl Into<String>, kind: ToolType, endpoint: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -31,24 +31,24 @@ impl ToolResource {
         }
     }
 
-    /// What it does to the world: as declared, else by its risk and by what repeating it does.
+    /// Operation classes: the declared classes, or else those that follow from the risk level and the effect class.
     pub fn operations(&self) -> Vec<OperationClass> {
         if !self.operation_classes.is_empty() {
             return self.operation_classes.clone();
         }
-        // A tool of which nothing is known is one that writes: only then does silence deny it.
+        // A tool without declarations counts as a write, so that it is denied unless a rule allows it.
         match (self.risk_level, self.effect) {
             (RiskLevel::Low | RiskLevel::Medium, EffectClass::Pure) => vec![OperationClass::Read],
             _ => vec![OperationClass::Write],
         }
     }
 
-    /// What it runs in: as declared, else by its risk.
+    /// Isolation mode: the declared mode, or else the mode that follows from the risk level.
     pub fn isolation(&self) -> IsolationMode {
         let by_risk = match (self.kind, self.risk_level) {
-            // A module runs in its machine and nowhere else.
+            // A module always runs in the WASM engine.
             (ToolType::Wasm, _) => IsolationMode::Wasm,
-            // A program is as dangerous as whoever wrote it, whatever is said of its risk.
+            // A program can do anything its author wrote, so its declared risk level does not matter.
             (ToolType::Cli, _) | (_, RiskLevel::High | RiskLevel::Critical) => {
                 IsolationMode::Sandboxed
             }
@@ -57,7 +57,7 @@ impl ToolResource {
         self.runtime.isolation_mode.unwrap_or(by_risk)
     }
 
-    /// The normal form: trimmed, labels in lower case and once, what must be there is there.
+    /// Returns the normal form: trimmed, with distinct labels in lower case and all required fields.
     pub fn normalized(mut self) -> Result<Self, ResourceError> {
         self.name = self.name.trim().to_owned();
         self.endpoint = self.endpoint.trim().to_owned();

@@ -1,4 +1,4 @@
-//! Where a tool of each type is, and how it is asked.
+//! Endpoints and requests of declared tools, per type.
 
 use std::collections::BTreeMap;
 
@@ -8,143 +8,143 @@ use serde::{Deserialize, Serialize};
 use super::{CliOutput, CliWorkspace, GrpcEncoding, HttpMethod};
 use crate::resource::HumanDuration;
 
-/// The request of an `http` tool. Texts are templates over the arguments: `/users/{{ id }}`.
+/// Request of an `http` tool. Texts are templates over the arguments, such as `/users/{{ id }}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSpec {
-    /// The method.
+    /// HTTP method.
     pub method: HttpMethod,
-    /// Headers; the value is a template.
+    /// Headers. Values are templates.
     pub headers: BTreeMap<String, String>,
-    /// Query parameters; the value is a template; an empty result leaves the parameter out.
+    /// Query parameters. Values are templates; a parameter with an empty result is omitted.
     pub query: BTreeMap<String, String>,
-    /// The body as a template; without one the arguments are sent as JSON where the method has a body.
+    /// Body template. `None` sends the arguments as JSON if the method has a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// The header that carries our effect key, if the service knows repeats by one.
+    /// Header for the effect key, if the service supports idempotency keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_header: Option<String>,
-    /// True if the answer is read as a response envelope of the contract.
+    /// True if the response is a response envelope of the tool contract.
     pub envelope: bool,
 }
 
-/// The wire of a `grpc` tool.
+/// Protocol options of a `grpc` tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GrpcSpec {
-    /// How the envelope travels.
+    /// Encoding of the envelope.
     pub encoding: GrpcEncoding,
-    /// Without TLS; for servers on this machine or in a mesh.
+    /// True to connect without TLS, for servers on this machine or in a service mesh.
     pub plaintext: bool,
 }
 
-/// The server and the tool of an `mcp` tool.
+/// Server and tool name of an `mcp` tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpRef {
-    /// The server's name.
+    /// Name of the server.
     pub server: String,
-    /// The tool's name at the server.
+    /// Name of the tool at the server.
     pub tool: String,
 }
 
-/// The agent of an `a2a` tool.
+/// Agent of an `a2a` tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct A2aSpec {
-    /// Where its card is, if not at the usual place under the endpoint.
+    /// Path of the agent card, if it is not the default path under the endpoint.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub card_path: String,
-    /// How long to wait between looks at a task that is not done.
+    /// Polling interval for unfinished tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_interval: Option<HumanDuration>,
 }
 
-/// The program of a `cli` tool. No shell is between: each argument is one argument, whatever is in it.
+/// Program of a `cli` tool. No shell is involved: each argument is passed unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CliSpec {
-    /// The program, as the operator's list of commands has it.
+    /// The program, by its name in the operator's list of commands.
     pub command: String,
-    /// Its arguments, each a template over the arguments of the call. A value that begins with `-` is refused where a template
-    /// begins with it, unless `--` stands before.
+    /// Arguments, each a template over the arguments of the call. A value that begins with `-` is rejected at the
+    /// beginning of an argument, unless `--` precedes it.
     pub args: Vec<String>,
-    /// True if it reads the arguments of the call as JSON from its standard input.
+    /// True if the program reads the arguments of the call as JSON from standard input.
     pub stdin_from_input: bool,
-    /// True if it reads a request envelope of the contract and answers with a response envelope.
+    /// True if the program reads a request envelope of the tool contract and writes a response envelope.
     pub envelope: bool,
-    /// Which output is its answer.
+    /// Output stream that contains the response.
     pub output: CliOutput,
-    /// Where it starts, relative to the workspace.
+    /// Working directory, relative to the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// Variables of its environment; nothing of ours is in it.
+    /// Environment variables. The engine's own environment is not passed on.
     pub env: BTreeMap<String, String>,
-    /// Hosts that it may reach: `api.example.com` or `*.example.com`. None means no network.
+    /// Reachable hosts, such as `api.example.com` or `*.example.com`. Empty means no network.
     pub hosts: Vec<String>,
-    /// The image of its container, in place of the operator's.
+    /// Container image. `None` uses the operator's image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The files that it works on.
+    /// Files that the program can access.
     pub workspace: CliWorkspace,
-    /// How much it may use; never more than the operator gives.
+    /// Resource limits, at most those of the operator.
     pub resources: ProcessLimits,
 }
 
-/// How much a sandboxed program may use. What is not said is what the operator gives, and never more.
+/// Resource limits of a sandboxed program. Unset values use the operator's limits, which are also the maximum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessLimits {
-    /// Bytes of memory.
+    /// Memory limit in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Share of the processors, in percent of one.
+    /// CPU limit in percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_percent: Option<u32>,
-    /// Processes and threads at the same time.
+    /// Maximum number of processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
 }
 
-/// Bytes of memory that a module may have if nothing is said.
+/// Default memory limit of a module in bytes.
 const WASM_MEMORY_BYTES_DEFAULT: u64 = 64 << 20;
-/// What a module may use up in one call if nothing is said: about as many instructions.
+/// Default fuel of one call: roughly the number of instructions.
 const WASM_FUEL_DEFAULT: u64 = 10_000_000_000;
 
-/// The module of a `wasm` tool, and what it may have. It has nothing of this machine but what stands here.
+/// Module of a `wasm` tool and its rights. It can access nothing of the host except what these fields grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WasmSpec {
-    /// A file below the operator's directory of modules, an `https://` address, or `blob:` and the SHA-256 of a module that is
-    /// kept here.
+    /// A file below the operator's module directory, an `https://` URL, or `blob:` and the SHA-256 hash of a stored
+    /// module.
     pub module: String,
-    /// The SHA-256 of the module in hex. An address needs one; wherever it stands, another module does not run.
+    /// SHA-256 hash of the module in hex. Required for a URL. A module with another hash does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The function that is called; `_start` or else `run` if nothing is said.
+    /// Name of the called function. Empty uses `_start` or else `run`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub entrypoint: String,
-    /// Bytes of all its memories together.
+    /// Limit on the total memory in bytes.
     pub max_memory_bytes: u64,
-    /// What one call may use up: about as many instructions. With 0 they are not counted: the module runs faster, and its time
-    /// is what bounds it.
+    /// Fuel of one call: roughly the number of instructions. 0 disables the limit, which is faster; only the timeout
+    /// then stops the module.
     pub fuel: u64,
-    /// True if it may use WASI: its standard streams, clocks, chance, arguments and variables. There are never any files.
+    /// True to provide WASI: standard streams, clocks, randomness, arguments and variables, but no files.
     pub enable_wasi: bool,
-    /// Its arguments, as a program has them.
+    /// Command-line arguments.
     pub args: Vec<String>,
-    /// Its variables; nothing of ours is among them.
+    /// Environment variables. The engine's own environment is not passed on.
     pub env: BTreeMap<String, String>,
-    /// Hosts that it may ask over HTTP: `api.example.com`, `*.example.com`, `api.example.com:8443`.
+    /// Hosts for HTTP requests, such as `api.example.com`, `*.example.com` or `api.example.com:8443`.
     pub hosts: Vec<String>,
-    /// True if it may keep values under keys of its own.
+    /// True to provide a key-value store for the tool.
     pub kv: bool,
-    /// True if it may say how far it is.
+    /// True to let the module report progress.
     pub log: bool,
 }
 
 impl WasmSpec {
-    /// What one call may use up; nothing where that is not counted.
+    /// Fuel limit of one call. `None` if it is disabled.
     pub fn fuel_limit(&self) -> Option<u64> {
         (self.fuel > 0).then_some(self.fuel)
     }

@@ -1,4 +1,4 @@
-//! The door to a channel.
+//! Interface of a delivery channel.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use provost_core::command::ReplyTarget;
 use provost_core::lifecycle::ChannelCapabilities;
 use serde::{Deserialize, Serialize};
 
-/// Where an answer goes.
+/// Recipient of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// The channel.
+pub struct DeliveryTarget {
+    /// Name of the channel.
     pub channel: String,
-    /// The account that answers.
+    /// Sending account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
-    /// Who is answered.
+    /// Recipient in the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// In which thread.
+    /// Thread in the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
 }
 
-impl Target {
+impl DeliveryTarget {
     pub(super) fn of(target: &ReplyTarget<'_>) -> Self {
         Self {
             channel: target.channel.to_owned(),
@@ -35,49 +35,49 @@ impl Target {
     }
 }
 
-/// What a channel says about a message that arrived: usually its own id of it.
+/// Receipt of a channel for a delivered message, usually the channel's message id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt(pub String);
+pub struct SendReceipt(pub String);
 
-/// Why a message was not sent.
+/// Error of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// Not for now: it did not arrive and may be tried again.
+    /// The message was not delivered. A retry may succeed.
     #[error("{problem}")]
-    NotNow {
-        /// What is wrong.
+    Transient {
+        /// Reason.
         problem: String,
-        /// When the channel wants to be asked again.
+        /// Delay before a retry that the channel requested.
         retry_after: Option<Duration>,
     },
-    /// Never: the channel does not take this message.
+    /// The channel rejected the message. A retry would fail, too.
     #[error("{0}")]
-    Refused(String),
-    /// Nobody knows: the connection ended before the answer.
+    Permanent(String),
+    /// The outcome is unknown, for example because the connection ended before the response.
     #[error("{0}")]
-    Unsure(String),
+    Uncertain(String),
 }
 
-/// A channel that answers are sent over.
+/// Channel that sends answers.
 pub trait DeliveryAdapter: Send + Sync + 'static {
-    /// What it can do about a message that may have been sent.
-    fn abilities(&self) -> ChannelCapabilities;
+    /// Returns how the channel can handle a message that may have been sent before.
+    fn capabilities(&self) -> ChannelCapabilities;
 
-    /// Sends a message. The key is the same whenever this very message is sent again.
+    /// Sends a message. A repetition of the same message has the same key.
     fn send<'a>(
         &'a self,
         key: &'a str,
-        target: &'a Target,
+        target: &'a DeliveryTarget,
         message: &'a Message,
-    ) -> BoxFuture<'a, Result<Receipt, SendError>>;
+    ) -> BoxFuture<'a, Result<SendReceipt, SendError>>;
 
-    /// Has it a message with this key? Asked only of a channel that says it can answer.
+    /// Looks up a message by its key. Called only if the capabilities of the channel include it.
     fn lookup<'a>(
         &'a self,
         _key: &'a str,
-        _target: &'a Target,
-    ) -> BoxFuture<'a, Result<Option<Receipt>, SendError>> {
-        let problem = "this channel cannot look messages up".to_owned();
-        Box::pin(std::future::ready(Err(SendError::Refused(problem))))
+        _target: &'a DeliveryTarget,
+    ) -> BoxFuture<'a, Result<Option<SendReceipt>, SendError>> {
+        let problem = "this channel does not support lookups".to_owned();
+        Box::pin(std::future::ready(Err(SendError::Permanent(problem))))
     }
 }

@@ -1,7 +1,8 @@
-//! The sender: claims what is due, hands it to its channel, writes down what came of it.
+//! Delivery sender: claims due deliveries, sends them through their channels, and records the results.
 //!
-//! That a message is being sent is written down before the channel hears of it. If the sender is lost in between, what the
-//! channel can do decides: know a repetition by its key, be asked, or neither; then nothing is sent again silently.
+//! The claim is stored before the message is sent. If the sender is lost in between, the capabilities of the channel
+//! decide: it recognizes a repetition by its key, or it can look up the message. Otherwise the message is not sent
+//! again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,54 +16,54 @@ use provost_core::lifecycle::{
 use provost_core::{Message, Timestamp};
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::delivery::{self, DeliveryRow};
-use provost_store::{Hint, Locked, Tx};
+use provost_store::{Locked, Tx};
 
-use super::{DeliveryAdapter, Receipt, SendError, Target, move_on, settle};
+use super::{DeliveryAdapter, DeliveryTarget, SendError, SendReceipt, settle, transition};
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::run::lifecycle::word;
+use crate::run::lifecycle::parse_column;
 use provost_store::table::work::stored_message as message;
 
-/// Deliveries of one transaction.
+/// Deliveries per transaction.
 const BATCH: u64 = 32;
-/// Messages that are being sent at once.
+/// Messages that are sent concurrently.
 const PARALLEL: usize = 8;
 
-/// How much less often is looked where no channel was given.
+/// Factor of the polling interval of a process without channels.
 const IDLE_POLLS: u32 = 60;
 
-/// Something to do about one delivery.
-struct Job {
+/// A claimed delivery.
+struct ClaimedDelivery {
     row: DeliveryRow,
-    target: Target,
+    target: DeliveryTarget,
     message: Arc<Message>,
     adapter: Arc<dyn DeliveryAdapter>,
-    /// Ask the channel first: it may have it.
-    look_up: bool,
+    /// True if the channel must look up the message before it is sent, because an earlier sender may have sent it.
+    needs_lookup: bool,
 }
 
-/// What came of it.
+/// Result of sending a message.
 #[derive(Debug, Clone)]
-enum Sent {
-    Arrived(Receipt),
-    /// The channel was asked and does not have it.
-    Missing,
-    NotNow {
+enum SendResult {
+    Delivered(SendReceipt),
+    /// The channel looked up the message and does not have it.
+    NotFound,
+    Transient {
         problem: String,
         retry_after: Option<Duration>,
     },
-    Refused(String),
-    Unsure(String),
+    Permanent(String),
+    Uncertain(String),
 }
 
-/// Sends until the process ends. Where no channel was given, it only looks now and then for what nobody sends.
+/// Sends deliveries until the process ends. A process without channels only marks overdue deliveries.
 pub(crate) async fn run(shared: Arc<EngineInner>) {
     let mut hints = None;
     loop {
         match send_due(&shared).await {
             Ok(0) => {}
             Ok(_) => continue,
-            Err(error) => tracing::warn!(%error, "deliveries have to wait"),
+            Err(error) => tracing::warn!(%error, "due deliveries could not be sent"),
         }
         if shared.channels.is_empty() {
             tokio::time::sleep(shared.options.poll * IDLE_POLLS).await;
@@ -76,54 +77,56 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
     }
 }
 
-/// Sends what is due; returns how much that was.
+/// Sends due deliveries. Returns their number.
 async fn send_due(shared: &Arc<EngineInner>) -> Result<usize, EngineError> {
     let look = shared.store.read(|tx| Ok::<_, EngineError>((delivery::next_due(tx)?, tx.now())));
     let (next, now) = look.await?;
     if next.is_none_or(|next| next > now) {
         return Ok(0);
     }
-    let (claimer, channels) = (Arc::clone(shared), shared.channel_names());
-    let jobs = shared.store.write(move |tx| claim(tx, &claimer, &channels)).await?;
+    let (engine, channels) = (Arc::clone(shared), shared.channel_names());
+    let jobs = shared.store.write(move |tx| claim(tx, &engine, &channels)).await?;
     let count = jobs.len();
-    let sending = jobs.into_iter().map(|job| carry(shared, job));
+    let sending = jobs.into_iter().map(|job| deliver(shared, job));
     let mut sending = stream::iter(sending).buffer_unordered(PARALLEL);
-    while let Some(carried) = sending.next().await {
-        if let Err(error) = carried {
-            // Its claim runs out, and then it counts as lost.
-            tracing::warn!(%error, "what came of a delivery could not be stored");
+    while let Some(delivered) = sending.next().await {
+        if let Err(error) = delivered {
+            // Its claim expires, and then the sender counts as lost.
+            tracing::warn!(%error, "the result of a delivery could not be stored");
         }
     }
     Ok(count)
 }
 
-/// Takes what is due. What a lost sender left is taken up by what its channel can do.
+/// Claims due deliveries. For a delivery of a lost sender, the capabilities of the channel decide.
 fn claim(
     tx: &mut Tx<'_>,
     shared: &EngineInner,
     channels: &[String],
-) -> Result<Vec<Arc<Job>>, EngineError> {
+) -> Result<Vec<Arc<ClaimedDelivery>>, EngineError> {
     for mut row in delivery::lock_overdue(tx, BATCH)? {
-        row.last_error.get_or_insert_with(|| "nobody sent it in time".to_owned());
+        row.last_error.get_or_insert_with(|| "no sender sent it in time".to_owned());
         settle(tx, &mut row, DeliveryTransition::Abandoned)?;
     }
     let mut jobs = Vec::new();
     for mut row in delivery::lock_due(tx, channels, BATCH)? {
         let Some(adapter) = shared.channels.get(&row.channel).cloned() else { continue };
-        let mut look_up = false;
-        if word::<DeliveryState>(&row.state)? == DeliveryState::Sending {
-            match adapter.abilities().after_sender_loss() {
-                UncertainSendAction::Resend => drop(move_on(&mut row, DeliveryTransition::Resend)?),
-                UncertainSendAction::LookUp => look_up = true,
+        let mut needs_lookup = false;
+        if parse_column::<DeliveryState>(&row.state)? == DeliveryState::Sending {
+            match adapter.capabilities().after_sender_loss() {
+                UncertainSendAction::Resend => {
+                    transition(&mut row, DeliveryTransition::Resend)?;
+                }
+                UncertainSendAction::LookUp => needs_lookup = true,
                 UncertainSendAction::MarkUnknown => {
-                    row.last_error = Some("the sender was lost while it was sent".to_owned());
+                    row.last_error = Some("the sender was lost while sending".to_owned());
                     settle(tx, &mut row, DeliveryTransition::Lost)?;
                     continue;
                 }
             }
         }
-        if !look_up {
-            move_on(&mut row, DeliveryTransition::Sending)?;
+        if !needs_lookup {
+            transition(&mut row, DeliveryTransition::Sending)?;
         }
         row.tries += 1;
         let now = tx.now();
@@ -132,86 +135,100 @@ fn claim(
         row.save(tx)?;
         let target = serde_json::from_str(&row.target)?;
         let message = message::get(tx, row.message_id)?;
-        jobs.push(Arc::new(Job { row: row.into_row(), target, message, adapter, look_up }));
+        jobs.push(Arc::new(ClaimedDelivery {
+            row: row.into_row(),
+            target,
+            message,
+            adapter,
+            needs_lookup,
+        }));
     }
     Ok(jobs)
 }
 
-async fn carry(shared: &EngineInner, job: Arc<Job>) -> Result<(), EngineError> {
+async fn deliver(shared: &EngineInner, job: Arc<ClaimedDelivery>) -> Result<(), EngineError> {
     failpoint!("delivery.claimed");
     let sent = send(shared, &job).await;
     failpoint!("delivery.sent");
     let chance = shared.env.random_unit();
-    shared.store.write(move |tx| note(tx, &job, &sent, chance)).await
+    shared.store.write(move |tx| record_send_result(tx, &job, &sent, chance)).await
 }
 
-/// Hands a message to its channel, within the time of the claim: afterwards another sender may have it.
-async fn send(shared: &EngineInner, job: &Job) -> Sent {
-    let Job { row, target, message, adapter, look_up } = job;
-    let handing = async {
-        if *look_up {
+/// Sends a message through its channel. The time limit is shorter than the claim, because afterwards another sender may
+/// claim the delivery.
+async fn send(shared: &EngineInner, job: &ClaimedDelivery) -> SendResult {
+    let ClaimedDelivery { row, target, message, adapter, needs_lookup } = job;
+    let sending = async {
+        if *needs_lookup {
             return match adapter.lookup(&row.send_key, target).await {
-                Ok(Some(receipt)) => Sent::Arrived(receipt),
-                Ok(None) => Sent::Missing,
-                // What cannot be found out now is asked again later.
-                Err(error) => Sent::Unsure(error.to_string()),
+                Ok(Some(receipt)) => SendResult::Delivered(receipt),
+                Ok(None) => SendResult::NotFound,
+                // A failed lookup is repeated later.
+                Err(error) => SendResult::Uncertain(error.to_string()),
             };
         }
         match adapter.send(&row.send_key, target, message).await {
-            Ok(receipt) => Sent::Arrived(receipt),
-            Err(SendError::NotNow { problem, retry_after }) => {
-                Sent::NotNow { problem, retry_after }
+            Ok(receipt) => SendResult::Delivered(receipt),
+            Err(SendError::Transient { problem, retry_after }) => {
+                SendResult::Transient { problem, retry_after }
             }
-            Err(SendError::Refused(problem)) => Sent::Refused(problem),
-            Err(SendError::Unsure(problem)) => Sent::Unsure(problem),
+            Err(SendError::Permanent(problem)) => SendResult::Permanent(problem),
+            Err(SendError::Uncertain(problem)) => SendResult::Uncertain(problem),
         }
     };
-    let in_time = tokio::time::timeout(shared.options.lease.mul_f32(0.8), handing).await;
-    in_time.unwrap_or_else(|_late| Sent::Unsure("the channel took too long".to_owned()))
+    let in_time = tokio::time::timeout(shared.options.lease.mul_f32(0.8), sending).await;
+    in_time.unwrap_or_else(|_late| {
+        SendResult::Uncertain("the channel did not respond in time".to_owned())
+    })
 }
 
-/// Writes down what came of a delivery, unless another sender has it by now.
-fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), EngineError> {
+/// Records the result of a delivery, unless another sender has claimed it.
+fn record_send_result(
+    tx: &mut Tx<'_>,
+    job: &ClaimedDelivery,
+    sent: &SendResult,
+    chance: f64,
+) -> Result<(), EngineError> {
     let current = delivery::lock(tx, job.row.id)?;
-    let mine = |row: &Locked<DeliveryRow>| {
+    let is_own_claim = |row: &Locked<DeliveryRow>| {
         let sending = row.state == DeliveryState::Sending.as_str();
         sending && (row.tries, row.generation) == (job.row.tries, job.row.generation)
     };
-    let Some(mut row) = current.filter(mine) else { return Ok(()) };
+    let Some(mut row) = current.filter(is_own_claim) else { return Ok(()) };
     let now = tx.now();
     match sent {
-        Sent::Arrived(receipt) => {
+        SendResult::Delivered(receipt) => {
             row.receipt = Some(receipt.0.clone());
             row.last_error = None;
             return settle(tx, &mut row, DeliveryTransition::Delivered);
         }
-        Sent::Refused(problem) => {
+        SendResult::Permanent(problem) => {
             row.last_error = Some(problem.clone());
             return settle(tx, &mut row, DeliveryTransition::Failed);
         }
-        Sent::Missing => {
-            move_on(&mut row, DeliveryTransition::Resend)?;
+        SendResult::NotFound => {
+            transition(&mut row, DeliveryTransition::Resend)?;
             row.next_at = now;
-            tx.hint(Hint::Delivery);
+            tx.wake(Wakeup::Delivery);
         }
-        Sent::NotNow { problem, retry_after } => {
+        SendResult::Transient { problem, retry_after } => {
             row.last_error = Some(problem.clone());
-            let asked = retry_after.map(|wait| now.after(wait));
-            let Some(next) = again(&row, now, chance, asked) else {
+            let requested = retry_after.map(|wait| now.after(wait));
+            let Some(next) = next_attempt_at(&row, now, chance, requested) else {
                 return settle(tx, &mut row, DeliveryTransition::Abandoned);
             };
-            move_on(&mut row, DeliveryTransition::FailedTransiently)?;
+            transition(&mut row, DeliveryTransition::FailedTransiently)?;
             row.next_at = next;
         }
-        Sent::Unsure(problem) => {
+        SendResult::Uncertain(problem) => {
             row.last_error = Some(problem.clone());
-            if job.adapter.abilities().after_sender_loss() == UncertainSendAction::MarkUnknown {
+            if job.adapter.capabilities().after_sender_loss() == UncertainSendAction::MarkUnknown {
                 return settle(tx, &mut row, DeliveryTransition::Lost);
             }
-            let Some(next) = again(&row, now, chance, None) else {
+            let Some(next) = next_attempt_at(&row, now, chance, None) else {
                 return settle(tx, &mut row, DeliveryTransition::Lost);
             };
-            // It stays as being sent: whoever takes it up next acts by what the channel can do.
+            // The delivery stays in the state `sending`. The next sender decides by the capabilities of the channel.
             row.claimed_until = None;
             row.next_at = next;
         }
@@ -221,15 +238,15 @@ fn note(tx: &mut Tx<'_>, job: &Job, sent: &Sent, chance: f64) -> Result<(), Engi
     Ok(())
 }
 
-/// When it is tried again; nothing if it was tried for too long.
-fn again(
+/// Returns the time of the next attempt, or `None` after the delivery deadline.
+fn next_attempt_at(
     row: &DeliveryRow,
     now: Timestamp,
     chance: f64,
-    asked: Option<Timestamp>,
+    requested: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let tries = u32::try_from(row.tries).unwrap_or(u32::MAX);
     let next = next_delivery_at(tries, now, row.give_up_at, chance)?;
-    let next = asked.map_or(next, |asked| asked.max(next));
+    let next = requested.map_or(next, |requested| requested.max(next));
     (next < row.give_up_at).then_some(next)
 }

@@ -1,4 +1,4 @@
-//! From the log to posts.
+//! Creation of webhook deliveries from the event log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use provost_core::{Env, RunId, WebhookDeliveryId};
 use provost_failpoint::failpoint;
 use provost_store::Tx;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
-use provost_store::table::outbound::webhook_delivery::WebhookPostRow;
+use provost_store::table::outbound::webhook_delivery::WebhookDeliveryRow;
 use provost_store::table::work::run_event;
 
 use crate::error::EngineError;
 use crate::outbound::webhook::Webhooks;
-use provost_store::query::event_log::{self, LogEntry, RunPlace};
+use provost_store::query::event_log::{self, LogEntry, RunScope};
 
-/// A webhook whose cursor is behind by this much is moved though there was nothing for it. Below it nothing is written, so
-/// that webhooks of quiet namespaces cost nothing.
-const BEHIND_MAX: u64 = 200;
+/// Lag after which the cursor of a webhook advances even without deliveries. Below it, nothing is written for a webhook
+/// without matching events.
+const CURSOR_LAG_MAX: u64 = 200;
 
-/// What a call made.
+/// Result of a fan-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Filled {
-    /// New posts.
-    pub posts: u64,
-    /// True if there is more to look at.
+pub struct FanoutReport {
+    /// Number of new deliveries.
+    pub deliveries: u64,
+    /// True if more events are waiting.
     pub more: bool,
 }
 
-/// What is stored for one webhook at once.
-struct Batch {
+/// Deliveries to store for one webhook.
+struct FanoutBatch {
     webhook: WebhookRow,
-    /// The cursor moves to here.
+    /// New position of the cursor.
     to: u64,
-    posts: Vec<Draft>,
+    deliveries: Vec<NewWebhookDelivery>,
     more: bool,
 }
 
-/// A post that is to be stored.
-struct Draft {
+/// A delivery to store.
+struct NewWebhookDelivery {
     id: WebhookDeliveryId,
     event_key: String,
     body: String,
 }
 
 impl Webhooks<'_> {
-    /// Makes posts for what happened since the last time; up to `limit` events are looked at for each webhook. What is sent is
-    /// what `build` makes of an event.
-    pub async fn fill(
+    /// Creates deliveries for the events since the last call, for up to `limit` events of each webhook. `build` creates
+    /// the body of a delivery.
+    pub async fn fan_out(
         self,
         limit: u64,
-        build: impl Fn(&LogEntry, &RunPlace) -> String + Send + Sync + 'static,
-    ) -> Result<Filled, EngineError> {
+        build: impl Fn(&LogEntry, &RunScope) -> String + Send + Sync + 'static,
+    ) -> Result<FanoutReport, EngineError> {
         let waiting = self.engine.store().read(|tx| {
             let last = run_event::last_pos(tx)?;
             let mut rows = webhook::enabled(tx)?;
@@ -59,22 +59,22 @@ impl Webhooks<'_> {
             Ok::<_, EngineError>(rows)
         });
         let build = Arc::new(build);
-        let mut filled = Filled::default();
+        let mut report = FanoutReport::default();
         for webhook in waiting.await? {
             let (build, env) = (Arc::clone(&build), self.engine.inner.env.clone());
-            // The texts are read and made beside the writer, which has other things to do.
+            // Reads and builds outside of the write transaction.
             let read = self.engine.store().read(move |tx| batch(tx, webhook, limit, &*build, &env));
             let batch = read.await?;
-            filled.more |= batch.more;
-            let quiet = batch.posts.is_empty() && !batch.more;
-            if quiet && batch.to.saturating_sub(batch.webhook.cursor_pos) < BEHIND_MAX {
+            report.more |= batch.more;
+            let is_empty = batch.deliveries.is_empty() && !batch.more;
+            if is_empty && batch.to.saturating_sub(batch.webhook.cursor_pos) < CURSOR_LAG_MAX {
                 continue;
             }
             failpoint!("webhook.before_fill");
-            filled.posts += self.engine.store().write(move |tx| store(tx, &batch)).await?;
+            report.deliveries += self.engine.store().write(move |tx| store(tx, &batch)).await?;
             failpoint!("webhook.filled");
         }
-        Ok(filled)
+        Ok(report)
     }
 }
 
@@ -82,39 +82,43 @@ fn batch(
     tx: &mut Tx<'_>,
     webhook: WebhookRow,
     limit: u64,
-    build: &impl Fn(&LogEntry, &RunPlace) -> String,
+    build: &impl Fn(&LogEntry, &RunScope) -> String,
     env: &Env,
-) -> Result<Batch, EngineError> {
+) -> Result<FanoutBatch, EngineError> {
     let kinds: Vec<String> = serde_json::from_str(&webhook.kinds)?;
     let page = event_log::namespace_page(tx, &webhook.namespace, webhook.cursor_pos, limit)?;
-    let mut places: HashMap<RunId, RunPlace> = HashMap::new();
-    let mut posts = Vec::new();
+    let mut addresses: HashMap<RunId, RunScope> = HashMap::new();
+    let mut deliveries = Vec::new();
     for entry in &page.entries {
         if !kinds.is_empty() && !kinds.contains(&entry.kind) {
             continue;
         }
-        if !places.contains_key(&entry.run)
-            && let Some(place) = event_log::place_in(tx, entry.run)?
+        if !addresses.contains_key(&entry.run)
+            && let Some(address) = event_log::run_scope_in(tx, entry.run)?
         {
-            places.insert(entry.run, place);
+            addresses.insert(entry.run, address);
         }
-        let Some(place) = places.get(&entry.run) else { continue };
+        let Some(address) = addresses.get(&entry.run) else { continue };
         let event_key = format!("{}:{}", entry.run, entry.seq);
-        posts.push(Draft { id: env.id(), event_key, body: build(entry, place) });
+        deliveries.push(NewWebhookDelivery {
+            id: env.id(),
+            event_key,
+            body: build(entry, address),
+        });
     }
-    Ok(Batch { webhook, to: page.next, posts, more: page.more })
+    Ok(FanoutBatch { webhook, to: page.next, deliveries, more: page.has_more })
 }
 
-/// Stores posts and moves the cursor, unless somebody else has done it.
-fn store(tx: &mut Tx<'_>, batch: &Batch) -> Result<u64, EngineError> {
+/// Stores deliveries and advances the cursor. Does nothing if another process has advanced it.
+fn store(tx: &mut Tx<'_>, batch: &FanoutBatch) -> Result<u64, EngineError> {
     let webhook = &batch.webhook;
     if !webhook::advance(tx, webhook.id, webhook.cursor_pos, batch.to)? {
         return Ok(0);
     }
     let now = tx.now();
     let mut stored = 0;
-    for draft in &batch.posts {
-        let row = WebhookPostRow {
+    for draft in &batch.deliveries {
+        let row = WebhookDeliveryRow {
             id: draft.id,
             webhook_id: webhook.id,
             namespace: webhook.namespace.clone(),

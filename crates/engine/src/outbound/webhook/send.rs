@@ -1,4 +1,4 @@
-//! From posts to addresses: claims, and what came of them. The requests themselves are made by whoever claims.
+//! Claims of webhook deliveries, and their results. The sender that claims a delivery makes the HTTP request.
 
 use std::time::Duration;
 
@@ -8,61 +8,64 @@ use provost_core::lifecycle::{
 };
 use provost_failpoint::failpoint;
 use provost_store::table::outbound::webhook::{self, WebhookRow};
-use provost_store::table::outbound::webhook_delivery::{self, WebhookPostRow};
+use provost_store::table::outbound::webhook_delivery::{self, WebhookDeliveryRow};
 use provost_store::{Locked, Tx};
 
-use super::move_on;
+use super::transition;
 use crate::error::EngineError;
 use crate::outbound::webhook::Webhooks;
 
-/// How much is claimed at once.
+/// Limits of one claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim {
-    /// Posts in all.
+pub struct WebhookClaimLimits {
+    /// Maximum number of deliveries.
     pub limit: u64,
-    /// Posts of one webhook that may be under way at once: a slow address must not take the place of others.
+    /// Maximum number of deliveries of one webhook in flight, so that a slow endpoint does not delay others.
     pub per_webhook: u64,
-    /// How long the sender has; afterwards another one may take them.
-    pub hold: Duration,
+    /// Duration of the claim. Afterwards another sender may claim the deliveries.
+    pub duration: Duration,
 }
 
-/// A post to send now.
+/// A delivery to send now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimedPost {
-    /// The post.
-    pub post: WebhookPostRow,
-    /// Where to.
+pub struct ClaimedWebhookDelivery {
+    /// The delivery.
+    pub post: WebhookDeliveryRow,
+    /// URL of the endpoint.
     pub url: String,
 }
 
-/// What came of sending a post.
+/// Result of sending a webhook delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PostOutcome {
-    /// The address took it.
+pub enum WebhookDeliveryResult {
+    /// The endpoint accepted the delivery.
     Delivered {
-        /// What it answered.
+        /// Status of the response.
         status: u16,
     },
-    /// It did not work this time.
+    /// The delivery failed. A retry may succeed.
     Failed {
-        /// What the address answered, if it did.
+        /// Status of the response, if there was one.
         status: Option<u16>,
-        /// What went wrong.
+        /// Reason.
         error: String,
-        /// When the address wants it again.
+        /// Delay before a retry that the endpoint requested.
         retry_after: Option<Duration>,
     },
-    /// The address wants nothing any more: its webhook is told nothing from now on.
+    /// The endpoint no longer exists. Its webhook is disabled.
     Gone {
-        /// What it answered.
+        /// Status of the response.
         status: u16,
     },
 }
 
 impl Webhooks<'_> {
-    /// Takes posts to send now. Whoever has the fewest under way comes first.
-    pub async fn claim(self, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> {
-        // Most of the time nothing is due, and then nothing is written.
+    /// Claims deliveries to send now. Webhooks with the fewest deliveries in flight come first.
+    pub async fn claim(
+        self,
+        claim: WebhookClaimLimits,
+    ) -> Result<Vec<ClaimedWebhookDelivery>, EngineError> {
+        // Usually nothing is due, and then no write transaction is needed.
         let look = self
             .engine
             .store()
@@ -76,87 +79,93 @@ impl Webhooks<'_> {
         claimed
     }
 
-    /// Writes down what came of a post that was claimed; nothing if another sender has it by now.
-    pub async fn settle(
+    /// Records the result of a claimed delivery. Returns `None` if another sender has claimed it since.
+    pub async fn record_result(
         self,
-        post: &WebhookPostRow,
-        outcome: PostOutcome,
-    ) -> Result<Option<WebhookPostRow>, EngineError> {
+        post: &WebhookDeliveryRow,
+        outcome: WebhookDeliveryResult,
+    ) -> Result<Option<WebhookDeliveryRow>, EngineError> {
         failpoint!("webhook.sent");
         let (post, chance) = (post.clone(), self.engine.inner.env.random_unit());
-        self.engine.store().write(move |tx| settle(tx, &post, &outcome, chance)).await
+        self.engine.store().write(move |tx| record_result(tx, &post, &outcome, chance)).await
     }
 
-    /// When the next post is due; nothing if there is none.
+    /// Returns the time of the next due delivery. `None` if there is none.
     pub async fn due_at(self) -> Result<Option<Timestamp>, EngineError> {
         self.engine.store().read(|tx| Ok::<_, EngineError>(webhook_delivery::next_due(tx)?)).await
     }
 }
 
-fn take(tx: &mut Tx<'_>, claim: Claim) -> Result<Vec<ClaimedPost>, EngineError> {
+fn take(
+    tx: &mut Tx<'_>,
+    claim: WebhookClaimLimits,
+) -> Result<Vec<ClaimedWebhookDelivery>, EngineError> {
     let mut webhooks: Vec<(u64, WebhookRow)> = Vec::new();
     for row in webhook::enabled(tx)? {
         webhooks.push((webhook_delivery::sending(tx, row.id)?, row));
     }
     webhooks.sort_by_key(|(sending, _)| *sending);
     let mut claimed = Vec::new();
-    let until = tx.now().after(claim.hold);
+    let until = tx.now().after(claim.duration);
     for (sending, webhook) in webhooks {
-        let room = claim.per_webhook.saturating_sub(sending);
-        let room = room.min(claim.limit.saturating_sub(claimed.len() as u64));
-        if room == 0 {
+        let free = claim.per_webhook.saturating_sub(sending);
+        let free = free.min(claim.limit.saturating_sub(claimed.len() as u64));
+        if free == 0 {
             continue;
         }
-        for mut post in webhook_delivery::lock_due(tx, webhook.id, room)? {
-            move_on(&mut post, WebhookDeliveryTransition::Sending)?;
+        for mut post in webhook_delivery::lock_due(tx, webhook.id, free)? {
+            transition(&mut post, WebhookDeliveryTransition::Sending)?;
             post.tries += 1;
             post.claimed_until = Some(until);
-            // A lost sender's claim ends then, and it is due again.
+            // The delivery of a lost sender is due again when its claim expires.
             post.next_at = until;
             post.updated = tx.now();
             post.save(tx)?;
-            claimed.push(ClaimedPost { post: post.into_row(), url: webhook.url.clone() });
+            claimed
+                .push(ClaimedWebhookDelivery { post: post.into_row(), url: webhook.url.clone() });
         }
     }
     Ok(claimed)
 }
 
-fn settle(
+fn record_result(
     tx: &mut Tx<'_>,
-    post: &WebhookPostRow,
-    outcome: &PostOutcome,
+    post: &WebhookDeliveryRow,
+    outcome: &WebhookDeliveryResult,
     chance: f64,
-) -> Result<Option<WebhookPostRow>, EngineError> {
-    let mine = |row: &Locked<WebhookPostRow>| {
+) -> Result<Option<WebhookDeliveryRow>, EngineError> {
+    let is_own_claim = |row: &Locked<WebhookDeliveryRow>| {
         row.state == WebhookDeliveryState::Sending.as_str()
             && (row.tries, row.claimed_until) == (post.tries, post.claimed_until)
     };
-    let Some(mut row) = webhook_delivery::lock(tx, post.id)?.filter(mine) else { return Ok(None) };
+    let Some(mut row) = webhook_delivery::lock(tx, post.id)?.filter(is_own_claim) else {
+        return Ok(None);
+    };
     let now = tx.now();
     row.updated = now;
     match outcome {
-        PostOutcome::Delivered { status } => {
+        WebhookDeliveryResult::Delivered { status } => {
             row.last_status = Some(u64::from(*status));
             row.last_error = None;
-            move_on(&mut row, WebhookDeliveryTransition::Delivered)?;
+            transition(&mut row, WebhookDeliveryTransition::Delivered)?;
         }
-        PostOutcome::Failed { status, error, retry_after } => {
+        WebhookDeliveryResult::Failed { status, error, retry_after } => {
             row.last_status = status.map(u64::from);
             row.last_error = Some(error.clone());
             let tries = u32::try_from(row.tries).unwrap_or(u32::MAX);
             let window = RetryWindow { now, deadline: row.give_up_at };
             match next_webhook_attempt_at(tries, *retry_after, window, chance) {
                 Some(next) => {
-                    move_on(&mut row, WebhookDeliveryTransition::FailedTransiently)?;
+                    transition(&mut row, WebhookDeliveryTransition::FailedTransiently)?;
                     row.next_at = next;
                 }
-                None => move_on(&mut row, WebhookDeliveryTransition::Abandoned)?,
+                None => transition(&mut row, WebhookDeliveryTransition::Abandoned)?,
             }
         }
-        PostOutcome::Gone { status } => {
+        WebhookDeliveryResult::Gone { status } => {
             row.last_status = Some(u64::from(*status));
-            row.last_error = Some("the address wants nothing any more".to_owned());
-            move_on(&mut row, WebhookDeliveryTransition::Abandoned)?;
+            row.last_error = Some("the endpoint no longer exists".to_owned());
+            transition(&mut row, WebhookDeliveryTransition::Abandoned)?;
             if let Some(mut webhook) = webhook::lock(tx, row.webhook_id)? {
                 webhook.disabled = webhook.disabled.or(Some(now));
                 webhook.save(tx)?;

@@ -1,11 +1,12 @@
 //! Cron expressions: minute, hour, day of month, month, day of week.
 //!
-//! The times are local times of a zone. Where clocks change:
+//! The times are local times of a zone. At a clock change:
 //! - a local time that exists twice fires once, at its first occurrence;
-//! - a local time that does not exist fires once, at the first moment after the gap; several of them fire together, once.
+//! - a local time that does not exist fires once, at the first moment after the gap. Several such times fire once
+//!   together.
 //!
-//! Written here because the two rules above are promises, and because the libraries that know cron bring several procedural
-//! macros with them. The zones are jiff's, whose data is part of the program: every machine agrees about them.
+//! Implemented here because the two rules above are guarantees, and because cron libraries depend on several procedural
+//! macros. The zones are those of jiff. Their data is part of the program, so all machines agree about them.
 
 use std::str::FromStr;
 
@@ -15,13 +16,13 @@ use jiff::{Span, Timestamp};
 use provost_core::lifecycle::RequestError;
 use provost_core::text::first_chars;
 
-/// Years that are searched: one with 29 February on a certain weekday may be 40 years away.
+/// Number of years that are searched. A 29 February on a certain weekday may be 40 years away.
 const YEARS_MAX: i16 = 50;
 const MONTHS: &[&str] =
     &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// The times that an expression stands for; each set is a bit per number.
+/// Times of an expression. Each set has one bit per number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cron {
     minutes: u64,
@@ -29,7 +30,7 @@ pub(super) struct Cron {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Both kinds of day are named: one of them is enough, as in every cron.
+    /// True if the expression restricts both kinds of day. One match is then enough, as in every cron.
     either_day: bool,
 }
 
@@ -84,7 +85,7 @@ impl Field {
         text.split(',').try_fold(0, |set, item| Ok(set | self.item(item)?))
     }
 
-    /// `*`, `5`, `1-5`, and each of them with a step such as `*/15`.
+    /// Parses `*`, `5` or `1-5`, optionally with a step such as `*/15`.
     fn item(self, text: &str) -> Result<u64, String> {
         let wrong = || format!("`{}` is not a {}", bounded(text), self.name);
         let (range, step) = match text.split_once('/') {
@@ -121,7 +122,7 @@ fn bounded(text: &str) -> String {
 }
 
 impl Cron {
-    /// The first time after a moment, by the clocks of the zone.
+    /// Returns the first time after a moment, in the local time of the zone.
     pub(super) fn next_after(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut local = zone.to_datetime(after);
         let last_year = local.year().saturating_add(YEARS_MAX);
@@ -130,7 +131,7 @@ impl Cron {
             if candidate.year() > last_year {
                 return None;
             }
-            // Local times in order give moments in order, so the first one that is late enough is the next.
+            // Local times in order give moments in order, so the first moment that is late enough is the next one.
             if let Some(moment) = resolve(candidate, zone).filter(|moment| *moment > after) {
                 return Some(moment);
             }
@@ -138,7 +139,7 @@ impl Cron {
         }
     }
 
-    /// The first local time that fits, not before this one.
+    /// Returns the first matching local time that is not before `from`.
     fn next_local(&self, from: DateTime) -> Option<DateTime> {
         let whole = from.date().at(from.hour(), from.minute(), 0, 0);
         let from =
@@ -184,12 +185,13 @@ fn has(set: u64, number: i8) -> bool {
     set & (1 << number) != 0
 }
 
-/// The moment of a local time: the first of two, and for one that does not exist the moment when the clocks were moved.
+/// Returns the moment of a local time: the first of two, or the moment of the clock change if the local time does not
+/// exist.
 fn resolve(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
     let ambiguous = zone.to_ambiguous_timestamp(local);
     match ambiguous.offset() {
         AmbiguousOffset::Gap { .. } => {
-            // Read by the old offset the time lies after the change, read by the new one before it.
+            // With the old offset the time is after the change, with the new offset before it.
             let before = ambiguous.earlier().ok()?;
             zone.following(before).next().map(|change| change.timestamp())
         }

@@ -9,26 +9,26 @@ use provost_agent::{Agent, AgentBuilder};
 use provost_core::command::TaskRequest;
 use provost_core::recovery::{EffectClass, UnknownEffectPolicy};
 use provost_core::{Env, ErrorInfo, ErrorKind, Limits};
-use provost_engine::{AgentProfile, EngineOptions, Lease};
-use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, Turn};
+use provost_engine::{AgentRevision, EngineOptions, Lease};
+use provost_model::{self as scripted, ModelErrorClass, ScriptedModel, ScriptedTurn};
 use provost_tool::{FnTool, RunContext, ToolError, ToolSpec};
 use serde_json::json;
 
 use super::{named, named_by, until};
-use crate::house::{House, quick};
-use crate::stage::{Stage, command, options};
+use crate::cluster::{Cluster, quick};
+use crate::harness::{Harness, command, options};
 
 /// A stage whose one agent is made for the test.
-async fn stage(
-    turn: impl Fn() -> Turn + Clone + Send + Sync + 'static,
+async fn harness(
+    turn: impl Fn() -> ScriptedTurn + Clone + Send + Sync + 'static,
     make: impl Fn(AgentBuilder) -> AgentBuilder + Send + Sync + 'static,
-) -> Stage {
-    let agents = move |_: &AgentProfile, _: &Lease| {
+) -> Harness {
+    let agents = move |_: &AgentRevision, _: &Lease| {
         let turn = turn.clone();
-        let model = ScriptedModel::answering(move |_, _| turn());
+        let model = ScriptedModel::from_fn(move |_, _| turn());
         Ok(make(Agent::builder("default", model)).build().unwrap())
     };
-    Stage::of(options(), Env::system(), agents).await
+    Harness::of(options(), Env::system(), agents).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,30 +41,31 @@ async fn the_provider_failed_in_each_of_its_ways() {
         (ModelErrorClass::Overloaded, "ended_provider_overloaded", "gave up after 2 tries"),
         (ModelErrorClass::RateLimited, "ended_provider_rate_limited", "limits the request rate"),
     ] {
-        let house = House::answering(move |_, _| scripted::fail(class, "so it says")).await;
-        let _worker = house.engine.start().await.unwrap();
+        let cluster = Cluster::answering(move |_, _| scripted::fail(class, "so it says")).await;
+        let _worker = cluster.engine.start().await.unwrap();
         let retry = json!({"retry": {"max_attempts": 2, "delay_ms": 0}});
-        let accepted = house.say_with("chat", retry).await;
-        house.ended(accepted.run).await;
-        let told = named(&house, accepted.run, code, &[&accepted.run, &names, &"so it says"]).await;
+        let accepted = cluster.say_with("chat", retry).await;
+        cluster.ended(accepted.run).await;
+        let told =
+            named(&cluster, accepted.run, code, &[&accepted.run, &names, &"so it says"]).await;
         let retry = format!("provost task retry {}", accepted.task);
         assert!(told.next.iter().any(|step| step.command == retry), "{told:#?}");
-        let of_task = named(&house, accepted.task, code, &[&accepted.run]).await;
+        let of_task = named(&cluster, accepted.task, code, &[&accepted.run]).await;
         assert_eq!(of_task.cause, told.cause, "a task that failed is explained by its run");
-        house.engine.tasks().retry(&house.namespace, accepted.task).await.unwrap();
+        cluster.engine.tasks().retry(&cluster.namespace, accepted.task).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_never_had_the_wanted_form() {
-    let house =
-        House::answering(|_, _| scripted::fail(ModelErrorClass::InvalidRequest, "no")).await;
-    let _worker = house.engine.start().await.unwrap();
-    let run = house.say("chat", "go").await.run;
-    house.ended(run).await;
+    let cluster =
+        Cluster::answering(|_, _| scripted::fail(ModelErrorClass::InvalidRequest, "no")).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    let run = cluster.say("chat", "go").await.run;
+    cluster.ended(run).await;
     // Agents of the engine answer in words; one that does not ends with these.
-    house.meddle("UPDATE run SET detail = 'the answer is not the wanted type: no `age`'").await;
-    named(&house, run, "ended_invalid_output", &[&run, &"required format", &"no `age`"]).await;
+    cluster.meddle("UPDATE run SET detail = 'the answer is not the wanted type: no `age`'").await;
+    named(&cluster, run, "ended_invalid_output", &[&run, &"required format", &"no `age`"]).await;
 }
 
 fn failing(kind: ErrorKind) -> FnTool {
@@ -81,28 +82,28 @@ async fn a_tool_ended_the_run_or_took_too_long() {
         [(ErrorKind::Conflict, "ended_tool_error"), (ErrorKind::Timeout, "ended_tool_timeout")]
     {
         let call = || scripted::call("drill", json!({}));
-        let stage = stage(call, move |agent| agent.tool(failing(kind))).await;
-        let _worker = stage.worker().await;
-        let run = stage.say("chat", "go").await.run;
-        stage.wait(run).await;
+        let harness = harness(call, move |agent| agent.tool(failing(kind))).await;
+        let _worker = harness.worker().await;
+        let run = harness.say("chat", "go").await.run;
+        harness.wait(run).await;
         let names: [&dyn std::fmt::Display; 3] = [&run, &"`drill`", &"the drill is stuck"];
-        named_by(&stage.engine, run, code, &names).await;
+        named_by(&harness.engine, run, code, &names).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_can_tell_what_came_of_a_call_and_then_the_run_fails() {
-    let house = House::new(vec![scripted::call("gate_opaque", json!({}))]).await;
-    let node = house.node(EngineOptions { on_unknown: UnknownEffectPolicy::FailRun, ..quick() });
+    let cluster = Cluster::new(vec![scripted::call("gate_opaque", json!({}))]).await;
+    let node = cluster.node(EngineOptions { on_unknown: UnknownEffectPolicy::FailRun, ..quick() });
     let first = node.start().await.unwrap();
-    let run = house.say("chat", "go").await.run;
-    let gate = house.rooms.gate("gate_opaque");
+    let run = cluster.say("chat", "go").await.run;
+    let gate = cluster.rooms.gate("gate_opaque");
     gate.entered().await;
     drop(first);
     gate.stopped().await;
     let _worker = node.start().await.unwrap();
-    house.ended(run).await;
-    named(&house, run, "ended_effect_unclear", &[&run, &"`gate_opaque`", &"interrupted"]).await;
+    cluster.ended(run).await;
+    named(&cluster, run, "ended_effect_unclear", &[&run, &"`gate_opaque`", &"interrupted"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,11 +112,11 @@ async fn a_limit_of_the_agent_was_reached() {
     let limits = Limits { turns: Some(0), ..Limits::default() };
     let limited =
         move |agent: AgentBuilder| agent.tool(failing(ErrorKind::Bug)).limits(limits.clone());
-    let stage = stage(call, limited).await;
-    let _worker = stage.worker().await;
-    let run = stage.say("chat", "go").await.run;
-    stage.wait(run).await;
-    named_by(&stage.engine, run, "ended_ok_at_limit", &[&run, &"limit of 0 turns of its agent"])
+    let harness = harness(call, limited).await;
+    let _worker = harness.worker().await;
+    let run = harness.say("chat", "go").await.run;
+    harness.wait(run).await;
+    named_by(&harness.engine, run, "ended_ok_at_limit", &[&run, &"limit of 0 turns of its agent"])
         .await;
 }
 
@@ -125,11 +126,11 @@ async fn the_time_of_the_agent_was_over_before_its_first_step() {
     let limited = move |agent: AgentBuilder| {
         agent.limits(limits.clone()).instructions_from(|_| std::future::pending())
     };
-    let stage = stage(|| scripted::text("hello"), limited).await;
-    let _worker = stage.worker().await;
-    let run = stage.say("chat", "go").await.run;
-    stage.wait(run).await;
-    named_by(&stage.engine, run, "ended_wall_limit", &[&run, &"0.02s"]).await;
+    let harness = harness(|| scripted::text("hello"), limited).await;
+    let _worker = harness.worker().await;
+    let run = harness.say("chat", "go").await.run;
+    harness.wait(run).await;
+    named_by(&harness.engine, run, "ended_wall_limit", &[&run, &"0.02s"]).await;
 }
 
 /// Lets nothing in.
@@ -151,47 +152,47 @@ impl Hook for Guard {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_of_the_agent_refused_it() {
-    let stage = stage(|| scripted::text("hello"), |agent| agent.hook(Guard)).await;
-    let _worker = stage.worker().await;
-    let run = stage.say("chat", "go").await.run;
-    stage.wait(run).await;
-    named_by(&stage.engine, run, "ended_policy_denied", &[&run, &"not on a Sunday"]).await;
+    let harness = harness(|| scripted::text("hello"), |agent| agent.hook(Guard)).await;
+    let _worker = harness.worker().await;
+    let run = harness.say("chat", "go").await.run;
+    harness.wait(run).await;
+    named_by(&harness.engine, run, "ended_policy_denied", &[&run, &"not on a Sunday"]).await;
     // Only an agent inside an agent can come to this, and says it so.
     let limit = "UPDATE run SET detail = 'the limit of 1 depth is reached: 2 is too many'";
     let changed =
-        stage.engine.store().write(|tx| tx.execute_fenced(limit, provost_store::params![]));
+        harness.engine.store().write(|tx| tx.execute_fenced(limit, provost_store::params![]));
     changed.await.unwrap();
-    named_by(&stage.engine, run, "ended_limit", &[&run, &"the limit of 1 depth"]).await;
+    named_by(&harness.engine, run, "ended_limit", &[&run, &"the limit of 1 depth"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_defect_ended_it() {
-    let agents = |_: &AgentProfile, _: &Lease| panic!("somebody else's mistake");
-    let stage = Stage::of(options(), Env::system(), agents).await;
-    let _worker = stage.worker().await;
-    let once = crate::stage::patch(json!({"retry": {"max_attempts": 1}}));
+    let agents = |_: &AgentRevision, _: &Lease| panic!("somebody else's mistake");
+    let harness = Harness::of(options(), Env::system(), agents).await;
+    let _worker = harness.worker().await;
+    let once = crate::harness::patch(json!({"retry": {"max_attempts": 1}}));
     let asked = TaskRequest { policy: Some(once), ..command("chat", "go") };
-    let run = stage.engine.submit(&stage.namespace, asked).await.unwrap().run;
-    stage.wait(run).await;
-    named_by(&stage.engine, run, "ended_internal", &[&run, &"panicked"]).await;
+    let run = harness.engine.submit(&harness.namespace, asked).await.unwrap().run;
+    harness.wait(run).await;
+    named_by(&harness.engine, run, "ended_internal", &[&run, &"panicked"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_crashed_again_and_again() {
-    let house = House::new(vec![scripted::text("never").hang()]).await;
-    let run = house.say("chat", "go").await.run;
+    let cluster = Cluster::new(vec![scripted::text("never").hang()]).await;
+    let run = cluster.say("chat", "go").await.run;
     for crash in 1..=5 {
-        let worker = house.engine.start().await.unwrap();
-        house.until(run, |row| row.epoch == crash && row.phase == "leased").await;
-        until(&house.engine, run, "model_running").await;
+        let worker = cluster.engine.start().await.unwrap();
+        cluster.until(run, |row| row.epoch == crash && row.phase == "leased").await;
+        until(&cluster.engine, run, "model_running").await;
         drop(worker);
     }
-    let _worker = house.engine.start().await.unwrap();
-    house.ended(run).await;
-    named(&house, run, "ended_crash_loop", &[&run, &"5 times"]).await;
-    assert!(!house.rooms.broken.load(Ordering::SeqCst));
-    house.meddle("UPDATE run SET outcome_code = 'worker_lost'").await;
-    named(&house, run, "ended_attempt_code", &[&run, &"worker_lost"]).await;
-    house.meddle("UPDATE run SET outcome_code = 'odd'").await;
-    named(&house, run, "ended_without_code", &[&run, &"odd"]).await;
+    let _worker = cluster.engine.start().await.unwrap();
+    cluster.ended(run).await;
+    named(&cluster, run, "ended_crash_loop", &[&run, &"5 times"]).await;
+    assert!(!cluster.rooms.broken.load(Ordering::SeqCst));
+    cluster.meddle("UPDATE run SET outcome_code = 'worker_lost'").await;
+    named(&cluster, run, "ended_attempt_code", &[&run, &"worker_lost"]).await;
+    cluster.meddle("UPDATE run SET outcome_code = 'odd'").await;
+    named(&cluster, run, "ended_without_code", &[&run, &"odd"]).await;
 }

@@ -7,20 +7,23 @@ use provost_bus::Topic;
 use provost_core::Env;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
-use provost_engine::{AgentProfile, Engine, EngineDeps, EngineError, Lease};
-use provost_model::{ChatRequest, ScriptedModel, Turn, call, text as says};
+use provost_engine::{AgentRevision, Engine, EngineDeps, EngineError, Lease};
+use provost_model::{ChatRequest, ScriptedModel, ScriptedTurn, call, text as says};
 use provost_store::query;
 use provost_store::table::work::run;
 use provost_store::{Store, StoreOptions};
-use provost_tool::{FnTool, Oversight, ToolCx, ToolError, ToolOutput, ToolSpec};
+use provost_tool::{FnTool, GuardServices, ToolContext, ToolError, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{Law, Policy};
-use crate::house::last_result;
-use crate::stage::{command, options, text};
+use crate::cluster::last_result;
+use crate::harness::{command, options, text};
 
 /// Calls a tool and says what it was told.
-fn calls(tool: &'static str, arguments: Value) -> impl Fn(&ChatRequest, usize) -> Turn + Clone {
+fn calls(
+    tool: &'static str,
+    arguments: Value,
+) -> impl Fn(&ChatRequest, usize) -> ScriptedTurn + Clone {
     move |request, _| match last_result(request).as_str() {
         "" => call(tool, arguments.clone()),
         told => says(format!("told: {told}")),
@@ -29,7 +32,7 @@ fn calls(tool: &'static str, arguments: Value) -> impl Fn(&ChatRequest, usize) -
 
 fn opaque() -> FnTool {
     let spec = ToolSpec::new("opaque", "A tool", json!({"type": "object"})).unwrap();
-    FnTool::new(spec, |_permit, _cx: ToolCx| {
+    FnTool::new(spec, |_permit, _cx: ToolContext| {
         Box::pin(async { Ok::<_, ToolError>(ToolOutput::text("did it")) })
     })
 }
@@ -37,14 +40,14 @@ fn opaque() -> FnTool {
 /// A governed agent with a sub-agent that nobody governs by itself.
 async fn open(dir: &std::path::Path, policy: Policy) -> Engine {
     let law = Law(Arc::new(Mutex::new(policy)));
-    let agents = move |_: &AgentProfile, _: &Lease| {
-        let below = ScriptedModel::answering(calls("opaque", json!({})));
+    let agents = move |_: &AgentRevision, _: &Lease| {
+        let below = ScriptedModel::from_fn(calls("opaque", json!({})));
         let helper = Agent::builder("helper", below).tool(opaque()).build().unwrap();
-        let above = ScriptedModel::answering(calls("helper", json!({"task": "x"})));
-        let governor = Some(Arc::new(law.clone()) as Arc<dyn provost_tool::Governor>);
+        let above = ScriptedModel::from_fn(calls("helper", json!({"task": "x"})));
+        let governor = Some(Arc::new(law.clone()) as Arc<dyn provost_tool::PolicyProvider>);
         let agent = Agent::builder("default", above)
-            .subagent(&helper, Subagent::new("Helps"))
-            .oversight(Oversight { governor, ..Oversight::default() })
+            .subagent(Subagent::new(&helper, "Helps"))
+            .guard_services(GuardServices { policies: governor, ..GuardServices::default() })
             .build();
         Ok::<_, EngineError>(agent.unwrap())
     };

@@ -7,100 +7,117 @@ use provost_core::{ContentPart, Env, RunId, TaskId};
 use provost_engine::InputRequest;
 use provost_store::query;
 
-use crate::talk::Talk;
+use crate::conversations::Conversation;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_can_be_taken_back_until_it_is_read() {
-    let talk = Talk::new().await;
-    let _worker = talk.worker().await;
-    let first = talk.accept("chat", "hold on").await;
-    talk.mind.hold.entered().await;
-    let steered = talk.say(first.task, "one", InputMode::Steer).await;
-    let queued = talk.say(first.task, "two", InputMode::Followup).await;
-    let kept = talk.say(first.task, "three", InputMode::Followup).await;
+    let conversation = Conversation::new().await;
+    let _worker = conversation.worker().await;
+    let first = conversation.accept("chat", "hold on").await;
+    conversation.mind.hold.entered().await;
+    let steered = conversation.say(first.task, "one", InputMode::Steer).await;
+    let queued = conversation.say(first.task, "two", InputMode::Followup).await;
+    let kept = conversation.say(first.task, "three", InputMode::Followup).await;
     let waiting =
-        query::input::pending(talk.engine.store(), &talk.namespace, first.task).await.unwrap();
+        query::input::pending(conversation.engine.store(), &conversation.namespace, first.task)
+            .await
+            .unwrap();
     let said: Vec<String> = waiting.iter().map(|input| input.message.text()).collect();
     assert_eq!(said, ["one", "two", "three"]);
     assert_eq!(waiting[1].run, Some(queued.run));
     let of_run =
-        query::input::pending(talk.engine.store(), &talk.namespace, first.run).await.unwrap();
+        query::input::pending(conversation.engine.store(), &conversation.namespace, first.run)
+            .await
+            .unwrap();
     assert_eq!(of_run.len(), 1);
     for receipt in [&steered, &queued] {
         for _ in 0..2 {
-            let state =
-                talk.engine.inputs().withdraw(&talk.namespace, receipt.input).await.unwrap();
+            let state = conversation
+                .engine
+                .inputs()
+                .withdraw(&conversation.namespace, receipt.input)
+                .await
+                .unwrap();
             assert_eq!(state.as_str(), "cancelled");
         }
     }
-    let gone = talk.wait(queued.run).await;
+    let gone = conversation.wait(queued.run).await;
     assert_eq!(gone.outcome_code.as_deref(), Some("cancelled_by_user"));
-    let read = talk.engine.inputs().withdraw(&talk.namespace, first.input).await.unwrap_err();
+    let read = conversation
+        .engine
+        .inputs()
+        .withdraw(&conversation.namespace, first.input)
+        .await
+        .unwrap_err();
     assert_eq!(read.code(), "already_terminal");
-    talk.mind.hold.open();
-    talk.wait(kept.run).await;
-    assert_eq!(talk.mind.told(), ["hold on", "hold: ok", "three"]);
-    let task = talk.task(first.task).await;
+    conversation.mind.hold.open();
+    conversation.wait(kept.run).await;
+    assert_eq!(conversation.mind.told(), ["hold on", "hold: ok", "three"]);
+    let task = conversation.task(first.task).await;
     assert_eq!((task.state.as_str(), task.current_run_id), ("done", Some(kept.run)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_whose_only_message_is_taken_back_is_cancelled() {
-    let talk = Talk::new().await;
-    let first = talk.accept("chat", "hello").await;
-    talk.engine.inputs().withdraw(&talk.namespace, first.input).await.unwrap();
-    assert_eq!(talk.run(first.run).await.status, "cancelled");
-    assert_eq!(talk.task(first.task).await.state, "cancelled");
+    let conversation = Conversation::new().await;
+    let first = conversation.accept("chat", "hello").await;
+    conversation.engine.inputs().withdraw(&conversation.namespace, first.input).await.unwrap();
+    assert_eq!(conversation.run(first.run).await.status, "cancelled");
+    assert_eq!(conversation.task(first.task).await.state, "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_task_takes_everything_that_waits_with_it() {
-    let talk = Talk::new().await;
-    let _worker = talk.worker().await;
-    let first = talk.accept("chat", "hold on").await;
-    talk.mind.hold.entered().await;
-    let later = talk.say(first.task, "later", InputMode::Followup).await;
-    talk.say(first.task, "now", InputMode::Steer).await;
-    talk.engine.tasks().cancel(&talk.namespace, first.task).await.unwrap();
-    assert_eq!(talk.wait(first.run).await.status, "cancelled");
-    assert_eq!(talk.wait(later.run).await.status, "cancelled");
-    let task = talk.task(first.task).await;
+    let conversation = Conversation::new().await;
+    let _worker = conversation.worker().await;
+    let first = conversation.accept("chat", "hold on").await;
+    conversation.mind.hold.entered().await;
+    let later = conversation.say(first.task, "later", InputMode::Followup).await;
+    conversation.say(first.task, "now", InputMode::Steer).await;
+    conversation.engine.tasks().cancel(&conversation.namespace, first.task).await.unwrap();
+    assert_eq!(conversation.wait(first.run).await.status, "cancelled");
+    assert_eq!(conversation.wait(later.run).await.status, "cancelled");
+    let task = conversation.task(first.task).await;
     assert_eq!((task.state.as_str(), task.run_count), ("cancelled", 2));
-    assert_eq!(talk.states(first.task).await, ["consumed", "cancelled", "cancelled"]);
-    assert_eq!(talk.mind.seen().len(), 1);
+    assert_eq!(conversation.states(first.task).await, ["consumed", "cancelled", "cancelled"]);
+    assert_eq!(conversation.mind.seen().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn interaction_follows_the_run() {
-    let talk = Talk::new().await;
-    let first = talk.accept("chat", "hold on").await;
+    let conversation = Conversation::new().await;
+    let first = conversation.accept("chat", "hold on").await;
     let state = async || {
-        let seen = query::input::interaction(talk.engine.store(), &talk.namespace, first.run)
-            .await
-            .unwrap();
+        let seen = query::input::interaction(
+            conversation.engine.store(),
+            &conversation.namespace,
+            first.run,
+        )
+        .await
+        .unwrap();
         (seen.state.to_string(), seen.execution.is_some(), seen.pending.len())
     };
     assert_eq!(state().await, ("working".to_owned(), false, 1));
-    let _worker = talk.worker().await;
-    talk.mind.hold.entered().await;
+    let _worker = conversation.worker().await;
+    conversation.mind.hold.entered().await;
     assert_eq!(state().await, ("working".to_owned(), true, 0));
-    talk.say(first.task, "more", InputMode::Steer).await;
+    conversation.say(first.task, "more", InputMode::Steer).await;
     assert_eq!(state().await, ("working".to_owned(), true, 1));
-    talk.mind.hold.open();
-    talk.wait(first.run).await;
+    conversation.mind.hold.open();
+    conversation.wait(first.run).await;
     assert_eq!(state().await, ("closed".to_owned(), false, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
-    let talk = Talk::new().await;
-    let first = talk.accept("chat", "hello").await;
-    let (own, foreign): (_, Namespace) = (talk.namespace.clone(), "other".parse().unwrap());
+    let conversation = Conversation::new().await;
+    let first = conversation.accept("chat", "hello").await;
+    let (own, foreign): (_, Namespace) = (conversation.namespace.clone(), "other".parse().unwrap());
     let env = Env::system();
     let (no_task, no_run): (TaskId, RunId) = (env.id(), env.id());
-    let engine = &talk.engine;
+    let engine = &conversation.engine;
     let hi = || InputRequest::text("hi");
-    let rows = talk.count("input").await;
+    let rows = conversation.count("input").await;
     let errors = [
         engine.inputs().send(&own, no_task, hi()).await.unwrap_err(),
         engine.inputs().send(&own, no_run, hi()).await.unwrap_err(),
@@ -136,5 +153,5 @@ async fn what_is_unknown_foreign_or_too_large_is_refused_with_a_code() {
     let large = TaskRequest::text("x".repeat(1024 * 1024 + 1));
     let error = engine.submit(&own, large).await.unwrap_err();
     assert_eq!(error.code(), "payload_too_large");
-    assert_eq!(talk.count("input").await, rows);
+    assert_eq!(conversation.count("input").await, rows);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::recovery::EffectClass;
-use provost_engine::{Accepted, Engine, EngineError};
+use provost_engine::{Engine, EngineError, SubmitReceipt};
 use provost_store::params;
 use provost_testkit::history::{self, Record};
 
@@ -16,11 +16,11 @@ type Answer<T> = Result<T, EngineError>;
 /// Runs and tasks that have not come to an end.
 pub(crate) async fn unfinished(engine: &Engine) -> Vec<String> {
     let read = engine.store().read(|tx| -> Answer<Vec<String>> {
-        let runs: Vec<(String, String, Option<String>)> = tx.all(
+        let runs: Vec<(String, String, Option<String>)> = tx.fetch_all(
             "SELECT id, phase, detail FROM run WHERE phase <> 'done' ORDER BY id LIMIT 100",
             params![],
         )?;
-        let inputs: Vec<(String, String)> = tx.all(
+        let inputs: Vec<(String, String)> = tx.fetch_all(
             "SELECT id, state FROM input WHERE state IN ('pending', 'claimed') ORDER BY id LIMIT 100",
             params![],
         )?;
@@ -82,7 +82,7 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
     for (what, sql) in counters {
         let count: u64 = engine
             .store()
-            .read(move |tx| -> Answer<u64> { Ok(tx.one(sql, params![])?) })
+            .read(move |tx| -> Answer<u64> { Ok(tx.fetch_one(sql, params![])?) })
             .await
             .expect("the database answers");
         if count > 0 {
@@ -96,7 +96,7 @@ pub(crate) async fn rows(engine: &Engine) -> Vec<String> {
 pub(crate) async fn accepted(
     engine: &Engine,
     namespace: &Namespace,
-    accepted: &BTreeMap<String, (TaskRequest, Accepted)>,
+    accepted: &BTreeMap<String, (TaskRequest, SubmitReceipt)>,
 ) -> Vec<String> {
     let mut broken = Vec::new();
     for (key, (command, first)) in accepted {
@@ -121,7 +121,7 @@ pub(crate) async fn told(engine: &Engine) -> Vec<String> {
 
 async fn records(engine: &Engine) -> Vec<Record> {
     let read = engine.store().read(|tx| -> Answer<Vec<Record>> {
-        let rows: Vec<(String, u64, u64, String, i64)> = tx.all(
+        let rows: Vec<(String, u64, u64, String, i64)> = tx.fetch_all(
             "SELECT run_id, seq, epoch, kind, at FROM run_event ORDER BY run_id, seq",
             params![],
         )?;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use provost_core::Env;
 use provost_core::recovery::UnknownEffectPolicy;
 use provost_engine::{AgentProvider, Engine, EngineDeps, EngineOptions, Worker};
-use provost_store::{Durability, FaultPoint, Faults, Store, StoreError, StoreOptions, Threads};
+use provost_store::{
+    Durability, FaultInjector, FaultPoint, Store, StoreError, StoreOptions, ThreadMode,
+};
 
 /// A process that may be running.
 pub(crate) struct Node {
@@ -29,7 +31,7 @@ impl Node {
         let cut_off = Arc::new(AtomicBool::new(false));
         let options = StoreOptions {
             env: env.clone(),
-            threads: Threads::Caller,
+            thread_mode: ThreadMode::Inline,
             durability: Durability::ProcessExit,
             check_transactions: true,
             faults: Some(faults(env.clone(), Arc::clone(&cut_off), Arc::clone(chaos))),
@@ -70,8 +72,8 @@ impl Node {
     }
 }
 
-fn faults(env: Env, cut_off: Arc<AtomicBool>, chaos: Arc<AtomicBool>) -> Faults {
-    Faults::new(move |point| {
+fn faults(env: Env, cut_off: Arc<AtomicBool>, chaos: Arc<AtomicBool>) -> FaultInjector {
+    FaultInjector::new(move |point| {
         let detail = || "simulated".to_owned();
         if cut_off.load(Ordering::SeqCst) && matches!(point, FaultPoint::Begin | FaultPoint::Read) {
             return Some(StoreError::Busy { detail: detail() });
@@ -81,8 +83,8 @@ fn faults(env: Env, cut_off: Arc<AtomicBool>, chaos: Arc<AtomicBool>) -> Faults 
         }
         Some(match point {
             FaultPoint::Begin | FaultPoint::Read => StoreError::Busy { detail: detail() },
-            FaultPoint::Commit => StoreError::Full { detail: detail() },
-            FaultPoint::Answer => StoreError::Io { detail: detail() },
+            FaultPoint::Commit => StoreError::DiskFull { detail: detail() },
+            FaultPoint::AfterCommit => StoreError::Io { detail: detail() },
         })
     })
 }

@@ -12,18 +12,19 @@ use provost_core::lifecycle::ApprovalKind;
 use provost_core::recovery::{EffectClass, EffectKey};
 use provost_core::scheduling::InputMode;
 use provost_core::{ApprovalDecision, Env, Role};
-use provost_engine::{Accepted, AgentConfig, AgentProfile, Engine, EngineError, Lease};
-use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, Turn};
+use provost_engine::{AgentConfig, AgentRevision, Engine, EngineError, Lease, SubmitReceipt};
+use provost_model::{self as scripted, ChatRequest, ModelErrorClass, ScriptedModel, ScriptedTurn};
 use provost_store::table::governance::approval;
 use provost_tool::{
-    Approval, Permit, Probe, Tool, ToolCx, ToolError, ToolFuture, ToolOutput, ToolSpec,
+    Permit, ProbeOutcome, RequiresApproval, Tool, ToolContext, ToolError, ToolFuture, ToolOutput,
+    ToolSpec,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::check;
 use super::node::Node;
-use crate::stage::patch;
+use crate::harness::patch;
 
 /// Effects by key: how often each happened.
 pub(crate) type Ledger = Arc<Mutex<BTreeMap<String, (EffectClass, u32)>>>;
@@ -42,7 +43,7 @@ pub(crate) struct World {
     nodes: Vec<Node>,
     chaos: Arc<AtomicBool>,
     ledger: Ledger,
-    accepted: BTreeMap<String, (TaskRequest, Accepted)>,
+    accepted: BTreeMap<String, (TaskRequest, SubmitReceipt)>,
     _clock: tokio::task::JoinHandle<()>,
     _dir: TempDir,
 }
@@ -202,11 +203,11 @@ fn agents(
     env: &Env,
     ledger: &Ledger,
     chaos: &Arc<AtomicBool>,
-) -> impl Fn(&AgentProfile, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static + use<> {
+) -> impl Fn(&AgentRevision, &Lease) -> Result<Agent, EngineError> + Send + Sync + 'static + use<> {
     let (env, ledger, chaos) = (env.clone(), Arc::clone(ledger), Arc::clone(chaos));
     move |_, _| {
         let (dice, trouble) = (env.clone(), Arc::clone(&chaos));
-        let model = ScriptedModel::answering(move |request, _| answer(&dice, &trouble, request));
+        let model = ScriptedModel::from_fn(move |request, _| answer(&dice, &trouble, request));
         let mut builder = Agent::builder("default", model).env(env.clone());
         for class in EffectClass::ALL {
             builder = builder.tool(SimTool::new(*class, false, &env, &ledger));
@@ -216,7 +217,7 @@ fn agents(
     }
 }
 
-fn answer(env: &Env, chaos: &AtomicBool, request: &ChatRequest) -> Turn {
+fn answer(env: &Env, chaos: &AtomicBool, request: &ChatRequest) -> ScriptedTurn {
     let asked = request.messages.iter().rposition(|message| message.role == Role::User);
     let rounds = request.messages[asked.unwrap_or(0)..]
         .iter()
@@ -252,7 +253,7 @@ impl SimTool {
         let name = if confirmed { "confirmed" } else { class.as_str() };
         let spec = ToolSpec::new(name, "An effect", json!({"type": "object"})).expect("a tool");
         let spec = spec.effect(class);
-        let spec = if confirmed { spec.approval(Approval::Always) } else { spec };
+        let spec = if confirmed { spec.approval(RequiresApproval::Always) } else { spec };
         Self { spec, class, env: env.clone(), ledger: Arc::clone(ledger) }
     }
 }
@@ -262,7 +263,7 @@ impl Tool for SimTool {
         &self.spec
     }
 
-    fn call(&self, _permit: Permit, cx: ToolCx) -> ToolFuture {
+    fn call(&self, _permit: Permit, cx: ToolContext) -> ToolFuture {
         let (class, ledger) = (self.class, Arc::clone(&self.ledger));
         let before = Duration::from_millis(self.env.random() % 800);
         let after = Duration::from_millis(self.env.random() % 800);
@@ -279,10 +280,14 @@ impl Tool for SimTool {
         &self,
         key: EffectKey,
         _arguments: Value,
-    ) -> futures::future::BoxFuture<'static, Probe> {
+    ) -> futures::future::BoxFuture<'static, ProbeOutcome> {
         let done = self.ledger.lock().unwrap().contains_key(key.as_str());
         Box::pin(async move {
-            if done { Probe::Done(ToolOutput::text("did it")) } else { Probe::NotDone }
+            if done {
+                ProbeOutcome::Completed(ToolOutput::text("did it"))
+            } else {
+                ProbeOutcome::NotExecuted
+            }
         })
     }
 }

@@ -94,8 +94,8 @@ async fn tools_that_are_not_offered_are_not_called() {
 #[test]
 fn the_text_streams_word_by_word_and_is_the_same_each_time() {
     let asked = request([Message::user("how do I connect?")]);
-    let events = play(&asked);
-    assert_eq!(events, play(&asked));
+    let events = respond(&asked);
+    assert_eq!(events, respond(&asked));
     let texts = events.iter().filter(|event| matches!(event, ModelEvent::Text(_)));
     assert!(texts.count() > 20);
     let pieces: Vec<&str> = words("a  b\n\n c ").collect();

@@ -2,14 +2,18 @@ use super::*;
 
 type Pairs = &'static [(&'static str, &'static str)];
 
-fn check(wanted: ModelRequest, pairs: Pairs, models: Option<&[&str]>) -> Result<Choice, HostError> {
+fn check(
+    request: ModelRequest,
+    pairs: Pairs,
+    models: Option<&[&str]>,
+) -> Result<ModelChoice, HostError> {
     let env = |name: &str| {
         let found = pairs.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| (*value).to_owned())
     };
     let ollama = |_: &Address| Some(models?.iter().map(|&name| name.to_owned()).collect());
-    let world = Environment { env: &env, ollama: &ollama };
-    select(&wanted, &world)
+    let environment = Environment { env: &env, ollama: &ollama };
+    select(&request, &environment)
 }
 
 fn model(name: &str) -> ModelRequest {
@@ -26,7 +30,7 @@ const OPENAI: Pairs = &[("OPENAI_API_KEY", "sk-1")];
 fn nothing_at_all_is_the_demo_model() {
     let choice = check(ModelRequest::default(), &[], None).unwrap();
     assert_eq!(choice.provider, Provider::Demo);
-    assert!(choice.why.contains("no key"), "{}", choice.why);
+    assert!(choice.reason.contains("no key"), "{}", choice.reason);
     // An Ollama without a model is of no use.
     let choice = check(ModelRequest::default(), &[], Some(&[])).unwrap();
     assert_eq!(choice.provider, Provider::Demo);
@@ -36,7 +40,7 @@ fn nothing_at_all_is_the_demo_model() {
 fn keys_come_before_ollama_and_openai_before_anthropic() {
     let choice = check(ModelRequest::default(), OPENAI, Some(&["llama"])).unwrap();
     assert_eq!(choice.name(), "openai/gpt-5-mini");
-    assert_eq!(choice.why, "OPENAI_API_KEY is set");
+    assert_eq!(choice.reason, "OPENAI_API_KEY is set");
     assert_eq!(choice.key.unwrap().expose(), "sk-1");
 
     let pairs: Pairs = &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_API_KEY", " ")];
@@ -57,7 +61,7 @@ fn flags_come_before_the_environment() {
     assert_eq!(check(ModelRequest::default(), pairs, None).unwrap().name(), "demo");
     let choice = check(model("openai/gpt-x"), pairs, None).unwrap();
     assert_eq!(choice.name(), "openai/gpt-x");
-    assert_eq!(choice.why, "--model says so");
+    assert_eq!(choice.reason, "set by --model");
 }
 
 #[test]
@@ -75,14 +79,14 @@ fn base_urls_come_from_flags_or_the_vendors_variable() {
 #[test]
 fn any_compatible_server_needs_no_key_and_gets_none_it_was_not_given() {
     let choice = check(at("Qwen/Qwen2.5-7B", "http://h:1/v1"), OPENAI, None).unwrap();
-    assert_eq!(choice.provider, Provider::Compatible);
+    assert_eq!(choice.provider, Provider::OpenAiCompatible);
     assert_eq!(choice.model, "Qwen/Qwen2.5-7B");
     assert_eq!(choice.key, None);
 
-    let wanted = ModelRequest { api_key_env: Some("MY_KEY".to_owned()), ..at("m", "http://h/v1") };
-    let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
+    let request = ModelRequest { api_key_env: Some("MY_KEY".to_owned()), ..at("m", "http://h/v1") };
+    let choice = check(request.clone(), &[("MY_KEY", "secret")], None).unwrap();
     assert_eq!(choice.key.unwrap().expose(), "secret");
-    let problem = check(wanted, &[], None).unwrap_err();
+    let problem = check(request, &[], None).unwrap_err();
     assert_eq!(problem.kind, ErrorKind::Unauthenticated);
     assert!(problem.hint.unwrap().contains("export MY_KEY="));
 }
@@ -96,19 +100,19 @@ fn a_provider_of_the_table_is_chosen_by_its_name_or_alias() {
     assert_eq!(choice.base_url, None);
     // What a server of one's own calls its models is its own business.
     let own = check(at("groq/llama", "http://h/v1"), &[], None).unwrap();
-    assert_eq!((own.provider, own.model.as_str()), (Provider::Compatible, "groq/llama"));
+    assert_eq!((own.provider, own.model.as_str()), (Provider::OpenAiCompatible, "groq/llama"));
 }
 
 #[test]
 fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
-    let wanted = ModelRequest {
+    let request = ModelRequest {
         api_key_env: Some("MY_KEY".to_owned()),
         ..at("ollama/tiny", "http://host/custom/v1")
     };
-    let choice = check(wanted.clone(), &[("MY_KEY", "secret")], None).unwrap();
+    let choice = check(request.clone(), &[("MY_KEY", "secret")], None).unwrap();
     assert_eq!(choice.base_url.as_deref(), Some("http://host/custom/v1"));
     assert_eq!(choice.key.unwrap().expose(), "secret");
-    assert_eq!(check(wanted, &[], None).unwrap_err().kind, ErrorKind::Unauthenticated);
+    assert_eq!(check(request, &[], None).unwrap_err().kind, ErrorKind::Unauthenticated);
     // Without a path it is where an Ollama listens.
     for url in ["http://host", "http://host/"] {
         let choice = check(at("ollama/tiny", url), &[], None).unwrap();
@@ -120,8 +124,8 @@ fn an_ollama_elsewhere_keeps_its_path_and_gets_the_key_it_was_given() {
 #[test]
 fn flags_that_the_demo_model_cannot_heed_are_refused() {
     let key = ModelRequest { api_key_env: Some("NOSUCH".to_owned()), ..model("demo") };
-    for (wanted, flag) in [(key, "--api-key-env"), (at("demo", "http://h/v1"), "--base-url")] {
-        let problem = check(wanted, &[], None).unwrap_err();
+    for (request, flag) in [(key, "--api-key-env"), (at("demo", "http://h/v1"), "--base-url")] {
+        let problem = check(request, &[], None).unwrap_err();
         assert_eq!(problem.kind, ErrorKind::Invalid);
         assert!(problem.message.contains(flag), "{problem}");
         assert!(problem.hint.unwrap().contains("--model"));
@@ -132,20 +136,20 @@ fn flags_that_the_demo_model_cannot_heed_are_refused() {
 
 #[test]
 fn what_cannot_work_is_refused_with_the_way_out() {
-    for (wanted, what, help) in [
-        (model("nowhere/m"), "no provider `nowhere`", "--base-url"),
-        (model("gpt-5"), "which provider", "--model openai/gpt-5"),
-        (model("claude-x"), "which provider", "anthropic/claude-x"),
-        (model("openai/"), "names no model", "openai/MODEL"),
-        (model(""), "which provider", "--model provider/model"),
-        (model("compatible/m"), "server's address", "--base-url"),
+    for (request, what, help) in [
+        (model("nowhere/m"), "unknown provider `nowhere`", "--base-url"),
+        (model("gpt-5"), "has no provider", "--model openai/gpt-5"),
+        (model("claude-x"), "has no provider", "anthropic/claude-x"),
+        (model("openai/"), "contains no model", "openai/MODEL"),
+        (model(""), "has no provider", "--model provider/model"),
+        (model("compatible/m"), "requires a base URL", "--base-url"),
         (model("openai/m"), "no key for openai", "export OPENAI_API_KEY"),
         (at("m", "h:80"), "is not a base URL", "http://127.0.0.1"),
     ] {
-        let problem = check(wanted.clone(), &[], None).unwrap_err();
-        assert!(problem.message.contains(what), "{wanted:?}: {problem:?}");
+        let problem = check(request.clone(), &[], None).unwrap_err();
+        assert!(problem.message.contains(what), "{request:?}: {problem:?}");
         let advice = problem.hint.clone().unwrap_or_default();
-        assert!(advice.contains(help), "{wanted:?}: {problem:?}");
+        assert!(advice.contains(help), "{request:?}: {problem:?}");
     }
     let lonely =
         ModelRequest { base_url: Some("http://h/v1".to_owned()), ..ModelRequest::default() };
@@ -166,17 +170,17 @@ fn several_models_are_a_route() {
     assert_eq!(choice.name(), "openai/gpt-5-mini,groq/llama,demo");
     let again = check(model(&choice.full_name()), pairs, None).unwrap();
     assert_eq!(again, choice, "what is stored means the same");
-    let keys: Vec<_> = choice.stand_ins.iter().map(|each| each.provider).collect();
+    let keys: Vec<_> = choice.fallbacks.iter().map(|each| each.provider).collect();
     assert_eq!(keys, [Provider::Vendor("groq"), Provider::Demo]);
 
-    for (wanted, what) in [
+    for (request, what) in [
         (model("openai/a,openai/a"), "twice"),
         (model("openai/a,demo,demo"), "twice"),
-        (model("openai/a,"), "does not say which provider"),
+        (model("openai/a,"), "has no provider"),
         (model("openai/a,anthropic/b"), "no key for anthropic"),
-        (at("openai/a,demo", "http://127.0.0.1:1/v1"), "--base-url is for one model"),
+        (at("openai/a,demo", "http://127.0.0.1:1/v1"), "--base-url applies to one model"),
     ] {
-        let problem = check(wanted, pairs, None).unwrap_err();
+        let problem = check(request, pairs, None).unwrap_err();
         assert!(problem.message.contains(what), "{}", problem.message);
     }
 }

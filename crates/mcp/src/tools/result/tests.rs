@@ -67,7 +67,7 @@ fn too_many_parts_are_counted() {
     let content = vec![json!({ "type": "text", "text": "x" }); PARTS_MAX + 7];
     let given = typed(json!({ "content": content }));
     assert_eq!(given.parts.len(), PARTS_MAX + 1);
-    assert_eq!(given.parts[PARTS_MAX], text("[7 further parts were left out]"));
+    assert_eq!(given.parts[PARTS_MAX], text("[7 further parts omitted]"));
 }
 
 #[test]

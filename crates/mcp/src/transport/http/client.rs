@@ -1,4 +1,4 @@
-//! The HTTP client of one server: what it may reach is checked when it dials, and it follows no redirects.
+//! HTTP client of one server. Addresses are checked when dialled, and redirects are not followed.
 
 use std::time::{Duration, Instant};
 
@@ -7,34 +7,34 @@ use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 use provost_net::{NetClient, NetError, NetOptions, NetPolicy, NetRequest, NetResponse, Url};
 
-/// As good as never: who calls keeps the time, and a stream of events has no end.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Practically unlimited: callers enforce timeouts, and an event stream has no end.
+const NO_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Begins requests.
+/// HTTP client of one server.
 #[derive(Clone)]
-pub(super) struct Client(NetClient);
+pub(super) struct HttpClient(NetClient);
 
-impl Client {
+impl HttpClient {
     pub(super) fn new(policy: NetPolicy, connect_timeout: Duration) -> Self {
         Self(NetClient::open(NetOptions { connect_timeout, ..NetOptions::new(policy) }))
     }
 
-    pub(super) fn request(&self, method: Method, url: &str) -> Request {
+    pub(super) fn request(&self, method: Method, url: &str) -> RequestBuilder {
         let request = match Url::parse(url) {
-            Ok(url) => Ok(NetRequest::new(method, url, Instant::now() + FOREVER)),
+            Ok(url) => Ok(NetRequest::new(method, url, Instant::now() + NO_TIMEOUT)),
             Err(error) => Err(NetError::Url { problem: error.to_string(), sent: false }),
         };
-        Request { client: self.0.clone(), request }
+        RequestBuilder { client: self.0.clone(), request }
     }
 }
 
-/// A request in the making. What cannot be put into it is told when it is sent.
-pub(super) struct Request {
+/// A request builder. Invalid headers are reported when the request is sent.
+pub(super) struct RequestBuilder {
     client: NetClient,
     request: Result<NetRequest, NetError>,
 }
 
-impl Request {
+impl RequestBuilder {
     pub(super) fn header(self, name: HeaderName, value: &str) -> Self {
         self.value(name, HeaderValue::from_str(value))
     }
@@ -75,7 +75,7 @@ impl Request {
                 request.headers.append(name, value);
             }
             (Ok(_), Err(error)) => {
-                let problem = format!("the header `{name}` cannot be sent: {error}");
+                let problem = format!("header `{name}` cannot be sent: {error}");
                 self.request = Err(NetError::Url { problem, sent: false });
             }
             (Err(_), _) => {}

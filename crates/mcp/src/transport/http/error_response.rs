@@ -1,6 +1,6 @@
-//! Answers that are none: who we should be, what we may not, when to come back.
+//! Error responses: authorization challenges, denied access and rate limits.
 //!
-//! Invariant: a server that refuses us has done nothing, so nothing is in doubt.
+//! Invariant: a server that rejects a request has not executed it, so its outcome is never unknown.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -15,10 +15,10 @@ use rmcp::transport::streamable_http_client::{
 
 use super::{Failure, HttpError, JSON, body, content_type};
 use crate::Error;
-use crate::connection::redaction::Scrub;
+use crate::connection::redaction::ServerRedaction;
 use crate::limits::{ERROR_BODY_BYTES_MAX, RETRY_AFTER_MAX};
 
-/// An answer that says who we should be.
+/// Checks a response for an authorization challenge or denied access.
 pub(super) fn check_access(response: &NetResponse) -> Result<(), Failure> {
     let Some(challenge) = response.headers.get(WWW_AUTHENTICATE) else {
         return Ok(());
@@ -35,8 +35,8 @@ pub(super) fn check_access(response: &NetResponse) -> Result<(), Failure> {
     }
 }
 
-/// What becomes of a status that is no success.
-pub(super) async fn refusal(
+/// Converts an error status into an error.
+pub(super) async fn error_response(
     response: NetResponse,
     message: &ClientJsonRpcMessage,
     has_session: bool,
@@ -49,7 +49,7 @@ pub(super) async fn refusal(
     let refused = match status {
         StatusCode::UNAUTHORIZED => Some(HttpError::Authorization(text())),
         StatusCode::FORBIDDEN => Some(HttpError::Forbidden(text())),
-        StatusCode::TOO_MANY_REQUESTS => Some(HttpError::Busy { wait, said: text() }),
+        StatusCode::TOO_MANY_REQUESTS => Some(HttpError::Busy { wait, message: text() }),
         _ => None,
     };
     if let Some(refused) = refused {
@@ -59,7 +59,7 @@ pub(super) async fn refusal(
         Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
         _ => None,
     };
-    // Older servers refuse the first question of newer clients in many ways. All of them mean: greet me the old way.
+    // Older servers reject `server/discover` in many ways. All of them lead to `initialize`.
     if let ClientJsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && status.is_client_error()
@@ -67,8 +67,8 @@ pub(super) async fn refusal(
     {
         let error = error.map(|error| error.error);
         let error = error.unwrap_or_else(|| ErrorData::invalid_request(text(), None));
-        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
-        return Ok(StreamableHttpPostResponse::Json(answer, None));
+        let response_message = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        return Ok(StreamableHttpPostResponse::Json(response_message, None));
     }
     match error {
         Some(error) if is_json => {
@@ -78,37 +78,40 @@ pub(super) async fn refusal(
     }
 }
 
-/// Reads how long the server asks to wait, at most [`RETRY_AFTER_MAX`].
+/// Returns the time that the server asks to wait, at most [`RETRY_AFTER_MAX`].
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     provost_net::headers::retry_after(headers, SystemTime::now())
         .map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
-/// The error of a server that refused us, if that is what the failure is.
+/// Returns the error of a server that rejected the request. `None` for other failures.
 pub(crate) fn denied(
     server: &str,
-    scrub: &Scrub,
+    redaction: &ServerRedaction,
     failure: &(dyn std::error::Error + 'static),
 ) -> Option<Error> {
     let server = server.to_owned();
-    let unauthorized = |server, said: &str| {
+    let unauthorized = |server, message: &str| {
         let is_token_refused =
-            said.split([',', ' ']).any(|part| part.trim() == "error=\"invalid_token\"");
-        Error::Unauthorized { server, reason: scrub.brief(said), is_token_refused }
+            message.split([',', ' ']).any(|part| part.trim() == "error=\"invalid_token\"");
+        Error::Unauthorized { server, reason: redaction.excerpt(message), is_token_refused }
     };
     Some(match failure.downcast_ref::<Failure>()? {
         StreamableHttpError::AuthRequired(error) => {
             unauthorized(server, &error.www_authenticate_header)
         }
-        StreamableHttpError::Client(HttpError::Authorization(said)) => unauthorized(server, said),
-        StreamableHttpError::InsufficientScope(error) => {
-            Error::Forbidden { server, reason: scrub.brief(error.www_authenticate_header.as_str()) }
+        StreamableHttpError::Client(HttpError::Authorization(message)) => {
+            unauthorized(server, message)
         }
-        StreamableHttpError::Client(HttpError::Forbidden(said)) => {
-            Error::Forbidden { server, reason: scrub.brief(said.as_str()) }
+        StreamableHttpError::InsufficientScope(error) => Error::Forbidden {
+            server,
+            reason: redaction.excerpt(error.www_authenticate_header.as_str()),
+        },
+        StreamableHttpError::Client(HttpError::Forbidden(message)) => {
+            Error::Forbidden { server, reason: redaction.excerpt(message.as_str()) }
         }
-        StreamableHttpError::Client(HttpError::Busy { wait, said }) => {
-            Error::Busy { server, wait: *wait, reason: scrub.brief(said.as_str()) }
+        StreamableHttpError::Client(HttpError::Busy { wait, message }) => {
+            Error::Busy { server, wait: *wait, reason: redaction.excerpt(message.as_str()) }
         }
         _ => return None,
     })

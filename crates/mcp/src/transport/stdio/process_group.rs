@@ -1,7 +1,6 @@
-//! A program of this process, with its whole process group.
+//! A child process with its process group.
 //!
-//! Invariant: the process group is killed before its leader is reaped, so a number that somebody else has got meanwhile is
-//! never signalled.
+//! Invariant: the process group is killed before its leader is reaped, so a reused process id is never signalled.
 
 use std::process::Stdio as Pipe;
 use std::sync::{Mutex, OnceLock};
@@ -14,59 +13,59 @@ use tokio::time::timeout;
 
 use crate::connection::monitor::locked;
 use crate::limits::KILL_GRACE;
-use crate::transport::launcher::{Ending, Life, StartError, Started};
+use crate::transport::launcher::{ExitKind, LaunchError, LaunchedServer, ServerProcessHandle};
 
-/// A running program with its whole process group.
-struct Group {
+/// A child process with its process group.
+struct ProcessGroup {
     leader: Pid,
     child: Mutex<Option<Child>>,
-    ending: OnceLock<Ending>,
+    exit: OnceLock<ExitKind>,
 }
 
-/// Starts a program in a group of its own.
-pub(super) fn start(mut command: Command) -> Result<Started, StartError> {
+/// Starts a program in its own process group.
+pub(super) fn start(mut command: Command) -> Result<LaunchedServer, LaunchError> {
     command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped());
     command.process_group(0).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| StartError::Failed(error.to_string()))?;
+    let mut child = command.spawn().map_err(|error| LaunchError::Failed(error.to_string()))?;
     let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let (Some(leader), Some(input), Some(output), Some(errors)) =
+    let (Some(leader), Some(stdin), Some(stdout), Some(stderr)) =
         (leader, child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(StartError::Failed("the program has no pipes".to_owned()));
+        return Err(LaunchError::Failed("the program has no pipes".to_owned()));
     };
     let child = Mutex::new(Some(child));
-    let life = Box::new(Group { leader, child, ending: OnceLock::new() });
-    Ok(Started { input, output, errors, life })
+    let handle = Box::new(ProcessGroup { leader, child, exit: OnceLock::new() });
+    Ok(LaunchedServer { stdin, stdout, stderr, handle })
 }
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         let child = locked(&self.child);
         if child.is_some()
             && let Err(error) = kill_process_group(self.leader, signal)
         {
-            tracing::debug!(%error, "an MCP server's process group is gone already");
+            tracing::debug!(%error, "process group of an MCP server is already gone");
         }
     }
 }
 
-impl Life for Group {
-    /// It is not reaped by this.
-    fn ended(&self) -> Option<Ending> {
-        if let Some(ending) = self.ending.get() {
-            return Some(*ending);
+impl ServerProcessHandle for ProcessGroup {
+    /// Does not reap the process.
+    fn exit(&self) -> Option<ExitKind> {
+        if let Some(exit) = self.exit.get() {
+            return Some(*exit);
         }
         let child = locked(&self.child);
         if child.is_none() {
-            return Some(Ending::Unknown);
+            return Some(ExitKind::Unknown);
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(self.leader), options).ok().flatten()?;
-        let ending = || status.exit_status().map_or(Ending::Signal, Ending::Code);
-        Some(*self.ending.get_or_init(ending))
+        let exit = || status.exit_status().map_or(ExitKind::Signal, ExitKind::Code);
+        Some(*self.exit.get_or_init(exit))
     }
 
-    fn ask(&self) {
+    fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
@@ -74,21 +73,21 @@ impl Life for Group {
         self.signal(Signal::KILL);
     }
 
-    fn end(&self) -> BoxFuture<'_, ()> {
+    fn kill_and_wait(&self) -> BoxFuture<'_, ()> {
         async {
             self.kill();
             let child = locked(&self.child).take();
             if let Some(mut child) = child
                 && !matches!(timeout(KILL_GRACE, child.wait()).await, Ok(Ok(_)))
             {
-                tracing::warn!(pid = self.leader.as_raw_nonzero(), "an MCP server does not end");
+                tracing::warn!(pid = self.leader.as_raw_nonzero(), "MCP server does not exit");
             }
         }
         .boxed()
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }

@@ -5,21 +5,21 @@ use provost_core::{Pricing, Usage};
 use super::*;
 use crate::{ChatRequest, Endpoint, RoutedModel, ScriptedModel, complete, text};
 
-/// Trials of as many calls at once, under one cap.
+/// Number of trials of concurrent calls under one cap.
 const TRIALS: usize = 1_000;
 const CALLS: usize = 64;
-/// What one call of the priced model costs at most: 100 tokens of answer at a millionth each, and the empty question.
+/// Largest cost of a call: 100 output tokens at a millionth each, and an empty prompt.
 const CALL_MAX: i64 = 100;
 
 fn micros(micros: i64) -> Money {
     Money::from_micros(micros)
 }
 
-fn wish(cost_max: Option<Money>) -> BudgetWish {
-    BudgetWish { provider: "p".to_owned(), model: "m".to_owned(), cost_max }
+fn wish(cost_max: Option<Money>) -> ReservationRequest {
+    ReservationRequest { provider: "p".to_owned(), model: "m".to_owned(), cost_max }
 }
 
-/// A millionth of a dollar for each token, and at most 100 of answer.
+/// Sets a price of a millionth of a dollar per token and a limit of 100 output tokens.
 fn priced(model: ScriptedModel) -> ScriptedModel {
     model.with_info(|info| {
         info.pricing = Some(Pricing {
@@ -36,11 +36,11 @@ fn priced(model: ScriptedModel) -> ScriptedModel {
 
 #[tokio::test]
 async fn money_is_set_aside_in_all_budgets_or_in_none() {
-    let ledger = MemoryLedger::new("day", micros(100)).with_cap("agent", micros(50));
+    let ledger = InMemoryLedger::new("day", micros(100)).with_cap("agent", micros(50));
     let hold = ledger.reserve(&wish(Some(micros(40)))).await.unwrap();
     let Err(refusal) = ledger.reserve(&wish(Some(micros(20)))).await else { panic!("too much") };
     let scope = "agent".to_owned();
-    assert_eq!(refusal, BudgetRefusal::UsedUp { scope, needed: 20, left: 10 });
+    assert_eq!(refusal, BudgetError::Exhausted { scope, needed: 20, left: 10 });
     let reserved: Vec<i64> = ledger.caps().iter().map(|cap| cap.reserved_micros).collect();
     assert_eq!(reserved, [40, 40]);
     hold.settle(5);
@@ -53,13 +53,13 @@ async fn money_is_set_aside_in_all_budgets_or_in_none() {
 
 #[tokio::test]
 async fn what_has_no_price_is_refused_under_a_cap_and_free_without_one() {
-    let ledger = MemoryLedger::new("all", micros(1_000_000));
+    let ledger = InMemoryLedger::new("all", micros(1_000_000));
     let euros = Money { currency: Currency::EUR, ..micros(1) };
     for cost in [None, Some(euros)] {
         let Err(refusal) = ledger.reserve(&wish(cost)).await else { panic!("no price") };
-        assert!(matches!(refusal, BudgetRefusal::Unpriced { .. }), "{refusal}");
+        assert!(matches!(refusal, BudgetError::UnknownCost { .. }), "{refusal}");
     }
-    assert!(!MemoryLedger::default().is_bounded());
+    assert!(!InMemoryLedger::default().is_bounded());
     let model = ScriptedModel::new().turn(text("never"));
     let route = RoutedModel::builder().endpoint(Endpoint::new("only", model.clone()));
     let route = route.budget(ledger).build().unwrap();
@@ -70,7 +70,7 @@ async fn what_has_no_price_is_refused_under_a_cap_and_free_without_one() {
 
 #[tokio::test]
 async fn a_cap_that_comes_later_is_not_eased_by_what_was_set_aside_before() {
-    let ledger = MemoryLedger::new("one", micros(100));
+    let ledger = InMemoryLedger::new("one", micros(100));
     let before = ledger.reserve(&wish(Some(micros(60)))).await.unwrap();
     ledger.set_cap("two", micros(50));
     let _after = ledger.reserve(&wish(Some(micros(30)))).await.unwrap();
@@ -82,15 +82,16 @@ async fn a_cap_that_comes_later_is_not_eased_by_what_was_set_aside_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_four_calls_at_once_never_exceed_a_cap_in_a_thousand_trials() {
     for trial in 0..TRIALS {
-        let ledger = MemoryLedger::new("all", micros(20 * CALL_MAX + 30));
+        let ledger = InMemoryLedger::new("all", micros(20 * CALL_MAX + 30));
         let (spent, over) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&spent);
-        let model = priced(ScriptedModel::answering(move |_, n| {
+        let model = priced(ScriptedModel::from_fn(move |_, n| {
             let output = if n % 3 == 0 { 100 } else { 40 };
             counted.fetch_add(output, Ordering::SeqCst);
             text("yes").usage(Usage::new(0, u64::try_from(output).unwrap()))
         }));
-        let route = RoutedModel::builder().endpoint(Endpoint::new("only", model.forgetful()));
+        let route =
+            RoutedModel::builder().endpoint(Endpoint::new("only", model.without_recording()));
         let route = route.budget(ledger.clone()).build().unwrap();
         let calls = (0..CALLS).map(|_| {
             let (route, over, ledger) = (route.clone(), Arc::clone(&over), ledger.clone());

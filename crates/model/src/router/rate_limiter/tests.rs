@@ -6,7 +6,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn limiter(requests: Option<u64>, tokens: Option<u64>) -> RateLimiter {
     RateLimiter::new(
-        Limits { requests_per_minute: requests, tokens_per_minute: tokens },
+        RateLimits { requests_per_minute: requests, tokens_per_minute: tokens },
         Instant::now(),
     )
 }
@@ -19,9 +19,9 @@ async fn a_thousand_callers_at_once_stay_within_the_limits_and_all_get_through()
         let limiter = &limiter;
         async move {
             let tokens = 10 + n % 30;
-            let taken = limiter.wait(tokens).await.unwrap();
+            let taken = limiter.acquire(tokens).await.unwrap();
             let at = Instant::now();
-            // Half of what was thought.
+            // Half of the estimate.
             limiter.correct(taken, tokens / 2);
             (at, tokens / 2)
         }
@@ -40,13 +40,13 @@ async fn a_thousand_callers_at_once_stay_within_the_limits_and_all_get_through()
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_leaves_the_queue_to_the_others() {
     let limiter = limiter(Some(1), None);
-    limiter.take(0, Instant::now()).unwrap();
-    let mut first = Box::pin(limiter.wait(0));
-    let mut second = Box::pin(limiter.wait(0));
+    limiter.try_acquire(0, Instant::now()).unwrap();
+    let mut first = Box::pin(limiter.acquire(0));
+    let mut second = Box::pin(limiter.acquire(0));
     assert!(futures::poll!(first.as_mut()).is_pending());
     assert!(futures::poll!(second.as_mut()).is_pending());
     assert_eq!(
-        limiter.standing(0, Instant::now()),
+        limiter.check(0, Instant::now()),
         Err(RateLimited::For(MINUTE + Duration::from_secs(1)))
     );
     drop(first);
@@ -57,24 +57,24 @@ async fn who_gives_up_leaves_the_queue_to_the_others() {
 #[tokio::test(start_paused = true)]
 async fn tokens_that_were_not_used_are_given_to_who_waits() {
     let limiter = limiter(None, Some(100));
-    let taken = limiter.take(90, Instant::now()).unwrap();
-    let mut waiting = Box::pin(limiter.wait(50));
+    let taken = limiter.try_acquire(90, Instant::now()).unwrap();
+    let mut waiting = Box::pin(limiter.acquire(50));
     assert!(futures::poll!(waiting.as_mut()).is_pending());
     let start = Instant::now();
     limiter.correct(taken, 20);
     waiting.await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(limiter.take(101, Instant::now()).unwrap_err(), RateLimited::Never);
-    assert_eq!(limiter.wait(101).await.unwrap_err(), RateLimited::Never);
+    assert_eq!(limiter.try_acquire(101, Instant::now()).unwrap_err(), RateLimited::Never);
+    assert_eq!(limiter.acquire(101).await.unwrap_err(), RateLimited::Never);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_not_sent_is_given_back_whole() {
     let limiter = limiter(Some(1), Some(10));
-    let taken = limiter.take(10, Instant::now()).unwrap();
-    assert!(limiter.take(1, Instant::now()).is_err());
+    let taken = limiter.try_acquire(10, Instant::now()).unwrap();
+    assert!(limiter.try_acquire(1, Instant::now()).is_err());
     limiter.refund(taken);
-    limiter.take(10, Instant::now()).unwrap();
+    limiter.try_acquire(10, Instant::now()).unwrap();
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn without_limits_nobody_waits() {
     let limiter = limiter(None, None);
     assert!(!limiter.counts_tokens());
     for _ in 0..1_000 {
-        let taken = limiter.take(u64::MAX, Instant::now()).unwrap();
+        let taken = limiter.try_acquire(u64::MAX, Instant::now()).unwrap();
         limiter.correct(taken, 1);
     }
 }

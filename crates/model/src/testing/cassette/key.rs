@@ -1,4 +1,4 @@
-//! What of a request tells it apart from others, and how two requests differ. Pure.
+//! Fields that identify a request, and differences between two requests. Pure.
 
 use std::sync::Arc;
 
@@ -8,42 +8,42 @@ use serde_json::{Map, Value, json};
 
 use crate::{ChatRequest, ToolChoice};
 
-/// Differences that are told.
-const TOLD_MAX: usize = 8;
-/// Characters of a value that are told.
+/// Largest number of reported differences.
+const DIFFERENCES_MAX: usize = 8;
+/// Largest number of characters of a reported value.
 const VALUE_CHARS_MAX: usize = 120;
-/// What changes from one time to the next without being another question.
+/// Fields that change between runs and do not identify a request.
 const VOLATILE: [&str; 2] = ["created_at", "model"];
 
-/// A request as data, without the deadline and the times of messages.
+/// Returns a request as JSON, without its deadline and the times of its messages.
 pub(super) fn of(request: &ChatRequest) -> Value {
     let ChatRequest { system, messages, tools, tool_choice, settings, output, deadline: _ } =
         request;
     let mut key = of_messages(messages);
-    let mut put = |name: &str, value: Value| key[name] = value;
+    let mut set = |name: &str, value: Value| key[name] = value;
     if let Some(system) = system {
-        put("system", (**system).into());
+        set("system", (**system).into());
     }
     if !tools.is_empty() {
-        put("tools", tools.iter().map(|tool| data(&**tool)).collect());
+        set("tools", tools.iter().map(|tool| to_json(&**tool)).collect());
     }
     if *tool_choice != ToolChoice::Auto {
-        put("tool_choice", data(tool_choice));
+        set("tool_choice", to_json(tool_choice));
     }
-    let settings = without_nulls(data(settings));
+    let settings = without_nulls(to_json(settings));
     if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
-        put("settings", settings);
+        set("settings", settings);
     }
     if let Some(output) = output {
-        put("output", data(&**output));
+        set("output", to_json(&**output));
     }
     key
 }
 
-/// What is known of a request of which only the conversation is.
+/// Returns the JSON of a request of which only the messages are known.
 pub(super) fn of_messages(messages: &[Arc<Message>]) -> Value {
     let messages = messages.iter().map(|message| {
-        let mut message = data(&**message);
+        let mut message = to_json(&**message);
         if let Some(fields) = message.as_object_mut() {
             VOLATILE.iter().for_each(|name| drop(fields.remove(*name)));
         }
@@ -52,8 +52,8 @@ pub(super) fn of_messages(messages: &[Arc<Message>]) -> Value {
     json!({ "messages": messages.collect::<Vec<_>>() })
 }
 
-fn data(what: &impl serde::Serialize) -> Value {
-    serde_json::to_value(what).unwrap_or_default()
+fn to_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 fn without_nulls(value: Value) -> Value {
@@ -67,49 +67,54 @@ fn without_nulls(value: Value) -> Value {
     Value::Object(fields.into_iter().filter(|(_, value)| !is_empty(value)).collect())
 }
 
-/// True if a request is the recorded one, as far as that was recorded.
-pub(super) fn matches(recorded: &Value, asked: &Value) -> bool {
-    let (Value::Object(recorded), Value::Object(asked)) = (recorded, asked) else {
-        return recorded == asked;
+/// Returns true if a request equals the recorded one in all recorded fields.
+pub(super) fn matches(recorded: &Value, requested: &Value) -> bool {
+    let (Value::Object(recorded), Value::Object(requested)) = (recorded, requested) else {
+        return recorded == requested;
     };
-    recorded.iter().all(|(name, value)| asked.get(name) == Some(value))
+    recorded.iter().all(|(name, value)| requested.get(name) == Some(value))
 }
 
-/// How a request differs from a recorded one, place by place.
-pub(super) fn differences(recorded: &Value, asked: &Value) -> Vec<String> {
+/// Returns the differences between a request and a recorded one, with their paths.
+pub(super) fn compare_requests(recorded: &Value, requested: &Value) -> Vec<String> {
     let empty = Map::new();
-    let (one, two) = (recorded.as_object().unwrap_or(&empty), asked.as_object().unwrap_or(&empty));
-    let mut found = Vec::new();
+    let (one, two) =
+        (recorded.as_object().unwrap_or(&empty), requested.as_object().unwrap_or(&empty));
+    let mut differences = Vec::new();
     for (name, value) in one {
-        compare(name, value, two.get(name).unwrap_or(&Value::Null), &mut found);
+        compare(name, value, two.get(name).unwrap_or(&Value::Null), &mut differences);
     }
-    found
+    differences
 }
 
-fn compare(place: &str, recorded: &Value, asked: &Value, found: &mut Vec<String>) {
-    if recorded == asked || found.len() >= TOLD_MAX {
+fn compare(path: &str, recorded: &Value, requested: &Value, differences: &mut Vec<String>) {
+    if recorded == requested || differences.len() >= DIFFERENCES_MAX {
         return;
     }
-    match (recorded, asked) {
+    match (recorded, requested) {
         (Value::Object(one), Value::Object(two)) => {
             let new = two.keys().filter(|name| !one.contains_key(*name));
             for name in one.keys().chain(new) {
                 let side =
                     |fields: &Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
-                compare(&format!("{place}/{name}"), &side(one), &side(two), found);
+                compare(&format!("{path}/{name}"), &side(one), &side(two), differences);
             }
         }
         (Value::Array(one), Value::Array(two)) => {
             for at in 0..one.len().max(two.len()) {
                 let side = |items: &[Value]| items.get(at).cloned().unwrap_or_default();
-                compare(&format!("{place}/{at}"), &side(one), &side(two), found);
+                compare(&format!("{path}/{at}"), &side(one), &side(two), differences);
             }
         }
-        _ => found.push(format!("{place}: recorded {}, asked {}", short(recorded), short(asked))),
+        _ => differences.push(format!(
+            "{path}: recorded {}, requested {}",
+            excerpt(recorded),
+            excerpt(requested)
+        )),
     }
 }
 
-fn short(value: &Value) -> String {
+fn excerpt(value: &Value) -> String {
     let text = match value {
         Value::Null => return "nothing".to_owned(),
         other => other.to_string(),

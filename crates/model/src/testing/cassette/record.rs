@@ -1,4 +1,4 @@
-//! Keeping what a real model says.
+//! Records the calls of a real model.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,57 +8,62 @@ use futures::Stream;
 use provost_core::Money;
 use serde_json::Value;
 
-use super::{Cassette, RecordedAnswer, RecordedCall, Redaction, request_key};
+use super::{Cassette, CassetteRedaction, RecordedAnswer, RecordedCall, request_key};
 use crate::{
-    ChatModel, ChatRequest, Fold, ModelError, ModelEvent, ModelInfo, ModelResponse, ModelStream,
+    ChatModel, ChatRequest, ModelError, ModelEvent, ModelInfo, ModelResponse, ModelStream,
+    ResponseAccumulator,
 };
 
-/// A model that keeps what is asked and answered. Calls that are given up are not kept.
-pub struct Recorder<M> {
+/// A model that records its requests and responses. Cancelled calls are not recorded.
+pub struct RecordingModel<M> {
     model: M,
-    shared: Arc<Shared>,
+    state: Arc<RecordingState>,
 }
 
-struct Shared {
-    redaction: Redaction,
+struct RecordingState {
+    redaction: CassetteRedaction,
     cassette: Mutex<Cassette>,
 }
 
-impl<M: ChatModel> Recorder<M> {
-    /// Keeps what is said to and by this model.
-    pub fn new(model: M, redaction: Redaction) -> Self {
-        let shared = Shared { redaction, cassette: Mutex::default() };
-        Self { model, shared: Arc::new(shared) }
+impl<M: ChatModel> RecordingModel<M> {
+    /// Creates a model that records the calls of `model`.
+    pub fn new(model: M, redaction: CassetteRedaction) -> Self {
+        let state = RecordingState { redaction, cassette: Mutex::default() };
+        Self { model, state: Arc::new(state) }
     }
 
-    /// What was kept so far.
+    /// Returns the calls recorded so far.
     pub fn cassette(&self) -> Cassette {
-        self.shared.lock().clone()
+        self.state.lock().clone()
     }
 }
 
-impl Shared {
-    fn keep(&self, request: Value, outcome: Result<ModelResponse, &ModelError>) {
+impl RecordingState {
+    fn record(&self, request: Value, outcome: Result<ModelResponse, &ModelError>) {
         let call = RecordedCall { request, answer: RecordedAnswer::of(outcome) };
         let call = self.redaction.call(call);
         self.lock().calls.push(call);
     }
 
     fn lock(&self) -> MutexGuard<'_, Cassette> {
-        // Nothing that can fail happens under this lock.
+        // No code panics while it holds this lock.
         self.cassette.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<M: ChatModel> ChatModel for Recorder<M> {
+impl<M: ChatModel> ChatModel for RecordingModel<M> {
     fn info(&self) -> &ModelInfo {
         self.model.info()
     }
 
     fn stream(&self, request: ChatRequest) -> ModelStream {
         let key = request_key(&request);
-        let (shared, stream) = (Arc::clone(&self.shared), self.model.stream(request));
-        Box::pin(Listening { shared, stream, kept: Some((key, Fold::default())) })
+        let (state, stream) = (Arc::clone(&self.state), self.model.stream(request));
+        Box::pin(RecordingStream {
+            state,
+            stream,
+            pending: Some((key, ResponseAccumulator::default())),
+        })
     }
 
     fn cost(&self, response: &ModelResponse) -> Option<Money> {
@@ -66,14 +71,14 @@ impl<M: ChatModel> ChatModel for Recorder<M> {
     }
 }
 
-struct Listening {
-    shared: Arc<Shared>,
+struct RecordingStream {
+    state: Arc<RecordingState>,
     stream: ModelStream,
-    /// Until the end is known.
-    kept: Option<(Value, Fold)>,
+    /// The request and the response so far. `None` after the call is recorded.
+    pending: Option<(Value, ResponseAccumulator)>,
 }
 
-impl Stream for Listening {
+impl Stream for RecordingStream {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -81,22 +86,22 @@ impl Stream for Listening {
         let this = &mut *self;
         match &event {
             Some(Ok(event)) => {
-                let folded = this.kept.as_mut().map(|(_, fold)| fold.push(event));
-                // An answer that nobody can take in is not worth keeping.
-                if matches!(folded, Some(Err(_))) {
-                    this.kept = None;
+                let pushed = this.pending.as_mut().map(|(_, accumulator)| accumulator.push(event));
+                // A response that exceeds the limits is not recorded.
+                if matches!(pushed, Some(Err(_))) {
+                    this.pending = None;
                 }
             }
             Some(Err(error)) => {
-                if let Some((key, _)) = this.kept.take() {
-                    this.shared.keep(key, Err(error));
+                if let Some((key, _)) = this.pending.take() {
+                    this.state.record(key, Err(error));
                 }
             }
             None => {
-                if let Some((key, fold)) = this.kept.take() {
-                    match fold.finish() {
-                        Ok(response) => this.shared.keep(key, Ok(response)),
-                        Err(error) => this.shared.keep(key, Err(&error)),
+                if let Some((key, accumulator)) = this.pending.take() {
+                    match accumulator.finish() {
+                        Ok(response) => this.state.record(key, Ok(response)),
+                        Err(error) => this.state.record(key, Err(&error)),
                     }
                 }
             }

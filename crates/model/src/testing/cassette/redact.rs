@@ -1,4 +1,4 @@
-//! Taking secrets out of what is kept.
+//! Removes secrets from recorded calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::RecordedCall;
 
-/// What stands in the place of a secret.
+/// Replacement of a secret.
 const MASK: &str = "[redacted]";
-/// How keys of well-known services begin.
+/// Prefixes of the keys of well-known services.
 const KEY_PREFIXES: [&str; 11] = [
     "sk-",
     "sk_",
@@ -24,37 +24,37 @@ const KEY_PREFIXES: [&str; 11] = [
     "AIza",
     "glpat-",
 ];
-/// Characters of what follows such a beginning, at least.
+/// Smallest number of characters after such a prefix.
 const KEY_CHARS_MIN: usize = 12;
 
-type Rule = Arc<dyn Fn(&str) -> String + Send + Sync>;
+type RedactionRule = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// What is taken out before anything is kept: keys that can be told by their form, secrets that are known, and whatever further
-/// rules find.
+/// Rules that remove secrets before a call is recorded: keys with a known prefix, known secrets, and the matches of
+/// additional rules.
 #[derive(Clone, Default)]
-pub struct Redaction {
+pub struct CassetteRedaction {
     secrets: Vec<Secret<String>>,
-    rules: Vec<Rule>,
+    rules: Vec<RedactionRule>,
 }
 
-impl Redaction {
-    /// Takes this secret out wherever it occurs.
+impl CassetteRedaction {
+    /// Adds a secret to remove.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<Secret<String>>) -> Self {
         self.secrets.push(secret.into());
         self
     }
 
-    /// Puts every text through a rule of one's own, too.
+    /// Adds a rule that rewrites every text.
     #[must_use]
     pub fn rule(mut self, rule: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
-    /// A text without secrets.
+    /// Returns a text without secrets.
     pub fn text(&self, text: &str) -> String {
-        let mut text = masked(text);
+        let mut text = mask_keys(text);
         for secret in &self.secrets {
             let secret = secret.expose().as_str();
             if !secret.is_empty() && text.contains(secret) {
@@ -64,7 +64,7 @@ impl Redaction {
         self.rules.iter().fold(text, |text, rule| rule(&text))
     }
 
-    /// Data without secrets, whatever its shape.
+    /// Removes secrets from all texts of a JSON value.
     pub(super) fn value(&self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.text(text),
@@ -81,24 +81,24 @@ impl Redaction {
             self.value(&mut data);
             serde_json::from_value(data)
         });
-        // What can be written can be read; if not, nothing is kept rather than a secret.
+        // A value that serializes also deserializes. If it does not, an error is recorded instead of a possible secret.
         let answer = redacted.unwrap_or_else(|error| super::RecordedAnswer::Error {
             class: "malformed".to_owned(),
-            message: format!("the answer could not be kept: {error}"),
+            message: format!("the response could not be recorded: {error}"),
             status: None,
         });
         RecordedCall { request, answer }
     }
 }
 
-impl fmt::Debug for Redaction {
+impl fmt::Debug for CassetteRedaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redaction({} secrets, {} rules)", self.secrets.len(), self.rules.len())
+        write!(f, "CassetteRedaction({} secrets, {} rules)", self.secrets.len(), self.rules.len())
     }
 }
 
-/// A text without what looks like a key.
-fn masked(text: &str) -> String {
+/// Replaces keys with a known prefix.
+fn mask_keys(text: &str) -> String {
     let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -4,7 +4,7 @@ use provost_core::{Message, ToolDefinition, Usage};
 use serde_json::json;
 
 use super::*;
-use crate::{ChatModel, ModelInfo, ScriptedModel, Turn, call, complete, fail, text};
+use crate::{ChatModel, ModelInfo, ScriptedModel, ScriptedTurn, call, complete, fail, text};
 
 fn request(words: &str) -> ChatRequest {
     let mut request = ChatRequest::new([Message::user(words)]);
@@ -12,12 +12,12 @@ fn request(words: &str) -> ChatRequest {
     request
 }
 
-fn recorder() -> Recorder<ScriptedModel> {
+fn recorder() -> RecordingModel<ScriptedModel> {
     let model = ScriptedModel::new()
         .turn(text("hello sk-abcdefghijklmnop1234").usage(Usage::new(3, 4)))
         .turn(call("look", json!({ "key": "swordfish" })))
         .turn(fail(ModelErrorClass::RateLimited, "slow down"));
-    Recorder::new(model, Redaction::default().secret("swordfish".to_owned()))
+    RecordingModel::new(model, CassetteRedaction::default().secret("swordfish".to_owned()))
 }
 
 async fn recorded() -> Cassette {
@@ -28,9 +28,9 @@ async fn recorded() -> Cassette {
     recorder.cassette()
 }
 
-fn player(cassette: Cassette) -> Player {
-    let redaction = Redaction::default().secret("swordfish".to_owned());
-    Player::new(cassette, ModelInfo::unknown("p", "m"), redaction)
+fn player(cassette: Cassette) -> ReplayModel {
+    let redaction = CassetteRedaction::default().secret("swordfish".to_owned());
+    ReplayModel::new(cassette, ModelInfo::unknown("p", "m"), redaction)
 }
 
 #[tokio::test]
@@ -54,21 +54,21 @@ async fn what_was_recorded_is_played_back_without_secrets() {
     );
     let third = complete(&player, request("three")).await.unwrap_err();
     assert_eq!((third.class, third.message.as_str()), (ModelErrorClass::RateLimited, "slow down"));
-    assert_eq!(player.left(), 0);
+    assert_eq!(player.remaining(), 0);
 }
 
 #[tokio::test]
 async fn the_answer_is_the_same_as_the_first_time() {
     let model = || {
         ScriptedModel::new().turn(
-            Turn::default()
+            ScriptedTurn::default()
                 .reasoning("hm")
                 .text("let me see")
                 .call("look", json!({ "at": 1 }))
                 .call("look", json!({ "at": 2 })),
         )
     };
-    let recorder = Recorder::new(model(), Redaction::default());
+    let recorder = RecordingModel::new(model(), CassetteRedaction::default());
     let first = complete(&recorder, request("go")).await.unwrap();
     let player = player(recorder.cassette());
     assert_eq!(complete(&player, request("go")).await.unwrap(), first);
@@ -80,15 +80,19 @@ async fn a_miss_fails_loudly_with_the_difference() {
     let player = player(recorded().await);
     let error = complete(&player, request("won")).await.unwrap_err();
     assert_eq!(error.class, ModelErrorClass::InvalidRequest);
-    for part in ["call 1 of 3", "messages/0/parts/0", r#"recorded "one", asked "won""#, RECORD_HINT]
+    for part in
+        ["call 1 of 3", "messages/0/parts/0", r#"recorded "one", requested "won""#, RECORD_HINT]
     {
         assert!(error.message.contains(part), "{part} in {error}");
     }
     let mut other = request("one");
     other.system = Some("Be long.".into());
     let error = complete(&player, other).await.unwrap_err();
-    assert!(error.message.contains(r#"system: recorded "Be brief.", asked "Be long.""#), "{error}");
-    assert_eq!(player.left(), 3, "a miss uses nothing up");
+    assert!(
+        error.message.contains(r#"system: recorded "Be brief.", requested "Be long.""#),
+        "{error}"
+    );
+    assert_eq!(player.remaining(), 3, "a miss uses nothing up");
     complete(&player, request("one")).await.unwrap();
     let error = complete(&player, request("one")).await.unwrap_err();
     assert!(error.message.contains("call 2 of 3"), "each is played once: {error}");
@@ -124,7 +128,7 @@ fn files_that_are_no_cassette_are_refused() {
 
 #[test]
 fn keys_are_told_by_their_form() {
-    let redaction = Redaction::default().rule(|text| text.replace("Anna", "***"));
+    let redaction = CassetteRedaction::default().rule(|text| text.replace("Anna", "***"));
     for (text, without) in [
         ("key=sk-proj-abcdefgh12345678.", "key=[redacted]."),
         ("ghp_0123456789abcdef and AKIAIOSFODNN7EXAMPLE", "[redacted] and [redacted]"),

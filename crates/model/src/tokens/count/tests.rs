@@ -5,20 +5,21 @@ use super::*;
 
 fn of(part: ContentPart) -> u64 {
     let message = Message::new(Role::Assistant, vec![part], Timestamp::default());
-    count_message(&Estimate, &message)
+    count_message(&HeuristicCounter, &message)
 }
 
 #[test]
 fn s222_system_tokens_exceed_the_overhead_and_are_none_without_a_prompt() {
-    assert_eq!(count_system(&Estimate, ""), 0);
-    assert!(count_system(&Estimate, "Be brief.") > SYSTEM_TOKENS);
-    let count = count_request(&Estimate, None, &[], &[]);
+    assert_eq!(count_system(&HeuristicCounter, ""), 0);
+    assert!(count_system(&HeuristicCounter, "Be brief.") > SYSTEM_TOKENS);
+    let count = count_request(&HeuristicCounter, None, &[], &[]);
     assert_eq!((count, count.total()), (TokenCount::default(), 0));
 }
 
 #[test]
 fn s222_each_kind_of_content_adds_tokens() {
-    let empty = count_message(&Estimate, &Message::new(Role::User, vec![], Timestamp::default()));
+    let empty =
+        count_message(&HeuristicCounter, &Message::new(Role::User, vec![], Timestamp::default()));
     assert_eq!(empty, MESSAGE_TOKENS);
     let call = ToolCall::new("c1", "get_weather", &json!({"city": "Paris"}));
     assert!(of(ContentPart::text("hello")) > empty);
@@ -51,10 +52,10 @@ fn s222_each_kind_of_content_adds_tokens() {
         description: "The weather of a city.".into(),
         input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
     });
-    assert!(count_tools(&Estimate, &[Arc::clone(&tool)]) > TOOL_TOKENS);
+    assert!(count_tools(&HeuristicCounter, &[Arc::clone(&tool)]) > TOOL_TOKENS);
     assert_eq!(
-        count_tools(&Estimate, &[tool.clone(), tool.clone()]),
-        2 * count_tools(&Estimate, &[tool])
+        count_tools(&HeuristicCounter, &[tool.clone(), tool.clone()]),
+        2 * count_tools(&HeuristicCounter, &[tool])
     );
 }
 
@@ -62,38 +63,43 @@ fn s222_each_kind_of_content_adds_tokens() {
 fn s222_system_messages_do_not_count_and_the_total_is_the_sum() {
     let mut system = Message::user("You are a pirate.");
     system.role = Role::System;
-    assert_eq!(count_message(&Estimate, &system), 0);
+    assert_eq!(count_message(&HeuristicCounter, &system), 0);
     let messages = [system, Message::user("hi"), Message::assistant("ahoy")].map(Arc::new);
-    let count = count_request(&Estimate, Some("Be brief."), &messages, &[]);
+    let count = count_request(&HeuristicCounter, Some("Be brief."), &messages, &[]);
     assert_eq!(
         count.messages,
-        count_message(&Estimate, &messages[1]) + count_message(&Estimate, &messages[2])
+        count_message(&HeuristicCounter, &messages[1])
+            + count_message(&HeuristicCounter, &messages[2])
     );
     assert_eq!(count.total(), count.system + count.messages + count.tools);
-    assert_eq!(count, count_request(&Estimate, Some("Be brief."), &messages, &[]), "deterministic");
+    assert_eq!(
+        count,
+        count_request(&HeuristicCounter, Some("Be brief."), &messages, &[]),
+        "deterministic"
+    );
 }
 
 #[test]
 fn estimates_are_near_what_vocabularies_give() {
     let english = "The committee will meet on Tuesday to discuss the proposal, and a decision is expected \
                    before the end of the month unless further questions are raised.";
-    let per_token = english.len() as f64 / Estimate.count(english) as f64;
+    let per_token = english.len() as f64 / HeuristicCounter.count(english) as f64;
     assert!((3.3..=4.3).contains(&per_token), "{per_token}");
     let chinese = "委员会将于星期二开会讨论该提案";
-    let count = Estimate.count(chinese);
+    let count = HeuristicCounter.count(chinese);
     assert_eq!(count, chinese.chars().count() as u64);
-    assert_eq!(Estimate.count(""), 0);
-    assert!(Estimate.count(&" ".repeat(80)) <= 4, "indentation is cheap");
-    assert!(Estimate.count("👋🏽") >= 3);
+    assert_eq!(HeuristicCounter.count(""), 0);
+    assert!(HeuristicCounter.count(&" ".repeat(80)) <= 4, "indentation is cheap");
+    assert!(HeuristicCounter.count("👋🏽") >= 3);
 }
 
 #[test]
 fn calibration_follows_reports_smoothly_and_within_bounds() {
-    let mut calibration = Calibration::default();
+    let mut calibration = TokenCalibration::default();
     assert_eq!(calibration.correct(1000), 1000);
     calibration.observe(10, 900);
     calibration.observe(1000, 0);
-    assert_eq!(calibration, Calibration::default(), "noise teaches nothing");
+    assert_eq!(calibration, TokenCalibration::default(), "noise teaches nothing");
     calibration.observe(1000, 1200);
     assert_eq!(calibration.correct(1000), 1200, "the first report counts");
     calibration.observe(1000, 1400);
@@ -106,7 +112,7 @@ fn calibration_follows_reports_smoothly_and_within_bounds() {
         calibration.observe(1000, 1);
     }
     assert!(calibration.correct(1000) >= 500);
-    assert_eq!(Calibration::default().correct(0), 0);
+    assert_eq!(TokenCalibration::default().correct(0), 0);
     let json = serde_json::to_string(&calibration).unwrap();
-    assert_eq!(serde_json::from_str::<Calibration>(&json).unwrap(), calibration);
+    assert_eq!(serde_json::from_str::<TokenCalibration>(&json).unwrap(), calibration);
 }

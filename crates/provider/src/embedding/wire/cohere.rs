@@ -1,15 +1,15 @@
-//! Cohere's second version.
+//! Cohere's embedding API, version 2.
 
 use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
-use super::{Question, Said};
+use super::{EmbedRequest, EmbedResponse};
 use crate::http::api::json;
 use crate::wire::malformed;
-use provost_model::Purpose;
+use provost_model::EmbeddingInputType;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct CohereRequest<'a> {
     model: &'a str,
     texts: &'a [String],
     input_type: &'static str,
@@ -18,17 +18,17 @@ struct Body<'a> {
     output_dimension: Option<usize>,
 }
 
-pub(super) fn encode(question: Question<'_>) -> Result<Vec<u8>, ModelError> {
-    let Question { model, texts, purpose, dimensions: output_dimension } = question;
-    let input_type = match purpose {
-        Purpose::Document => "search_document",
-        Purpose::Query => "search_query",
+pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
+    let EmbedRequest { model, texts, input_type, dimensions: output_dimension } = request;
+    let input_type = match input_type {
+        EmbeddingInputType::Document => "search_document",
+        EmbeddingInputType::Query => "search_query",
     };
-    json(&Body { model, texts, input_type, embedding_types: ["float"], output_dimension })
+    json(&CohereRequest { model, texts, input_type, embedding_types: ["float"], output_dimension })
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct CohereResponse {
     embeddings: Embeddings,
     meta: Option<Meta>,
 }
@@ -48,11 +48,11 @@ struct Units {
     input_tokens: Option<f64>,
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Said, ModelError> {
-    let answer: Answer =
+pub(super) fn decode(body: &[u8]) -> Result<EmbedResponse, ModelError> {
+    let body: CohereResponse =
         serde_json::from_slice(body).map_err(|cause| malformed("embeddings", &cause))?;
-    let units = answer.meta.and_then(|meta| meta.billed_units);
+    let units = body.meta.and_then(|meta| meta.billed_units);
     let tokens = units.and_then(|units| units.input_tokens).filter(|tokens| *tokens >= 0.0);
-    let vectors = answer.embeddings.float.into_iter().map(|vector| (None, vector)).collect();
-    Ok(Said { vectors, tokens: tokens.map(|tokens| tokens as u64) })
+    let vectors = body.embeddings.float.into_iter().map(|vector| (None, vector)).collect();
+    Ok(EmbedResponse { vectors, tokens: tokens.map(|tokens| tokens as u64) })
 }

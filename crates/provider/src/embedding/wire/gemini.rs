@@ -1,15 +1,15 @@
-//! Gemini: one request holds many, each with its model.
+//! Gemini's embedding API. Each text is a request of its own within one HTTP request.
 
 use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
-use super::{Question, Said};
+use super::{EmbedRequest, EmbedResponse};
 use crate::http::api::json;
 use crate::wire::malformed;
-use provost_model::Purpose;
+use provost_model::EmbeddingInputType;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct BatchEmbedRequest<'a> {
     requests: Vec<Request<'a>>,
 }
 
@@ -33,11 +33,11 @@ struct Text<'a> {
     text: &'a str,
 }
 
-pub(super) fn encode<'a>(question: Question<'a>) -> Result<Vec<u8>, ModelError> {
-    let Question { model, texts, purpose, dimensions: output_dimensionality } = question;
-    let task_type = match purpose {
-        Purpose::Document => "RETRIEVAL_DOCUMENT",
-        Purpose::Query => "RETRIEVAL_QUERY",
+pub(super) fn encode<'a>(request: EmbedRequest<'a>) -> Result<Vec<u8>, ModelError> {
+    let EmbedRequest { model, texts, input_type, dimensions: output_dimensionality } = request;
+    let task_type = match input_type {
+        EmbeddingInputType::Document => "RETRIEVAL_DOCUMENT",
+        EmbeddingInputType::Query => "RETRIEVAL_QUERY",
     };
     let request = |text: &'a String| Request {
         model: format!("models/{model}"),
@@ -45,11 +45,11 @@ pub(super) fn encode<'a>(question: Question<'a>) -> Result<Vec<u8>, ModelError> 
         task_type,
         output_dimensionality,
     };
-    json(&Body { requests: texts.iter().map(request).collect() })
+    json(&BatchEmbedRequest { requests: texts.iter().map(request).collect() })
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct BatchEmbedResponse {
     embeddings: Vec<Values>,
 }
 
@@ -58,10 +58,10 @@ struct Values {
     values: Vec<f32>,
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Said, ModelError> {
-    let answer: Answer =
+pub(super) fn decode(body: &[u8]) -> Result<EmbedResponse, ModelError> {
+    let body: BatchEmbedResponse =
         serde_json::from_slice(body).map_err(|cause| malformed("embeddings", &cause))?;
-    let vectors = answer.embeddings.into_iter().map(|values| (None, values.values)).collect();
-    // Gemini does not say what it used.
-    Ok(Said { vectors, tokens: None })
+    let vectors = body.embeddings.into_iter().map(|values| (None, values.values)).collect();
+    // Gemini reports no usage.
+    Ok(EmbedResponse { vectors, tokens: None })
 }

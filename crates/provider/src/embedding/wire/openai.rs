@@ -1,14 +1,14 @@
-//! OpenAI, and the many servers that copy it.
+//! OpenAI's embedding API, which many other servers implement.
 
 use provost_model::ModelError;
 use serde::{Deserialize, Serialize};
 
-use super::{Question, Said};
+use super::{EmbedRequest, EmbedResponse};
 use crate::http::api::json;
 use crate::wire::malformed;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct OpenAiRequest<'a> {
     model: &'a str,
     input: &'a [String],
     encoding_format: &'static str,
@@ -16,33 +16,33 @@ struct Body<'a> {
     dimensions: Option<usize>,
 }
 
-pub(super) fn encode(question: Question<'_>) -> Result<Vec<u8>, ModelError> {
-    let Question { model, texts: input, dimensions, .. } = question;
-    json(&Body { model, input, encoding_format: "float", dimensions })
+pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
+    let EmbedRequest { model, texts: input, dimensions, .. } = request;
+    json(&OpenAiRequest { model, input, encoding_format: "float", dimensions })
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Item>,
-    usage: Option<Used>,
+struct OpenAiResponse {
+    data: Vec<EmbeddingItem>,
+    usage: Option<ReportedUsage>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct EmbeddingItem {
     index: Option<usize>,
     embedding: Vec<f32>,
 }
 
 #[derive(Deserialize)]
-struct Used {
+struct ReportedUsage {
     prompt_tokens: Option<u64>,
     total_tokens: Option<u64>,
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Said, ModelError> {
-    let answer: Answer =
+pub(super) fn decode(body: &[u8]) -> Result<EmbedResponse, ModelError> {
+    let body: OpenAiResponse =
         serde_json::from_slice(body).map_err(|cause| malformed("embeddings", &cause))?;
-    let tokens = answer.usage.and_then(|used| used.prompt_tokens.or(used.total_tokens));
-    let vectors = answer.data.into_iter().map(|item| (item.index, item.embedding)).collect();
-    Ok(Said { vectors, tokens })
+    let tokens = body.usage.and_then(|usage| usage.prompt_tokens.or(usage.total_tokens));
+    let vectors = body.data.into_iter().map(|item| (item.index, item.embedding)).collect();
+    Ok(EmbedResponse { vectors, tokens })
 }

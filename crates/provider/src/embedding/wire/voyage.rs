@@ -1,14 +1,14 @@
-//! Voyage: like OpenAI, with its own words for purpose and size.
+//! Voyage's embedding API. It equals OpenAI's except for the names of the input type and of the dimensions.
 
 use provost_model::ModelError;
 use serde::Serialize;
 
-use super::{Question, Said, openai};
+use super::{EmbedRequest, EmbedResponse, openai};
 use crate::http::api::json;
-use provost_model::Purpose;
+use provost_model::EmbeddingInputType;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct VoyageRequest<'a> {
     model: &'a str,
     input: &'a [String],
     input_type: &'static str,
@@ -16,15 +16,15 @@ struct Body<'a> {
     output_dimension: Option<usize>,
 }
 
-pub(super) fn encode(question: Question<'_>) -> Result<Vec<u8>, ModelError> {
-    let Question { model, texts: input, purpose, dimensions: output_dimension } = question;
-    let input_type = match purpose {
-        Purpose::Document => "document",
-        Purpose::Query => "query",
+pub(super) fn encode(request: EmbedRequest<'_>) -> Result<Vec<u8>, ModelError> {
+    let EmbedRequest { model, texts: input, input_type, dimensions: output_dimension } = request;
+    let input_type = match input_type {
+        EmbeddingInputType::Document => "document",
+        EmbeddingInputType::Query => "query",
     };
-    json(&Body { model, input, input_type, output_dimension })
+    json(&VoyageRequest { model, input, input_type, output_dimension })
 }
 
-pub(super) fn decode(body: &[u8]) -> Result<Said, ModelError> {
+pub(super) fn decode(body: &[u8]) -> Result<EmbedResponse, ModelError> {
     openai::decode(body)
 }

@@ -2,7 +2,7 @@ use provost_core::ErrorKind;
 
 use super::*;
 
-fn build(url: &str) -> Result<HttpModel, BuildError> {
+fn build(url: &str) -> Result<HttpModel, ModelBuildError> {
     HttpModel::builder("test", "m", OpenAiChat::default()).base_url(url).build()
 }
 
@@ -19,7 +19,7 @@ fn a_bad_base_url_is_refused_with_what_to_do() {
         "https://example.com/v1?key=1",
     ] {
         let error = build(url).unwrap_err();
-        assert!(matches!(error, BuildError::BaseUrl { .. }), "{url}: {error:?}");
+        assert!(matches!(error, ModelBuildError::BaseUrl { .. }), "{url}: {error:?}");
         let text = error.to_string();
         assert!(text.contains("https://api.example.com/v1"), "{text}");
     }
@@ -59,13 +59,17 @@ fn a_refused_base_url_is_shown_without_user_password_and_query() {
 fn a_main_that_returns_the_error_prints_the_sentence() {
     let builder = HttpModel::builder("acme", "m", OpenAiChat::default());
     let missing = builder.require_key("ACME_API_KEY").build().unwrap_err();
-    // This is how the standard library prints the error of a `main`.
+    // The standard library prints the error of a `main` function like this.
     let boxed: Box<dyn std::error::Error> = missing.into();
     assert_eq!(
         format!("Error: {boxed:?}"),
-        "Error: acme needs an API key: set ACME_API_KEY or give one to the builder"
+        "Error: acme needs an API key: set ACME_API_KEY or pass one to the builder"
     );
-    let problems = [BuildError::Key, BuildError::Model, BuildError::Header("bad header".into())];
+    let problems = [
+        ModelBuildError::Key,
+        ModelBuildError::Model,
+        ModelBuildError::Header("bad header".into()),
+    ];
     for problem in problems {
         assert_eq!(format!("{problem:?}"), problem.to_string());
     }
@@ -109,13 +113,13 @@ fn keys_are_checked_and_never_shown() {
     let missing = builder().require_key("ACME_API_KEY").build().unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "acme needs an API key: set ACME_API_KEY or give one to the builder"
+        "acme needs an API key: set ACME_API_KEY or pass one to the builder"
     );
     assert_eq!(missing.kind(), ErrorKind::Unauthenticated);
     let blank = builder().require_key("ACME_API_KEY").api_key(" ").build();
-    assert!(matches!(blank, Err(BuildError::MissingKey { .. })));
+    assert!(matches!(blank, Err(ModelBuildError::MissingKey { .. })));
     let broken = builder().api_key("sk-hunter2\n").build().unwrap_err();
-    assert!(matches!(broken, BuildError::Key));
+    assert!(matches!(broken, ModelBuildError::Key));
     assert!(!format!("{broken} {broken:?}").contains("hunter2"));
     let model = builder().api_key("sk-hunter2").header("x-team", "hunter2").build().unwrap();
     assert!(!format!("{model:?}").contains("hunter2"));
@@ -123,6 +127,6 @@ fn keys_are_checked_and_never_shown() {
     assert!(header.to_string().contains("bad header") && !header.to_string().contains("hunter2"));
     assert!(matches!(
         HttpModel::builder("a", " ", OpenAiChat::default()).build(),
-        Err(BuildError::Model)
+        Err(ModelBuildError::Model)
     ));
 }

@@ -10,7 +10,7 @@ const WORD: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\
 
 type Events = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// The events of a response that begins now with this body.
+/// Returns the events of a response with this body.
 fn events(body: reqwest::Body) -> Events {
     let Timeouts { idle, total, .. } = Timeouts::default();
     let response = reqwest::Response::from(http::Response::new(body));
@@ -24,7 +24,7 @@ fn events(body: reqwest::Body) -> Events {
     })
 }
 
-/// A server that says every minute that it is still there, and nothing else.
+/// Returns the body of a server that sends only a keep-alive every minute.
 fn pinging() -> reqwest::Body {
     let pings = stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -57,11 +57,11 @@ async fn signs_of_life_keep_a_call_longer_than_silence_would() {
 
 #[test]
 fn a_body_without_end_is_refused() {
-    let mut decoding = Decoding::new(&OpenAiChat::default());
+    let mut decoder = BodyDecoder::new(&OpenAiChat::default());
     let mut out = Vec::new();
-    decoding.bytes = BODY_BYTES_MAX - 4;
-    decoding.push(b":ok\n", &mut out).unwrap();
-    let error = decoding.push(b"\n", &mut out).unwrap_err();
+    decoder.bytes = BODY_BYTES_MAX - 4;
+    decoder.push(b":ok\n", &mut out).unwrap();
+    let error = decoder.push(b"\n", &mut out).unwrap_err();
     assert_eq!(error.class, ModelErrorClass::Malformed);
     assert!(error.message.contains(&BODY_BYTES_MAX.to_string()), "{}", error.message);
 }

@@ -8,7 +8,7 @@ fn none(_: &str) -> Option<String> {
 
 #[test]
 fn the_table_that_ships_is_whole() {
-    let providers = Providers::parse(TABLE).unwrap();
+    let providers = ProviderRegistry::parse(TABLE).unwrap();
     for name in [
         "openrouter",
         "groq",
@@ -48,23 +48,26 @@ fn the_table_that_ships_is_whole() {
 #[test]
 fn a_model_is_found_by_name_and_by_alias() {
     let key = |name: &str| (name == "XAI_API_KEY").then(|| "k".to_owned());
-    let model = Providers::builtin().builder("grok/grok-4", key).unwrap().build().unwrap();
+    let model = ProviderRegistry::builtin().builder("grok/grok-4", key).unwrap().build().unwrap();
     assert_eq!(model.info().provider, "xai");
     assert_eq!(model.url(), "https://api.x.ai/v1/chat/completions");
-    let refused = Providers::builtin().builder("groq/llama", none).unwrap().build();
+    let refused = ProviderRegistry::builtin().builder("groq/llama", none).unwrap().build();
     assert!(refused.unwrap_err().to_string().contains("GROQ_API_KEY"));
-    let local = Providers::builtin().builder("lm-studio/qwen", none).unwrap().build().unwrap();
+    let local =
+        ProviderRegistry::builtin().builder("lm-studio/qwen", none).unwrap().build().unwrap();
     assert_eq!(local.url(), "http://127.0.0.1:1234/v1/chat/completions");
-    let Err(unknown) = Providers::builtin().builder("nobody/x", none) else { panic!() };
+    let Err(unknown) = ProviderRegistry::builtin().builder("nobody/x", none) else { panic!() };
     let unknown = unknown.to_string();
     assert!(unknown.contains("`nobody`") && unknown.contains("groq"), "{unknown}");
-    let Ok(nameless) = Providers::builtin().builder("ollama", none) else { panic!() };
-    assert!(matches!(nameless.build(), Err(BuildError::Model)));
+    let Ok(missing_tool_name) = ProviderRegistry::builtin().builder("ollama", none) else {
+        panic!()
+    };
+    assert!(matches!(missing_tool_name.build(), Err(ModelBuildError::Model)));
 }
 
 #[test]
 fn a_file_of_ones_own_adds_and_replaces_without_code() {
-    let own = Providers::parse(
+    let own = ProviderRegistry::parse(
         r#"
         [[provider]]
         name = "gate"
@@ -82,7 +85,7 @@ fn a_file_of_ones_own_adds_and_replaces_without_code() {
         "#,
     )
     .unwrap();
-    let all = Providers::builtin().clone().with(own).unwrap();
+    let all = ProviderRegistry::builtin().clone().with(own).unwrap();
     let vars = |name: &str| (name == "GATE_KEY").then(|| "k".to_owned());
     let model = all.builder("g/m", vars).unwrap().build().unwrap();
     assert_eq!(model.url(), "https://gate.example/v1/chat/completions");
@@ -93,15 +96,16 @@ fn a_file_of_ones_own_adds_and_replaces_without_code() {
 
 #[test]
 fn a_name_that_is_taken_and_a_word_that_is_unknown_are_refused() {
-    let parse = |text: &str| Providers::parse(text).unwrap_err().to_string();
+    let parse = |text: &str| ProviderRegistry::parse(text).unwrap_err().to_string();
     let twice = "[[provider]]\nname = \"a\"\n[[provider]]\nname = \"b\"\naliases = [\"a\"]\n";
     assert!(parse(twice).contains("`a`"));
     assert!(parse("[[provider]]\nname = \"a/b\"\n").contains("`a/b`"));
     assert!(parse("[[provider]]\nname = \"a\"\nquirk = 1\n").contains("quirk"));
-    let clash = Providers::parse("[[provider]]\nname = \"x\"\naliases = [\"groq\"]\n").unwrap();
+    let clash =
+        ProviderRegistry::parse("[[provider]]\nname = \"x\"\naliases = [\"groq\"]\n").unwrap();
     assert!(matches!(
-        Providers::builtin().clone().with(clash),
-        Err(ProvidersError::Duplicate(name)) if name == "groq"
+        ProviderRegistry::builtin().clone().with(clash),
+        Err(ProviderRegistryError::Duplicate(name)) if name == "groq"
     ));
 }
 
@@ -115,10 +119,10 @@ fn azure_has_two_addresses_and_a_header_of_its_own() {
             _ => None,
         }
     };
-    let model = AzureOpenAi::with_vars("gpt-5.1", vars(None)).build().unwrap();
+    let model = AzureOpenAi::builder_from_vars("gpt-5.1", vars(None)).build().unwrap();
     assert_eq!(model.url(), "https://r.openai.azure.com/openai/v1/chat/completions");
     assert!(model.info().reasoning, "the catalog of the models' maker counts");
-    let model = AzureOpenAi::with_vars("my gpt", vars(Some("2024-10-21"))).build().unwrap();
+    let model = AzureOpenAi::builder_from_vars("my gpt", vars(Some("2024-10-21"))).build().unwrap();
     assert_eq!(
         model.url(),
         "https://r.openai.azure.com/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
@@ -134,12 +138,13 @@ fn bedrock_finds_its_region_and_what_signs() {
         "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("a".to_owned()),
         _ => None,
     };
-    let model = Bedrock::with_vars("eu.anthropic.claude-haiku-4-5-v1:0", vars).build().unwrap();
+    let model =
+        Bedrock::builder_from_vars("eu.anthropic.claude-haiku-4-5-v1:0", vars).build().unwrap();
     assert_eq!(
         model.url(),
         "https://bedrock-runtime.eu-central-1.amazonaws.com/model/eu.anthropic.claude-haiku-4-5-v1%3A0/converse-stream"
     );
-    let refused = Bedrock::with_vars("m", none).build().unwrap_err().to_string();
+    let refused = Bedrock::builder_from_vars("m", none).build().unwrap_err().to_string();
     assert!(refused.contains("AWS_BEARER_TOKEN_BEDROCK"), "{refused}");
 }
 
@@ -152,6 +157,6 @@ fn the_address_of_an_ollama_may_be_short() {
         ("", "http://127.0.0.1:11434/api/chat"),
     ] {
         let vars = |name: &str| (name == "OLLAMA_HOST").then(|| host.to_owned());
-        assert_eq!(Ollama::with_vars("m", vars).build().unwrap().url(), url);
+        assert_eq!(Ollama::builder_from_vars("m", vars).build().unwrap().url(), url);
     }
 }

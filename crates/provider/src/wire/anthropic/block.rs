@@ -1,4 +1,4 @@
-//! Messages as Anthropic's content blocks: borrowed, grouped into turns that alternate.
+//! Anthropic's content blocks: borrowed messages, merged so that the roles alternate.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,17 +10,17 @@ use provost_model::ModelInfo;
 use serde::Serialize;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
-use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_same_model, is_user_side, readable,
-};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
+use crate::wire::request::{SUMMARY_HEADING, is_same_model, is_user_side};
 
-/// What the user says where a conversation would begin with the model.
+/// User message before a conversation that starts with the assistant.
 pub(super) const OPENING: &str = "(The conversation continues.)";
-/// The vendor's two roles.
+/// User role. The API has only two roles.
 pub(super) const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
-/// What a call id begins with that is not sent as it is.
-const ESCAPED: &str = "esc-";
+/// Prefix of call ids that were escaped.
+const ESCAPED_PREFIX: &str = "esc-";
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct CacheControl {
@@ -30,18 +30,18 @@ pub(super) struct CacheControl {
 
 pub(super) const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
 
-/// A content block and the mark that ends a cached prefix.
+/// A content block with an optional cache marker.
 #[derive(Serialize)]
 pub(super) struct Block<'a> {
     #[serde(flatten)]
-    content: Content<'a>,
+    content: BlockContent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Content<'a> {
+enum BlockContent<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -68,7 +68,7 @@ enum Content<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<Content<'a>>,
+        content: Vec<BlockContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
@@ -83,53 +83,56 @@ enum BlockSource<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(content: Content<'a>) -> Self {
+    fn new(content: BlockContent<'a>) -> Self {
         Self { content, cache_control: None }
     }
 
     pub(super) fn text(text: &'a str) -> Self {
-        Self::new(Content::text(text))
+        Self::new(BlockContent::text(text))
     }
 
     pub(super) fn owned_text(text: String) -> Self {
-        Self::new(Content::Text { text: Cow::Owned(text) })
+        Self::new(BlockContent::Text { text: Cow::Owned(text) })
     }
 
     fn is_thinking(&self) -> bool {
-        matches!(self.content, Content::Thinking { .. } | Content::RedactedThinking { .. })
+        matches!(
+            self.content,
+            BlockContent::Thinking { .. } | BlockContent::RedactedThinking { .. }
+        )
     }
 }
 
-/// One message of the wire: a range of [`Turns::blocks`].
-pub(super) struct Turn {
+/// A message of the request, as a range of [`MessageBlocks::blocks`].
+pub(super) struct MessageRange {
     pub(super) role: &'static str,
     pub(super) blocks: Range<usize>,
 }
 
-/// A conversation in turns that alternate, with all blocks in one place.
+/// A conversation with alternating roles. All its blocks are in one list.
 #[derive(Default)]
-pub(super) struct Turns<'a> {
+pub(super) struct MessageBlocks<'a> {
     pub(super) blocks: Vec<Block<'a>>,
-    pub(super) turns: Vec<Turn>,
+    pub(super) messages: Vec<MessageRange>,
     /// Texts of system messages, for the system prompt.
     pub(super) system: Vec<&'a str>,
-    /// True if there is a tool call or a result in it.
+    /// True if the conversation contains a tool call or a tool result.
     pub(super) uses_tools: bool,
 }
 
-impl<'a> Turns<'a> {
+impl<'a> MessageBlocks<'a> {
     pub(super) fn new(messages: impl Iterator<Item = &'a Message>, info: &ModelInfo) -> Self {
-        let mut turns = Self::default();
+        let mut conversation = Self::default();
         for message in messages {
             if message.role == Role::System {
-                turns.system.extend(message.parts.iter().filter_map(ContentPart::as_text));
+                conversation.system.extend(message.parts.iter().filter_map(ContentPart::as_text));
             } else if !message.is_empty() {
-                turns.push(message, info);
+                conversation.push(message, info);
             }
         }
-        turns.drop_last_thoughts();
-        turns.trim_end();
-        turns
+        conversation.drop_trailing_thinking();
+        conversation.trim_end();
+        conversation
     }
 
     fn push(&mut self, message: &'a Message, info: &ModelInfo) {
@@ -149,47 +152,50 @@ impl<'a> Turns<'a> {
             return;
         }
         self.uses_tools |= self.blocks[start..].iter().any(|block| {
-            matches!(block.content, Content::ToolUse { .. } | Content::ToolResult { .. })
+            matches!(block.content, BlockContent::ToolUse { .. } | BlockContent::ToolResult { .. })
         });
         let role = if is_user_side(message.role) { USER } else { ASSISTANT };
         if role == USER {
-            start -= self.drop_last_thoughts();
+            start -= self.drop_trailing_thinking();
         }
         let end = self.blocks.len();
-        match self.turns.last_mut() {
+        match self.messages.last_mut() {
             Some(last) if last.role == role => last.blocks.end = end,
-            _ => self.turns.push(Turn { role, blocks: start..end }),
+            _ => self.messages.push(MessageRange { role, blocks: start..end }),
         }
     }
 
-    /// The vendor refuses a turn of the model that ends in thinking, as one that was cut off does. Without its last thoughts
-    /// the turn may be empty; then it goes too. Returns how many blocks went.
-    fn drop_last_thoughts(&mut self) -> usize {
-        let Some(turn) = self.turns.last_mut().filter(|turn| turn.role == ASSISTANT) else {
+    /// Removes thinking blocks from the end of the last assistant message and the message itself if it is then empty.
+    /// Returns the number of removed blocks.
+    ///
+    /// The API rejects an assistant message that ends in thinking, as an interrupted response can.
+    fn drop_trailing_thinking(&mut self) -> usize {
+        let Some(message) = self.messages.last_mut().filter(|message| message.role == ASSISTANT)
+        else {
             return 0;
         };
-        let blocks = &self.blocks[turn.blocks.clone()];
-        let thoughts = blocks.iter().rev().take_while(|block| block.is_thinking()).count();
-        let end = turn.blocks.end;
-        turn.blocks.end -= thoughts;
-        self.blocks.drain(turn.blocks.end..end);
-        if turn.blocks.is_empty() {
-            self.turns.pop();
+        let blocks = &self.blocks[message.blocks.clone()];
+        let thinking_blocks = blocks.iter().rev().take_while(|block| block.is_thinking()).count();
+        let end = message.blocks.end;
+        message.blocks.end -= thinking_blocks;
+        self.blocks.drain(message.blocks.end..end);
+        if message.blocks.is_empty() {
+            self.messages.pop();
         }
-        thoughts
+        thinking_blocks
     }
 
-    /// True if the model would speak first, which the vendor refuses.
-    pub(super) fn lacks_opening(&self) -> bool {
-        self.turns.first().is_some_and(|turn| turn.role == ASSISTANT)
+    /// Returns true if the conversation starts with an assistant message, which the API rejects.
+    pub(super) fn starts_with_assistant(&self) -> bool {
+        self.messages.first().is_some_and(|message| message.role == ASSISTANT)
     }
 
-    /// The vendor refuses a last assistant text that ends in white space.
+    /// Trims the last assistant text, because the API rejects trailing white space.
     fn trim_end(&mut self) {
-        if self.turns.last().is_none_or(|turn| turn.role != ASSISTANT) {
+        if self.messages.last().is_none_or(|message| message.role != ASSISTANT) {
             return;
         }
-        if let Some(Block { content: Content::Text { text }, .. }) = self.blocks.last_mut() {
+        if let Some(Block { content: BlockContent::Text { text }, .. }) = self.blocks.last_mut() {
             let length = text.trim_end().len();
             match text {
                 Cow::Borrowed(text) => *text = &text[..length],
@@ -198,71 +204,74 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Marks the end of the last user turn for the prompt cache.
+    /// Marks the end of the last user message for the prompt cache.
     pub(super) fn mark_cache(&mut self) {
-        let ends_with_user = self.turns.last().is_some_and(|turn| turn.role == USER);
+        let ends_with_user = self.messages.last().is_some_and(|message| message.role == USER);
         if let Some(block) = self.blocks.last_mut().filter(|_| ends_with_user) {
             block.cache_control = Some(EPHEMERAL);
         }
     }
 
-    /// True if the model is in the middle of a tool loop whose last call it did not think about on this wire.
+    /// Returns true if the conversation ends with tool results and the assistant message before them starts without
+    /// thinking.
     ///
-    /// The vendor then refuses a thinking budget.
+    /// The API then rejects a thinking budget.
     pub(super) fn forbids_budget(&self) -> bool {
-        let mut turns = self.turns.iter().rev();
-        let (Some(last), Some(before)) = (turns.next(), turns.next()) else {
+        let mut messages = self.messages.iter().rev();
+        let (Some(last), Some(before)) = (messages.next(), messages.next()) else {
             return false;
         };
         let answers_calls = self.blocks[last.blocks.clone()]
             .iter()
-            .any(|block| matches!(block.content, Content::ToolResult { .. }));
-        let thought = self.blocks[before.blocks.clone()].first().is_some_and(Block::is_thinking);
-        answers_calls && !thought
+            .any(|block| matches!(block.content, BlockContent::ToolResult { .. }));
+        let has_thinking =
+            self.blocks[before.blocks.clone()].first().is_some_and(Block::is_thinking);
+        answers_calls && !has_thinking
     }
 }
 
 fn block<'a>(part: &'a ContentPart, info: &ModelInfo) -> Option<Block<'a>> {
     let content = match part {
         ContentPart::Text { text } if text.trim().is_empty() => return None,
-        ContentPart::Text { text } => Content::text(text),
-        ContentPart::Image(image) => Content::image(image, info),
-        ContentPart::Document(document) => Content::document(document),
+        ContentPart::Text { text } => BlockContent::text(text),
+        ContentPart::Image(image) => BlockContent::image(image, info),
+        ContentPart::Document(document) => BlockContent::document(document),
         ContentPart::Reasoning(reasoning) => thinking(reasoning)?,
-        ContentPart::ToolCall(call) => Content::ToolUse {
+        ContentPart::ToolCall(call) => BlockContent::ToolUse {
             id: call_id(&call.id),
             name: &call.name,
             input: Arguments::read(&call.arguments),
         },
-        ContentPart::ToolResult(result) => Content::result(result, info),
+        ContentPart::ToolResult(result) => BlockContent::result(result, info),
         ContentPart::Unknown(_) => return None,
     };
     Some(Block::new(content))
 }
 
-/// Only what this provider signed goes back to it, byte for byte.
-fn thinking(reasoning: &Reasoning) -> Option<Content<'_>> {
+/// Returns a thinking block if this provider signed it. The data is sent back unchanged.
+fn thinking(reasoning: &Reasoning) -> Option<BlockContent<'_>> {
     let opaque = reasoning.opaque.as_ref()?;
     match (opaque.provider.as_str(), opaque.kind.as_str()) {
         (PROVIDER, SIGNATURE) => {
-            Some(Content::Thinking { thinking: &reasoning.text, signature: &opaque.data })
+            Some(BlockContent::Thinking { thinking: &reasoning.text, signature: &opaque.data })
         }
-        (PROVIDER, REDACTED) => Some(Content::RedactedThinking { data: &opaque.data }),
+        (PROVIDER, REDACTED) => Some(BlockContent::RedactedThinking { data: &opaque.data }),
         _ => None,
     }
 }
 
-/// Ids of other vendors may hold characters that this one refuses; those are written as `-` and two hexadecimal digits.
+/// Escapes a call id of another vendor that contains characters which the API rejects. Each such character becomes `-`
+/// and two hexadecimal digits.
 ///
-/// Different ids stay different, or a result would answer another call: so the `-` itself is written like that too, and so is
-/// an id that merely looks as if it had been rewritten.
+/// Different ids stay different, because otherwise a result could match another call. Therefore `-` itself and ids that
+/// start with the prefix are escaped too.
 fn call_id(id: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let fits = |byte: u8| is_plain(byte) || byte == b'-';
-    if !id.is_empty() && !id.starts_with(ESCAPED) && id.bytes().all(fits) {
+    let is_allowed = |byte: u8| is_plain(byte) || byte == b'-';
+    if !id.is_empty() && !id.starts_with(ESCAPED_PREFIX) && id.bytes().all(is_allowed) {
         return Cow::Borrowed(id);
     }
-    let mut escaped = String::from(ESCAPED);
+    let mut escaped = String::from(ESCAPED_PREFIX);
     for byte in id.bytes() {
         match is_plain(byte) {
             true => escaped.push(char::from(byte)),
@@ -272,7 +281,7 @@ fn call_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-impl<'a> Content<'a> {
+impl<'a> BlockContent<'a> {
     fn text(text: &'a str) -> Self {
         Self::Text { text: Cow::Borrowed(text) }
     }
@@ -289,11 +298,11 @@ impl<'a> Content<'a> {
     }
 
     fn document(document: &'a Document) -> Self {
-        let source = match readable(document) {
-            Readable::Pdf(data) => BlockSource::Base64 { media_type: "application/pdf", data },
-            Readable::Text(data) => BlockSource::Text { media_type: "text/plain", data },
-            Readable::Url(url) => BlockSource::Url { url },
-            Readable::Note(note) => {
+        let source = match document_form(document) {
+            DocumentForm::Pdf(data) => BlockSource::Base64 { media_type: "application/pdf", data },
+            DocumentForm::Text(data) => BlockSource::Text { media_type: "text/plain", data },
+            DocumentForm::Url(url) => BlockSource::Url { url },
+            DocumentForm::Note(note) => {
                 return Self::Text { text: Cow::Owned(note) };
             }
         };

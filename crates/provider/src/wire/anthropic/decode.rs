@@ -1,4 +1,4 @@
-//! The events of a streamed Anthropic message as model events.
+//! Decodes the events of a streamed message.
 
 use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::wire::SseEvent;
-use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, malformed};
+use crate::wire::arguments::Text;
+use crate::wire::{DecodeStatus, Decoder, error, malformed};
 
-/// Every event in one flat shape: a tagged enum would copy each event into a tree first.
+/// All events in one flat struct. A tagged enum would first copy each event into a tree.
 #[derive(Deserialize)]
 struct StreamEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -68,7 +68,7 @@ struct EventUsage {
 }
 
 impl EventUsage {
-    /// Later counts replace earlier ones; what a later event leaves out stays.
+    /// Replaces the counts by later ones. Counts that the later event omits are kept.
     fn update(&mut self, later: EventUsage) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
@@ -78,7 +78,7 @@ impl EventUsage {
             later.cache_read_input_tokens.or(self.cache_read_input_tokens);
     }
 
-    /// The vendor counts cached tokens beside the input; here they are a part of it.
+    /// Converts the counts. The vendor does not include cached tokens in the input count; [`Usage`] does.
     fn read(&self) -> Usage {
         let cache_read = self.cache_read_input_tokens.unwrap_or(0);
         let cache_write = self.cache_creation_input_tokens.unwrap_or(0);
@@ -93,33 +93,33 @@ impl EventUsage {
     }
 }
 
-/// A block that is being written.
+/// A content block that is not complete.
 enum OpenBlock {
     Thinking { signature: String },
-    ToolUse { call: u32, initial: String, wrote: bool },
+    ToolUse { call: u32, initial: String, has_arguments: bool },
     Other,
 }
 
-/// Decodes one streamed message.
+/// Decoder of one streamed message.
 #[derive(Default)]
 pub(super) struct MessageDecoder {
     blocks: Vec<(u32, OpenBlock)>,
     calls: u32,
     usage: EventUsage,
-    stopped: bool,
+    has_stopped: bool,
 }
 
 impl MessageDecoder {
     fn start(&mut self, message: MessageStart<'_>, out: &mut Vec<ModelEvent>) {
         out.push(ModelEvent::Started { response_id: message.id, model: message.model });
-        self.count(message.usage, out);
+        self.update_usage(message.usage, out);
         if let Some(reason) = message.stop_reason {
             self.stop(&reason.0, out);
         }
     }
 
-    /// Tells the counts as soon as they are there: a call that is stopped or breaks later was not free.
-    fn count(&mut self, usage: Option<EventUsage>, out: &mut Vec<ModelEvent>) {
+    /// Reports the usage as soon as it is known, because a call that is interrupted later is billed too.
+    fn update_usage(&mut self, usage: Option<EventUsage>, out: &mut Vec<ModelEvent>) {
         if let Some(usage) = usage.filter(|usage| *usage != EventUsage::default()) {
             self.usage.update(usage);
             out.push(ModelEvent::Usage(self.usage.read()));
@@ -161,9 +161,9 @@ impl MessageDecoder {
                     name,
                 });
                 let initial = block.input.map_or("", RawValue::get);
-                OpenBlock::ToolUse { call, initial: initial.to_owned(), wrote: false }
+                OpenBlock::ToolUse { call, initial: initial.to_owned(), has_arguments: false }
             }
-            // Blocks of the vendor's own tools are its own business.
+            // Blocks of the vendor's own tools are ignored.
             _ => OpenBlock::Other,
         };
         self.blocks.push((index, open));
@@ -181,14 +181,14 @@ impl MessageDecoder {
         if delta.signature.is_none() && delta.partial_json.is_none() {
             return Ok(());
         }
-        let block = self.blocks.iter_mut().rev().find(|(known, _)| *known == index);
+        let block = self.blocks.iter_mut().rev().find(|(open, _)| *open == index);
         match block.map(|(_, block)| block) {
             Some(OpenBlock::Thinking { signature }) => {
                 signature.push_str(delta.signature.as_deref().unwrap_or(""));
             }
-            Some(OpenBlock::ToolUse { call, wrote, .. }) => {
+            Some(OpenBlock::ToolUse { call, has_arguments, .. }) => {
                 if let Some(json) = non_empty(delta.partial_json) {
-                    *wrote = true;
+                    *has_arguments = true;
                     out.push(ModelEvent::ToolCallArguments { index: *call, json });
                 }
             }
@@ -196,7 +196,7 @@ impl MessageDecoder {
             None => {
                 return Err(ModelError::new(
                     ModelErrorClass::Malformed,
-                    format!("the provider sent a piece of block {index}, which never began"),
+                    format!("the provider sent data for block {index}, which has not started"),
                 ));
             }
         }
@@ -204,15 +204,15 @@ impl MessageDecoder {
     }
 
     fn stop_block(&mut self, index: u32, out: &mut Vec<ModelEvent>) {
-        let Some(place) = self.blocks.iter().rposition(|(known, _)| *known == index) else {
+        let Some(position) = self.blocks.iter().rposition(|(open, _)| *open == index) else {
             return;
         };
-        match self.blocks.swap_remove(place).1 {
+        match self.blocks.swap_remove(position).1 {
             OpenBlock::Thinking { signature } if !signature.is_empty() => {
                 out.push(ModelEvent::ReasoningOpaque(opaque(SIGNATURE, signature)));
             }
-            // Arguments usually come in pieces, but a short answer may hold them whole.
-            OpenBlock::ToolUse { call, initial, wrote: false } if initial.len() > 2 => {
+            // Arguments usually arrive in parts, but a short response may contain them in the start event.
+            OpenBlock::ToolUse { call, initial, has_arguments: false } if initial.len() > 2 => {
                 out.push(ModelEvent::ToolCallArguments { index: call, json: initial });
             }
             _ => {}
@@ -220,7 +220,7 @@ impl MessageDecoder {
     }
 
     fn stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
-        if self.stopped {
+        if self.has_stopped {
             return;
         }
         let stop = match reason {
@@ -235,7 +235,7 @@ impl MessageDecoder {
                 StopReason::Unknown
             }
         };
-        self.stopped = true;
+        self.has_stopped = true;
         out.push(ModelEvent::Stop(stop));
     }
 }
@@ -253,7 +253,7 @@ impl Decoder for MessageDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
+    ) -> Result<DecodeStatus, ModelError> {
         let data = event.data;
         let event: StreamEvent<'_> =
             serde_json::from_slice(data).map_err(|cause| malformed("an event", &cause))?;
@@ -276,27 +276,27 @@ impl Decoder for MessageDecoder {
                 }
             }
             "message_delta" => {
-                self.count(event.usage, out);
+                self.update_usage(event.usage, out);
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
                     self.stop(&reason.0, out);
                 }
             }
             "message_stop" => {
-                return match self.stopped {
-                    true => Ok(Progress::Done),
-                    false => Err(ModelError::incomplete()),
+                return match self.has_stopped {
+                    true => Ok(DecodeStatus::Done),
+                    false => Err(ModelError::stream_truncated()),
                 };
             }
-            "error" => return Err(failure::read(None, data)),
-            // `ping`, and whatever the vendor adds.
+            "error" => return Err(error::parse(None, data)),
+            // `ping` and unknown events are ignored.
             _ => {}
         }
-        Ok(Progress::More)
+        Ok(DecodeStatus::More)
     }
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        if !self.stopped {
-            return Err(ModelError::incomplete());
+        if !self.has_stopped {
+            return Err(ModelError::stream_truncated());
         }
         Ok(())
     }

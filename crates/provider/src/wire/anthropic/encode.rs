@@ -1,25 +1,25 @@
-//! A request as Anthropic Messages wants it, written straight from the borrowed request.
+//! Encodes a request for Anthropic Messages. It serializes the borrowed request without copies.
 
 use std::borrow::Cow;
 
 use provost_core::ContentPart;
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolChoice};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::block::{Block, CacheControl, EPHEMERAL, OPENING, Turns, USER};
+use super::block::{Block, CacheControl, EPHEMERAL, MessageBlocks, OPENING, USER};
 use super::{AnthropicMessages, Thinking};
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
-use crate::wire::schema::{self, Dialect};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
+use crate::wire::schema::{self, SchemaDialect};
 
-/// Output tokens where neither the request nor the catalog says; the vendor wants a number.
+/// Output limit if neither the request nor the catalog has one. The API requires a number.
 const MAX_TOKENS_FALLBACK: u64 = 8192;
-/// The smallest thinking budget the vendor takes.
+/// Smallest thinking budget that the API accepts.
 const BUDGET_MIN: u64 = 1024;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessagesRequest<'a> {
     model: &'a str,
     max_tokens: u64,
     stream: bool,
@@ -29,7 +29,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Choice<'a>>,
+    tool_choice: Option<ToolChoiceField<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<ThinkingField>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ struct Tool<'a> {
 }
 
 #[derive(Serialize)]
-struct Choice<'a> {
+struct ToolChoiceField<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ struct Choice<'a> {
     disable_parallel_tool_use: bool,
 }
 
-struct Messages<'a>(Turns<'a>);
+struct Messages<'a>(MessageBlocks<'a>);
 
 #[derive(Serialize)]
 struct WireMessage<'a> {
@@ -95,21 +95,21 @@ struct WireMessage<'a> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        if self.0.lacks_opening() {
+        if self.0.starts_with_assistant() {
             let opening = [Block::text(OPENING)];
             seq.serialize_element(&WireMessage { role: USER, content: &opening })?;
         }
-        for turn in &self.0.turns {
+        for message in &self.0.messages {
             seq.serialize_element(&WireMessage {
-                role: turn.role,
-                content: &self.0.blocks[turn.blocks.clone()],
+                role: message.role,
+                content: &self.0.blocks[message.blocks.clone()],
             })?;
         }
         seq.end()
     }
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     wire: &AnthropicMessages,
     request: &ChatRequest,
@@ -117,24 +117,24 @@ pub(super) fn body(
 ) -> Result<Vec<u8>, ModelError> {
     check_tool_choice(request)?;
     let settings = &request.settings;
-    let mut turns = Turns::new(request.messages.iter().map(AsRef::as_ref), info);
+    let mut conversation = MessageBlocks::new(request.messages.iter().map(AsRef::as_ref), info);
     let max_tokens = settings.max_tokens.or(info.max_output).unwrap_or(MAX_TOKENS_FALLBACK);
     let thinking = thinking(wire, request, info, max_tokens).filter(|thinking| match thinking {
-        ThinkingField::Enabled { .. } => !turns.forbids_budget(),
+        ThinkingField::Enabled { .. } => !conversation.forbids_budget(),
         ThinkingField::Adaptive { .. } => true,
     });
-    let wanted = request.output.as_deref().filter(|_| allows_native_output(request, info));
-    let format = wanted.and_then(|output| schema::strict(&output.schema, Dialect::Anthropic));
-    let mut system = system(request, &turns);
-    if let (Some(output), None) = (wanted, &format) {
-        // A schema the vendor cannot enforce is asked for in words; whoever reads the answer checks it anyway.
-        let ask =
+    let output = request.output.as_deref().filter(|_| allows_structured_output(request, info));
+    let format = output.and_then(|output| schema::strict(&output.schema, SchemaDialect::Anthropic));
+    let mut system = system(request, &conversation);
+    if let (Some(output), None) = (output, &format) {
+        // A schema that the API cannot enforce becomes an instruction. The caller validates the response in any case.
+        let instruction =
             format!("Answer only with JSON that follows this JSON Schema:\n{}", output.schema);
-        system.push(Block::owned_text(ask));
+        system.push(Block::owned_text(instruction));
     }
-    let mut tools = tools(request, &turns);
+    let mut tools = tools(request, &conversation);
     if wire.prompt_cache {
-        turns.mark_cache();
+        conversation.mark_cache();
         if let Some(last) = system.last_mut() {
             last.cache_control = Some(EPHEMERAL);
         }
@@ -143,12 +143,12 @@ pub(super) fn body(
         }
     }
     let sampling = wire.sampling && thinking.is_none();
-    let body = Body {
+    let body = MessagesRequest {
         model: &info.model,
         max_tokens,
         stream: true,
         system,
-        messages: Messages(turns),
+        messages: Messages(conversation),
         tool_choice: choice(request, !tools.is_empty()),
         tools,
         output_config: output_config(effort(wire, request, info), format),
@@ -160,21 +160,21 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn system<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Block<'a>> {
+fn system<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<Block<'a>> {
     request
         .system
         .as_deref()
         .into_iter()
-        .chain(turns.system.iter().copied())
+        .chain(conversation.system.iter().copied())
         .filter(|text| !text.trim().is_empty())
         .map(Block::text)
         .collect()
 }
 
-/// The tools of the request. The vendor wants tools defined wherever the history uses some, so where a request offers
-/// none any more, the used ones are defined by name and forbidden by the choice.
-fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
-    if !request.tools.is_empty() || !turns.uses_tools {
+/// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
+/// offers no tools, the used ones are defined by name and the tool choice forbids them.
+fn tools<'a>(request: &'a ChatRequest, conversation: &MessageBlocks<'a>) -> Vec<Tool<'a>> {
+    if !request.tools.is_empty() || !conversation.uses_tools {
         let tools = request.tools.iter();
         return tools
             .map(|tool| Tool {
@@ -205,7 +205,7 @@ fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
     used.collect()
 }
 
-fn choice(request: &ChatRequest, has_tools: bool) -> Option<Choice<'_>> {
+fn choice(request: &ChatRequest, has_tools: bool) -> Option<ToolChoiceField<'_>> {
     if !has_tools {
         return None;
     }
@@ -218,7 +218,7 @@ fn choice(request: &ChatRequest, has_tools: bool) -> Option<Choice<'_>> {
         ToolChoice::Required => ("any", None),
         ToolChoice::Tool(name) => ("tool", Some(name.as_str())),
     };
-    Some(Choice { kind, name, disable_parallel_tool_use: one_at_a_time && kind != "none" })
+    Some(ToolChoiceField { kind, name, disable_parallel_tool_use: one_at_a_time && kind != "none" })
 }
 
 fn thinking(
@@ -228,7 +228,7 @@ fn thinking(
     max_tokens: u64,
 ) -> Option<ThinkingField> {
     let effort = request.settings.effort.filter(|_| info.reasoning)?;
-    // The vendor refuses thinking together with a forced tool.
+    // The API rejects thinking together with a forced tool.
     let forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
     if forced && !request.tools.is_empty() {
         return None;
@@ -237,13 +237,13 @@ fn thinking(
         Thinking::Adaptive => Some(ThinkingField::Adaptive { display: "summarized" }),
         Thinking::Budget => {
             let share = match effort {
-                Effort::Minimal => 0,
-                Effort::Low => 20,
-                Effort::Medium => 50,
-                Effort::High => 80,
+                ReasoningEffort::Minimal => 0,
+                ReasoningEffort::Low => 20,
+                ReasoningEffort::Medium => 50,
+                ReasoningEffort::High => 80,
             };
             let budget_tokens = (max_tokens / 100 * share).max(BUDGET_MIN);
-            // The budget is a part of the output limit.
+            // The budget is part of the output limit.
             (budget_tokens < max_tokens).then_some(ThinkingField::Enabled { budget_tokens })
         }
     }
@@ -256,9 +256,9 @@ fn effort(
 ) -> Option<&'static str> {
     let effort = request.settings.effort.filter(|_| info.reasoning)?;
     (wire.thinking == Thinking::Adaptive).then_some(match effort {
-        Effort::Minimal | Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
+        ReasoningEffort::Minimal | ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
     })
 }
 

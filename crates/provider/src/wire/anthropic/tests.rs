@@ -4,14 +4,14 @@ use provost_core::{
     ContentPart, Message, ProviderData, Reasoning, Role, Timestamp, ToolCall, ToolDefinition,
     ToolResult,
 };
-use provost_model::{Effort, OutputSchema, Settings, ToolChoice};
+use provost_model::{ModelSettings, OutputSchema, ReasoningEffort, ToolChoice};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::testing::{ask, encode, info};
+use crate::wire::testing::{encode, info, test_request};
 
 fn sent_by(wire: &AnthropicMessages, change: impl FnOnce(&mut ChatRequest)) -> Value {
-    let mut request = ask();
+    let mut request = test_request();
     change(&mut request);
     encode(wire, &request, &info())
 }
@@ -60,7 +60,7 @@ fn only_what_is_set_is_sent() {
     );
     let mut known = info();
     known.max_output = Some(64_000);
-    let body = encode(&AnthropicMessages::default(), &ask(), &known);
+    let body = encode(&AnthropicMessages::default(), &test_request(), &known);
     assert_eq!(body["max_tokens"], 64_000);
 }
 
@@ -166,7 +166,7 @@ fn a_turn_never_ends_in_thinking() {
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
         json!({"role": role, "content": texts})
     };
-    // A turn of nothing else goes, and its neighbours meet.
+    // A message with only thinking is removed, and its neighbours are merged.
     assert_eq!(
         messages([Message::user("a"), assistant(vec![hm(), hidden()]), Message::user("b")]),
         json!([said("user", &["a", "b"])])
@@ -175,7 +175,7 @@ fn a_turn_never_ends_in_thinking() {
         messages([assistant(vec![hm()]), Message::user("b")]),
         json!([said("user", &["b"])])
     );
-    // A turn that goes on after the thought keeps what was said.
+    // A message that continues after the thinking keeps its text.
     let cut = assistant(vec![ContentPart::text("so "), hm()]);
     assert_eq!(
         messages([Message::user("a"), cut.clone(), Message::user("b")]),
@@ -189,7 +189,7 @@ fn a_turn_never_ends_in_thinking() {
         messages([Message::user("a"), assistant(vec![hm()])]),
         json!([said("user", &["a"])])
     );
-    // Two messages of the model are one turn: only its end counts.
+    // Two assistant messages are merged, so only the end of the second one matters.
     let sent = messages([
         Message::user("a"),
         assistant(vec![hm()]),
@@ -250,13 +250,13 @@ fn arguments_that_are_no_object_are_wrapped() {
     }
 }
 
-fn with(effort: Effort, max_tokens: u64) -> Settings {
-    Settings {
+fn with(effort: ReasoningEffort, max_tokens: u64) -> ModelSettings {
+    ModelSettings {
         effort: Some(effort),
         max_tokens: Some(max_tokens),
         temperature: Some(0.3),
         top_p: Some(0.9),
-        ..Settings::default()
+        ..ModelSettings::default()
     }
 }
 
@@ -267,40 +267,40 @@ fn effort_becomes_thinking_as_the_model_wants_it() {
     for (wire, effort, max, thinking, word) in [
         (
             &adaptive,
-            Effort::Minimal,
+            ReasoningEffort::Minimal,
             9000,
             json!({"type": "adaptive", "display": "summarized"}),
             json!("low"),
         ),
         (
             &adaptive,
-            Effort::High,
+            ReasoningEffort::High,
             9000,
             json!({"type": "adaptive", "display": "summarized"}),
             json!("high"),
         ),
         (
             &budget,
-            Effort::Minimal,
+            ReasoningEffort::Minimal,
             10_000,
             json!({"type": "enabled", "budget_tokens": 1024}),
             Value::Null,
         ),
         (
             &budget,
-            Effort::Medium,
+            ReasoningEffort::Medium,
             10_000,
             json!({"type": "enabled", "budget_tokens": 5000}),
             Value::Null,
         ),
         (
             &budget,
-            Effort::High,
+            ReasoningEffort::High,
             10_000,
             json!({"type": "enabled", "budget_tokens": 8000}),
             Value::Null,
         ),
-        (&budget, Effort::High, 1000, Value::Null, Value::Null),
+        (&budget, ReasoningEffort::High, 1000, Value::Null, Value::Null),
     ] {
         let body = sent_by(wire, |request| request.settings = with(effort, max));
         assert_eq!(body["thinking"], thinking, "{effort:?}");
@@ -317,8 +317,8 @@ fn effort_becomes_thinking_as_the_model_wants_it() {
 fn a_model_that_does_not_reason_is_not_asked_to() {
     let mut plain = info();
     plain.reasoning = false;
-    let mut request = ask();
-    request.settings = with(Effort::High, 9000);
+    let mut request = test_request();
+    request.settings = with(ReasoningEffort::High, 9000);
     let adaptive = AnthropicMessages::default();
     let body = encode(&adaptive, &request, &plain);
     assert!(body.get("thinking").is_none() && body.get("output_config").is_none());
@@ -332,7 +332,7 @@ fn thinking_stays_away_where_the_vendor_refuses_it() {
     let budget = AnthropicMessages { thinking: Thinking::Budget, ..AnthropicMessages::default() };
     let thinking = |change: &dyn Fn(&mut ChatRequest)| {
         let body = sent_by(&budget, |request| {
-            request.settings.effort = Some(Effort::High);
+            request.settings.effort = Some(ReasoningEffort::High);
             request.tools = vec![tool()];
             change(request);
         });
@@ -366,7 +366,7 @@ fn output_schemas_use_the_vendors_field_or_words() {
     let simple = json!({"type": "object", "properties": {"a": {"type": "integer", "minimum": 1}}});
     let body = sent(|request| {
         request.output = output(simple);
-        request.settings.effort = Some(Effort::Low);
+        request.settings.effort = Some(ReasoningEffort::Low);
     });
     assert_eq!(
         body["output_config"],

@@ -1,4 +1,4 @@
-//! Messages as Bedrock's content blocks, in turns that alternate.
+//! Bedrock's content blocks: messages merged so that the roles alternate.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use provost_model::{ChatRequest, ModelInfo};
 use serde::{Serialize, Serializer};
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
-use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_same_model, is_user_side, readable,
-};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
+use crate::wire::request::{SUMMARY_HEADING, is_same_model, is_user_side};
 
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
-/// What the user says where a conversation would begin with the model.
+/// User message before a conversation that starts with the assistant.
 const OPENING: &str = "(The conversation continues.)";
-/// What stands for a result that says nothing, which the vendor refuses.
-const NOTHING: &str = "(no output)";
+/// Text of an empty tool result, which the API rejects.
+const EMPTY_RESULT: &str = "(no output)";
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct CachePoint {
@@ -32,22 +32,22 @@ pub(super) const DEFAULT_POINT: CachePoint = CachePoint { kind: "default" };
 #[serde(rename_all = "camelCase")]
 pub(super) enum Block<'a> {
     Text(Cow<'a, str>),
-    Image(Picture<'a>),
-    Document(Paper<'a>),
-    ReasoningContent(Thought<'a>),
-    ToolUse(Use<'a>),
-    ToolResult(Outcome<'a>),
+    Image(ImageBlock<'a>),
+    Document(DocumentBlock<'a>),
+    ReasoningContent(ReasoningBlock<'a>),
+    ToolUse(ToolUseBlock<'a>),
+    ToolResult(ToolResultBlock<'a>),
     CachePoint(CachePoint),
 }
 
 #[derive(Serialize)]
-pub(super) struct Picture<'a> {
+pub(super) struct ImageBlock<'a> {
     format: &'a str,
     source: Bytes<'a>,
 }
 
 #[derive(Serialize)]
-pub(super) struct Paper<'a> {
+pub(super) struct DocumentBlock<'a> {
     format: &'static str,
     name: String,
     source: Bytes<'a>,
@@ -60,14 +60,14 @@ struct Bytes<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Thought<'a> {
+pub(super) enum ReasoningBlock<'a> {
     ReasoningText { text: &'a str, signature: &'a str },
     RedactedContent(&'a str),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Use<'a> {
+pub(super) struct ToolUseBlock<'a> {
     tool_use_id: &'a str,
     name: &'a str,
     input: Arguments<'a>,
@@ -75,7 +75,7 @@ pub(super) struct Use<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outcome<'a> {
+pub(super) struct ToolResultBlock<'a> {
     tool_use_id: &'a str,
     content: Vec<Block<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,25 +83,25 @@ pub(super) struct Outcome<'a> {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct BedrockMessage<'a> {
     role: &'static str,
     content: Vec<Block<'a>>,
 }
 
-/// A conversation in turns that alternate.
-pub(super) struct Turns<'a> {
-    turns: Vec<Turn<'a>>,
+/// A conversation with alternating roles.
+pub(super) struct BedrockMessages<'a> {
+    messages: Vec<BedrockMessage<'a>>,
     /// Texts of system messages, for the system prompt.
     pub(super) system: Vec<&'a str>,
-    /// True if there is a tool call in it.
+    /// True if the conversation contains a tool call.
     pub(super) uses_tools: bool,
-    /// Documents so far: the vendor wants each to have a name of its own.
+    /// Number of documents so far. The API requires a unique name for each document.
     documents: usize,
 }
 
-impl Serialize for Turns<'_> {
+impl Serialize for BedrockMessages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.turns.serialize(serializer)
+        self.messages.serialize(serializer)
     }
 }
 
@@ -120,44 +120,48 @@ impl<'a> Block<'a> {
             MediaSource::Base64 { media_type, data } => {
                 let format = media_type.strip_prefix("image/").unwrap_or(media_type);
                 let format = if format == "jpg" { "jpeg" } else { format };
-                Self::Image(Picture { format, source: Bytes { bytes: data } })
+                Self::Image(ImageBlock { format, source: Bytes { bytes: data } })
             }
-            // The vendor fetches nothing from the web.
+            // The API does not fetch images from URLs.
             MediaSource::Url(url) => Self::text(Cow::Owned(format!("[an image: {url}]"))),
         }
     }
 
-    /// Only what this provider signed goes back to it, byte for byte.
-    fn thought(reasoning: &'a Reasoning) -> Option<Self> {
+    /// Returns a reasoning block if this provider signed it. The data is sent back unchanged.
+    fn reasoning(reasoning: &'a Reasoning) -> Option<Self> {
         let opaque = reasoning.opaque.as_ref().filter(|opaque| opaque.provider == PROVIDER)?;
-        let thought = match opaque.kind.as_str() {
-            SIGNATURE => Thought::ReasoningText { text: &reasoning.text, signature: &opaque.data },
-            REDACTED => Thought::RedactedContent(&opaque.data),
+        let block = match opaque.kind.as_str() {
+            SIGNATURE => {
+                ReasoningBlock::ReasoningText { text: &reasoning.text, signature: &opaque.data }
+            }
+            REDACTED => ReasoningBlock::RedactedContent(&opaque.data),
             _ => return None,
         };
-        Some(Self::ReasoningContent(thought))
+        Some(Self::ReasoningContent(block))
     }
 }
 
-impl<'a> Turns<'a> {
+impl<'a> BedrockMessages<'a> {
     pub(super) fn new(request: &'a ChatRequest, info: &ModelInfo) -> Self {
-        let mut turns =
-            Self { turns: Vec::new(), system: Vec::new(), uses_tools: false, documents: 0 };
+        let mut conversation =
+            Self { messages: Vec::new(), system: Vec::new(), uses_tools: false, documents: 0 };
         for message in &request.messages {
             match message.role {
                 Role::System => {
-                    turns.system.extend(message.parts.iter().filter_map(ContentPart::as_text));
+                    conversation
+                        .system
+                        .extend(message.parts.iter().filter_map(ContentPart::as_text));
                 }
-                _ => turns.push(message, info),
+                _ => conversation.push(message, info),
             }
         }
-        turns.drop_last_thoughts();
-        turns.trim_end();
-        if turns.turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
+        conversation.drop_trailing_thinking();
+        conversation.trim_end();
+        if conversation.messages.first().is_some_and(|message| message.role == ASSISTANT) {
             let content = vec![Block::text(Cow::Borrowed(OPENING))];
-            turns.turns.insert(0, Turn { role: USER, content });
+            conversation.messages.insert(0, BedrockMessage { role: USER, content });
         }
-        turns
+        conversation
     }
 
     fn push(&mut self, message: &'a Message, info: &ModelInfo) {
@@ -170,13 +174,13 @@ impl<'a> Turns<'a> {
                 ContentPart::Text { text } => Block::text(Cow::Borrowed(text)),
                 ContentPart::Image(image) => Block::image(image, info),
                 ContentPart::Document(document) => self.document(document),
-                ContentPart::Reasoning(reasoning) => match Block::thought(reasoning) {
-                    Some(thought) if same_model => thought,
+                ContentPart::Reasoning(reasoning) => match Block::reasoning(reasoning) {
+                    Some(block) if same_model => block,
                     _ => continue,
                 },
                 ContentPart::ToolCall(call) => {
                     self.uses_tools = true;
-                    Block::ToolUse(Use {
+                    Block::ToolUse(ToolUseBlock {
                         tool_use_id: &call.id,
                         name: &call.name,
                         input: Arguments::read(&call.arguments),
@@ -195,28 +199,28 @@ impl<'a> Turns<'a> {
         }
         let role = if is_user_side(message.role) { USER } else { ASSISTANT };
         if role == USER {
-            self.drop_last_thoughts();
+            self.drop_trailing_thinking();
         }
-        match self.turns.last_mut() {
+        match self.messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
-            _ => self.turns.push(Turn { role, content }),
+            _ => self.messages.push(BedrockMessage { role, content }),
         }
     }
 
     fn document(&mut self, document: &'a Document) -> Block<'a> {
         let name = document.name.as_deref().unwrap_or("document");
-        match readable(document) {
-            Readable::Pdf(data) => {
+        match document_form(document) {
+            DocumentForm::Pdf(data) => {
                 self.documents += 1;
-                Block::Document(Paper {
+                Block::Document(DocumentBlock {
                     format: "pdf",
-                    name: format!("{} {}", paper_name(name), self.documents),
+                    name: format!("{} {}", document_name(name), self.documents),
                     source: Bytes { bytes: data },
                 })
             }
-            Readable::Text(text) => Block::text(Cow::Owned(format!("{name}:\n{text}"))),
-            Readable::Url(url) => Block::text(Cow::Owned(format!("{name}: {url}"))),
-            Readable::Note(note) => Block::text(Cow::Owned(note)),
+            DocumentForm::Text(text) => Block::text(Cow::Owned(format!("{name}:\n{text}"))),
+            DocumentForm::Url(url) => Block::text(Cow::Owned(format!("{name}: {url}"))),
+            DocumentForm::Note(note) => Block::text(Cow::Owned(note)),
         }
     }
 
@@ -232,45 +236,48 @@ impl<'a> Turns<'a> {
             }
         }
         if content.is_empty() {
-            content.push(Block::text(Cow::Borrowed(NOTHING)));
+            content.push(Block::text(Cow::Borrowed(EMPTY_RESULT)));
         }
         let status = result.is_error.then_some("error");
-        Block::ToolResult(Outcome { tool_use_id: &result.call_id, content, status })
+        Block::ToolResult(ToolResultBlock { tool_use_id: &result.call_id, content, status })
     }
 
-    /// The vendor refuses a turn of the model that ends in thinking, as one that was cut off does.
-    fn drop_last_thoughts(&mut self) {
-        let Some(turn) = self.turns.last_mut().filter(|turn| turn.role == ASSISTANT) else {
+    /// Removes reasoning from the end of the last assistant message and the message itself if it is then empty. The API
+    /// rejects an assistant message that ends in reasoning, as an interrupted response can.
+    fn drop_trailing_thinking(&mut self) {
+        let Some(message) = self.messages.last_mut().filter(|message| message.role == ASSISTANT)
+        else {
             return;
         };
-        while let Some(Block::ReasoningContent(_)) = turn.content.last() {
-            turn.content.pop();
+        while let Some(Block::ReasoningContent(_)) = message.content.last() {
+            message.content.pop();
         }
-        if turn.content.is_empty() {
-            self.turns.pop();
+        if message.content.is_empty() {
+            self.messages.pop();
         }
     }
 
-    /// The vendor refuses a last assistant text that ends in white space.
+    /// Trims the last assistant text, because the API rejects trailing white space.
     fn trim_end(&mut self) {
-        let Some(turn) = self.turns.last_mut().filter(|turn| turn.role == ASSISTANT) else {
+        let Some(message) = self.messages.last_mut().filter(|message| message.role == ASSISTANT)
+        else {
             return;
         };
-        if let Some(Block::Text(text)) = turn.content.last_mut() {
+        if let Some(Block::Text(text)) = message.content.last_mut() {
             *text = Cow::Owned(text.trim_end().to_owned());
         }
     }
 
-    /// Marks the end of the last user turn for the prompt cache.
+    /// Marks the end of the last user message for the prompt cache.
     pub(super) fn mark_cache(&mut self) {
-        if let Some(turn) = self.turns.last_mut().filter(|turn| turn.role == USER) {
-            turn.content.push(Block::cache_point());
+        if let Some(message) = self.messages.last_mut().filter(|message| message.role == USER) {
+            message.content.push(Block::cache_point());
         }
     }
 }
 
-/// The vendor takes letters, digits, single spaces, hyphens and brackets in a document's name.
-fn paper_name(name: &str) -> String {
+/// Returns a name of letters, digits, hyphens and single spaces, which the API accepts.
+fn document_name(name: &str) -> String {
     let stem = name.strip_suffix(".pdf").unwrap_or(name);
     let plain: String =
         stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { ' ' }).collect();

@@ -1,4 +1,4 @@
-//! The frames of a streamed Converse answer as model events.
+//! Decodes the frames of a streamed Converse response.
 
 use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
@@ -7,15 +7,15 @@ use serde_json::json;
 
 use super::{PROVIDER, REDACTED, SIGNATURE};
 use crate::wire::SseEvent;
-use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, malformed, nameless};
+use crate::wire::arguments::Text;
+use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
-/// Every event in one flat shape; which one it is stands before it.
+/// All frames in one flat struct. The type of a frame is in its headers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Frame<'a> {
     content_block_index: Option<u32>,
-    start: Option<Start>,
+    start: Option<BlockStart>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -25,13 +25,13 @@ struct Frame<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Start {
-    tool_use: Option<StartUse>,
+struct BlockStart {
+    tool_use: Option<ToolUseStart>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StartUse {
+struct ToolUseStart {
     tool_use_id: Option<String>,
     name: Option<String>,
 }
@@ -40,19 +40,19 @@ struct StartUse {
 #[serde(rename_all = "camelCase")]
 struct Delta<'a> {
     text: Option<String>,
-    tool_use: Option<DeltaUse>,
+    tool_use: Option<ToolUseDelta>,
     #[serde(borrow)]
-    reasoning_content: Option<Thought<'a>>,
+    reasoning_content: Option<ReasoningDelta<'a>>,
 }
 
 #[derive(Deserialize)]
-struct DeltaUse {
+struct ToolUseDelta {
     input: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Thought<'a> {
+struct ReasoningDelta<'a> {
     text: Option<String>,
     #[serde(borrow)]
     signature: Option<Text<'a>>,
@@ -69,7 +69,7 @@ struct FrameUsage {
 }
 
 impl FrameUsage {
-    /// The vendor counts cached tokens beside the input; here they are a part of it.
+    /// Converts the counts. The vendor does not include cached tokens in the input count; [`Usage`] does.
     fn read(&self) -> Usage {
         let cache_read = self.cache_read_input_tokens.unwrap_or(0);
         let cache_write = self.cache_write_input_tokens.unwrap_or(0);
@@ -84,14 +84,14 @@ impl FrameUsage {
     }
 }
 
-/// Decodes one streamed answer.
+/// Decoder of one streamed response.
 #[derive(Default)]
 pub(super) struct FrameDecoder {
     started: bool,
-    stopped: bool,
-    /// The block of each call.
+    has_stopped: bool,
+    /// The block index of each call.
     calls: Vec<u32>,
-    /// The signature of the thought that is being written.
+    /// Signature of the current reasoning block.
     signature: String,
 }
 
@@ -99,17 +99,17 @@ impl FrameDecoder {
     fn start(
         &mut self,
         index: u32,
-        start: Option<Start>,
+        start: Option<BlockStart>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let Some(tool) = start.and_then(|start| start.tool_use) else {
             return Ok(());
         };
-        let name = tool.name.filter(|name| !name.is_empty()).ok_or_else(nameless)?;
-        let place = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
+        let name = tool.name.filter(|name| !name.is_empty()).ok_or_else(missing_tool_name)?;
+        let position = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
         self.calls.push(index);
         let id = tool.tool_use_id.unwrap_or_default();
-        out.push(ModelEvent::ToolCallStart { index: place, id, name });
+        out.push(ModelEvent::ToolCallStart { index: position, id, name });
         Ok(())
     }
 
@@ -122,27 +122,27 @@ impl FrameDecoder {
         if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
             out.push(ModelEvent::Text(text));
         }
-        if let Some(thought) = delta.reasoning_content {
-            let text = thought.text.filter(|text| !text.is_empty());
+        if let Some(reasoning) = delta.reasoning_content {
+            let text = reasoning.text.filter(|text| !text.is_empty());
             out.extend(text.map(ModelEvent::Reasoning));
-            if let Some(data) = thought.redacted_content {
+            if let Some(data) = reasoning.redacted_content {
                 out.push(ModelEvent::ReasoningOpaque(opaque(REDACTED, data)));
             }
-            if let Some(signature) = thought.signature {
+            if let Some(signature) = reasoning.signature {
                 self.signature.push_str(&signature.0);
             }
         }
         let Some(json) = delta.tool_use.and_then(|tool| tool.input) else {
             return Ok(());
         };
-        let Some(place) = self.calls.iter().rposition(|known| *known == index) else {
+        let Some(position) = self.calls.iter().rposition(|open| *open == index) else {
             return Err(ModelError::new(
                 ModelErrorClass::Malformed,
-                format!("the provider sent a piece of block {index}, which never began"),
+                format!("the provider sent data for block {index}, which has not started"),
             ));
         };
         if !json.is_empty() {
-            let index = u32::try_from(place).unwrap_or(u32::MAX);
+            let index = u32::try_from(position).unwrap_or(u32::MAX);
             out.push(ModelEvent::ToolCallArguments { index, json });
         }
         Ok(())
@@ -169,7 +169,7 @@ impl FrameDecoder {
                 StopReason::Unknown
             }
         };
-        if !std::mem::replace(&mut self.stopped, true) {
+        if !std::mem::replace(&mut self.has_stopped, true) {
             out.push(ModelEvent::Stop(stop));
         }
     }
@@ -179,7 +179,7 @@ fn opaque(kind: &str, data: String) -> ProviderData {
     ProviderData { provider: PROVIDER.to_owned(), kind: kind.to_owned(), data }
 }
 
-/// True for the frames that end a stream with an error.
+/// Returns true for frames that end the stream with an error.
 fn is_exception(event: &[u8]) -> bool {
     event.ends_with(b"Exception") || event.ends_with(b"Error")
 }
@@ -189,9 +189,9 @@ impl Decoder for FrameDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
+    ) -> Result<DecodeStatus, ModelError> {
         if is_exception(event.event) {
-            return Err(failure::named(event.event, event.data));
+            return Err(error::parse_named(event.event, event.data));
         }
         let frame: Frame<'_> =
             serde_json::from_slice(event.data).map_err(|cause| malformed("an event", &cause))?;
@@ -206,30 +206,30 @@ impl Decoder for FrameDecoder {
             b"contentBlockStop" => self.end_block(out),
             b"messageStart" if !self.started => {
                 self.started = true;
-                // The vendor's id of the answer is in a header.
+                // The vendor's id of the response is in a header.
                 out.push(ModelEvent::Started { response_id: None, model: None });
             }
             b"messageStop" => {
                 let reason = frame.stop_reason.map(|reason| reason.0);
                 self.stop(reason.as_deref().unwrap_or("none"), out);
             }
-            // The last frame.
+            // The last frame of a response.
             b"metadata" => {
                 let usage = frame.usage.map(|usage| usage.read());
                 out.extend(usage.map(ModelEvent::Usage));
-                if self.stopped {
-                    return Ok(Progress::Done);
+                if self.has_stopped {
+                    return Ok(DecodeStatus::Done);
                 }
             }
             _ => {}
         }
-        Ok(Progress::More)
+        Ok(DecodeStatus::More)
     }
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match self.stopped {
+        match self.has_stopped {
             true => Ok(()),
-            false => Err(ModelError::incomplete()),
+            false => Err(ModelError::stream_truncated()),
         }
     }
 }

@@ -1,28 +1,28 @@
-//! A request as Bedrock's Converse wants it.
+//! Encodes a request for Bedrock Converse.
 
 use std::borrow::Cow;
 
 use provost_core::ContentPart;
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolChoice};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::block::{Block, CachePoint, DEFAULT_POINT, Turns};
-use super::{BedrockConverse, Family};
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
+use super::block::{BedrockMessages, Block, CachePoint, DEFAULT_POINT};
+use super::{BedrockConverse, BedrockFamily};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
 
-/// Output tokens where neither the request nor the catalog says, for models that think within a budget.
+/// Output limit if neither the request nor the catalog has one, for models with a thinking budget.
 const MAX_TOKENS_FALLBACK: u64 = 8192;
-/// The smallest thinking budget the vendor takes.
+/// Smallest thinking budget that the API accepts.
 const BUDGET_MIN: u64 = 1024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    messages: Turns<'a>,
+struct ConverseRequest<'a> {
+    messages: BedrockMessages<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
-    inference_config: Inference<'a>,
+    inference_config: InferenceConfig<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -31,7 +31,7 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Inference<'a> {
+struct InferenceConfig<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ enum Choice<'a> {
     Tool { name: &'a str },
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     wire: &BedrockConverse,
     request: &ChatRequest,
@@ -86,32 +86,33 @@ pub(super) fn body(
 ) -> Result<Vec<u8>, ModelError> {
     check_tool_choice(request)?;
     let settings = &request.settings;
-    let family = Family::of(&info.model);
-    let caches = wire.prompt_cache && matches!(family, Family::Claude | Family::Nova);
-    let mut messages = Turns::new(request, info);
+    let family = BedrockFamily::of(&info.model);
+    let use_cache =
+        wire.prompt_cache && matches!(family, BedrockFamily::Claude | BedrockFamily::Nova);
+    let mut messages = BedrockMessages::new(request, info);
     let mut system = system(request, info, &messages);
     let mut tools = tools(request, &messages);
-    if caches {
+    if use_cache {
         messages.mark_cache();
         if !system.is_empty() {
             system.push(Block::cache_point());
         }
-        // This family keeps no tools in its cache.
-        if !tools.is_empty() && family == Family::Claude {
+        // Only this family caches tools.
+        if !tools.is_empty() && family == BedrockFamily::Claude {
             tools.push(Tool::CachePoint(DEFAULT_POINT));
         }
     }
     let additional = thinking(family, request, info);
-    let thinks = additional.contains_key("thinking");
-    let body = Body {
+    let has_thinking = additional.contains_key("thinking");
+    let body = ConverseRequest {
         messages,
         system,
-        inference_config: Inference {
+        inference_config: InferenceConfig {
             max_tokens: settings
                 .max_tokens
-                .or(thinks.then(|| info.max_output.unwrap_or(MAX_TOKENS_FALLBACK))),
-            temperature: settings.temperature.filter(|_| !thinks),
-            top_p: settings.top_p.filter(|_| !thinks),
+                .or(has_thinking.then(|| info.max_output.unwrap_or(MAX_TOKENS_FALLBACK))),
+            temperature: settings.temperature.filter(|_| !has_thinking),
+            top_p: settings.top_p.filter(|_| !has_thinking),
             stop_sequences: &settings.stop,
         },
         tool_config: (!tools.is_empty())
@@ -121,25 +122,30 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn system<'a>(request: &'a ChatRequest, info: &ModelInfo, turns: &Turns<'a>) -> Vec<Block<'a>> {
-    let texts = request.system.as_deref().into_iter().chain(turns.system.iter().copied());
+fn system<'a>(
+    request: &'a ChatRequest,
+    info: &ModelInfo,
+    messages: &BedrockMessages<'a>,
+) -> Vec<Block<'a>> {
+    let texts = request.system.as_deref().into_iter().chain(messages.system.iter().copied());
     let texts = texts.filter(|text| !text.trim().is_empty());
     let mut system: Vec<Block<'a>> = texts.map(|text| Block::text(Cow::Borrowed(text))).collect();
-    // The vendor has no common way to hold a model to a schema; whoever reads the answer checks it anyway.
-    if let Some(output) = request.output.as_deref().filter(|_| allows_native_output(request, info))
+    // Converse has no field for a schema, so it becomes an instruction. The caller validates the response in any case.
+    if let Some(output) =
+        request.output.as_deref().filter(|_| allows_structured_output(request, info))
     {
-        let ask =
+        let instruction =
             format!("Answer only with JSON that follows this JSON Schema:\n{}", output.schema);
-        system.push(Block::text(Cow::Owned(ask)));
+        system.push(Block::text(Cow::Owned(instruction)));
     }
     system
 }
 
-/// The tools of the request. The vendor wants tools defined wherever the history uses some, so where a request offers none any
-/// more, or forbids them, the used ones are still defined: a choice of none cannot be said.
-fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
-    let offers = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
-    if offers {
+/// Returns the tools of the request. The API requires definitions if the history contains tool calls. If the request
+/// offers no tools or forbids them, the used ones are still defined, because the API has no tool choice of none.
+fn tools<'a>(request: &'a ChatRequest, messages: &BedrockMessages<'a>) -> Vec<Tool<'a>> {
+    let offers_tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
+    if offers_tools {
         let tools = request.tools.iter().map(|tool| {
             Tool::ToolSpec(ToolSpec {
                 name: &tool.name,
@@ -149,7 +155,7 @@ fn tools<'a>(request: &'a ChatRequest, turns: &Turns<'a>) -> Vec<Tool<'a>> {
         });
         return tools.collect();
     }
-    if !turns.uses_tools {
+    if !messages.uses_tools {
         return Vec::new();
     }
     let mut names: Vec<&str> = Vec::new();
@@ -179,40 +185,40 @@ fn choice(request: &ChatRequest) -> Option<Choice<'_>> {
     }
 }
 
-/// What a family of models is told about thinking, in its own words.
-fn thinking(family: Family, request: &ChatRequest, info: &ModelInfo) -> Map<String, Value> {
+/// Returns the thinking options of a model family.
+fn thinking(family: BedrockFamily, request: &ChatRequest, info: &ModelInfo) -> Map<String, Value> {
     let Some(effort) = request.settings.effort.filter(|_| info.reasoning) else {
         return Map::new();
     };
-    let word = match effort {
-        Effort::Minimal | Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
+    let level = match effort {
+        ReasoningEffort::Minimal | ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
     };
     let fields = match family {
-        Family::Claude => {
+        BedrockFamily::Claude => {
             let forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_))
                 && !request.tools.is_empty();
             let max_tokens =
                 request.settings.max_tokens.or(info.max_output).unwrap_or(MAX_TOKENS_FALLBACK);
             let share = match effort {
-                Effort::Minimal => 0,
-                Effort::Low => 20,
-                Effort::Medium => 50,
-                Effort::High => 80,
+                ReasoningEffort::Minimal => 0,
+                ReasoningEffort::Low => 20,
+                ReasoningEffort::Medium => 50,
+                ReasoningEffort::High => 80,
             };
             let budget = (max_tokens / 100 * share).max(BUDGET_MIN);
-            // The vendor refuses thinking together with a forced tool, and a budget that is no part of the output limit.
+            // The API rejects thinking together with a forced tool, and a budget that is not below the output limit.
             match budget < max_tokens && !forced {
                 true => json!({"thinking": {"type": "enabled", "budget_tokens": budget}}),
                 false => json!({}),
             }
         }
-        Family::Nova => {
-            json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": word}})
+        BedrockFamily::Nova => {
+            json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": level}})
         }
-        Family::GptOss => json!({"reasoning_effort": word}),
-        Family::Other => json!({}),
+        BedrockFamily::GptOss => json!({"reasoning_effort": level}),
+        BedrockFamily::Other => json!({}),
     };
     match fields {
         Value::Object(fields) => fields,

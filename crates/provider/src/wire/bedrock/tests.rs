@@ -1,17 +1,19 @@
 use provost_core::{Message, StopReason, ToolCall, ToolResult, Usage};
-use provost_model::{Effort, Fold, ModelErrorClass, ModelResponse, ToolChoice};
+use provost_model::{
+    ModelErrorClass, ModelResponse, ReasoningEffort, ResponseAccumulator, ToolChoice,
+};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::wire::SseEvent;
-use crate::wire::testing::{ask, encode, info};
+use crate::wire::testing::{encode, info, test_request};
 
 fn named(model: &str) -> ModelInfo {
     ModelInfo { model: model.to_owned(), ..info() }
 }
 
-fn fields(model: &str, effort: Effort) -> Value {
-    let mut request = ask();
+fn fields(model: &str, effort: ReasoningEffort) -> Value {
+    let mut request = test_request();
     request.settings.effort = Some(effort);
     request.settings.max_tokens = Some(10_000);
     encode(&BedrockConverse::default(), &request, &named(model))["additionalModelRequestFields"]
@@ -21,23 +23,23 @@ fn fields(model: &str, effort: Effort) -> Value {
 #[test]
 fn effort_is_said_in_the_words_of_the_family() {
     assert_eq!(
-        fields("us.anthropic.claude-sonnet-4-5-v1:0", Effort::Medium),
+        fields("us.anthropic.claude-sonnet-4-5-v1:0", ReasoningEffort::Medium),
         json!({"thinking": {"type": "enabled", "budget_tokens": 5000}})
     );
     assert_eq!(
-        fields("openai.gpt-oss-120b-1:0", Effort::Minimal),
+        fields("openai.gpt-oss-120b-1:0", ReasoningEffort::Minimal),
         json!({"reasoning_effort": "low"})
     );
     assert_eq!(
-        fields("us.amazon.nova-2-lite-v1:0", Effort::High),
+        fields("us.amazon.nova-2-lite-v1:0", ReasoningEffort::High),
         json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "high"}})
     );
-    assert_eq!(fields("meta.llama4-v1:0", Effort::High), Value::Null);
+    assert_eq!(fields("meta.llama4-v1:0", ReasoningEffort::High), Value::Null);
 }
 
 #[test]
 fn only_families_with_a_cache_get_marks() {
-    let mut request = ask();
+    let mut request = test_request();
     request.system = Some("sys".into());
     let body = |model: &str, on: bool| {
         let wire = BedrockConverse { prompt_cache: on, ..BedrockConverse::default() };
@@ -67,9 +69,9 @@ fn tools_that_were_used_stay_defined() {
     );
 }
 
-fn answer(frames: &[(&str, &str)]) -> Result<ModelResponse, ModelError> {
+fn decode_response(frames: &[(&str, &str)]) -> Result<ModelResponse, ModelError> {
     let mut decoder = BedrockConverse::default().decoder();
-    let (mut events, mut fold) = (Vec::new(), Fold::default());
+    let (mut events, mut fold) = (Vec::new(), ResponseAccumulator::default());
     for (name, data) in frames {
         let event = SseEvent { event: name.as_bytes(), data: data.as_bytes() };
         decoder.push(&event, &mut events)?;
@@ -83,7 +85,7 @@ fn answer(frames: &[(&str, &str)]) -> Result<ModelResponse, ModelError> {
 
 #[test]
 fn frames_become_an_answer() {
-    let whole = answer(&[
+    let whole = decode_response(&[
         ("messageStart", r#"{"role":"assistant","p":"ab"}"#),
         ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}}"#),
         ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"s1"}}}"#),
@@ -112,11 +114,15 @@ fn exceptions_inside_a_stream_have_their_class() {
         ("modelTimeoutException", ModelErrorClass::Timeout),
         ("validationException", ModelErrorClass::InvalidRequest),
     ] {
-        let error = answer(&[("messageStart", "{}"), (name, r#"{"message":"no"}"#)]).unwrap_err();
+        let error =
+            decode_response(&[("messageStart", "{}"), (name, r#"{"message":"no"}"#)]).unwrap_err();
         assert_eq!(error.class, class, "{name}");
         assert!(error.message.ends_with(": no"), "{error}");
     }
-    assert_eq!(answer(&[("messageStart", "{}")]).unwrap_err().class, ModelErrorClass::Incomplete);
+    assert_eq!(
+        decode_response(&[("messageStart", "{}")]).unwrap_err().class,
+        ModelErrorClass::StreamTruncated
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A conversation as Gemini's contents: two roles that alternate, parts in order.
+//! Gemini's contents: messages merged so that the roles alternate.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use provost_model::{ChatRequest, ModelInfo};
 use serde::{Serialize, Serializer};
 
 use super::{PROVIDER, SIGNATURE};
-use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, is_user_side, readable,
-};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
+use crate::wire::request::{SUMMARY_HEADING, is_user_side};
 
-/// What a call carries that no model of this vendor has signed: the vendor's own word for that.
-const UNSIGNED: &str = "skip_thought_signature_validator";
+/// Signature of a call without one. The vendor documents this value.
+const SKIP_SIGNATURE_CHECK: &str = "skip_thought_signature_validator";
 const USER: &str = "user";
 const MODEL: &str = "model";
 
-/// One part.
+/// A part of a content.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -30,9 +30,9 @@ pub(super) struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     file_data: Option<File<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    function_call: Option<Call<'a>>,
+    function_call: Option<FunctionCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    function_response: Option<Answer<'a>>,
+    function_response: Option<FunctionResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<&'a str>,
 }
@@ -53,7 +53,7 @@ struct File<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct FunctionCall<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     id: &'a str,
     name: &'a str,
@@ -61,19 +61,19 @@ struct Call<'a> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     id: &'a str,
     name: &'a str,
-    response: Outcome<'a>,
+    response: FunctionOutput<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part<'a>>,
 }
 
-/// The vendor's two words for what a function gave.
+/// Output of a function, in a field that tells success from failure.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Outcome<'a> {
+enum FunctionOutput<'a> {
     Output(Cow<'a, str>),
     Error(Cow<'a, str>),
 }
@@ -105,31 +105,32 @@ impl<'a> Part<'a> {
 
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref().unwrap_or("document");
-        match readable(document) {
-            Readable::Pdf(_) | Readable::Url(_) => Self::source(&document.source),
-            Readable::Text(text) => Self::text(Cow::Owned(format!("{name}:\n{text}"))),
-            Readable::Note(note) => Self::text(Cow::Owned(note)),
+        match document_form(document) {
+            DocumentForm::Pdf(_) | DocumentForm::Url(_) => Self::source(&document.source),
+            DocumentForm::Text(text) => Self::text(Cow::Owned(format!("{name}:\n{text}"))),
+            DocumentForm::Note(note) => Self::text(Cow::Owned(note)),
         }
     }
 
     fn call(call: &'a ToolCall) -> Self {
-        let own = call.opaque.as_ref().filter(|opaque| opaque.provider == PROVIDER);
+        let signature = call.opaque.as_ref().filter(|opaque| opaque.provider == PROVIDER);
         Self {
-            function_call: Some(Call {
+            function_call: Some(FunctionCall {
                 id: &call.id,
                 name: &call.name,
                 args: Arguments::read(&call.arguments),
             }),
-            thought_signature: own.map(|opaque| opaque.data.as_str()),
+            thought_signature: signature.map(|opaque| opaque.data.as_str()),
             ..Self::default()
         }
     }
 
-    /// Only what this provider signed goes back to it, byte for byte. What the thought was is the vendor's business.
+    /// Returns the signature of a thought if this provider signed it. The data is sent back unchanged. The text of the
+    /// thought is not sent.
     fn signature(reasoning: &'a core::Reasoning) -> Option<Self> {
         let opaque = reasoning.opaque.as_ref()?;
-        let own = opaque.provider == PROVIDER && opaque.kind == SIGNATURE;
-        own.then(|| Self {
+        let is_own = opaque.provider == PROVIDER && opaque.kind == SIGNATURE;
+        is_own.then(|| Self {
             text: Some(Cow::Borrowed("")),
             thought_signature: Some(&opaque.data),
             ..Self::default()
@@ -137,7 +138,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The kind of a file by the end of its address; the vendor looks for itself where it is not known.
+/// Returns the media type by the extension of a URL. `None` lets the vendor detect it.
 fn mime_type(url: &str) -> Option<&'static str> {
     let path = url.split(['?', '#']).next().unwrap_or(url).to_ascii_lowercase();
     let (_, extension) = path.rsplit_once('.')?;
@@ -159,10 +160,10 @@ struct Content<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// The conversation.
+/// The messages of a conversation.
 pub(super) struct Contents<'a> {
     contents: Vec<Content<'a>>,
-    /// Texts of system messages, for the instruction.
+    /// Texts of system messages, for the system instruction.
     pub(super) system: Vec<&'a str>,
 }
 
@@ -173,8 +174,9 @@ impl Serialize for Contents<'_> {
 }
 
 impl<'a> Contents<'a> {
-    /// `is_signed` says that the model wants a signature with each first call, and takes pictures inside results.
-    pub(super) fn new(request: &'a ChatRequest, info: &ModelInfo, is_signed: bool) -> Self {
+    /// Converts the messages of a request. `needs_signatures` means that the model requires a signature with the first
+    /// call of each message and accepts media inside tool results.
+    pub(super) fn new(request: &'a ChatRequest, info: &ModelInfo, needs_signatures: bool) -> Self {
         let mut contents = Self { contents: Vec::new(), system: Vec::new() };
         for message in &request.messages {
             if message.role == Role::System {
@@ -186,15 +188,15 @@ impl<'a> Contents<'a> {
             if message.role == Role::Summary {
                 parts.push(Part::text(Cow::Borrowed(SUMMARY_HEADING)));
             }
-            push_parts(message, info, is_signed, &mut parts);
+            push_parts(message, info, needs_signatures, &mut parts);
             contents.add(role, parts);
         }
         if contents.contents.first().is_some_and(|first| first.role == MODEL) {
             let opening = Part::text(Cow::Borrowed("(The conversation continues.)"));
             contents.contents.insert(0, Content { role: USER, parts: vec![opening] });
         }
-        if is_signed {
-            contents.mark_unsigned();
+        if needs_signatures {
+            contents.mark_unsigned_calls();
         }
         contents
     }
@@ -209,12 +211,12 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// Says of the first call of each turn that nobody signed it, where nobody did.
-    fn mark_unsigned(&mut self) {
+    /// Adds the placeholder signature to the first call of each message that has none.
+    fn mark_unsigned_calls(&mut self) {
         for content in self.contents.iter_mut().filter(|content| content.role == MODEL) {
             let first = content.parts.iter_mut().find(|part| part.function_call.is_some());
             if let Some(first) = first {
-                first.thought_signature.get_or_insert(UNSIGNED);
+                first.thought_signature.get_or_insert(SKIP_SIGNATURE_CHECK);
             }
         }
     }
@@ -223,7 +225,7 @@ impl<'a> Contents<'a> {
 fn push_parts<'a>(
     message: &'a Message,
     info: &ModelInfo,
-    is_signed: bool,
+    needs_signatures: bool,
     parts: &mut Vec<Part<'a>>,
 ) {
     for part in &message.parts {
@@ -235,17 +237,19 @@ fn push_parts<'a>(
             core::ContentPart::Document(document) => parts.push(Part::document(document)),
             core::ContentPart::Reasoning(reasoning) => parts.extend(Part::signature(reasoning)),
             core::ContentPart::ToolCall(call) => parts.push(Part::call(call)),
-            core::ContentPart::ToolResult(result) => push_result(result, info, is_signed, parts),
+            core::ContentPart::ToolResult(result) => {
+                push_result(result, info, needs_signatures, parts)
+            }
             _ => {}
         }
     }
 }
 
-/// A result; what is no text stands inside it, or behind it for models that do not look inside.
+/// Adds a tool result. Its media is inside the result, or after it for models that do not accept media inside results.
 fn push_result<'a>(
     result: &'a ToolResult,
     info: &ModelInfo,
-    is_inside: bool,
+    media_inside: bool,
     parts: &mut Vec<Part<'a>>,
 ) {
     let text = match result.parts.as_slice() {
@@ -257,14 +261,18 @@ fn push_result<'a>(
         ToolResultPart::File(file) => Some(Part::document(file)),
         _ => None,
     });
-    let (inside, behind): (Vec<_>, Vec<_>) =
-        media.partition(|part| is_inside && part.inline_data.is_some());
-    let answer = Answer {
+    let (inside, after): (Vec<_>, Vec<_>) =
+        media.partition(|part| media_inside && part.inline_data.is_some());
+    let response = FunctionResponse {
         id: &result.call_id,
         name: &result.name,
-        response: if result.is_error { Outcome::Error(text) } else { Outcome::Output(text) },
+        response: if result.is_error {
+            FunctionOutput::Error(text)
+        } else {
+            FunctionOutput::Output(text)
+        },
         parts: inside,
     };
-    parts.push(Part { function_response: Some(answer), ..Part::default() });
-    parts.extend(behind);
+    parts.push(Part { function_response: Some(response), ..Part::default() });
+    parts.extend(after);
 }

@@ -1,4 +1,4 @@
-//! The pieces of a streamed Gemini answer as model events.
+//! Decodes the chunks of a streamed Gemini response.
 
 use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelErrorClass, ModelEvent};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{PROVIDER, SIGNATURE};
 use crate::wire::SseEvent;
-use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, malformed, nameless};
+use crate::wire::arguments::Text;
+use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,7 +20,7 @@ struct Chunk<'a> {
     model_version: Option<String>,
     response_id: Option<String>,
     #[serde(borrow)]
-    prompt_feedback: Option<Feedback<'a>>,
+    prompt_feedback: Option<PromptFeedback<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -66,7 +66,7 @@ struct FunctionCall<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Feedback<'a> {
+struct PromptFeedback<'a> {
     #[serde(borrow)]
     block_reason: Option<Text<'a>>,
 }
@@ -82,7 +82,7 @@ struct ChunkUsage {
 }
 
 impl ChunkUsage {
-    /// The vendor counts thoughts beside the output; here they are a part of it.
+    /// Converts the counts. The vendor does not include thoughts in the output count; [`Usage`] does.
     fn read(&self) -> Usage {
         let thoughts = self.thoughts_token_count.unwrap_or(0);
         let tools = self.tool_use_prompt_token_count.unwrap_or(0);
@@ -96,12 +96,12 @@ impl ChunkUsage {
     }
 }
 
-/// Decodes one streamed answer. Only the first candidate becomes the message.
+/// Decoder of one streamed response. Only the first candidate becomes the message.
 #[derive(Default)]
 pub(super) struct ContentDecoder {
     started: bool,
     calls: u32,
-    stopped: bool,
+    has_stopped: bool,
 }
 
 impl ContentDecoder {
@@ -124,17 +124,17 @@ impl ContentDecoder {
     fn call(
         &mut self,
         call: FunctionCall<'_>,
-        signed: Option<String>,
+        signature_data: Option<String>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
-        let name = call.name.filter(|name| !name.is_empty()).ok_or_else(nameless)?;
+        let name = call.name.filter(|name| !name.is_empty()).ok_or_else(missing_tool_name)?;
         let index = self.calls;
         self.calls += 1;
         out.push(ModelEvent::ToolCallStart { index, id: call.id.unwrap_or_default(), name });
         if let Some(args) = call.args.filter(|args| args.get() != "null") {
             out.push(ModelEvent::ToolCallArguments { index, json: args.get().to_owned() });
         }
-        if let Some(data) = signed.filter(|data| !data.is_empty()) {
+        if let Some(data) = signature_data.filter(|data| !data.is_empty()) {
             out.push(ModelEvent::ToolCallOpaque { index, opaque: signature(data) });
         }
         Ok(())
@@ -162,7 +162,7 @@ impl ContentDecoder {
     }
 
     fn stop(&mut self, reason: &str, out: &mut Vec<ModelEvent>) {
-        if self.stopped {
+        if self.has_stopped {
             return;
         }
         let stop = match reason {
@@ -183,7 +183,7 @@ impl ContentDecoder {
                 StopReason::Unknown
             }
         };
-        self.stopped = true;
+        self.has_stopped = true;
         out.push(ModelEvent::Stop(stop));
     }
 }
@@ -197,24 +197,24 @@ impl Decoder for ContentDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
+    ) -> Result<DecodeStatus, ModelError> {
         if event.data == b"[DONE]" {
-            return match self.stopped {
-                true => Ok(Progress::Done),
-                false => Err(ModelError::incomplete()),
+            return match self.has_stopped {
+                true => Ok(DecodeStatus::Done),
+                false => Err(ModelError::stream_truncated()),
             };
         }
         let chunk: Chunk<'_> =
             serde_json::from_slice(event.data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
-            return Err(failure::read(None, event.data));
+            return Err(error::parse(None, event.data));
         }
         if !self.started && (chunk.response_id.is_some() || chunk.model_version.is_some()) {
             self.started = true;
             let (response_id, model) = (chunk.response_id, chunk.model_version);
             out.push(ModelEvent::Started { response_id, model });
         }
-        // Told as soon as it is there: a call that is stopped or breaks later was not free.
+        // Reported as soon as it is known, because a call that is interrupted later is billed too.
         if let Some(usage) = chunk.usage_metadata {
             out.push(ModelEvent::Usage(usage.read()));
         }
@@ -224,7 +224,7 @@ impl Decoder for ContentDecoder {
             return Err(ModelError::new(
                 ModelErrorClass::ContentFilter,
                 format!(
-                    "the provider's content filter refused the request ({}): change the prompt",
+                    "the provider's content filter rejected the request ({}): change the prompt",
                     reason.0
                 ),
             ));
@@ -234,13 +234,13 @@ impl Decoder for ContentDecoder {
                 self.candidate(candidate, out)?;
             }
         }
-        Ok(Progress::More)
+        Ok(DecodeStatus::More)
     }
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match self.stopped {
+        match self.has_stopped {
             true => Ok(()),
-            false => Err(ModelError::incomplete()),
+            false => Err(ModelError::stream_truncated()),
         }
     }
 }

@@ -1,21 +1,21 @@
-//! A request as Gemini wants it.
+//! Encodes a request for Gemini.
 
 use std::borrow::Cow;
 
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::content::{Contents, Part};
 use super::{GeminiContent, GeminiThinking};
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
 
-/// Stop sequences the vendor takes.
+/// Largest number of stop sequences that the API accepts.
 const STOP_MAX: usize = 5;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
+struct GenerateContentRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Instruction<'a>>,
     contents: Contents<'a>,
@@ -23,7 +23,7 @@ struct Body<'a> {
     tools: Option<[Tools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
-    generation_config: Generation<'a>,
+    generation_config: GenerationConfig<'a>,
 }
 
 #[derive(Serialize)]
@@ -34,12 +34,12 @@ struct Instruction<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Tools<'a> {
-    function_declarations: Vec<Declaration<'a>>,
+    function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
+struct FunctionDeclaration<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
@@ -49,12 +49,12 @@ struct Declaration<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig<'a> {
-    function_calling_config: Calling<'a>,
+    function_calling_config: FunctionCallingConfig<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Calling<'a> {
+struct FunctionCallingConfig<'a> {
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed_function_names: Option<[&'a str; 1]>,
@@ -62,7 +62,7 @@ struct Calling<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation<'a> {
+struct GenerationConfig<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ struct ThinkingConfig {
     thinking_budget: Option<u64>,
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     wire: &GeminiContent,
     request: &ChatRequest,
@@ -108,21 +108,21 @@ pub(super) fn body(
         .filter(|text| !text.is_empty())
         .map(|text| Part::text(Cow::Borrowed(text)))
         .collect();
-    let output = request.output.as_deref().filter(|_| allows_native_output(request, info));
-    let declarations = request.tools.iter().map(|tool| Declaration {
+    let output = request.output.as_deref().filter(|_| allows_structured_output(request, info));
+    let declarations = request.tools.iter().map(|tool| FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,
         parameters_json_schema: &tool.input_schema,
     });
     let has_tools = !request.tools.is_empty();
-    let body = Body {
+    let body = GenerateContentRequest {
         system_instruction: (!system.is_empty()).then_some(Instruction { parts: system }),
         contents,
         tools: has_tools.then(|| [Tools { function_declarations: declarations.collect() }]),
-        tool_config: calling(request)
+        tool_config: function_calling_config(request)
             .filter(|_| has_tools)
             .map(|function_calling_config| ToolConfig { function_calling_config }),
-        generation_config: Generation {
+        generation_config: GenerationConfig {
             max_output_tokens: settings.max_tokens,
             temperature: settings.temperature,
             top_p: settings.top_p,
@@ -136,14 +136,14 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn calling(request: &ChatRequest) -> Option<Calling<'_>> {
-    let (mode, only) = match &request.tool_choice {
+fn function_calling_config(request: &ChatRequest) -> Option<FunctionCallingConfig<'_>> {
+    let (mode, allowed) = match &request.tool_choice {
         ToolChoice::Auto => return None,
         ToolChoice::None => ("NONE", None),
         ToolChoice::Required => ("ANY", None),
         ToolChoice::Tool(name) => ("ANY", Some([name.as_str()])),
     };
-    Some(Calling { mode, allowed_function_names: only })
+    Some(FunctionCallingConfig { mode, allowed_function_names: allowed })
 }
 
 fn thinking(
@@ -156,16 +156,16 @@ fn thinking(
     }
     let effort = request.settings.effort;
     let level = effort.map(|effort| match effort {
-        Effort::Minimal => "minimal",
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
+        ReasoningEffort::Minimal => "minimal",
+        ReasoningEffort::Low => "low",
+        ReasoningEffort::Medium => "medium",
+        ReasoningEffort::High => "high",
     });
     let budget = effort.map(|effort| match effort {
-        Effort::Minimal => 512,
-        Effort::Low => 2048,
-        Effort::Medium => 8192,
-        Effort::High => 24_576,
+        ReasoningEffort::Minimal => 512,
+        ReasoningEffort::Low => 2048,
+        ReasoningEffort::Medium => 8192,
+        ReasoningEffort::High => 24_576,
     });
     let (thinking_level, thinking_budget) = match wire.thinking {
         GeminiThinking::Level => (level, None),

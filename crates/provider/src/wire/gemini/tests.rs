@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use provost_core::{Message, StopReason, ToolCall, ToolResult, Usage};
-use provost_model::{Effort, ModelErrorClass, OutputSchema};
+use provost_model::{ModelErrorClass, OutputSchema, ReasoningEffort};
 use serde_json::json;
 
 use super::*;
-use crate::wire::testing::{answer, ask, decode, encode, info};
+use crate::wire::testing::{decode, decode_response, encode, info, test_request};
 
 fn older() -> GeminiContent {
     GeminiContent::for_model("models/gemini-2.5-flash")
@@ -13,8 +13,8 @@ fn older() -> GeminiContent {
 
 #[test]
 fn effort_is_a_word_or_a_budget() {
-    let mut request = ask();
-    request.settings.effort = Some(Effort::Medium);
+    let mut request = test_request();
+    request.settings.effort = Some(ReasoningEffort::Medium);
     let config = |wire: &GeminiContent, request: &provost_model::ChatRequest| {
         encode(wire, request, &info())["generationConfig"]["thinkingConfig"].clone()
     };
@@ -33,7 +33,7 @@ fn effort_is_a_word_or_a_budget() {
 
 #[test]
 fn a_schema_is_sent_as_it_is() {
-    let mut request = ask();
+    let mut request = test_request();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
     request.output = Some(Arc::new(OutputSchema {
         name: "x".to_owned(),
@@ -78,7 +78,7 @@ fn only_newer_models_want_a_mark_on_calls_that_nobody_signed() {
 #[test]
 fn thoughts_are_counted_as_output_and_signatures_of_text_come_back() {
     let wire = GeminiContent::default();
-    let whole = answer(
+    let whole = decode_response(
         &wire,
         &[
             r#"{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]}}],"responseId":"r","modelVersion":"m"}"#,
@@ -89,7 +89,7 @@ fn thoughts_are_counted_as_output_and_signatures_of_text_come_back() {
     .unwrap();
     let usage = Usage { input: 12, output: 7, cache_read: 5, reasoning: 4, ..Usage::default() };
     assert_eq!((whole.usage, whole.stop), (usage, StopReason::EndTurn));
-    let mut request = ask();
+    let mut request = test_request();
     request.messages.push(Arc::new(whole.message));
     let body = encode(&wire, &request, &info());
     assert_eq!(
@@ -109,7 +109,8 @@ fn a_prompt_that_is_blocked_is_an_error_and_no_empty_answer() {
     let (_, result) =
         decode(&wire, &[r#"{"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}"#]);
     assert_eq!(result.unwrap_err().class, ModelErrorClass::Overloaded);
-    let odd = answer(&wire, &[r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}"#]);
+    let odd =
+        decode_response(&wire, &[r#"{"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}"#]);
     let odd = odd.unwrap();
     assert_eq!(odd.stop, StopReason::Unknown);
     assert_eq!(odd.metadata["gemini.finish_reason"], "MALFORMED_FUNCTION_CALL");
@@ -121,7 +122,7 @@ fn identical_parallel_calls_stay_two() {
     let chunk = format!(
         r#"{{"candidates":[{{"content":{{"parts":[{call},{call}]}},"finishReason":"STOP"}}]}}"#
     );
-    let whole = answer(&GeminiContent::default(), &[&chunk]).unwrap();
+    let whole = decode_response(&GeminiContent::default(), &[&chunk]).unwrap();
     assert_eq!(whole.message.tool_calls().count(), 2);
     assert_eq!(whole.stop, StopReason::ToolUse);
 }

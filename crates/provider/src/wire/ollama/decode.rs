@@ -1,4 +1,4 @@
-//! The lines of a streamed Ollama answer as model events.
+//! Decodes the lines of a streamed Ollama response.
 
 use provost_core::{StopReason, Usage};
 use provost_model::{ModelError, ModelEvent};
@@ -7,11 +7,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::wire::SseEvent;
-use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, malformed, nameless};
+use crate::wire::arguments::Text;
+use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ResponseLine<'a> {
     model: Option<Text<'a>>,
     #[serde(borrow)]
     message: Option<Delta<'a>>,
@@ -30,11 +30,11 @@ struct Delta<'a> {
     content: Option<String>,
     thinking: Option<String>,
     #[serde(borrow, default)]
-    tool_calls: Option<Vec<Call<'a>>>,
+    tool_calls: Option<Vec<ToolCallDelta<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Call<'a> {
+struct ToolCallDelta<'a> {
     id: Option<String>,
     #[serde(borrow)]
     function: Option<Function<'a>>,
@@ -47,26 +47,30 @@ struct Function<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Decodes one streamed answer.
+/// Decoder of one streamed response.
 #[derive(Default)]
 pub(super) struct LineDecoder {
     started: bool,
     calls: u32,
-    stopped: bool,
+    has_stopped: bool,
 }
 
 impl LineDecoder {
-    /// A call comes whole, its arguments as JSON.
-    fn call(&mut self, call: Call<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        let function = call.function.ok_or_else(nameless)?;
-        let name = function.name.filter(|name| !name.is_empty()).ok_or_else(nameless)?;
+    /// Decodes a tool call. It arrives complete, with its arguments as JSON.
+    fn call(
+        &mut self,
+        call: ToolCallDelta<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        let function = call.function.ok_or_else(missing_tool_name)?;
+        let name = function.name.filter(|name| !name.is_empty()).ok_or_else(missing_tool_name)?;
         let index = self.calls;
         self.calls += 1;
         out.push(ModelEvent::ToolCallStart { index, id: call.id.unwrap_or_default(), name });
         let Some(raw) = function.arguments.filter(|raw| raw.get() != "null") else {
             return Ok(());
         };
-        // Some servers in between write them as a string, as another vendor does.
+        // Some gateways send the arguments as a string, as OpenAI does.
         let json = match raw.get().starts_with('"') {
             true => serde_json::from_str(raw.get())
                 .map_err(|cause| malformed("tool call arguments", &cause))?,
@@ -89,7 +93,7 @@ impl LineDecoder {
                 StopReason::Unknown
             }
         };
-        self.stopped = true;
+        self.has_stopped = true;
         out.push(ModelEvent::Stop(stop));
     }
 }
@@ -99,11 +103,11 @@ impl Decoder for LineDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
-        let line: Line<'_> =
+    ) -> Result<DecodeStatus, ModelError> {
+        let line: ResponseLine<'_> =
             serde_json::from_slice(event.data).map_err(|cause| malformed("a line", &cause))?;
         if line.error.is_some() {
-            return Err(failure::read(None, event.data));
+            return Err(error::parse(None, event.data));
         }
         if !std::mem::replace(&mut self.started, true) {
             let model = line.model.map(|model| model.0.into_owned());
@@ -119,7 +123,7 @@ impl Decoder for LineDecoder {
             }
         }
         if !line.done {
-            return Ok(Progress::More);
+            return Ok(DecodeStatus::More);
         }
         if line.prompt_eval_count.is_some() || line.eval_count.is_some() {
             let (input, output) = (line.prompt_eval_count, line.eval_count);
@@ -127,13 +131,13 @@ impl Decoder for LineDecoder {
             out.push(ModelEvent::Usage(usage));
         }
         self.stop(line.done_reason.as_ref().map(|reason| reason.0.as_ref()), out);
-        Ok(Progress::Done)
+        Ok(DecodeStatus::Done)
     }
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match self.stopped {
+        match self.has_stopped {
             true => Ok(()),
-            false => Err(ModelError::incomplete()),
+            false => Err(ModelError::stream_truncated()),
         }
     }
 }

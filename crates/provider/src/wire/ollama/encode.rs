@@ -1,16 +1,16 @@
-//! A request as Ollama wants it.
+//! Encodes a request for Ollama.
 
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::OllamaChat;
 use super::message::Messages;
 use crate::wire::function_tool::FunctionTool;
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct OllamaRequest<'a> {
     model: &'a str,
     messages: Messages<'a>,
     stream: bool,
@@ -19,16 +19,16 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    think: Option<Think>,
+    think: Option<ThinkOption>,
     #[serde(skip_serializing_if = "Option::is_none")]
     keep_alive: Option<&'a str>,
     options: Options<'a>,
 }
 
-/// A word for models that know levels, a switch for the others.
+/// Thinking option: a level for models with levels, a flag for others.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Think {
+enum ThinkOption {
     Level(&'static str),
     Switch(bool),
 }
@@ -49,20 +49,21 @@ struct Options<'a> {
     seed: Option<i64>,
 }
 
-/// The tools that are offered: one alone, if it must be called.
-fn tools(request: &ChatRequest) -> Vec<FunctionTool<'_>> {
-    let only = match &request.tool_choice {
+/// Returns the offered tools. If one tool must be called, it is the only one.
+fn offered_tools(request: &ChatRequest) -> Vec<FunctionTool<'_>> {
+    let forced = match &request.tool_choice {
         ToolChoice::Tool(name) => Some(name),
         _ => None,
     };
-    let offered = request.tools.iter().filter(|tool| only.is_none_or(|only| *only == tool.name));
+    let offered =
+        request.tools.iter().filter(|tool| forced.is_none_or(|forced| *forced == tool.name));
     offered.map(|tool| FunctionTool::new(tool)).collect()
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 ///
-/// The server knows no choice of tools. `None` is kept by offering none, one tool by offering only that one; that a tool must
-/// be called cannot be said.
+/// The API has no tool choice. `None` offers no tools, and a specific tool is offered alone. `Required` has no
+/// equivalent.
 pub(super) fn body(
     wire: &OllamaChat,
     request: &ChatRequest,
@@ -70,13 +71,13 @@ pub(super) fn body(
 ) -> Result<Vec<u8>, ModelError> {
     check_tool_choice(request)?;
     let settings = &request.settings;
-    let offers = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
-    let output = request.output.as_deref().filter(|_| allows_native_output(request, info));
-    let body = Body {
+    let offers_tools = !request.tools.is_empty() && request.tool_choice != ToolChoice::None;
+    let output = request.output.as_deref().filter(|_| allows_structured_output(request, info));
+    let body = OllamaRequest {
         model: &info.model,
         messages: Messages { wire, request, info },
         stream: true,
-        tools: offers.then(|| tools(request)),
+        tools: offers_tools.then(|| offered_tools(request)),
         format: output.map(|output| &output.schema),
         think: think(request, info),
         keep_alive: wire.keep_alive.as_deref(),
@@ -92,14 +93,14 @@ pub(super) fn body(
     to_body(&body, &settings.extra)
 }
 
-fn think(request: &ChatRequest, info: &ModelInfo) -> Option<Think> {
+fn think(request: &ChatRequest, info: &ModelInfo) -> Option<ThinkOption> {
     let effort = request.settings.effort.filter(|_| info.reasoning)?;
-    let knows_levels = info.model.starts_with("gpt-oss");
-    Some(match (knows_levels, effort) {
-        (true, Effort::Minimal | Effort::Low) => Think::Level("low"),
-        (true, Effort::Medium) => Think::Level("medium"),
-        (true, Effort::High) => Think::Level("high"),
-        (false, Effort::Minimal) => Think::Switch(false),
-        (false, _) => Think::Switch(true),
+    let has_levels = info.model.starts_with("gpt-oss");
+    Some(match (has_levels, effort) {
+        (true, ReasoningEffort::Minimal | ReasoningEffort::Low) => ThinkOption::Level("low"),
+        (true, ReasoningEffort::Medium) => ThinkOption::Level("medium"),
+        (true, ReasoningEffort::High) => ThinkOption::Level("high"),
+        (false, ReasoningEffort::Minimal) => ThinkOption::Switch(false),
+        (false, _) => ThinkOption::Switch(true),
     })
 }

@@ -1,4 +1,4 @@
-//! The messages of a conversation as Ollama wants them: text beside a list of images.
+//! Ollama's messages: a text with a list of images.
 
 use std::borrow::Cow;
 
@@ -10,9 +10,11 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::OllamaChat;
-use crate::wire::piece::{Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, readable};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DocumentForm, IMAGE_NOTE, document_form};
+use crate::wire::request::SUMMARY_HEADING;
 
-/// The conversation, written message by message.
+/// The conversation, serialized message by message.
 pub(super) struct Messages<'a> {
     pub(super) wire: &'a OllamaChat,
     pub(super) request: &'a ChatRequest,
@@ -28,7 +30,7 @@ struct WireMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<ToolCallParam<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +38,7 @@ struct WireMessage<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct ToolCallParam<'a> {
     id: &'a str,
     function: CallFunction<'a>,
 }
@@ -59,13 +61,13 @@ impl Serialize for Messages<'_> {
             for result in message.tool_results() {
                 seq.serialize_element(&self.result(result))?;
             }
-            let written = match message.role {
+            let wire_message = match message.role {
                 Role::Tool => None,
                 Role::Assistant => self.assistant(message),
                 _ => self.plain(message),
             };
-            if let Some(written) = written {
-                seq.serialize_element(&written)?;
+            if let Some(wire_message) = wire_message {
+                seq.serialize_element(&wire_message)?;
             }
         }
         seq.end()
@@ -75,33 +77,33 @@ impl Serialize for Messages<'_> {
 impl Messages<'_> {
     fn plain<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
         let role = if message.role == Role::System { "system" } else { "user" };
-        let mut written = Written::default();
+        let mut content = MessageContent::default();
         for part in &message.parts {
             match part {
-                ContentPart::Text { text } => written.say(Cow::Borrowed(text)),
-                ContentPart::Image(image) => written.show(image, self.info),
-                ContentPart::Document(document) => written.attach(document),
+                ContentPart::Text { text } => content.add_text(Cow::Borrowed(text)),
+                ContentPart::Image(image) => content.add_image(image, self.info),
+                ContentPart::Document(document) => content.add_document(document),
                 _ => {}
             }
         }
-        if written.is_empty() {
+        if content.is_empty() {
             return None;
         }
         if message.role == Role::Summary {
-            written.text = Cow::Owned(format!("{SUMMARY_HEADING}\n\n{}", written.text));
+            content.text = Cow::Owned(format!("{SUMMARY_HEADING}\n\n{}", content.text));
         }
-        let Written { text: content, images } = written;
+        let MessageContent { text: content, images } = content;
         Some(WireMessage { role, content, images, ..WireMessage::default() })
     }
 
     fn assistant<'m>(&self, message: &'m Message) -> Option<WireMessage<'m>> {
-        let mut written = Written::default();
+        let mut content = MessageContent::default();
         for text in message.parts.iter().filter_map(ContentPart::as_text) {
-            written.text = join(written.text, text);
+            content.text = join(content.text, text);
         }
-        let tool_calls: Vec<Call<'m>> = message
+        let tool_calls: Vec<ToolCallParam<'m>> = message
             .tool_calls()
-            .map(|call| Call {
+            .map(|call| ToolCallParam {
                 id: &call.id,
                 function: CallFunction {
                     name: &call.name,
@@ -109,7 +111,7 @@ impl Messages<'_> {
                 },
             })
             .collect();
-        if written.is_empty() && tool_calls.is_empty() {
+        if content.is_empty() && tool_calls.is_empty() {
             return None;
         }
         let mut thinking = Cow::Borrowed("");
@@ -118,7 +120,7 @@ impl Messages<'_> {
         }
         Some(WireMessage {
             role: "assistant",
-            content: written.text,
+            content: content.text,
             thinking: Some(thinking).filter(|text| !text.is_empty()),
             tool_calls,
             ..WireMessage::default()
@@ -126,25 +128,25 @@ impl Messages<'_> {
     }
 
     fn result<'m>(&self, result: &'m ToolResult) -> WireMessage<'m> {
-        let mut written = Written::default();
+        let mut content = MessageContent::default();
         for part in &result.parts {
             match part {
-                ToolResultPart::Text { text } => written.say(Cow::Borrowed(text)),
-                ToolResultPart::Image(image) => written.show(image, self.info),
-                ToolResultPart::File(file) => written.attach(file),
+                ToolResultPart::Text { text } => content.add_text(Cow::Borrowed(text)),
+                ToolResultPart::Image(image) => content.add_image(image, self.info),
+                ToolResultPart::File(file) => content.add_document(file),
                 ToolResultPart::Unknown(_) => {}
             }
         }
-        // The wire has no field for failure, so the text says it.
-        let says_so =
-            written.text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-        if result.is_error && !says_so {
-            written.text = Cow::Owned(format!("Error: {}", written.text));
+        // The API has no error flag for results, so the text contains it.
+        let has_prefix =
+            content.text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+        if result.is_error && !has_prefix {
+            content.text = Cow::Owned(format!("Error: {}", content.text));
         }
         WireMessage {
             role: "tool",
-            content: written.text,
-            images: written.images,
+            content: content.text,
+            images: content.images,
             tool_name: Some(&result.name),
             tool_call_id: Some(&result.call_id).filter(|id| !id.is_empty()).map(String::as_str),
             ..WireMessage::default()
@@ -152,19 +154,19 @@ impl Messages<'_> {
     }
 }
 
-/// What a message says and shows.
+/// Text and images of a message.
 #[derive(Default)]
-struct Written<'a> {
+struct MessageContent<'a> {
     text: Cow<'a, str>,
     images: Vec<&'a str>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> MessageContent<'a> {
     fn is_empty(&self) -> bool {
         self.text.is_empty() && self.images.is_empty()
     }
 
-    fn say(&mut self, text: Cow<'a, str>) {
+    fn add_text(&mut self, text: Cow<'a, str>) {
         if self.text.is_empty() {
             self.text = text;
         } else if !text.is_empty() {
@@ -174,22 +176,22 @@ impl<'a> Written<'a> {
         }
     }
 
-    fn show(&mut self, image: &'a Image, info: &ModelInfo) {
+    fn add_image(&mut self, image: &'a Image, info: &ModelInfo) {
         match &image.source {
-            _ if !info.images => self.say(Cow::Borrowed(IMAGE_NOTE)),
+            _ if !info.images => self.add_text(Cow::Borrowed(IMAGE_NOTE)),
             MediaSource::Base64 { data, .. } => self.images.push(data),
-            // The server fetches nothing.
-            MediaSource::Url(url) => self.say(Cow::Owned(format!("[an image: {url}]"))),
+            // The server does not fetch images from URLs.
+            MediaSource::Url(url) => self.add_text(Cow::Owned(format!("[an image: {url}]"))),
         }
     }
 
-    fn attach(&mut self, document: &'a Document) {
+    fn add_document(&mut self, document: &'a Document) {
         let name = document.name.as_deref().unwrap_or("document");
-        self.say(Cow::Owned(match readable(document) {
-            Readable::Text(text) => format!("{name}:\n{text}"),
-            Readable::Url(url) => format!("{name}: {url}"),
-            Readable::Note(note) => note,
-            Readable::Pdf(_) => {
+        self.add_text(Cow::Owned(match document_form(document) {
+            DocumentForm::Text(text) => format!("{name}:\n{text}"),
+            DocumentForm::Url(url) => format!("{name}: {url}"),
+            DocumentForm::Note(note) => note,
+            DocumentForm::Pdf(_) => {
                 format!("[the file {name} (application/pdf) cannot be shown to the model]")
             }
         }));

@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
 use provost_core::{StopReason, ToolDefinition, Usage};
-use provost_model::{Effort, ModelErrorClass, OutputSchema, ToolChoice};
+use provost_model::{ModelErrorClass, OutputSchema, ReasoningEffort, ToolChoice};
 use serde_json::json;
 
 use super::*;
-use crate::wire::testing::{answer, ask, decode, encode, info};
+use crate::wire::testing::{decode, decode_response, encode, info, test_request};
 
 #[test]
 fn settings_are_options_and_a_schema_is_the_format() {
-    let mut request = ask();
+    let mut request = test_request();
     request.settings.max_tokens = Some(9);
     request.settings.stop = vec!["END".to_owned()];
     request.settings.seed = Some(3);
@@ -34,12 +34,12 @@ fn settings_are_options_and_a_schema_is_the_format() {
 
 #[test]
 fn effort_is_a_switch_or_a_level() {
-    let mut request = ask();
+    let mut request = test_request();
     for (model, effort, expected) in [
-        ("qwen3", Effort::High, json!(true)),
-        ("qwen3", Effort::Minimal, json!(false)),
-        ("gpt-oss:20b", Effort::Minimal, json!("low")),
-        ("gpt-oss:20b", Effort::High, json!("high")),
+        ("qwen3", ReasoningEffort::High, json!(true)),
+        ("qwen3", ReasoningEffort::Minimal, json!(false)),
+        ("gpt-oss:20b", ReasoningEffort::Minimal, json!("low")),
+        ("gpt-oss:20b", ReasoningEffort::High, json!("high")),
     ] {
         request.settings.effort = Some(effort);
         let info = provost_model::ModelInfo { model: model.to_owned(), ..info() };
@@ -57,7 +57,7 @@ fn a_choice_of_tools_is_kept_by_what_is_offered() {
         };
         Arc::new(def)
     };
-    let mut request = ask();
+    let mut request = test_request();
     request.tools = vec![tool("a"), tool("b")];
     for (choice, names) in [
         (ToolChoice::Auto, Some(vec!["a", "b"])),
@@ -77,7 +77,7 @@ fn a_choice_of_tools_is_kept_by_what_is_offered() {
 
 #[test]
 fn lines_become_an_answer() {
-    let whole = answer(
+    let whole = decode_response(
         &OllamaChat::default(),
         &[
             r#"{"model":"q","message":{"role":"assistant","content":"","thinking":"hm"},"done":false}"#,
@@ -98,7 +98,7 @@ fn an_error_line_and_a_missing_end_are_told() {
     assert!(result.unwrap_err().message.contains("not found"));
     let (_, result) =
         decode(&OllamaChat::default(), &[r#"{"message":{"content":"x"},"done":false}"#]);
-    assert_eq!(result.unwrap_err().class, ModelErrorClass::Incomplete);
+    assert_eq!(result.unwrap_err().class, ModelErrorClass::StreamTruncated);
     let (_, result) = decode(
         &OllamaChat::default(),
         &[r#"{"message":{"tool_calls":[{"function":{"name":""}}]},"done":false}"#],

@@ -1,11 +1,11 @@
-//! One chunk of a streamed Chat Completion, as it comes over the wire.
+//! A chunk of a streamed Chat Completion.
 
 use provost_core::Usage;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::calls::CallDelta;
-use crate::wire::piece::Text;
+use super::tool_calls::CallDelta;
+use crate::wire::arguments::Text;
 
 /// A chunk.
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct Choice<'a> {
     pub(super) delta: Delta<'a>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<Text<'a>>,
-    /// The stop sequence that was met; some servers send it.
+    /// The matched stop sequence. Only some servers send it.
     #[serde(borrow)]
     pub(super) stop_reason: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -86,7 +86,7 @@ impl ChunkUsage {
     }
 }
 
-/// Some servers send null for an empty list or object.
+/// Deserializes null as the default value, because some servers send null for an empty list or object.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! The chunks of a streamed Chat Completion as model events.
+//! Decodes the chunks of a streamed Chat Completion.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,17 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::PROVIDER;
-use super::calls::OpenCalls;
 use super::chunk::{Choice, Chunk, Delta};
+use super::tool_calls::OpenCalls;
 use crate::wire::SseEvent;
-use crate::wire::{Decoder, Progress, failure, malformed};
+use crate::wire::{DecodeStatus, Decoder, error, malformed};
 
-/// Decodes one streamed answer. Only the first choice becomes the message; the text of others is kept as metadata.
+/// Decoder of one streamed response. Only the first choice becomes the message; the text of the others becomes
+/// metadata.
 pub(super) struct ChatDecoder {
     metadata_fields: Vec<String>,
     started: bool,
-    saw_choice: bool,
+    has_choice: bool,
     refused: bool,
     stop: Option<StopReason>,
     calls: OpenCalls,
@@ -30,7 +31,7 @@ impl ChatDecoder {
         Self {
             metadata_fields,
             started: false,
-            saw_choice: false,
+            has_choice: false,
             refused: false,
             stop: None,
             calls: OpenCalls::default(),
@@ -43,7 +44,7 @@ impl ChatDecoder {
         let chunk: Chunk<'_> =
             serde_json::from_slice(data).map_err(|cause| malformed("a chunk", &cause))?;
         if chunk.error.is_some() {
-            return Err(failure::read(None, data));
+            return Err(error::parse(None, data));
         }
         if !self.started && (chunk.id.is_some() || chunk.model.is_some()) {
             self.started = true;
@@ -53,7 +54,7 @@ impl ChatDecoder {
             });
         }
         for choice in chunk.choices {
-            self.saw_choice = true;
+            self.has_choice = true;
             match choice.index {
                 0 => self.choice(choice, out)?,
                 other => self.other_choice(other, choice),
@@ -63,7 +64,7 @@ impl ChatDecoder {
             out.push(ModelEvent::Usage(usage.read()));
         }
         if !self.metadata_fields.is_empty() {
-            self.keep_fields(data, out);
+            self.add_metadata_fields(data, out);
         }
         Ok(())
     }
@@ -75,8 +76,9 @@ impl ChatDecoder {
                 .extend(serde_json::from_str(logprobs.get()).ok().filter(|v: &Value| !v.is_null()));
         }
         if let Some(reason) = &choice.finish_reason {
-            let met_stop = choice.stop_reason.is_some_and(|stop| stop.get().starts_with('"'));
-            self.finish_choice(&reason.0, met_stop, out)?;
+            let has_stop_sequence =
+                choice.stop_reason.is_some_and(|stop| stop.get().starts_with('"'));
+            self.finish_choice(&reason.0, has_stop_sequence, out)?;
         }
         Ok(())
     }
@@ -105,15 +107,15 @@ impl ChatDecoder {
     fn finish_choice(
         &mut self,
         reason: &str,
-        met_stop: bool,
+        has_stop_sequence: bool,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let stop = match reason {
             "length" => StopReason::MaxTokens,
             "content_filter" => StopReason::ContentFilter,
             "tool_calls" | "function_call" => StopReason::ToolUse,
-            "stop" | "eos" | "end_turn" if met_stop => StopReason::StopSequence,
-            "stop" | "eos" | "end_turn" => self.natural_stop(),
+            "stop" | "eos" | "end_turn" if has_stop_sequence => StopReason::StopSequence,
+            "stop" | "eos" | "end_turn" => self.default_stop(),
             // Some servers send an empty reason with every chunk.
             "" => return Ok(()),
             other => {
@@ -121,10 +123,10 @@ impl ChatDecoder {
                 StopReason::Unknown
             }
         };
-        self.stop_with(stop, out)
+        self.stop(stop, out)
     }
 
-    fn natural_stop(&self) -> StopReason {
+    fn default_stop(&self) -> StopReason {
         if self.refused {
             StopReason::Refusal
         } else if self.calls.is_empty() {
@@ -134,11 +136,11 @@ impl ChatDecoder {
         }
     }
 
-    fn stop_with(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn stop(&mut self, stop: StopReason, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if self.stop.is_some() {
             return Ok(());
         }
-        if self.calls.has_nameless() {
+        if self.calls.has_unnamed_call() {
             return Err(ModelError::new(
                 ModelErrorClass::Malformed,
                 "the provider sent a tool call without a name",
@@ -159,7 +161,7 @@ impl ChatDecoder {
         }
     }
 
-    fn keep_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
+    fn add_metadata_fields(&self, data: &[u8], out: &mut Vec<ModelEvent>) {
         let Ok(Value::Object(mut chunk)) = serde_json::from_slice(data) else {
             return;
         };
@@ -170,7 +172,7 @@ impl ChatDecoder {
         }
     }
 
-    fn close(&mut self, out: &mut Vec<ModelEvent>) {
+    fn push_other_choices(&mut self, out: &mut Vec<ModelEvent>) {
         if !self.other_choices.is_empty() {
             let texts = std::mem::take(&mut self.other_choices).into_values();
             let texts = Value::Array(texts.map(Value::String).collect());
@@ -184,32 +186,32 @@ impl Decoder for ChatDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
+    ) -> Result<DecodeStatus, ModelError> {
         if event.data == b"[DONE]" {
-            if !self.saw_choice {
+            if !self.has_choice {
                 return Err(ModelError::new(
                     ModelErrorClass::Malformed,
                     "the provider's stream held no choices",
                 ));
             }
-            self.stop_with(self.natural_stop(), out)?;
-            self.close(out);
-            return Ok(Progress::Done);
+            self.stop(self.default_stop(), out)?;
+            self.push_other_choices(out);
+            return Ok(DecodeStatus::Done);
         }
         self.chunk(event.data, out)?;
-        Ok(Progress::More)
+        Ok(DecodeStatus::More)
     }
 
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if self.stop.is_none() {
-            return Err(ModelError::incomplete());
+            return Err(ModelError::stream_truncated());
         }
-        self.close(out);
+        self.push_other_choices(out);
         Ok(())
     }
 }
 
-/// Reasoning as a string, as an object or as a list of pieces.
+/// Returns reasoning that is a string, an object or a list of objects.
 fn reasoning_text(raw: &RawValue) -> Option<String> {
     match serde_json::from_str(raw.get()).ok()? {
         Value::String(text) => Some(text),

@@ -1,22 +1,22 @@
-//! A request as OpenAI Chat Completions wants it, written straight from the borrowed request.
+//! Encodes a request for OpenAI Chat Completions. It serializes the borrowed request without copies.
 
 use std::borrow::Cow;
 
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, ToolChoice};
+use provost_model::{ChatRequest, ModelError, ModelInfo, ReasoningEffort, ToolChoice};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::message::Messages;
 use super::{EffortField, OpenAiChat};
 use crate::wire::function_tool::FunctionTool;
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
-use crate::wire::schema::{self, Dialect};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
+use crate::wire::schema::{self, SchemaDialect};
 
-/// Stop sequences the vendor takes.
+/// Largest number of stop sequences that the API accepts.
 const STOP_MAX: usize = 4;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatCompletionRequest<'a> {
     model: &'a str,
     messages: Messages<'a>,
     stream: bool,
@@ -35,7 +35,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_effort: Option<Effort>,
+    reasoning_effort: Option<ReasoningEffort>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,10 +55,10 @@ struct StreamOptions {
 
 #[derive(Serialize)]
 struct Reasoning {
-    effort: Effort,
+    effort: ReasoningEffort,
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     wire: &OpenAiChat,
     request: &ChatRequest,
@@ -73,7 +73,7 @@ pub(super) fn body(
     };
     let effort = settings.effort.filter(|_| info.reasoning);
     let output = request.output.as_deref();
-    let body = Body {
+    let body = ChatCompletionRequest {
         model: &info.model,
         messages: Messages { wire, request, info },
         stream: true,
@@ -95,7 +95,7 @@ pub(super) fn body(
             .parallel_tool_calls
             .filter(|_| has_tools && !wire.no_parallel_tool_calls),
         response_format: output
-            .filter(|_| allows_native_output(request, info))
+            .filter(|_| allows_structured_output(request, info))
             .map(|output| ResponseFormat::new(output, wire)),
     };
     to_body(&body, &settings.extra)
@@ -148,7 +148,7 @@ struct JsonSchema<'a> {
 
 impl<'a> ResponseFormat<'a> {
     fn new(output: &'a provost_model::OutputSchema, wire: &OpenAiChat) -> Self {
-        let strict = schema::strict(&output.schema, Dialect::OpenAi);
+        let strict = schema::strict(&output.schema, SchemaDialect::OpenAi);
         Self {
             kind: "json_schema",
             json_schema: JsonSchema {

@@ -1,4 +1,4 @@
-//! The messages of a conversation as Chat Completions wants them.
+//! The messages of Chat Completions.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::{OpenAiChat, ReasoningField};
-use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, UrlOf, has_media, readable,
-};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DataUrl, DocumentForm, IMAGE_NOTE, document_form, has_media};
+use crate::wire::request::SUMMARY_HEADING;
 
-/// What a tool message says when the result is only images or files.
+/// Text of a tool message whose result contains only images or files.
 const MEDIA_NOTE: &str = "The result is in the next message.";
 
-/// The conversation, written message by message.
+/// The conversation, serialized message by message.
 pub(super) struct Messages<'a> {
     pub(super) wire: &'a OpenAiChat,
     pub(super) request: &'a ChatRequest,
@@ -28,9 +28,9 @@ impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         if let Some(system) = &self.request.system {
-            seq.serialize_element(&Plain::text(self.system_role(), system))?;
+            seq.serialize_element(&PlainMessage::text(self.system_role(), system))?;
         }
-        // A tool message holds only text, so images follow, but only after the last result of the turn.
+        // A tool message contains only text, so images follow after the last result of the turn.
         let mut media: Vec<&ToolResult> = Vec::new();
         for message in &self.request.messages {
             if message.is_empty() {
@@ -48,7 +48,7 @@ impl Serialize for Messages<'_> {
             self.flush_media(&mut media, &mut seq)?;
             match message.role {
                 Role::Assistant => {
-                    if let Some(assistant) = Assistant::new(message, self.wire) {
+                    if let Some(assistant) = AssistantMessage::new(message, self.wire) {
                         seq.serialize_element(&assistant)?;
                     }
                 }
@@ -82,9 +82,9 @@ impl Messages<'_> {
         if parts.is_empty() {
             return Ok(());
         }
-        let joined = message.role == Role::Summary || self.wire.plain_content;
-        let content = Content::new(parts, joined);
-        seq.serialize_element(&Plain { role, content })
+        let join_texts = message.role == Role::Summary || self.wire.plain_content;
+        let content = MessageContent::new(parts, join_texts);
+        seq.serialize_element(&PlainMessage { role, content })
     }
 
     fn flush_media<S: SerializeSeq>(
@@ -107,7 +107,7 @@ impl Messages<'_> {
                 }
             }
         }
-        seq.serialize_element(&Plain { role: "user", content: Content::Parts(parts) })
+        seq.serialize_element(&PlainMessage { role: "user", content: MessageContent::Parts(parts) })
     }
 
     fn image<'i>(&self, image: &'i Image) -> ChatPart<'i> {
@@ -115,38 +115,38 @@ impl Messages<'_> {
             return ChatPart::text(IMAGE_NOTE);
         }
         ChatPart::ImageUrl {
-            image_url: ImageUrl { url: UrlOf(&image.source), detail: image.detail.as_deref() },
+            image_url: ImageUrl { url: DataUrl(&image.source), detail: image.detail.as_deref() },
         }
     }
 }
 
 #[derive(Serialize)]
-struct Plain<'a> {
+struct PlainMessage<'a> {
     role: &'static str,
-    content: Content<'a>,
+    content: MessageContent<'a>,
 }
 
-impl<'a> Plain<'a> {
+impl<'a> PlainMessage<'a> {
     fn text(role: &'static str, text: &'a str) -> Self {
-        Self { role, content: Content::Text(Cow::Borrowed(text)) }
+        Self { role, content: MessageContent::Text(Cow::Borrowed(text)) }
     }
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum MessageContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<ChatPart<'a>>),
 }
 
-impl<'a> Content<'a> {
-    /// Plain text where that is all there is: every server takes it.
-    fn new(mut parts: Vec<ChatPart<'a>>, joined: bool) -> Self {
+impl<'a> MessageContent<'a> {
+    /// Uses plain text if possible, because every server accepts it.
+    fn new(mut parts: Vec<ChatPart<'a>>, join_texts: bool) -> Self {
         let all_text = parts.iter().all(|part| matches!(part, ChatPart::Text { .. }));
         if let [ChatPart::Text { text }] = parts.as_mut_slice() {
             return Self::Text(std::mem::take(text));
         }
-        if all_text && joined {
+        if all_text && join_texts {
             let texts: Vec<&str> = parts.iter().filter_map(ChatPart::as_text).collect();
             return Self::Text(Cow::Owned(texts.join("\n\n")));
         }
@@ -164,7 +164,7 @@ enum ChatPart<'a> {
 
 #[derive(Serialize)]
 struct ImageUrl<'a> {
-    url: UrlOf<'a>,
+    url: DataUrl<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<&'a str>,
 }
@@ -172,7 +172,7 @@ struct ImageUrl<'a> {
 #[derive(Serialize)]
 struct File<'a> {
     filename: &'a str,
-    file_data: UrlOf<'a>,
+    file_data: DataUrl<'a>,
 }
 
 impl<'a> ChatPart<'a> {
@@ -189,25 +189,25 @@ impl<'a> ChatPart<'a> {
 
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref().unwrap_or("document");
-        let text = match readable(document) {
-            Readable::Pdf(_) => {
+        let text = match document_form(document) {
+            DocumentForm::Pdf(_) => {
                 return Self::File {
                     file: File {
                         filename: document.name.as_deref().unwrap_or("document.pdf"),
-                        file_data: UrlOf(&document.source),
+                        file_data: DataUrl(&document.source),
                     },
                 };
             }
-            Readable::Text(text) => format!("{name}:\n{text}"),
-            Readable::Url(url) => format!("{name}: {url}"),
-            Readable::Note(note) => note,
+            DocumentForm::Text(text) => format!("{name}:\n{text}"),
+            DocumentForm::Url(url) => format!("{name}: {url}"),
+            DocumentForm::Note(note) => note,
         };
         Self::Text { text: Cow::Owned(text) }
     }
 }
 
 #[derive(Serialize)]
-struct Assistant<'a> {
+struct AssistantMessage<'a> {
     role: &'static str,
     content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,14 +215,15 @@ struct Assistant<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<ToolCallParam<'a>>,
 }
 
-impl<'a> Assistant<'a> {
-    /// The message, or nothing if there is nothing in it that this wire can say.
+impl<'a> AssistantMessage<'a> {
+    /// Returns the message, or `None` if it has no content for this API.
     fn new(message: &'a Message, wire: &OpenAiChat) -> Option<Self> {
         let content = join(message.parts.iter().filter_map(ContentPart::as_text));
-        let tool_calls: Vec<Call<'a>> = message.tool_calls().map(Call::new).collect();
+        let tool_calls: Vec<ToolCallParam<'a>> =
+            message.tool_calls().map(ToolCallParam::new).collect();
         if content.is_none() && tool_calls.is_empty() {
             return None;
         }
@@ -248,7 +249,7 @@ fn join<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Cow<'a, str>> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct ToolCallParam<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -261,7 +262,7 @@ struct CallFunction<'a> {
     arguments: Cow<'a, str>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ToolCallParam<'a> {
     fn new(call: &'a ToolCall) -> Self {
         Self {
             id: &call.id,
@@ -290,9 +291,9 @@ impl<'a> ToolMessage<'a> {
         if content.is_empty() && has_media(result) {
             content = Cow::Borrowed(MEDIA_NOTE);
         }
-        // The wire has no field for failure, so the text says it.
-        let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-        if result.is_error && !says_so {
+        // The API has no error flag for results, so the text contains it.
+        let has_prefix = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+        if result.is_error && !has_prefix {
             content = Cow::Owned(format!("Error: {content}"));
         }
         Self { role: "tool", tool_call_id: &result.call_id, content }

@@ -1,23 +1,23 @@
-//! Where servers that speak Chat Completions differ from each other.
+//! Options for the differences between servers that implement Chat Completions.
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use serde::Deserialize;
 
-use crate::wire::transcript::{Charset, IdRule};
+use crate::wire::normalize::{CallIdRule, Charset};
 
-/// How a key is sent.
+/// Header of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyHeader {
-    /// As `Authorization: Bearer`.
+    /// `Authorization: Bearer`.
     #[default]
     Bearer,
-    /// As `api-key`, which Azure wants.
+    /// `api-key`, as Azure expects it.
     ApiKey,
 }
 
 impl KeyHeader {
-    /// Adds the header, if there is a key.
+    /// Adds the header if there is a key.
     pub(crate) fn write(
         self,
         key: Option<&str>,
@@ -37,56 +37,60 @@ impl KeyHeader {
     }
 }
 
-/// What the field is called in which reasoning goes back.
+/// Field in which reasoning is sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningField {
-    /// As most servers call it.
+    /// `reasoning_content`, as most servers expect it.
     #[default]
     ReasoningContent,
-    /// As OpenRouter, Groq and vLLM call it.
+    /// `reasoning`, as OpenRouter, Groq and vLLM expect it.
     Reasoning,
 }
 
-/// How the effort of a request is said.
+/// Field of the reasoning effort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortField {
-    /// As `reasoning_effort`.
+    /// `reasoning_effort`.
     #[default]
     ReasoningEffort,
-    /// As `reasoning: { effort }`.
+    /// `reasoning: { effort }`.
     Reasoning,
-    /// Not at all.
+    /// No field. The effort is not sent.
     None,
 }
 
-/// What ids of calls must look like.
+/// Format of call ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallIds {
-    /// At most 40 characters, which OpenAI wants.
+pub enum CallIdStyle {
+    /// At most 40 characters, as OpenAI requires.
     #[default]
-    Short,
-    /// Nine letters and digits, which Mistral wants.
-    Nine,
+    #[serde(rename = "short")]
+    Max40,
+    /// Exactly nine letters and digits, as Mistral requires.
+    #[serde(rename = "nine")]
+    NineAlphanumeric,
 }
 
-impl CallIds {
-    pub(super) fn rule(self) -> IdRule {
+impl CallIdStyle {
+    pub(super) fn rule(self) -> CallIdRule {
         match self {
-            Self::Short => IdRule { charset: Charset::Any, chars_min: 1, chars_max: 40 },
-            Self::Nine => IdRule { charset: Charset::Alphanumeric, chars_min: 9, chars_max: 9 },
+            Self::Max40 => CallIdRule { charset: Charset::Any, chars_min: 1, chars_max: 40 },
+            Self::NineAlphanumeric => {
+                CallIdRule { charset: Charset::Alphanumeric, chars_min: 9, chars_max: 9 }
+            }
         }
     }
 }
 
-/// A deployment of Azure OpenAI, for addresses that hold its name.
+/// A deployment of Azure OpenAI, for URLs that contain its name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AzureDeployment {
-    /// What it is called.
+    /// Name of the deployment.
     pub deployment: String,
-    /// The version of the protocol, a date such as `2024-10-21`.
+    /// API version, a date such as `2024-10-21`.
     pub api_version: String,
 }

@@ -4,14 +4,17 @@ use provost_core::{
     ContentPart, Image, Message, Role, StopReason, Timestamp, ToolCall, ToolDefinition, ToolResult,
     Usage,
 };
-use provost_model::{Effort, ModelErrorClass, ModelEvent, NativeOutput, OutputSchema, Settings};
+use provost_model::{
+    ModelErrorClass, ModelEvent, ModelSettings, OutputSchema, ReasoningEffort,
+    StructuredOutputSupport,
+};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::wire::testing::{answer, ask, decode, encode, info};
+use crate::wire::testing::{decode, decode_response, encode, info, test_request};
 
 fn sent(change: impl FnOnce(&mut ChatRequest)) -> Value {
-    let mut request = ask();
+    let mut request = test_request();
     change(&mut request);
     encode(&OpenAiChat::default(), &request, &info())
 }
@@ -39,15 +42,15 @@ fn only_what_is_set_is_sent() {
 
 #[test]
 fn settings_have_the_vendors_names() {
-    let settings = Settings {
+    let settings = ModelSettings {
         max_tokens: Some(100),
         temperature: Some(0.5),
         top_p: Some(0.9),
         stop: ["a", "b", "c", "d", "e"].map(String::from).to_vec(),
         seed: Some(-3),
-        effort: Some(Effort::Low),
+        effort: Some(ReasoningEffort::Low),
         parallel_tool_calls: Some(false),
-        ..Settings::default()
+        ..ModelSettings::default()
     };
     let body = sent(|request| {
         request.settings = settings.clone();
@@ -65,7 +68,7 @@ fn settings_have_the_vendors_names() {
     }
     assert!(body.get("max_tokens").is_none());
     let old = OpenAiChat { legacy_max_tokens: true, ..OpenAiChat::default() };
-    let mut request = ask();
+    let mut request = test_request();
     request.settings = settings;
     let mut plain = info();
     plain.reasoning = false;
@@ -119,12 +122,12 @@ fn a_schema_is_strict_where_it_can_be() {
     assert_eq!(body["response_format"]["json_schema"]["strict"], false);
     assert_eq!(body["response_format"]["json_schema"]["schema"], map);
     for (native, with_tools, there) in [
-        (NativeOutput::None, false, false),
-        (NativeOutput::WithoutTools, false, true),
-        (NativeOutput::WithoutTools, true, false),
-        (NativeOutput::WithTools, true, true),
+        (StructuredOutputSupport::None, false, false),
+        (StructuredOutputSupport::WithoutTools, false, true),
+        (StructuredOutputSupport::WithoutTools, true, false),
+        (StructuredOutputSupport::WithTools, true, true),
     ] {
-        let mut request = ask();
+        let mut request = test_request();
         request.output = output(simple.clone());
         request.tools = if with_tools { vec![tool()] } else { Vec::new() };
         let mut info = info();
@@ -213,7 +216,7 @@ fn results_of_one_turn_stay_together_before_their_images() {
 
 const DONE: &str = "[DONE]";
 
-/// How a server sends calls, the chunks, and the id, name and arguments of each call.
+/// Name of the variation, its chunks, and the id, name and arguments of each call.
 type CallCase =
     (&'static str, &'static [&'static str], &'static [(&'static str, &'static str, &'static str)]);
 
@@ -274,7 +277,7 @@ fn calls_are_told_apart_however_a_server_counts_them() {
     let stop = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
     for (name, data, expected) in CALL_CASES {
         let data: Vec<&str> = data.iter().copied().chain([stop, DONE]).collect();
-        let answer = answer(&wire, &data).unwrap();
+        let answer = decode_response(&wire, &data).unwrap();
         let calls: Vec<_> = answer
             .message
             .tool_calls()
@@ -283,8 +286,11 @@ fn calls_are_told_apart_however_a_server_counts_them() {
         assert_eq!(calls, *expected, "{name}");
         assert_eq!(answer.stop, StopReason::ToolUse);
     }
-    let nameless = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}}]}"#;
-    assert_eq!(answer(&wire, &[nameless, stop]).unwrap_err().class, ModelErrorClass::Malformed);
+    let missing_tool_name = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}}]}"#;
+    assert_eq!(
+        decode_response(&wire, &[missing_tool_name, stop]).unwrap_err().class,
+        ModelErrorClass::Malformed
+    );
 }
 
 #[test]
@@ -315,11 +321,11 @@ fn stops_are_read_also_where_servers_are_sloppy() {
         ),
         (vec![text, r#"{"choices":[{"finish_reason":"odd"}]}"#], StopReason::Unknown),
     ] {
-        assert_eq!(answer(&wire, &data).unwrap().stop, expected, "{data:?}");
+        assert_eq!(decode_response(&wire, &data).unwrap().stop, expected, "{data:?}");
     }
     for (data, class) in [
-        (vec![text], ModelErrorClass::Incomplete),
-        (vec![], ModelErrorClass::Incomplete),
+        (vec![text], ModelErrorClass::StreamTruncated),
+        (vec![], ModelErrorClass::StreamTruncated),
         (vec![r#"{"id":"x"}"#, DONE], ModelErrorClass::Malformed),
         (vec!["not json"], ModelErrorClass::Malformed),
         (vec![text, r#"{"choices":[{"delta":{"content":7}}]}"#], ModelErrorClass::Malformed),
@@ -328,7 +334,7 @@ fn stops_are_read_also_where_servers_are_sloppy() {
             ModelErrorClass::Overloaded,
         ),
     ] {
-        assert_eq!(answer(&wire, &data).unwrap_err().class, class, "{data:?}");
+        assert_eq!(decode_response(&wire, &data).unwrap_err().class, class, "{data:?}");
     }
 }
 
@@ -367,7 +373,11 @@ fn usage_counts_cached_tokens_inside_the_input() {
         ),
     ] {
         let chunk = format!(r#"{{"choices":[],"usage":{usage}}}"#);
-        assert_eq!(answer(&wire, &[end, &chunk, DONE]).unwrap().usage, expected, "{usage}");
+        assert_eq!(
+            decode_response(&wire, &[end, &chunk, DONE]).unwrap().usage,
+            expected,
+            "{usage}"
+        );
     }
 }
 
@@ -380,7 +390,7 @@ fn s226_further_choices_logprobs_and_named_fields_are_kept() {
         r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","logprobs":null}],"citations":null}"#,
         DONE,
     ];
-    let answer = answer(&wire, &data).unwrap();
+    let answer = decode_response(&wire, &data).unwrap();
     assert_eq!(answer.message.text(), "a");
     assert_eq!(answer.metadata["openai.choices"], json!(["bB"]));
     assert_eq!(answer.metadata["openai.citations"], json!(["https://x"]));

@@ -1,4 +1,4 @@
-//! The typed events of a streamed response as model events.
+//! Decodes the typed events of a streamed response.
 
 use provost_core::{ProviderData, StopReason, Usage};
 use provost_model::{ModelError, ModelEvent};
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use super::REASONING_ITEM;
 use crate::wire::SseEvent;
-use crate::wire::piece::Text;
-use crate::wire::{Decoder, Progress, failure, malformed, nameless};
+use crate::wire::arguments::Text;
+use crate::wire::{DecodeStatus, Decoder, error, malformed, missing_tool_name};
 
-/// Every event in one flat shape: a tagged enum would copy each event into a tree first.
+/// All events in one flat struct. A tagged enum would first copy each event into a tree.
 #[derive(Deserialize)]
 struct StreamEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -80,25 +80,25 @@ impl ResponseUsage {
     }
 }
 
-/// A call that is being written.
+/// A tool call that is not complete.
 struct OpenCall {
-    /// Its place among all items.
+    /// Position of the call among all items.
     output_index: u32,
-    wrote: bool,
+    has_arguments: bool,
 }
 
-/// Decodes one streamed response.
+/// Decoder of one streamed response.
 pub(super) struct ResponseDecoder {
     provider: String,
     started: bool,
-    stopped: bool,
+    has_stopped: bool,
     refused: bool,
     calls: Vec<OpenCall>,
 }
 
 impl ResponseDecoder {
     pub(super) fn new(provider: String) -> Self {
-        Self { provider, started: false, stopped: false, refused: false, calls: Vec::new() }
+        Self { provider, started: false, has_stopped: false, refused: false, calls: Vec::new() }
     }
 
     fn start_item(
@@ -111,13 +111,13 @@ impl ResponseDecoder {
         if item.kind.0 != "function_call" {
             return Ok(());
         }
-        let name = item.name.filter(|name| !name.is_empty()).ok_or_else(nameless)?;
+        let name = item.name.filter(|name| !name.is_empty()).ok_or_else(missing_tool_name)?;
         let id = item.call_id.unwrap_or_default();
-        self.calls.push(OpenCall { output_index, wrote: false });
+        self.calls.push(OpenCall { output_index, has_arguments: false });
         let index = self.last_call();
         out.push(ModelEvent::ToolCallStart { index, id, name });
         if let Some(json) = item.arguments.filter(|json| !json.is_empty()) {
-            self.write(output_index, json, out);
+            self.push_arguments(output_index, json, out);
         }
         Ok(())
     }
@@ -135,8 +135,8 @@ impl ResponseDecoder {
                 kind: REASONING_ITEM.to_owned(),
                 data: raw.get().to_owned(),
             })),
-            // Servers that do not stream items tell a call only when it is whole.
-            "function_call" if self.place(output_index).is_none() => {
+            // Servers that do not stream items send a call only when it is complete.
+            "function_call" if self.position(output_index).is_none() => {
                 self.start_item(output_index, raw, out)?;
             }
             "function_call" => self.complete(output_index, item.arguments, out),
@@ -149,32 +149,33 @@ impl ResponseDecoder {
         u32::try_from(self.calls.len()).unwrap_or(u32::MAX).saturating_sub(1)
     }
 
-    fn place(&self, output_index: u32) -> Option<usize> {
+    fn position(&self, output_index: u32) -> Option<usize> {
         self.calls.iter().rposition(|call| call.output_index == output_index)
     }
 
-    fn write(&mut self, output_index: u32, json: String, out: &mut Vec<ModelEvent>) {
-        if let Some(place) = self.place(output_index) {
-            self.calls[place].wrote = true;
-            let index = u32::try_from(place).unwrap_or(u32::MAX);
+    fn push_arguments(&mut self, output_index: u32, json: String, out: &mut Vec<ModelEvent>) {
+        if let Some(position) = self.position(output_index) {
+            self.calls[position].has_arguments = true;
+            let index = u32::try_from(position).unwrap_or(u32::MAX);
             out.push(ModelEvent::ToolCallArguments { index, json });
         }
     }
 
-    /// The whole arguments count only where no piece of them came before.
+    /// Adds the complete arguments of a call if no part of them arrived before.
     fn complete(
         &mut self,
         output_index: u32,
         arguments: Option<String>,
         out: &mut Vec<ModelEvent>,
     ) {
-        let wrote = self.place(output_index).is_none_or(|place| self.calls[place].wrote);
-        if let Some(json) = arguments.filter(|json| !wrote && !json.is_empty()) {
-            self.write(output_index, json, out);
+        let has_arguments =
+            self.position(output_index).is_none_or(|position| self.calls[position].has_arguments);
+        if let Some(json) = arguments.filter(|json| !has_arguments && !json.is_empty()) {
+            self.push_arguments(output_index, json, out);
         }
     }
 
-    fn begin(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn start(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         if !std::mem::replace(&mut self.started, true) {
             let response: Response = read(raw)?;
             out.push(ModelEvent::Started { response_id: response.id, model: response.model });
@@ -182,8 +183,12 @@ impl ResponseDecoder {
         Ok(())
     }
 
-    fn end(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        self.begin(raw, out)?;
+    fn finish_response(
+        &mut self,
+        raw: &RawValue,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ModelError> {
+        self.start(raw, out)?;
         let response: Response = read(raw)?;
         if let Some(usage) = response.usage {
             out.push(ModelEvent::Usage(usage.read()));
@@ -201,7 +206,7 @@ impl ResponseDecoder {
                 StopReason::Unknown
             }
         };
-        self.stopped = true;
+        self.has_stopped = true;
         out.push(ModelEvent::Stop(stop));
         Ok(())
     }
@@ -220,11 +225,11 @@ impl Decoder for ResponseDecoder {
         &mut self,
         event: &SseEvent<'_>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Progress, ModelError> {
+    ) -> Result<DecodeStatus, ModelError> {
         if event.data == b"[DONE]" {
-            return match self.stopped {
-                true => Ok(Progress::Done),
-                false => Err(ModelError::incomplete()),
+            return match self.has_stopped {
+                true => Ok(DecodeStatus::Done),
+                false => Err(ModelError::stream_truncated()),
             };
         }
         let data = event.data;
@@ -244,7 +249,7 @@ impl Decoder for ResponseDecoder {
             }
             ("response.function_call_arguments.delta", ..) => {
                 if let Some(json) = non_empty(event.delta) {
-                    self.write(index, json, out);
+                    self.push_arguments(index, json, out);
                 }
             }
             ("response.function_call_arguments.done", ..) => {
@@ -253,26 +258,26 @@ impl Decoder for ResponseDecoder {
             ("response.output_item.added", Some(item), _) => self.start_item(index, item, out)?,
             ("response.output_item.done", Some(item), _) => self.end_item(index, item, out)?,
             ("response.created" | "response.in_progress", _, Some(response)) => {
-                self.begin(response, out)?;
+                self.start(response, out)?;
             }
             ("response.completed" | "response.incomplete", _, Some(response)) => {
-                self.end(response, out)?;
-                return Ok(Progress::Done);
+                self.finish_response(response, out)?;
+                return Ok(DecodeStatus::Done);
             }
             ("response.failed", _, Some(response)) => {
-                return Err(failure::read(None, response.get().as_bytes()));
+                return Err(error::parse(None, response.get().as_bytes()));
             }
-            ("error", ..) => return Err(failure::read(None, data)),
-            // Parts that begin and end, the vendor's own tools, and whatever it adds.
+            ("error", ..) => return Err(error::parse(None, data)),
+            // Start and end of parts, calls of the vendor's own tools and unknown events are ignored.
             _ => {}
         }
-        Ok(Progress::More)
+        Ok(DecodeStatus::More)
     }
 
     fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
-        match self.stopped {
+        match self.has_stopped {
             true => Ok(()),
-            false => Err(ModelError::incomplete()),
+            false => Err(ModelError::stream_truncated()),
         }
     }
 }

@@ -1,18 +1,20 @@
-//! A request as OpenAI Responses wants it, written straight from the borrowed request.
+//! Encodes a request for OpenAI Responses. It serializes the borrowed request without copies.
 
 use std::borrow::Cow;
 
-use provost_model::{ChatRequest, Effort, ModelError, ModelInfo, OutputSchema, ToolChoice};
+use provost_model::{
+    ChatRequest, ModelError, ModelInfo, OutputSchema, ReasoningEffort, ToolChoice,
+};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::OpenAiResponses;
 use super::item::Input;
-use crate::wire::piece::{allows_native_output, check_tool_choice, to_body};
-use crate::wire::schema::{self, Dialect};
+use crate::wire::request::{allows_structured_output, check_tool_choice, to_body};
+use crate::wire::schema::{self, SchemaDialect};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesRequest<'a> {
     model: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<&'a str>,
@@ -42,7 +44,7 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct ReasoningField {
     #[serde(skip_serializing_if = "Option::is_none")]
-    effort: Option<Effort>,
+    effort: Option<ReasoningEffort>,
     summary: &'static str,
 }
 
@@ -75,7 +77,7 @@ struct Format<'a> {
 
 impl<'a> Format<'a> {
     fn new(output: &'a OutputSchema) -> Self {
-        let strict = schema::strict(&output.schema, Dialect::OpenAi);
+        let strict = schema::strict(&output.schema, SchemaDialect::OpenAi);
         Self {
             kind: "json_schema",
             name: schema::name(&output.name),
@@ -108,11 +110,11 @@ struct Tool<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
     parameters: &'a Value,
-    /// Said, because here the vendor's default is to hold the model to a schema it may not understand.
+    /// Always sent as false, because the default of this API is true, and it may not support the schema.
     strict: bool,
 }
 
-/// Writes the body of a request.
+/// Returns the body of a request.
 pub(super) fn body(
     wire: &OpenAiResponses,
     request: &ChatRequest,
@@ -121,15 +123,15 @@ pub(super) fn body(
     check_tool_choice(request)?;
     let settings = &request.settings;
     let has_tools = !request.tools.is_empty();
-    let sealed = info.reasoning && wire.sealed_reasoning;
-    let output = request.output.as_deref().filter(|_| allows_native_output(request, info));
-    let body = Body {
+    let encrypted = info.reasoning && wire.encrypted_reasoning;
+    let output = request.output.as_deref().filter(|_| allows_structured_output(request, info));
+    let body = ResponsesRequest {
         model: &info.model,
         instructions: request.system.as_deref(),
         input: Input { wire, request, info },
         stream: true,
         store: false,
-        include: if sealed { &["reasoning.encrypted_content"] } else { &[] },
+        include: if encrypted { &["reasoning.encrypted_content"] } else { &[] },
         max_output_tokens: settings.max_tokens,
         temperature: settings.temperature,
         top_p: settings.top_p,

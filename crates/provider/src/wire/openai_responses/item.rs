@@ -1,4 +1,4 @@
-//! A conversation as the items that OpenAI Responses takes.
+//! Items of OpenAI Responses.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{OpenAiResponses, REASONING_ITEM};
-use crate::wire::piece::{
-    Arguments, IMAGE_NOTE, Readable, SUMMARY_HEADING, UrlOf, has_media, is_same_model, readable,
-};
+use crate::wire::arguments::Arguments;
+use crate::wire::media::{DataUrl, DocumentForm, IMAGE_NOTE, document_form, has_media};
+use crate::wire::request::{SUMMARY_HEADING, is_same_model};
 
-/// The conversation, written item by item.
+/// The conversation, serialized item by item.
 pub(super) struct Input<'a> {
     pub(super) wire: &'a OpenAiResponses,
     pub(super) request: &'a ChatRequest,
@@ -27,7 +27,7 @@ pub(super) struct Input<'a> {
 enum Item<'a> {
     Message {
         role: &'static str,
-        content: Output<'a>,
+        content: ItemContent<'a>,
     },
     FunctionCall {
         call_id: &'a str,
@@ -36,33 +36,33 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: Output<'a>,
+        output: ItemContent<'a>,
     },
     #[serde(untagged)]
-    Sealed(&'a RawValue),
+    EncryptedReasoning(&'a RawValue),
 }
 
-/// What is said: a text, or parts.
+/// InputContent of an item: a text or a list of parts.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Output<'a> {
+enum ItemContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Content<'a>>),
+    Parts(Vec<InputContent<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type")]
-enum Content<'a> {
+enum InputContent<'a> {
     #[serde(rename = "input_text")]
     Text { text: Cow<'a, str> },
     #[serde(rename = "input_image")]
-    Image { image_url: UrlOf<'a>, detail: &'a str },
+    Image { image_url: DataUrl<'a>, detail: &'a str },
     #[serde(rename = "input_file")]
     File {
         #[serde(skip_serializing_if = "Option::is_none")]
         filename: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        file_data: Option<UrlOf<'a>>,
+        file_data: Option<DataUrl<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
     },
@@ -87,28 +87,28 @@ impl Serialize for Input<'_> {
 
 impl Input<'_> {
     fn plain<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
-        // The vendor's word for instructions that stand inside a conversation.
+        // The API's role for instructions inside a conversation.
         let role = if message.role == Role::System { "developer" } else { "user" };
-        let heading = (message.role == Role::Summary).then(|| Content::text(SUMMARY_HEADING));
+        let heading = (message.role == Role::Summary).then(|| InputContent::text(SUMMARY_HEADING));
         let parts = message.parts.iter().filter_map(|part| match part {
-            ContentPart::Text { text } if !text.is_empty() => Some(Content::text(text)),
+            ContentPart::Text { text } if !text.is_empty() => Some(InputContent::text(text)),
             ContentPart::Image(image) => Some(self.image(image)),
-            ContentPart::Document(document) => Some(Content::document(document)),
+            ContentPart::Document(document) => Some(InputContent::document(document)),
             _ => None,
         });
-        let content: Vec<Content<'_>> = parts.collect();
+        let content: Vec<InputContent<'_>> = parts.collect();
         if content.is_empty() {
             return Ok(());
         }
-        let content = Output::Parts(heading.into_iter().chain(content).collect());
+        let content = ItemContent::Parts(heading.into_iter().chain(content).collect());
         seq.serialize_element(&Item::Message { role, content })
     }
 
-    /// Text, calls and sealed thoughts in the order in which the model wrote them.
+    /// Writes text, calls and encrypted reasoning in their original order.
     fn assistant<S: SerializeSeq>(&self, message: &Message, seq: &mut S) -> Result<(), S::Error> {
         let same_model =
             message.model.as_deref().is_none_or(|model| is_same_model(model, &self.info.model));
-        // The vendor refuses thoughts that nothing follows, as in an answer that was cut.
+        // The API rejects reasoning that no other item follows, as in an interrupted response.
         let last = message.parts.iter().rposition(|part| match part {
             ContentPart::Text { text } => !text.is_empty(),
             part => matches!(part, ContentPart::ToolCall(_)),
@@ -117,8 +117,8 @@ impl Input<'_> {
         for part in parts {
             match part {
                 ContentPart::Text { text } if !text.is_empty() => {
-                    // As plain text: with parts the vendor would want the id that it gave to the message.
-                    let content = Output::Text(Cow::Borrowed(text));
+                    // As plain text, because a message with parts needs the id that the vendor assigned.
+                    let content = ItemContent::Text(Cow::Borrowed(text));
                     seq.serialize_element(&Item::Message { role: "assistant", content })?;
                 }
                 ContentPart::ToolCall(call) => seq.serialize_element(&Item::FunctionCall {
@@ -127,7 +127,7 @@ impl Input<'_> {
                     arguments: Arguments::read(&call.arguments).to_text(),
                 })?,
                 ContentPart::Reasoning(reasoning) if same_model => {
-                    if let Some(item) = self.sealed(reasoning) {
+                    if let Some(item) = self.encrypted_reasoning(reasoning) {
                         seq.serialize_element(&item)?;
                     }
                 }
@@ -137,75 +137,77 @@ impl Input<'_> {
         Ok(())
     }
 
-    /// Only what this provider sealed goes back to it, byte for byte.
-    fn sealed<'r>(&self, reasoning: &'r Reasoning) -> Option<Item<'r>> {
+    /// Returns encrypted reasoning of this provider. The data is sent back unchanged.
+    fn encrypted_reasoning<'r>(&self, reasoning: &'r Reasoning) -> Option<Item<'r>> {
         let opaque = reasoning.opaque.as_ref()?;
-        let own = opaque.provider == self.wire.provider && opaque.kind == REASONING_ITEM;
-        let raw = serde_json::from_str(&opaque.data).ok().filter(|_| own)?;
-        Some(Item::Sealed(raw))
+        let is_own = opaque.provider == self.wire.provider && opaque.kind == REASONING_ITEM;
+        let raw = serde_json::from_str(&opaque.data).ok().filter(|_| is_own)?;
+        Some(Item::EncryptedReasoning(raw))
     }
 
     fn result<'r>(&self, result: &'r ToolResult) -> Item<'r> {
         let output = match has_media(result) {
-            false => Output::Text(result_text(result)),
+            false => ItemContent::Text(result_text(result)),
             true => {
-                let note = result.is_error.then(|| Content::text("Error:"));
+                let note = result.is_error.then(|| InputContent::text("Error:"));
                 let parts = result.parts.iter().filter_map(|part| match part {
-                    ToolResultPart::Text { text } if !text.is_empty() => Some(Content::text(text)),
+                    ToolResultPart::Text { text } if !text.is_empty() => {
+                        Some(InputContent::text(text))
+                    }
                     ToolResultPart::Image(image) => Some(self.image(image)),
-                    ToolResultPart::File(file) => Some(Content::document(file)),
+                    ToolResultPart::File(file) => Some(InputContent::document(file)),
                     _ => None,
                 });
-                Output::Parts(note.into_iter().chain(parts).collect())
+                ItemContent::Parts(note.into_iter().chain(parts).collect())
             }
         };
         Item::FunctionCallOutput { call_id: &result.call_id, output }
     }
 
-    fn image<'i>(&self, image: &'i Image) -> Content<'i> {
+    fn image<'i>(&self, image: &'i Image) -> InputContent<'i> {
         match self.info.images {
-            false => Content::text(IMAGE_NOTE),
-            true => Content::Image {
-                image_url: UrlOf(&image.source),
+            false => InputContent::text(IMAGE_NOTE),
+            true => InputContent::Image {
+                image_url: DataUrl(&image.source),
                 detail: image.detail.as_deref().unwrap_or("auto"),
             },
         }
     }
 }
 
-/// The wire has no field for failure, so the text says it.
+/// Returns the text of a result. The API has no error flag for results, so the text contains it.
 fn result_text(result: &ToolResult) -> Cow<'_, str> {
     let text = match result.parts.as_slice() {
         [ToolResultPart::Text { text }] => Cow::Borrowed(text.as_str()),
         _ => Cow::Owned(result.to_text()),
     };
-    let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    match result.is_error && !says_so {
+    let has_prefix = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    match result.is_error && !has_prefix {
         true => Cow::Owned(format!("Error: {text}")),
         false => text,
     }
 }
 
-impl<'a> Content<'a> {
+impl<'a> InputContent<'a> {
     fn text(text: &'a str) -> Self {
         Self::Text { text: Cow::Borrowed(text) }
     }
 
     fn document(document: &'a Document) -> Self {
         let name = document.name.as_deref();
-        let text = match readable(document) {
-            Readable::Pdf(_) => {
+        let text = match document_form(document) {
+            DocumentForm::Pdf(_) => {
                 return Self::File {
                     filename: Some(name.unwrap_or("document.pdf")),
-                    file_data: Some(UrlOf(&document.source)),
+                    file_data: Some(DataUrl(&document.source)),
                     file_url: None,
                 };
             }
-            Readable::Url(url) => {
+            DocumentForm::Url(url) => {
                 return Self::File { filename: None, file_data: None, file_url: Some(url) };
             }
-            Readable::Text(text) => format!("{}:\n{text}", name.unwrap_or("document")),
-            Readable::Note(note) => note,
+            DocumentForm::Text(text) => format!("{}:\n{text}", name.unwrap_or("document")),
+            DocumentForm::Note(note) => note,
         };
         Self::Text { text: Cow::Owned(text) }
     }

@@ -1,6 +1,7 @@
-//! What the damage begins with: what vendors say, and damaged answers of which a decoder once made something of its own.
+//! Corpus of the fuzz tests: vendor responses, and damaged responses that a decoder once handled in a new way.
 //!
-//! Kept ones are in `tests/data/fuzz`, a file for each wire and a line for each answer: its bytes as the characters of a JSON string.
+//! Saved responses are in `tests/data/fuzz`, one file per wire and one line per response: its bytes as the characters
+//! of a JSON string.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,20 +10,20 @@ use provost_core::Usage;
 use provost_testkit::{Failure, Reply, WireKind};
 use serde_json::json;
 
-/// Kept answers for each wire.
+/// Largest number of saved responses per wire.
 const KEPT_MAX: usize = 32;
-/// Longer ones are not kept: they only do the same more often.
+/// Longer responses are not saved, because they only repeat the same behaviour.
 const BYTES_MAX: usize = 4096;
 
-/// An answer in its pieces.
+/// A response in its parts.
 pub(super) type Answer = Vec<Vec<u8>>;
 
 pub(super) struct Corpus {
     kind: WireKind,
     answers: Vec<Answer>,
-    /// Those of them that were kept.
+    /// Saved responses.
     kept: Vec<Vec<u8>>,
-    /// What a decoder has made of answers so far.
+    /// Results of the decoder so far.
     marks: HashSet<String>,
 }
 
@@ -41,12 +42,12 @@ impl Corpus {
         &self.answers
     }
 
-    /// Answers that were kept earlier.
+    /// Returns the saved responses.
     pub(super) fn kept(&self) -> &[Vec<u8>] {
         &self.kept
     }
 
-    /// Notes what was made of an answer, and keeps it if that is new.
+    /// Records the result of a response, and saves the response if the result is new.
     pub(super) fn note(&mut self, mark: String, bytes: &[u8]) {
         let is_new = self.marks.insert(mark);
         if is_new && self.kept.len() < KEPT_MAX && bytes.len() <= BYTES_MAX {
@@ -55,7 +56,7 @@ impl Corpus {
         }
     }
 
-    /// Writes the kept ones where the next run finds them.
+    /// Writes the saved responses for the next run.
     pub(super) fn save(&self) {
         let mut text: Vec<String> = self.kept.iter().map(|bytes| line_of(bytes)).collect();
         text.push(String::new());
@@ -70,7 +71,7 @@ fn file(kind: WireKind) -> PathBuf {
     folder.join(format!("{kind:?}.jsonl").to_lowercase())
 }
 
-/// An answer as it is kept.
+/// Returns a response in the format of the corpus.
 pub(super) fn line_of(bytes: &[u8]) -> String {
     let text: String = bytes.iter().copied().map(char::from).collect();
     serde_json::to_string(&text).unwrap()
@@ -81,7 +82,7 @@ fn bytes_of(line: &str) -> Vec<u8> {
     text.chars().map(|each| u8::try_from(u32::from(each)).unwrap()).collect()
 }
 
-/// One of each thing that a vendor says.
+/// Returns one response of each kind.
 fn said(kind: WireKind) -> Vec<Vec<Vec<u8>>> {
     let full = Reply::new()
         .reasoning("hm \"ü\"", "sig==")
@@ -93,8 +94,8 @@ fn said(kind: WireKind) -> Vec<Vec<Vec<u8>>> {
         .usage(Usage { input: 9, output: 4, cache_read: 2, cache_write: 1, reasoning: 1 });
     let replies = [
         full.clone(),
-        full.end_early(),
-        Reply::text("x").stop_word("odd"),
+        full.omit_final_frame(),
+        Reply::text("x").stop_reason_name("odd"),
         Reply::text("x").fail_midway(Failure::Overloaded),
     ];
     replies

@@ -1,6 +1,6 @@
-//! How answers are damaged.
+//! Mutations of responses.
 
-/// Bytes that mean something to some decoder.
+/// Bytes with a meaning for at least one decoder.
 const TOKENS: [&str; 22] = [
     "{",
     "}",
@@ -26,7 +26,7 @@ const TOKENS: [&str; 22] = [
     "\"type\":7",
 ];
 
-/// Chance that is the same each time.
+/// Deterministic random numbers.
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -42,7 +42,7 @@ impl Chance {
     }
 }
 
-/// Damages one answer.
+/// Damages a response.
 pub(super) fn mutate(pieces: &mut Vec<Vec<u8>>, chance: &mut Chance) {
     for _ in 0..=chance.below(6) {
         if pieces.is_empty() {

@@ -1,10 +1,11 @@
-//! Sandboxes that are set up before there is a job for them.
+//! Warm sandboxes: `bwrap` sandboxes that are set up before a command needs them.
 //!
-//! Most of what starting takes is `bwrap` setting up. So where a job of a kind came for the second time, a sandbox is made for
-//! the next one: our launcher waits in it for the order, as it waits outside for the others, and becomes the program.
+//! Most of the start time is the setup by `bwrap`. When a command with the same specification runs for the second time,
+//! the pool therefore sets up a sandbox for the next one: the launcher waits inside for its order and then executes the
+//! program.
 //!
-//! Invariant: what a program finds is what it would find without, but for a launcher that it can read. A sandbox is used once. One
-//! whose workspace is another directory by now, or whose copies of system files are old, is of another shape.
+//! Invariant: a command sees the same sandbox as without warming, except for the readable launcher. A sandbox runs one
+//! command. A replaced workspace directory or outdated copies of system files change the specification.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,135 +20,147 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::{LAUNCHER_INSIDE, NAME, Plan, TMP, Wrapper};
-use crate::backend::none::terms;
-use crate::command::Job;
+use super::{BwrapBuilder, BwrapPlan, LAUNCHER_INSIDE, NAME, TMP};
+use crate::backend::none::process_options;
+use crate::command::SandboxCommand;
 use crate::error::IsolationError;
-use crate::launcher::INSIDE;
-use crate::launcher::fork_server::pair;
-use crate::launcher::order::{Order, Work};
-use crate::linux::child_process::{Pipes, Started};
+use crate::launcher::WAIT_INSIDE_ARG;
+use crate::launcher::fork_server::socket_pair;
+use crate::launcher::order::{LaunchKind, LaunchOrder};
+use crate::linux::child_process::{StartedProcess, StdPipes};
 use crate::linux::layout;
-use crate::linux::rootfs::Root;
-use crate::process::{Running, SetUp, Terms};
-use crate::profile::{Limits, Network};
-use crate::teardown::Remains;
-use crate::warm::pool::Maker;
+use crate::linux::rootfs::Rootfs;
+use crate::process::{ProcessOptions, SandboxedProcess, SetupCheck};
+use crate::profile::{NetworkAccess, ResourceLimits};
+use crate::teardown::Teardown;
+use crate::warm::pool::WarmFactory;
 
-/// Everything about a sandbox but what runs in it.
+/// Everything about a sandbox except the command.
 #[derive(Debug, Clone)]
-pub(super) struct Shape {
-    /// What stands around the program; the name of the root is in it.
+pub(super) struct SandboxSpec {
+    /// Arguments of `bwrap`. They contain the path of the root file system.
     sandbox: Vec<String>,
-    limits: Limits,
-    /// Which directory the workspace is, whatever is called so.
+    limits: ResourceLimits,
+    /// Device and inode of the workspace, because its path can be reused.
     workspace: Option<(u64, u64)>,
-    root: Arc<Root>,
+    root: Arc<Rootfs>,
 }
 
-impl PartialEq for Shape {
+impl PartialEq for SandboxSpec {
     fn eq(&self, other: &Self) -> bool {
         (&self.sandbox, &self.limits, self.workspace)
             == (&other.sandbox, &other.limits, other.workspace)
     }
 }
 
-/// A sandbox in which our launcher waits.
+/// A sandbox in which the launcher waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    /// Goes first: then whoever waits ends by itself.
-    line: OwnedFd,
-    running: Running,
+pub(super) struct WarmSandbox {
+    /// Socket to the launcher. It is dropped first, which makes the launcher exit.
+    command_line: OwnedFd,
+    running: SandboxedProcess,
 }
 
-impl Wrapper {
-    /// The shape of a job's sandbox; nothing if none can wait for such a job.
-    pub(super) fn shape(&self, job: &Job, plan: &Plan) -> Result<Option<Shape>, IsolationError> {
-        // What must be done inside before the program starts is done by others than our launcher.
-        let can_wait = self.starter.is_some()
+impl BwrapBuilder {
+    /// Returns the specification of the command's sandbox. `None` if such a sandbox cannot be warm.
+    pub(super) fn warm_spec(
+        &self,
+        job: &SandboxCommand,
+        plan: &BwrapPlan,
+    ) -> Result<Option<SandboxSpec>, IsolationError> {
+        // The waiting launcher cannot do the other work inside: the relay and the process limit.
+        let can_be_warm = self.fork_server.is_some()
             && self.cgroups.counts_pids()
-            && matches!(job.profile.network, Network::Off);
-        if !can_wait {
+            && matches!(job.profile.network, NetworkAccess::Off);
+        if !can_be_warm {
             return Ok(None);
         }
-        let workspace = plan.place.outside.as_ref().map(|dir| {
+        let workspace = plan.layout.host_workspace.as_ref().map(|dir| {
             let found = fs::metadata(dir).map(|found| (found.dev(), found.ino()));
-            found.map_err(IsolationError::io("the workspace cannot be used"))
+            found.map_err(IsolationError::io("cannot use the workspace"))
         });
-        // Neither is a matter of the sandbox.
+        // Time and output limits are not enforced by the sandbox, so they are not part of its specification.
         let (time, output_bytes) = (Duration::MAX, u64::MAX);
-        let limits = Limits { time, output_bytes, ..job.profile.limits.clone() };
+        let limits = ResourceLimits { time, output_bytes, ..job.profile.limits.clone() };
         let (sandbox, root) = (plan.sandbox.clone(), Arc::clone(&plan.root));
-        Ok(Some(Shape { sandbox, limits, workspace: workspace.transpose()?, root }))
+        Ok(Some(SandboxSpec { sandbox, limits, workspace: workspace.transpose()?, root }))
     }
 
-    /// Starts a program in a sandbox that waits.
-    pub(super) fn start_in(
+    /// Starts a command in a warm sandbox.
+    pub(super) fn start_in_warm(
         &self,
-        waiting: Waiting,
-        job: &Job,
-        plan: &Plan,
-    ) -> Result<Running, IsolationError> {
-        let cannot = IsolationError::io("the sandbox cannot be started");
-        let Some(starter) = &self.starter else {
+        warm: WarmSandbox,
+        job: &SandboxCommand,
+        plan: &BwrapPlan,
+    ) -> Result<SandboxedProcess, IsolationError> {
+        let cannot = IsolationError::io("cannot start the sandbox");
+        let Some(fork_server) = &self.fork_server else {
             return Err(cannot(io::ErrorKind::NotFound.into()));
         };
-        let mut line: Vec<OsString> = vec![plan.place.program.clone().into()];
-        line.extend(job.args.iter().cloned());
-        let env = layout::environment(job, plan.place.inside.as_deref(), Path::new(TMP));
-        let order = Order { work: Work::Program, line, env };
-        let started = starter
-            .files(&job.input)
-            .and_then(|(files, pipes)| order.send(waiting.line.as_fd(), &files).map(|()| pipes));
+        let mut command_line: Vec<OsString> = vec![plan.layout.program.clone().into()];
+        command_line.extend(job.args.iter().cloned());
+        let env = layout::environment(job, plan.layout.workspace.as_deref(), Path::new(TMP));
+        let order = LaunchOrder { kind: LaunchKind::Program, command_line, env };
+        let started = fork_server.files(&job.input).and_then(|(files, pipes)| {
+            order.send(warm.command_line.as_fd(), &files).map(|()| pipes)
+        });
         let pipes = started.map_err(cannot)?;
-        let Waiting { line, mut running } = waiting;
-        running.connect(pipes, line);
-        running.begin(Terms { set_up: SetUp::Told, ..terms(job, NAME) });
+        let WarmSandbox { command_line, mut running } = warm;
+        running.connect(pipes, command_line);
+        running.begin(ProcessOptions {
+            setup_check: SetupCheck::StatusFile,
+            ..process_options(job, NAME)
+        });
         Ok(running)
     }
 
-    async fn set_up(&self, shape: Shape) -> Result<Waiting, IsolationError> {
-        let cannot = || IsolationError::io("no sandbox can wait");
-        let (Some(starter), Some(launcher)) = (&self.starter, &self.launcher) else {
+    async fn create_warm(&self, spec: SandboxSpec) -> Result<WarmSandbox, IsolationError> {
+        let cannot = || IsolationError::io("cannot prepare a warm sandbox");
+        let (Some(fork_server), Some(launcher)) = (&self.fork_server, &self.launcher) else {
             return Err(cannot()(io::ErrorKind::NotFound.into()));
         };
-        let (first, room) = starter.take(&shape.limits).await?;
-        let (ours, theirs) = pair().map_err(cannot())?;
-        let files = starter.nothing().and_then(|out| Ok([theirs, out, starter.nothing()?]));
+        let (first, resources) = fork_server.acquire(&spec.limits).await?;
+        let (ours, theirs) = socket_pair().map_err(cannot())?;
+        let files =
+            fork_server.dev_null().and_then(|out| Ok([theirs, out, fork_server.dev_null()?]));
         let files = files.map_err(cannot())?;
-        let mut line: Vec<OsString> = vec![self.bwrap.clone().into()];
-        line.extend(shape.sandbox.into_iter().chain(self.ours(None)).map(OsString::from));
-        line.extend(["--", LAUNCHER_INSIDE].map(OsString::from));
-        line.extend(launcher.args.iter().map(OsString::from));
-        line.push(INSIDE.into());
-        // A program can read the environment of the first process it sees, which is none of its own here.
-        let work = Work::Wrap(self.wrap(&shape.limits, room.dir.path()));
-        let order = Order { work, line, env: BTreeMap::new() };
-        let started = starter.hand(first, &order, &files, &shape.limits);
-        let remains = Remains::of_sandbox(room, Arc::clone(&self.spawner));
-        let remains = Remains { root: Some(shape.root), ..remains };
-        let terms = Terms {
+        let mut command_line: Vec<OsString> = vec![self.bwrap.clone().into()];
+        command_line
+            .extend(spec.sandbox.into_iter().chain(self.support_mounts(None)).map(OsString::from));
+        command_line.extend(["--", LAUNCHER_INSIDE].map(OsString::from));
+        command_line.extend(launcher.args.iter().map(OsString::from));
+        command_line.push(WAIT_INSIDE_ARG.into());
+        // A program can read the environment of the first process in its namespace, so the launcher gets none.
+        let kind = LaunchKind::Bwrap(self.bwrap_launch(&spec.limits, resources.dir.path()));
+        let order = LaunchOrder { kind, command_line, env: BTreeMap::new() };
+        let started = fork_server.assign(first, &order, &files, &spec.limits);
+        let teardown = Teardown::of_sandbox(resources, Arc::clone(&self.spawn_thread));
+        let teardown = Teardown { root: Some(spec.root), ..teardown };
+        let process_options = ProcessOptions {
             backend: NAME,
-            set_up: SetUp::Told,
-            // Whoever starts a program in it says how long that may take.
+            setup_check: SetupCheck::StatusFile,
+            // The time limit starts when a command is assigned.
             time: Duration::ZERO,
             output_bytes_max: 0,
         };
-        let started = started.map(|process| Started { process, pipes: Pipes::default() });
-        let running = Running::of_started(started, remains, terms)?;
-        Ok(Waiting { line: ours, running })
+        let started = started.map(|process| StartedProcess { process, pipes: StdPipes::default() });
+        let running = SandboxedProcess::of_started(started, teardown, process_options)?;
+        Ok(WarmSandbox { command_line: ours, running })
     }
 }
 
-impl Maker for Wrapper {
-    type Shape = Shape;
-    type Waiting = Waiting;
+impl WarmFactory for BwrapBuilder {
+    type Spec = SandboxSpec;
+    type Sandbox = WarmSandbox;
 
-    fn make(self: Arc<Self>, shape: Shape) -> BoxFuture<'static, Result<Waiting, IsolationError>> {
-        async move { self.set_up(shape).await }.boxed()
+    fn create(
+        self: Arc<Self>,
+        spec: SandboxSpec,
+    ) -> BoxFuture<'static, Result<WarmSandbox, IsolationError>> {
+        async move { self.create_warm(spec).await }.boxed()
     }
 
-    fn has_ended(waiting: &Waiting) -> bool {
-        waiting.running.has_ended()
+    fn has_ended(warm: &WarmSandbox) -> bool {
+        warm.running.has_ended()
     }
 }

@@ -1,4 +1,4 @@
-//! The commands of engines and runtimes.
+//! Command lines of engines and runtimes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,289 +8,299 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::machine::Machine;
-use super::{ContainerOptions, Pull, Source, TMP, oci};
+use super::host_rootfs::HostRootfs;
+use super::{ContainerOptions, PullPolicy, RootfsSource, TMP, oci};
 use crate::error::IsolationError;
 use crate::linux::cgroup::Cgroup;
 use crate::linux::layout::{self, WORKSPACE};
-use crate::linux::scratch_dir::{JobDir, Scratch, is_orphaned};
+use crate::linux::scratch_dir::{JobDir, ScratchDir, is_orphaned};
 use crate::linux::seccomp;
-use crate::process::SetUp;
-use crate::profile::Limits;
-use crate::teardown::{LastCommand, SIGN_FILE};
+use crate::process::SetupCheck;
+use crate::profile::ResourceLimits;
+use crate::teardown::{CleanupCommand, READY_MARKER_FILE};
 
-/// What the names of our containers begin with.
+/// Prefix of the names of our containers.
 const PREFIX: &str = "provost-";
-/// The code of an engine that could not start a container.
+/// Exit code of an engine that could not start a container.
 const ENGINE_FAILED: i32 = 125;
-/// The file with the filter for calls, for all containers.
+/// File with the seccomp filter, shared by all containers.
 const FILTER_FILE: &str = "filter.json";
-/// The file with the variables of a program, in the directory of its job.
+/// File with the environment variables of the command, in the directory of its job.
 const VARIABLES_FILE: &str = "variables";
-/// Bytes of a variable that stands in it.
+/// Maximum length of a value in the environment file, in bytes.
 const LINE_BYTES_MAX: usize = 32 << 10;
-/// What an engine gets of our own environment: it looks for its own programs and files.
-const OWN: [&str; 5] = ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST"];
+/// Environment variables that the engine inherits. It needs them to find its programs and files.
+const INHERITED_ENV: [&str; 5] =
+    ["PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST"];
 
-/// Everything about a container but what runs in it.
+/// Everything about a container except its command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) source: Source,
-    pub(super) limits: Limits,
-    /// The workspace outside, and whether it may be changed.
+pub(super) struct ContainerSpec {
+    pub(super) source: RootfsSource,
+    pub(super) limits: ResourceLimits,
+    /// Workspace directory on the host, and whether it is writable.
     pub(super) workspace: Option<(PathBuf, bool)>,
     pub(super) user: (u32, u32),
 }
 
-/// What runs in a container.
+/// Command of a container.
 #[derive(Debug, Clone)]
-pub(super) struct Launch {
+pub(super) struct ContainerCommand {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) dir: PathBuf,
 }
 
-/// Whose words are spoken.
+/// Command-line dialect of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tongue {
+enum EngineKind {
     Podman,
     Docker,
-    /// runc and crun.
+    /// runc or crun.
     Runtime,
 }
 
 /// A program that runs containers.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(super) struct ContainerEngine {
     program: PathBuf,
-    tongue: Tongue,
+    kind: EngineKind,
     args: Vec<String>,
-    pull: Pull,
+    pull: PullPolicy,
     runtime: Option<String>,
-    machine: Option<Machine>,
-    /// The file with the filter for calls.
+    host_rootfs: Option<HostRootfs>,
+    /// File with the seccomp filter.
     filter: PathBuf,
 }
 
-/// Who runs, where, and with which variables. They stand in a file: in the environment of the engine they would count for
-/// itself, outside, and everybody can read its command line.
-fn inner(
+/// Adds the user, the working directory and the environment. The variables are written to a file: the environment of
+/// the engine would affect the engine itself, and every user can read its command line.
+fn add_program_args(
     command: &mut Command,
-    shape: &Shape,
-    launch: &Launch,
+    spec: &ContainerSpec,
+    inner_command: &ContainerCommand,
     file: &Path,
 ) -> Result<(), IsolationError> {
-    command.arg(format!("--user={}:{}", shape.user.0, shape.user.1));
-    command.arg(format!("--workdir={}", launch.dir.display()));
+    command.arg(format!("--user={}:{}", spec.user.0, spec.user.1));
+    command.arg(format!("--workdir={}", inner_command.dir.display()));
     let mut lines = String::new();
-    for (name, value) in &launch.env {
-        // The file has no words for an end of a line, and engines read no long ones.
+    for (name, value) in &inner_command.env {
+        // The file format cannot express a line break, and engines limit the line length.
         if value.contains(['\n', '\r']) || value.len() > LINE_BYTES_MAX {
             command.args(["--env", &format!("{name}={value}")]);
         } else {
             lines.extend([name.as_str(), "=", value.as_str(), "\n"]);
         }
     }
-    fs::write(file, lines).map_err(IsolationError::io("no container can be described"))?;
+    fs::write(file, lines)
+        .map_err(IsolationError::io("cannot write the description of the container"))?;
     command.arg("--env-file").arg(file);
     Ok(())
 }
 
-/// The name of the container of a job.
+/// Returns the container name of a job.
 pub(super) fn name(dir: &JobDir) -> String {
     format!("{PREFIX}{}", dir.name())
 }
 
-/// True if a container is one of ours, of a process that is no more.
-fn is_left(name: &str) -> bool {
+/// True if a container belongs to a Provost process that no longer exists.
+fn is_abandoned(name: &str) -> bool {
     name.strip_prefix(PREFIX).is_some_and(is_orphaned)
 }
 
-/// The job of the container of a name.
+/// Returns the job of a container name.
 pub(super) fn job(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-impl Engine {
-    /// Looks for the program.
-    pub(super) fn open(options: &ContainerOptions, scratch: &Scratch) -> Result<Self, String> {
-        let program = layout::find(options.engine.as_os_str())
+impl ContainerEngine {
+    /// Finds the engine.
+    pub(super) fn open(options: &ContainerOptions, scratch: &ScratchDir) -> Result<Self, String> {
+        let program = layout::find_program(options.engine.as_os_str())
             .map_err(|error| format!("{error}; install podman, docker or runc"))?;
-        let tongue = match program.file_name().and_then(OsStr::to_str) {
-            Some("docker") => Tongue::Docker,
-            Some("runc" | "crun") => Tongue::Runtime,
-            _ => Tongue::Podman,
+        let kind = match program.file_name().and_then(OsStr::to_str) {
+            Some("docker") => EngineKind::Docker,
+            Some("runc" | "crun") => EngineKind::Runtime,
+            _ => EngineKind::Podman,
         };
         let mut args = options.engine_args.clone();
-        if tongue == Tongue::Runtime {
+        if kind == EngineKind::Runtime {
             let root = oci::state_dir().map_err(|error| error.to_string())?;
             args.extend(["--root".to_owned(), root.to_string_lossy().into_owned()]);
         }
-        let machine = match tongue {
-            Tongue::Docker => None,
-            Tongue::Podman | Tongue::Runtime => {
-                Some(Machine::lay_out(scratch.path()).map_err(|error| error.to_string())?)
-            }
+        let host_rootfs = match kind {
+            EngineKind::Docker => None,
+            EngineKind::Podman | EngineKind::Runtime => Some(
+                HostRootfs::create_mount_points(scratch.path())
+                    .map_err(|error| error.to_string())?,
+            ),
         };
-        // That of an engine lets more through, and each engine something else.
+        // The default filters of the engines permit more calls and differ from each other.
         let filter = scratch.path().join(FILTER_FILE);
         oci::write(&filter, &seccomp::oci()).map_err(|error| error.to_string())?;
         let engine = Self {
             program,
-            tongue,
+            kind,
             args,
             pull: options.pull,
             runtime: options.runtime.clone(),
-            machine,
+            host_rootfs,
             filter,
         };
         engine.check(&options.source)?;
         Ok(engine)
     }
 
-    /// Refuses what the engine cannot make a container of.
-    pub(super) fn check(&self, source: &Source) -> Result<(), String> {
-        let no = |what: &str, instead: &str| {
-            Err(format!("{} takes no {what}: use {instead}", self.program.display()))
+    /// Fails if the engine does not support the root file system.
+    pub(super) fn check(&self, source: &RootfsSource) -> Result<(), String> {
+        let unsupported = |source_kind: &str, instead: &str| {
+            Err(format!(
+                "{} does not support this {source_kind}: use {instead}",
+                self.program.display()
+            ))
         };
-        match (self.tongue, source) {
-            (Tongue::Runtime, Source::Image(_)) => no("image", "podman, or a root file system"),
-            (Tongue::Docker, Source::Rootfs(_) | Source::Machine) => {
-                no("root file system", "podman or runc, or an image")
+        match (self.kind, source) {
+            (EngineKind::Runtime, RootfsSource::Image(_)) => {
+                unsupported("image", "podman, or a root file system")
             }
-            (_, Source::Image(image)) if image.is_empty() || image.starts_with('-') => {
-                Err("the image has no name".to_owned())
+            (EngineKind::Docker, RootfsSource::Rootfs(_) | RootfsSource::Host) => {
+                unsupported("root file system", "podman or runc, or an image")
             }
-            (_, Source::Rootfs(path)) if !path.is_absolute() || !path.is_dir() => Err(format!(
-                "there is no root file system at {}: name its whole path",
-                path.display()
-            )),
+            (_, RootfsSource::Image(image)) if image.is_empty() || image.starts_with('-') => {
+                Err("the image name is empty or starts with `-`".to_owned())
+            }
+            (_, RootfsSource::Rootfs(path)) if !path.is_absolute() || !path.is_dir() => {
+                Err(format!("{} is not the absolute path of a root file system", path.display()))
+            }
             _ => Ok(()),
         }
     }
 
-    /// How it is known that a container was set up.
-    pub(super) fn set_up(&self) -> SetUp {
-        match self.tongue {
-            Tongue::Podman | Tongue::Docker => SetUp::Unless(ENGINE_FAILED),
-            Tongue::Runtime => SetUp::Signed,
+    /// Returns how to detect whether the container was set up.
+    pub(super) fn setup_check(&self) -> SetupCheck {
+        match self.kind {
+            EngineKind::Podman | EngineKind::Docker => SetupCheck::ExitCodeNot(ENGINE_FAILED),
+            EngineKind::Runtime => SetupCheck::ReadyMarker,
         }
     }
 
-    /// The command that runs a program in a container of its own.
+    /// Returns the command that runs a program in a new container.
     pub(super) fn run(
         &self,
         name: &str,
-        shape: &Shape,
-        launch: &Launch,
+        spec: &ContainerSpec,
+        inner_command: &ContainerCommand,
         dir: &Path,
     ) -> Result<Command, IsolationError> {
-        if self.tongue == Tongue::Runtime {
-            self.bundle(name, shape, launch, dir)?;
+        if self.kind == EngineKind::Runtime {
+            self.bundle(name, spec, inner_command, dir)?;
             let mut command = self.command();
             command.arg("run").arg("--bundle").arg(dir);
-            command.arg("--pid-file").arg(dir.join(SIGN_FILE)).arg(name);
+            command.arg("--pid-file").arg(dir.join(READY_MARKER_FILE)).arg(name);
             return Ok(command);
         }
         let mut command = self.command();
         command.args(["run", "--rm", "-i", "--name", name]);
-        self.whole(&mut command, shape, launch, dir)?;
+        self.add_run_args(&mut command, spec, inner_command, dir)?;
         Ok(command)
     }
 
-    /// The groups of a container that the engine does not look after itself: one that is killed while it makes them leaves them.
-    pub(super) fn groups(&self, name: &str) -> Option<Cgroup> {
-        (self.tongue == Tongue::Runtime).then(|| Cgroup::made_by_others(job(name)))
+    /// Returns the control groups that the engine does not clean up. A runtime that is killed during creation leaves
+    /// them behind.
+    pub(super) fn cgroups(&self, name: &str) -> Option<Cgroup> {
+        (self.kind == EngineKind::Runtime).then(|| Cgroup::created_by_runtime(job(name)))
     }
 
-    /// The command that takes a container away, whatever it does.
-    pub(super) fn end(&self, name: &str) -> LastCommand {
-        let words: &[&str] = match self.tongue {
-            // It would wait ten seconds for a program that does not end when it is asked, which has been done already.
-            Tongue::Podman => &["rm", "-f", "-v", "--time=0", name],
-            Tongue::Docker => &["rm", "-f", "-v", name],
-            Tongue::Runtime => &["delete", "--force", name],
+    /// Returns the command that removes a container in any state.
+    pub(super) fn cleanup_command(&self, name: &str) -> CleanupCommand {
+        let words: &[&str] = match self.kind {
+            // Without the option, podman waits ten seconds for the program to react to SIGTERM, which it has already
+            // received.
+            EngineKind::Podman => &["rm", "-f", "-v", "--time=0", name],
+            EngineKind::Docker => &["rm", "-f", "-v", name],
+            EngineKind::Runtime => &["delete", "--force", name],
         };
         let mut args = self.args.clone();
         args.extend(words.iter().map(|word| (*word).to_owned()));
-        let dir = (self.tongue == Tongue::Runtime).then(|| oci::container_dir(name));
-        LastCommand { program: self.program.clone(), args, dir }
+        let dir = (self.kind == EngineKind::Runtime).then(|| oci::container_dir(name));
+        CleanupCommand { program: self.program.clone(), args, dir }
     }
 
-    /// Takes away the containers of processes that are no more. Blocks.
+    /// Removes the containers of processes that no longer exist. Blocks.
     pub(super) fn sweep(&self) {
-        if self.tongue == Tongue::Runtime {
-            // The runtime itself does not tell of one that it had only begun to make.
-            let left = oci::known().into_iter().filter(|name| is_left(name));
-            return left.for_each(|name| self.end(&name).run());
+        if self.kind == EngineKind::Runtime {
+            // The runtime does not list containers whose creation was interrupted.
+            let abandoned = oci::container_names().into_iter().filter(|name| is_abandoned(name));
+            return abandoned.for_each(|name| self.cleanup_command(&name).run());
         }
         let words = ["ps", "-a", "--filter", "name=provost-", "--format", "{{.Names}}"];
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.args).args(words).stdin(Stdio::null()).stderr(Stdio::null());
-        let Ok(told) = command.output() else { return };
-        let names = String::from_utf8_lossy(&told.stdout);
-        let left = names.lines().map(str::trim).filter(|name| is_left(name));
-        left.for_each(|name| self.end(name).run());
+        let Ok(listed) = command.output() else { return };
+        let names = String::from_utf8_lossy(&listed.stdout);
+        let abandoned = names.lines().map(str::trim).filter(|name| is_abandoned(name));
+        abandoned.for_each(|name| self.cleanup_command(name).run());
     }
 
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().current_dir("/");
-        command.envs(OWN.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
+        command
+            .envs(INHERITED_ENV.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
         command
     }
 
-    /// A container with its root and what it runs.
-    fn whole(
+    /// Adds the arguments for isolation, the root and the command.
+    fn add_run_args(
         &self,
         command: &mut Command,
-        shape: &Shape,
-        launch: &Launch,
+        spec: &ContainerSpec,
+        inner_command: &ContainerCommand,
         dir: &Path,
     ) -> Result<(), IsolationError> {
-        command.args(self.walls(shape));
-        inner(command, shape, launch, &dir.join(VARIABLES_FILE))?;
-        match &shape.source {
-            Source::Image(image) => command.arg(self.pull()).arg(image),
-            Source::Rootfs(path) => command.arg("--rootfs").arg(path),
-            Source::Machine => match &self.machine {
-                Some(machine) => {
-                    command.args(machine.volumes()).arg("--rootfs").arg(machine.root())
+        command.args(self.isolation_args(spec));
+        add_program_args(command, spec, inner_command, &dir.join(VARIABLES_FILE))?;
+        match &spec.source {
+            RootfsSource::Image(image) => command.arg(self.pull()).arg(image),
+            RootfsSource::Rootfs(path) => command.arg("--rootfs").arg(path),
+            RootfsSource::Host => match &self.host_rootfs {
+                Some(host_rootfs) => {
+                    command.args(host_rootfs.volumes()).arg("--rootfs").arg(host_rootfs.root())
                 }
                 None => command,
             },
         };
-        command.arg(&launch.program).args(&launch.args);
+        command.arg(&inner_command.program).args(&inner_command.args);
         Ok(())
     }
 
     fn bundle(
         &self,
         name: &str,
-        shape: &Shape,
-        launch: &Launch,
+        spec: &ContainerSpec,
+        inner_command: &ContainerCommand,
         dir: &Path,
     ) -> Result<(), IsolationError> {
         oci::write(
             &dir.join("config.json"),
-            &oci::config(name, shape, launch, self.machine.as_ref()),
+            &oci::config(name, spec, inner_command, self.host_rootfs.as_ref()),
         )
     }
 
     fn pull(&self) -> &'static str {
         match self.pull {
-            Pull::Never => "--pull=never",
-            Pull::Missing => "--pull=missing",
-            Pull::Always => "--pull=always",
+            PullPolicy::Never => "--pull=never",
+            PullPolicy::Missing => "--pull=missing",
+            PullPolicy::Always => "--pull=always",
         }
     }
 
-    /// What stands around every container.
-    fn walls(&self, shape: &Shape) -> Vec<String> {
-        let limits = &shape.limits;
+    /// Returns the arguments that isolate every container.
+    fn isolation_args(&self, spec: &ContainerSpec) -> Vec<String> {
+        let limits = &spec.limits;
         let cpus = f64::from(limits.cpu_percent.max(1)) / 100.0;
-        let mut walls = vec![
+        let mut isolation_args = vec![
             "--network=none".to_owned(),
             "--read-only".to_owned(),
             "--cap-drop=ALL".to_owned(),
@@ -310,17 +320,18 @@ impl Engine {
             "--ulimit=core=0:0".to_owned(),
             format!("--tmpfs={TMP}:rw,nosuid,nodev,mode=1777,size={}", limits.tmp_bytes),
         ];
-        if let Some((outside, is_writable)) = &shape.workspace {
-            let way = if *is_writable { "rw" } else { "ro" };
-            // Docker takes no such words for a directory: no new privileges and no capabilities say as much.
-            let how = if self.tongue == Tongue::Docker { "" } else { ",nosuid,nodev" };
-            walls.push(format!("--volume={}:{WORKSPACE}:{way}{how}", outside.display()));
+        if let Some((outside, is_writable)) = &spec.workspace {
+            let access = if *is_writable { "rw" } else { "ro" };
+            // Docker rejects these options for a directory. No new privileges and no capabilities have the same effect.
+            let options = if self.kind == EngineKind::Docker { "" } else { ",nosuid,nodev" };
+            isolation_args
+                .push(format!("--volume={}:{WORKSPACE}:{access}{options}", outside.display()));
         }
-        if self.tongue == Tongue::Podman {
-            // What it says of the machine is no business of a program, and docker has no word for that.
-            walls.push("--security-opt=mask=/sys".to_owned());
+        if self.kind == EngineKind::Podman {
+            // Commands have no need for information about the machine. Docker has no such option.
+            isolation_args.push("--security-opt=mask=/sys".to_owned());
         }
-        walls.extend(self.runtime.iter().map(|runtime| format!("--runtime={runtime}")));
-        walls
+        isolation_args.extend(self.runtime.iter().map(|runtime| format!("--runtime={runtime}")));
+        isolation_args
     }
 }

@@ -1,7 +1,7 @@
-//! How the runtime is told to look at a handle on a process.
+//! Registration of a process handle with the runtime.
 #![expect(
     unsafe_code,
-    reason = "the library cannot know of every type that its descriptor stays the same"
+    reason = "the library requires a promise that the descriptor stays the same"
 )]
 
 use std::io;
@@ -10,9 +10,10 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Has the runtime look at a handle. It can be read when the process has ended.
+/// Registers a handle with the runtime. The handle becomes readable when the process ends.
 pub(super) fn watch(handle: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: whoever owns a descriptor names the same one until it is dropped, and nobody else closes it.
+    // SAFETY: an `OwnedFd` returns the same descriptor until it is dropped, and no other code closes it. `AsyncFd` owns
+    // the handle, so the descriptor stays valid for as long as it is registered.
     let watched = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) };
     Ok(watched?)
 }

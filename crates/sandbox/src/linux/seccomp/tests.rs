@@ -11,7 +11,7 @@ use super::program::{
     ALLOW, AND, ARGUMENTS, ERROR, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, KILL, LOAD, NUMBER,
     PROCESSOR, RETURN, processor,
 };
-use super::{Call, Shared, Sockets, When, calls, filter};
+use super::{ArgCondition, SharedWithHost, SocketPolicy, SyscallRule, filter, rules};
 
 /// Higher than any number of a call.
 const NUMBERS: u32 = 1024;
@@ -70,13 +70,13 @@ fn answer(program: &BpfProgram, asked: &Asked) -> (u32, usize) {
 }
 
 /// The same list as one chain for each error.
-fn chains(list: &[Call]) -> Vec<BpfProgram> {
+fn chains(list: &[SyscallRule]) -> Vec<BpfProgram> {
     let errors: std::collections::BTreeSet<u32> = list.iter().map(|call| call.error).collect();
     let chain = |error: u32| {
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
         for call in list.iter().filter(|call| call.error == error) {
             for form in FORMS.iter().take(2) {
-                rules.insert(i64::from(call.number | form), rules_of(&call.when));
+                rules.insert(i64::from(call.number | form), rules_of(&call.condition));
             }
         }
         let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
@@ -87,7 +87,7 @@ fn chains(list: &[Call]) -> Vec<BpfProgram> {
     errors.into_iter().map(chain).collect()
 }
 
-fn rules_of(when: &When) -> Vec<SeccompRule> {
+fn rules_of(condition: &ArgCondition) -> Vec<SeccompRule> {
     let rule = |conditions: Vec<(u32, SeccompCmpOp, u64)>| {
         let made = conditions.into_iter().map(|(argument, operation, value)| {
             let argument = u8::try_from(argument).unwrap();
@@ -95,18 +95,18 @@ fn rules_of(when: &When) -> Vec<SeccompRule> {
         });
         SeccompRule::new(made.collect()).unwrap()
     };
-    match when {
-        When::Always => Vec::new(),
-        When::AnyBit { argument, bits } => {
+    match condition {
+        ArgCondition::Always => Vec::new(),
+        ArgCondition::AnyBit { argument, bits } => {
             let bits = (0..32).map(|bit| 1_u64 << bit).filter(|bit| u64::from(*bits) & bit != 0);
             bits.map(|bit| rule(vec![(*argument, SeccompCmpOp::MaskedEq(bit), bit)])).collect()
         }
-        When::LowIs { argument, values } => {
+        ArgCondition::LowIs { argument, values } => {
             let low = SeccompCmpOp::MaskedEq(u64::from(u32::MAX));
             let one = |value: &u32| rule(vec![(*argument, low.clone(), u64::from(*value))]);
             values.iter().map(one).collect()
         }
-        When::NoneOf { argument, values } => {
+        ArgCondition::NoneOf { argument, values } => {
             let one = |value: &u32| (*argument, SeccompCmpOp::Ne, u64::from(*value));
             vec![rule(values.iter().map(one).collect())]
         }
@@ -114,11 +114,13 @@ fn rules_of(when: &When) -> Vec<SeccompRule> {
 }
 
 /// What is worth asking with: each value and bit of the list, those beside it, and all of them with something in the upper half.
-fn values(list: &[Call]) -> Vec<u64> {
-    let named = list.iter().flat_map(|call| match &call.when {
-        When::Always => Vec::new(),
-        When::AnyBit { bits, .. } => (0..32).map(|bit| 1 << bit).chain([*bits, !*bits]).collect(),
-        When::LowIs { values, .. } | When::NoneOf { values, .. } => values.clone(),
+fn values(list: &[SyscallRule]) -> Vec<u64> {
+    let named = list.iter().flat_map(|call| match &call.condition {
+        ArgCondition::Always => Vec::new(),
+        ArgCondition::AnyBit { bits, .. } => {
+            (0..32).map(|bit| 1 << bit).chain([*bits, !*bits]).collect()
+        }
+        ArgCondition::LowIs { values, .. } | ArgCondition::NoneOf { values, .. } => values.clone(),
     });
     let near = named.flat_map(|value| [value, value.wrapping_add(1), value.wrapping_sub(1)]);
     let mut low: Vec<u64> = near.chain([0, 17, u32::MAX]).map(u64::from).collect();
@@ -128,9 +130,9 @@ fn values(list: &[Call]) -> Vec<u64> {
     low.iter().copied().chain(high).collect()
 }
 
-fn every() -> impl Iterator<Item = (Sockets, Shared)> {
-    let sockets = [Sockets::OwnNetwork, Sockets::OwnInternet, Sockets::None];
-    let shared = (0..8).map(|bits| Shared {
+fn every() -> impl Iterator<Item = (SocketPolicy, SharedWithHost)> {
+    let sockets = [SocketPolicy::OwnNetwork, SocketPolicy::OwnInternet, SocketPolicy::None];
+    let shared = (0..8).map(|bits| SharedWithHost {
         queues: bits & 1 != 0,
         files: bits & 2 != 0,
         root: bits & 4 != 0,
@@ -144,7 +146,7 @@ fn every() -> impl Iterator<Item = (Sockets, Shared)> {
 #[test]
 fn it_decides_as_a_chain_of_comparisons_does() {
     for (sockets, shared) in every() {
-        let list = calls(sockets, shared);
+        let list = rules(sockets, shared);
         let (program, chains) = (filter(sockets, shared).unwrap(), chains(&list));
         let values = values(&list);
         let ask = |asked: Asked| {
@@ -160,7 +162,7 @@ fn it_decides_as_a_chain_of_comparisons_does() {
             for processor in [own, own ^ 0x4000_0000, 0] {
                 ask(Asked { number, processor, arguments: [0; 6] });
             }
-            if listed.is_some_and(|call| call.when != When::Always) {
+            if listed.is_some_and(|call| call.condition != ArgCondition::Always) {
                 for (at, value) in
                     (0..6).flat_map(|at| values.iter().map(move |value| (at, *value)))
                 {
@@ -181,7 +183,7 @@ fn it_decides_as_a_chain_of_comparisons_does() {
 
 #[test]
 fn it_says_what_the_list_says() {
-    let program = filter(Sockets::None, Shared::default()).unwrap();
+    let program = filter(SocketPolicy::None, SharedWithHost::default()).unwrap();
     let says = |number: i64, first: u64| {
         let mut arguments = [0; 6];
         arguments[0] = first;
@@ -201,8 +203,8 @@ fn it_says_what_the_list_says() {
 
 #[test]
 fn no_number_takes_long_to_be_found() {
-    let shared = Shared { queues: true, files: true, root: true };
-    let program = filter(Sockets::OwnNetwork, shared).unwrap();
+    let shared = SharedWithHost { queues: true, files: true, root: true };
+    let program = filter(SocketPolicy::OwnNetwork, shared).unwrap();
     let own = processor().unwrap();
     let steps = (0..NUMBERS)
         .map(|number| answer(&program, &Asked { number, processor: own, arguments: [0; 6] }).1);

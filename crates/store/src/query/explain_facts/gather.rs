@@ -1,4 +1,4 @@
-//! Reading the facts: everything in one transaction, so that they fit each other.
+//! Reads all facts in one transaction, so that they are consistent.
 
 use std::path::PathBuf;
 
@@ -9,92 +9,100 @@ use crate::table::work::run::{self, RunRow};
 use crate::table::work::{
     attempt, input, run_dependency, run_event, run_join, run_step, session, task,
 };
-use crate::{Tx, is_free};
+use crate::{Tx, is_unlocked};
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::{RunPhase, StepKind, StepState};
 
 use super::{
-    About, ApprovalFacts, DeliveryFacts, Facts, Here, Node, RunFacts, SessionFacts, Subject,
-    TaskFacts,
+    ApprovalFacts, DeliveryFacts, Facts, RunFacts, SessionFacts, Subject, SubjectFacts,
+    SystemFacts, TaskFacts, WorkerFacts,
 };
 use crate::query::task::find_task;
 use crate::query::{QueryError, parse};
 
-/// Tasks of a session that are looked at.
+/// Maximum number of tasks of a session to read.
 const TASKS_MAX: u64 = 20;
-/// Steps that are read at once.
+/// Number of the newest steps to read.
 const STEPS_BATCH: u64 = 200;
 
-/// Everything about a subject.
+/// Reads all facts about a subject.
 pub(super) fn gather(
     tx: &mut Tx<'_>,
-    here: &Here,
+    system: &SystemFacts,
     namespace: &Namespace,
     subject: &Subject,
 ) -> Result<Facts, QueryError> {
-    let mut here = Here { now: tx.now(), ..here.clone() };
-    here.nodes = nodes(tx)?;
-    let about = match subject {
+    let mut system = SystemFacts { now: tx.now(), ..system.clone() };
+    system.workers = live_workers(tx)?;
+    let rows = match subject {
         Subject::Run(id) => {
             let row = run::find(tx, namespace.as_str(), *id)?;
             let row = row.ok_or_else(|| QueryError::not_found("run", id))?;
-            About::Run(Box::new(run_facts(tx, &here, row)?))
+            SubjectFacts::Run(Box::new(run_facts(tx, &system, row)?))
         }
         Subject::Task(id) => {
             let task = find_task(tx, namespace, *id)?;
             let row = task.current_run_id.map(|id| run::get(tx, id)).transpose()?.flatten();
-            let run = row.map(|row| run_facts(tx, &here, row)).transpose()?;
-            About::Task(Box::new(TaskFacts { task, run }))
+            let run = row.map(|row| run_facts(tx, &system, row)).transpose()?;
+            SubjectFacts::Task(Box::new(TaskFacts { task, run }))
         }
         Subject::Approval(id) => {
             let row = approval::find(tx, namespace.as_str(), *id)?;
             let approval = row.ok_or_else(|| QueryError::not_found("approval", id))?;
             let run = run::get(tx, approval.run_id)?;
-            About::Approval(Box::new(ApprovalFacts { approval, run }))
+            SubjectFacts::Approval(Box::new(ApprovalFacts { approval, run }))
         }
-        Subject::Session(id) => About::Session(Box::new(session_facts(tx, &here, namespace, id)?)),
+        Subject::Session(id) => {
+            SubjectFacts::Session(Box::new(session_facts(tx, &system, namespace, id)?))
+        }
         Subject::Delivery(id) => {
             let row = delivery::find(tx, namespace.as_str(), *id)?;
             let delivery = row.ok_or_else(|| QueryError::not_found("delivery", id))?;
-            About::Delivery(Box::new(DeliveryFacts { delivery }))
+            SubjectFacts::Delivery(Box::new(DeliveryFacts { delivery }))
         }
     };
-    Ok(Facts { subject: subject.clone(), here, about })
+    Ok(Facts { subject: subject.clone(), system, rows })
 }
 
-fn nodes(tx: &mut Tx<'_>) -> Result<Vec<Node>, QueryError> {
+fn live_workers(tx: &mut Tx<'_>) -> Result<Vec<WorkerFacts>, QueryError> {
     let rows = worker::live(tx)?;
-    rows.into_iter().map(|row| node(tx, row)).collect()
+    rows.into_iter().map(|row| worker_facts(tx, row)).collect()
 }
 
-fn node(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<Node, QueryError> {
-    let alive = row.stopped.is_none() && !is_free(&PathBuf::from(&row.lock_path))?;
-    let carries = run::owned_by(tx, row.id)?.len() as u64;
-    let focus = row.focus.as_deref().map(serde_json::from_str).transpose()?;
-    Ok(Node { row, alive, carries, focus })
+fn worker_facts(tx: &mut Tx<'_>, row: worker::WorkerRow) -> Result<WorkerFacts, QueryError> {
+    let is_alive = row.stopped.is_none() && !is_unlocked(&PathBuf::from(&row.lock_path))?;
+    let leased_runs = run::leased_by(tx, row.id)?.len() as u64;
+    let session_filter = row.session_filter.as_deref().map(serde_json::from_str).transpose()?;
+    Ok(WorkerFacts { row, is_alive, leased_runs, session_filter })
 }
 
-/// A run with the one that has its session, if that is another.
-fn run_facts(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryError> {
+/// Reads the facts about a run and about the other run that holds its session, if any.
+fn run_facts(tx: &mut Tx<'_>, system: &SystemFacts, row: RunRow) -> Result<RunFacts, QueryError> {
     let holder = match row.phase.as_str() {
-        "queued" => run::holder(tx, &row.namespace, &row.session_id)?,
+        "queued" => run::session_owner(tx, &row.namespace, &row.session_id)?,
         _ => None,
     };
     let id = row.id;
-    let mut facts = alone(tx, here, row)?;
+    let mut facts = single_run_facts(tx, system, row)?;
     if let Some(holder) = holder.filter(|holder| holder.id != id) {
-        facts.holder = Some(Box::new(alone(tx, here, holder)?));
+        facts.holder = Some(Box::new(single_run_facts(tx, system, holder)?));
     }
     Ok(facts)
 }
 
-fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryError> {
+/// Reads the facts about a run, without those about the run that holds its session.
+fn single_run_facts(
+    tx: &mut Tx<'_>,
+    system: &SystemFacts,
+    row: RunRow,
+) -> Result<RunFacts, QueryError> {
     let id = row.id;
     let missing = || QueryError::Unreadable(format!("the class of {id} is missing"));
     let class = execution_class::get(tx, &row.class_key)?.ok_or_else(missing)?;
     let first = run::first_due(tx, &row.namespace, &row.session_id)?.map(|first| first.id);
-    let asked = approval::of_run(tx, id)?;
-    let (questions, settled) = asked.into_iter().partition(|asked| asked.state == "pending");
+    let approvals = approval::of_run(tx, id)?;
+    let is_pending = |approval: &approval::ApprovalRow| approval.state == "pending";
+    let (questions, settled) = approvals.into_iter().partition(is_pending);
     let last = run_event::last(tx, id)?;
     Ok(RunFacts {
         policy: row.execution_policy()?,
@@ -103,19 +111,19 @@ fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryErr
         namespace_ceiling: concurrency_limit::get(tx, &format!("namespace:{}", row.namespace))?,
         pool_ceiling: concurrency_limit::get(tx, &format!("pool:{}", row.pool))?,
         holder: None,
-        // Whoever has the session goes first, whatever its rank.
+        // The run that holds the session is first, regardless of its rank.
         first: first.filter(|first| *first != id && !row.holds_session),
         ahead_in_session: run::ahead_in_session(tx, &row)?,
         ahead_in_class: run::ahead_in_class(tx, &row)?,
         attempt: attempt::get(tx, id, row.attempt_no)?,
-        owner: owner(tx, here, &row)?,
+        owner: owner(tx, system, &row)?,
         open: run_step::open(tx, id)?,
         failed_call: failed_call(tx, &row)?,
         questions,
         settled,
         children: children(tx, &row)?,
         wait_over: timer::get(tx, timer::CHILD_WAIT, &id.to_string())?.map(|timer| timer.fire_at),
-        unread: input::waiting_for_run(tx, id)?,
+        unread: input::pending_of_run(tx, id)?,
         last_event: last.map(|event| (event.kind, event.at)),
         budgets: budgets(tx, &row)?,
         deliveries: delivery::of_run(tx, id)?,
@@ -123,15 +131,19 @@ fn alone(tx: &mut Tx<'_>, here: &Here, row: RunRow) -> Result<RunFacts, QueryErr
     })
 }
 
-fn owner(tx: &mut Tx<'_>, here: &Here, row: &RunRow) -> Result<Option<Node>, QueryError> {
+fn owner(
+    tx: &mut Tx<'_>,
+    system: &SystemFacts,
+    row: &RunRow,
+) -> Result<Option<WorkerFacts>, QueryError> {
     let Some(id) = row.lease_owner else { return Ok(None) };
-    if let Some(known) = here.nodes.iter().find(|node| node.row.id == id) {
+    if let Some(known) = system.workers.iter().find(|worker| worker.row.id == id) {
         return Ok(Some(known.clone()));
     }
-    worker::get(tx, id)?.map(|row| node(tx, row)).transpose()
+    worker::get(tx, id)?.map(|row| worker_facts(tx, row)).transpose()
 }
 
-/// The last tool call that did not work, if the run has ended.
+/// Returns the last failed tool call of an ended run.
 fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStepRow>, QueryError> {
     if row.phase != RunPhase::Done.as_str() {
         return Ok(None);
@@ -142,7 +154,7 @@ fn failed_call(tx: &mut Tx<'_>, row: &RunRow) -> Result<Option<run_step::RunStep
     Ok(steps.into_iter().rfind(|step| step.kind == tool && step.state == failed))
 }
 
-/// The runs that a parked run waits for.
+/// Returns the runs that a parked run waits for.
 fn children(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<RunRow>, QueryError> {
     if row.phase != "parked" {
         return Ok(Vec::new());
@@ -166,7 +178,7 @@ fn budgets(tx: &mut Tx<'_>, row: &RunRow) -> Result<Vec<budget_row::BudgetRow>, 
 
 fn session_facts(
     tx: &mut Tx<'_>,
-    here: &Here,
+    system: &SystemFacts,
     namespace: &Namespace,
     name: &str,
 ) -> Result<SessionFacts, QueryError> {
@@ -176,7 +188,7 @@ fn session_facts(
         None => session::by_key(tx, namespace, name)?,
     };
     let session = found.ok_or_else(|| QueryError::not_found("session", name))?;
-    let holder = run::holder(tx, namespace, &session.id)?;
+    let holder = run::session_owner(tx, namespace, &session.id)?;
     let due = run::first_due(tx, namespace, &session.id)?;
     let next = match due {
         Some(next) => Some(next),
@@ -197,9 +209,9 @@ fn session_facts(
     let waiting = u64::from(next.is_some());
     Ok(SessionFacts {
         session,
-        holder: holder.map(|row| alone(tx, here, row)).transpose()?,
-        next: next.map(|row| run_facts(tx, here, row)).transpose()?,
-        aside: aside.map(|row| alone(tx, here, row)).transpose()?,
+        holder: holder.map(|row| single_run_facts(tx, system, row)).transpose()?,
+        next: next.map(|row| run_facts(tx, system, row)).transpose()?,
+        aside: aside.map(|row| single_run_facts(tx, system, row)).transpose()?,
         queued: queued.max(waiting),
     })
 }

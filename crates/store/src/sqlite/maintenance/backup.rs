@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::copy::{self, CopyProgress};
-use crate::sqlite::{self, Role};
+use crate::sqlite::{self, ConnectionRole};
 use crate::{Store, StoreError, StoreOptions};
 
 /// Description of a finished backup.
@@ -38,8 +38,8 @@ fn backup(
     if to.exists() {
         return Err(StoreError::Exists { path: to.to_owned() });
     }
-    let partial = copy::beside(to, ".partial");
-    let copied = sqlite::connect(options, Role::Reader)
+    let partial = copy::with_suffix(to, ".partial");
+    let copied = sqlite::connect(options, ConnectionRole::Reader)
         .and_then(|mut source| copy::copy(&mut source, &partial, progress))
         .and_then(|()| copy::rename(&partial, to));
     if let Err(error) = copied {

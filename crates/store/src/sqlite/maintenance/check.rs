@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::sqlite::{self, Role, Sqlite};
+use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::table::state::blob::{self, BlobRow};
-use crate::transaction::tx::{Attempt, Sql};
+use crate::transaction::tx::{Attempt, SqlExecutor};
 use crate::{Store, StoreError, StoreOptions, Tx, params};
 
 /// Maximum number of findings of one kind in a report.
@@ -14,19 +14,19 @@ const FINDINGS_MAX: u64 = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckReport {
     /// All failed checks, with at most 20 findings of each kind.
-    pub problems: Vec<Problem>,
+    pub failures: Vec<CheckFailure>,
 }
 
 impl CheckReport {
     /// Returns true if no check failed.
     pub fn is_ok(&self) -> bool {
-        self.problems.is_empty()
+        self.failures.is_empty()
     }
 }
 
 /// One finding of the integrity check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct CheckFailure {
     /// Stable code of the failed check.
     pub code: &'static str,
     /// The affected object and the finding.
@@ -125,73 +125,73 @@ impl Store {
 }
 
 fn check(options: &StoreOptions) -> Result<CheckReport, StoreError> {
-    let mut db = sqlite::connect(options, Role::Reader)?;
+    let mut db = sqlite::connect(options, ConnectionRole::Reader)?;
     db.begin_read()?;
     let checked = check_all(&mut db, options);
     db.rollback()?;
     match checked {
-        Ok(problems) => Ok(CheckReport { problems }),
+        Ok(failures) => Ok(CheckReport { failures }),
         // Unreadable data is a finding, not an error of the check.
-        Err(StoreError::Damaged { detail }) => {
-            Ok(CheckReport { problems: vec![Problem { code: "damaged", detail }] })
+        Err(StoreError::Corrupt { detail }) => {
+            Ok(CheckReport { failures: vec![CheckFailure { code: "damaged", detail }] })
         }
         Err(error) => Err(error),
     }
 }
 
-fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<Problem>, StoreError> {
-    let mut problems = file_problems(db)?;
-    if !problems.is_empty() {
+fn check_all(db: &mut Sqlite, options: &StoreOptions) -> Result<Vec<CheckFailure>, StoreError> {
+    let mut failures = check_file(db)?;
+    if !failures.is_empty() {
         // Queries over a corrupt file return results that cannot be trusted.
-        return Ok(problems);
+        return Ok(failures);
     }
     let mut attempt = Attempt::new(&options.env);
     let mut tx = Tx::new(db, &mut attempt);
-    problems.extend(row_problems(&mut tx)?);
-    problems.extend(blob_problems(&mut tx)?);
-    Ok(problems)
+    failures.extend(check_rows(&mut tx)?);
+    failures.extend(check_blobs(&mut tx)?);
+    Ok(failures)
 }
 
-fn file_problems(db: &mut Sqlite) -> Result<Vec<Problem>, StoreError> {
-    let mut problems = Vec::new();
+fn check_file(db: &mut Sqlite) -> Result<Vec<CheckFailure>, StoreError> {
+    let mut failures = Vec::new();
     db.query(&format!("PRAGMA integrity_check({FINDINGS_MAX})"), &[], &mut |row| {
         let detail: String = row.take()?;
         if detail != "ok" {
-            problems.push(Problem { code: "damaged", detail });
+            failures.push(CheckFailure { code: "damaged", detail });
         }
         Ok(ControlFlow::Continue(()))
     })?;
     db.query("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 20", &[], &mut |row| {
         let (table, parent): (String, String) = (row.take()?, row.take()?);
         let detail = format!("a row of {table} refers to a row of {parent} that does not exist");
-        problems.push(Problem { code: "reference_missing", detail });
+        failures.push(CheckFailure { code: "reference_missing", detail });
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(problems)
+    Ok(failures)
 }
 
-fn row_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
-    let mut problems = Vec::new();
+fn check_rows(tx: &mut Tx<'_>) -> Result<Vec<CheckFailure>, StoreError> {
+    let mut failures = Vec::new();
     for Invariant { code, sql } in INVARIANTS {
-        let findings: Vec<String> = tx.all(sql, params![FINDINGS_MAX])?;
-        problems.extend(findings.into_iter().map(|detail| Problem { code, detail }));
+        let findings: Vec<String> = tx.fetch_all(sql, params![FINDINGS_MAX])?;
+        failures.extend(findings.into_iter().map(|detail| CheckFailure { code, detail }));
     }
-    Ok(problems)
+    Ok(failures)
 }
 
 /// Decompresses all blobs, one at a time.
-fn blob_problems(tx: &mut Tx<'_>) -> Result<Vec<Problem>, StoreError> {
-    let mut problems = Vec::new();
+fn check_blobs(tx: &mut Tx<'_>) -> Result<Vec<CheckFailure>, StoreError> {
+    let mut failures = Vec::new();
     let mut last = String::new();
     let sql = BlobRow::select("WHERE hash > ?1 ORDER BY hash LIMIT 1");
-    while let Some(row) = tx.optional::<BlobRow>(&sql, params![last])? {
+    while let Some(row) = tx.fetch_optional::<BlobRow>(&sql, params![last])? {
         if let Err(error) = blob::unpack(&row) {
-            problems.push(Problem { code: "blob_damaged", detail: error.to_string() });
+            failures.push(CheckFailure { code: "blob_damaged", detail: error.to_string() });
         }
         last = row.hash;
-        if problems.len() as u64 >= FINDINGS_MAX {
+        if failures.len() as u64 >= FINDINGS_MAX {
             break;
         }
     }
-    Ok(problems)
+    Ok(failures)
 }

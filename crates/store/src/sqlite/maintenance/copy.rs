@@ -81,12 +81,12 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
 }
 
 /// Returns the paths of the database file, its write-ahead log and its shared-memory file.
-pub(super) fn family(path: &Path) -> [PathBuf; 3] {
-    ["", "-wal", "-shm"].map(|suffix| beside(path, suffix))
+pub(super) fn database_files(path: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|suffix| with_suffix(path, suffix))
 }
 
 /// Appends `suffix` to the file name.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -94,7 +94,7 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Removes an unused database file with its companion files; missing files are ignored.
 pub(super) fn remove(path: &Path) -> Result<(), StoreError> {
-    for file in family(path) {
+    for file in database_files(path) {
         match fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(StoreError::file(&file, &error));

@@ -10,7 +10,7 @@ use provost_core::Env;
 
 use super::copy;
 use crate::sqlite::lock::DatabaseLock;
-use crate::sqlite::{self, Identity, SCHEMA_VERSION, Sqlite};
+use crate::sqlite::{self, DatabaseIdentity, SCHEMA_VERSION, Sqlite};
 use crate::table::state::meta;
 use crate::transaction::tx::Attempt;
 use crate::{StoreError, StoreOptions, Tx};
@@ -50,50 +50,51 @@ pub fn restore(options: &RestoreOptions) -> Result<RestoreReport, StoreError> {
     if to.exists() && !replace {
         return Err(StoreError::Exists { path: to.clone() });
     }
-    let _alone = DatabaseLock::exclusive(to)?;
+    let _lock = DatabaseLock::exclusive(to)?;
     let mut source = sqlite::open_read_only(from)?;
     let schema_version = check_source(&mut source, from)?;
-    let draft = copy::beside(to, ".restoring");
-    let made = copy::copy(&mut source, &draft, &mut |_| {}).and_then(|()| renew(&draft, env));
-    let generation = match made {
+    let draft = copy::with_suffix(to, ".restoring");
+    let prepared =
+        copy::copy(&mut source, &draft, &mut |_| {}).and_then(|()| start_generation(&draft, env));
+    let generation = match prepared {
         Ok(generation) => generation,
         Err(error) => {
             copy::remove(&draft)?;
             return Err(error);
         }
     };
-    put_in_place(&draft, to)?;
+    swap_files(&draft, to)?;
     Ok(RestoreReport { generation, schema_version })
 }
 
 /// Checks the integrity of the backup and returns its schema version.
 fn check_source(source: &mut Sqlite, from: &Path) -> Result<u32, StoreError> {
     let version = match sqlite::identify(source, sqlite::ENGINE.application_id)? {
-        Identity::Empty => {
+        DatabaseIdentity::Empty => {
             let detail = "it is empty".into();
             return Err(StoreError::NotADatabase { path: from.to_owned(), detail });
         }
-        Identity::Ours(found) if found > SCHEMA_VERSION => {
-            return Err(StoreError::NewerSchema { found, known: SCHEMA_VERSION });
+        DatabaseIdentity::Provost(found) if found > SCHEMA_VERSION => {
+            return Err(StoreError::SchemaTooNew { found, known: SCHEMA_VERSION });
         }
-        Identity::Ours(version) => version,
+        DatabaseIdentity::Provost(version) => version,
     };
     match source.text("PRAGMA integrity_check(1)")?.as_str() {
         "ok" => Ok(version),
-        finding => Err(StoreError::Damaged { detail: format!("the backup: {finding}") }),
+        finding => Err(StoreError::Corrupt { detail: format!("the backup: {finding}") }),
     }
 }
 
 /// Migrates the copy to the newest schema and starts its generation. Closing it leaves a single file.
-fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
+fn start_generation(draft: &Path, env: &Env) -> Result<u64, StoreError> {
     let mut db = sqlite::prepare(&StoreOptions { env: env.clone(), ..StoreOptions::new(draft) })?;
     db.begin_write()?;
-    let renewed = meta::next_generation(&mut Tx::new(&mut db, &mut Attempt::new(env)))
+    let started = meta::next_generation(&mut Tx::new(&mut db, &mut Attempt::new(env)))
         .and_then(|generation| db.commit().map(|()| generation));
-    if renewed.is_err() {
+    if started.is_err() {
         db.rollback()?;
     }
-    let generation = renewed?;
+    let generation = started?;
     db.text("PRAGMA journal_mode = DELETE")?;
     drop(db);
     copy::sync(draft)?;
@@ -101,11 +102,11 @@ fn renew(draft: &Path, env: &Env) -> Result<u64, StoreError> {
 }
 
 /// Swaps the files in an order in which the write-ahead log of the old database never lies next to the new file.
-fn put_in_place(draft: &Path, to: &Path) -> Result<(), StoreError> {
-    let replaced = copy::beside(to, ".replaced");
+fn swap_files(draft: &Path, to: &Path) -> Result<(), StoreError> {
+    let replaced = copy::with_suffix(to, ".replaced");
     copy::remove(&replaced)?;
-    for (old, aside) in copy::family(to).iter().zip(copy::family(&replaced)) {
-        match fs::rename(old, &aside) {
+    for (old, target) in copy::database_files(to).iter().zip(copy::database_files(&replaced)) {
+        match fs::rename(old, &target) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(StoreError::file(old, &error));
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::copy;
-use crate::sqlite::{self, Role, Sqlite};
+use crate::sqlite::{self, ConnectionRole, Sqlite};
 use crate::table::state::meta;
 use crate::transaction::tx::Attempt;
 use crate::{Store, StoreError, StoreOptions, Tx, params};
@@ -49,12 +49,13 @@ impl Store {
     /// Rewrites the database file without unused space. Writers wait meanwhile and may get [`StoreError::Busy`], so
     /// run it when the load is low.
     pub async fn vacuum(&self) -> Result<(), StoreError> {
-        self.blocking(|options| sqlite::connect(options, Role::Writer)?.batch("VACUUM")).await
+        self.blocking(|options| sqlite::connect(options, ConnectionRole::Writer)?.batch("VACUUM"))
+            .await
     }
 }
 
 fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
-    let mut db = sqlite::connect(options, Role::Reader)?;
+    let mut db = sqlite::connect(options, ConnectionRole::Reader)?;
     let number = |db: &mut Sqlite, pragma: &str| {
         db.number(pragma).map(|number| u64::try_from(number).unwrap_or(0))
     };
@@ -64,7 +65,7 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
     let schema_version = number(&mut db, "PRAGMA user_version")?;
     let mut attempt = Attempt::new(&options.env);
     let mut tx = Tx::new(&mut db, &mut attempt);
-    let log = std::fs::metadata(copy::beside(&options.path, "-wal"));
+    let log = std::fs::metadata(copy::with_suffix(&options.path, "-wal"));
     Ok(DatabaseSize {
         path: options.path.clone(),
         schema_version,
@@ -79,13 +80,13 @@ fn size(options: &StoreOptions) -> Result<DatabaseSize, StoreError> {
 }
 
 fn tables(tx: &mut Tx<'_>) -> Result<Vec<TableSize>, StoreError> {
-    let names: Vec<String> = tx.all(
+    let names: Vec<String> = tx.fetch_all(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
         params![],
     )?;
     let count = |name: String| {
         // The names come from the schema itself, so they need no escaping.
-        let rows = tx.one(&format!("SELECT count(*) FROM \"{name}\""), params![])?;
+        let rows = tx.fetch_one(&format!("SELECT count(*) FROM \"{name}\""), params![])?;
         Ok(TableSize { name, rows })
     };
     names.into_iter().map(count).collect()

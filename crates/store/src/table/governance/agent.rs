@@ -34,7 +34,7 @@ pub fn get(
     revision: u64,
 ) -> Result<Option<AgentRow>, StoreError> {
     let sql = AgentRow::select("WHERE namespace = ?1 AND name = ?2 AND revision = ?3");
-    tx.optional(&sql, params![namespace, name, revision])
+    tx.fetch_optional(&sql, params![namespace, name, revision])
 }
 
 /// Returns the newest revision, even of a deleted agent.
@@ -44,7 +44,7 @@ pub fn latest(
     name: &str,
 ) -> Result<Option<AgentRow>, StoreError> {
     let sql = AgentRow::select("WHERE namespace = ?1 AND name = ?2 ORDER BY revision DESC LIMIT 1");
-    tx.optional(&sql, params![namespace, name])
+    tx.fetch_optional(&sql, params![namespace, name])
 }
 
 /// Returns the newest revisions of all agents that are not deleted, sorted by name, after the name `after`.
@@ -60,7 +60,7 @@ pub fn list(
             WHERE newest.namespace = agent.namespace AND newest.name = agent.name)
          ORDER BY name LIMIT ?3",
     );
-    tx.all(&sql, params![namespace, after, limit])
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Marks the newest revision as deleted. Returns false if the agent does not exist or is already deleted.

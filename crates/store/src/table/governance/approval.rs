@@ -69,7 +69,7 @@ pub struct ApprovalFilter {
 
 /// Returns the approval with this id.
 pub fn get(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
-    tx.optional(&ApprovalRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&ApprovalRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the approval with this id, if it belongs to the namespace.
@@ -79,7 +79,7 @@ pub fn find(
     id: ApprovalId,
 ) -> Result<Option<ApprovalRow>, StoreError> {
     let sql = ApprovalRow::select("WHERE id = ?2 AND namespace = ?1");
-    tx.optional(&sql, params![namespace, id])
+    tx.fetch_optional(&sql, params![namespace, id])
 }
 
 /// Returns the approval with this id, locked. The caller must have locked its run.
@@ -97,7 +97,7 @@ pub fn open(
     let sql = ApprovalRow::select(
         "WHERE namespace = ?1 AND state = 'pending' AND id > coalesce(?2, '') ORDER BY id LIMIT ?3",
     );
-    tx.all(&sql, params![namespace, after, limit])
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Returns approvals of a namespace in any state, newest first.
@@ -118,7 +118,7 @@ pub fn list(
 
 /// Returns all approvals of a run, oldest first.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreError> {
-    tx.all(&ApprovalRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
+    tx.fetch_all(&ApprovalRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
 /// Selects the pending approvals of a run, oldest first.
@@ -126,7 +126,7 @@ const OPEN_OF_RUN: &str = "WHERE run_id = ?1 AND state = 'pending' ORDER BY id";
 
 /// Returns the pending approvals of a run, oldest first.
 pub fn open_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<ApprovalRow>, StoreError> {
-    tx.all(&ApprovalRow::select(OPEN_OF_RUN), params![run_id])
+    tx.fetch_all(&ApprovalRow::select(OPEN_OF_RUN), params![run_id])
 }
 
 /// Returns the pending approvals of a run, oldest first, locked. The caller must have locked the run.

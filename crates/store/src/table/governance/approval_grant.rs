@@ -57,7 +57,7 @@ pub fn list(
     let sql = ApprovalGrantRow::select(
         "WHERE namespace = ?1 AND (scope, call_key) > (?2, ?3) ORDER BY scope, call_key LIMIT ?4",
     );
-    tx.all(&sql, params![namespace, after.scope, after.call_key, limit])
+    tx.fetch_all(&sql, params![namespace, after.scope, after.call_key, limit])
 }
 
 /// Removes a grant. Returns false if it does not exist.

@@ -56,8 +56,10 @@ pub fn list(
     let AuditFilter { run, resource, outcome, before } = filter;
     let sql = AuditRow::select(&rest);
     match run {
-        Some(run) => tx.all(&sql, params![namespace, *before, *resource, *outcome, limit, *run]),
-        None => tx.all(&sql, params![namespace, *before, *resource, *outcome, limit]),
+        Some(run) => {
+            tx.fetch_all(&sql, params![namespace, *before, *resource, *outcome, limit, *run])
+        }
+        None => tx.fetch_all(&sql, params![namespace, *before, *resource, *outcome, limit]),
     }
 }
 

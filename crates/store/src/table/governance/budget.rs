@@ -14,9 +14,9 @@ table! {
         scope: String,
         /// Spending limit, in millionths of the currency.
         cap_micros: i64,
-        /// Amount spent in the current period, in millionths.
+        /// PageLimit spent in the current period, in millionths.
         spent_micros: i64,
-        /// Amount reserved for calls in flight, in millionths.
+        /// PageLimit reserved for calls in flight, in millionths.
         reserved_micros: i64,
         /// Currency of the amounts.
         currency: String,
@@ -30,7 +30,7 @@ table! {
 /// Returns the budget of a scope.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, scope: &str) -> Result<Option<BudgetRow>, StoreError> {
     let sql = BudgetRow::select("WHERE namespace = ?1 AND scope = ?2");
-    tx.optional(&sql, params![namespace, scope])
+    tx.fetch_optional(&sql, params![namespace, scope])
 }
 
 /// Reserves an amount. Returns false if it would exceed the limit or if the scope has no budget.
@@ -74,7 +74,7 @@ pub fn any(tx: &mut Tx<'_>, namespace: &str) -> Result<bool, StoreError> {
 /// Returns the budgets of a namespace, sorted by scope.
 pub fn list(tx: &mut Tx<'_>, namespace: &str, limit: u64) -> Result<Vec<BudgetRow>, StoreError> {
     let sql = BudgetRow::select("WHERE namespace = ?1 ORDER BY scope LIMIT ?2");
-    tx.all(&sql, params![namespace, limit])
+    tx.fetch_all(&sql, params![namespace, limit])
 }
 
 /// Creates a budget with nothing spent, or changes its limit. Spent and reserved amounts are kept.

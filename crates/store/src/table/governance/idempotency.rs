@@ -6,7 +6,7 @@ use crate::{StoreError, Tx, params};
 
 table! {
     /// A stored response.
-    IdemRow in "idem" {
+    IdempotencyRow in "idem" {
         /// The tenancy boundary.
         namespace: String,
         /// The caller and the operation.
@@ -32,14 +32,14 @@ pub fn get(
     namespace: &str,
     scope: &str,
     idem_key: &str,
-) -> Result<Option<IdemRow>, StoreError> {
-    let sql = IdemRow::select("WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3");
-    tx.optional(&sql, params![namespace, scope, idem_key])
+) -> Result<Option<IdempotencyRow>, StoreError> {
+    let sql = IdempotencyRow::select("WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3");
+    tx.fetch_optional(&sql, params![namespace, scope, idem_key])
 }
 
 /// Stores the response under a key that this transaction has reserved.
-pub fn answer(tx: &mut Tx<'_>, row: &IdemRow) -> Result<(), StoreError> {
-    let IdemRow { namespace, scope, idem_key, result, expires, task_id, .. } = row;
+pub fn answer(tx: &mut Tx<'_>, row: &IdempotencyRow) -> Result<(), StoreError> {
+    let IdempotencyRow { namespace, scope, idem_key, result, expires, task_id, .. } = row;
     let sql = "UPDATE idem SET result = ?4, expires = ?5, task_id = ?6 WHERE namespace = ?1 AND scope = ?2 AND idem_key = ?3";
     tx.execute(sql, params![namespace, scope, idem_key, result, expires, task_id]).map(drop)
 }

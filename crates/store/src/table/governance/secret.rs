@@ -32,7 +32,7 @@ pub fn get(
     key: &str,
 ) -> Result<Option<SecretRow>, StoreError> {
     let sql = SecretRow::select("WHERE namespace = ?1 AND name = ?2 AND item = ?3");
-    tx.optional(&sql, params![namespace, name, key])
+    tx.fetch_optional(&sql, params![namespace, name, key])
 }
 
 /// Replaces the row with revision `replaces`, or inserts a new row if `replaces` is `None`. Returns false if that
@@ -77,11 +77,11 @@ pub fn list(
             let sql = SecretRow::select(&format!(
                 "WHERE namespace = ?1 AND {place} (?2, ?3, ?4) {order} ?5"
             ));
-            tx.all(&sql, params![namespace, space, name, key, limit])
+            tx.fetch_all(&sql, params![namespace, space, name, key, limit])
         }
         None => {
             let sql = SecretRow::select(&format!("WHERE {place} (?1, ?2, ?3) {order} ?4"));
-            tx.all(&sql, params![space, name, key, limit])
+            tx.fetch_all(&sql, params![space, name, key, limit])
         }
     }
 }

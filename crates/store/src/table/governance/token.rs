@@ -30,7 +30,7 @@ table! {
 
 /// Returns the token with this id.
 pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<TokenRow>, StoreError> {
-    tx.optional(&TokenRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&TokenRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns all tokens, oldest first, after the id `after`.
@@ -40,7 +40,7 @@ pub fn list(
     limit: u64,
 ) -> Result<Vec<TokenRow>, StoreError> {
     let sql = TokenRow::select("WHERE id > coalesce(?1, '') ORDER BY id LIMIT ?2");
-    tx.all(&sql, params![after, limit])
+    tx.fetch_all(&sql, params![after, limit])
 }
 
 /// Revokes a token; the time of the first revocation is kept. Returns false if the token does not exist.

@@ -6,7 +6,7 @@ use crate::{StoreError, Tx, params};
 
 table! {
     /// A usage record.
-    MeterRow in "meter" {
+    UsageRecordRow in "meter" {
         /// The id. Later records have greater ids.
         id: UsageRecordId,
         /// The tenancy boundary.
@@ -30,11 +30,11 @@ pub fn list(
     namespace: &str,
     before: Option<UsageRecordId>,
     limit: u64,
-) -> Result<Vec<MeterRow>, StoreError> {
-    let sql = MeterRow::select(
+) -> Result<Vec<UsageRecordRow>, StoreError> {
+    let sql = UsageRecordRow::select(
         "WHERE namespace = ?1 AND (?2 IS NULL OR id < ?2) ORDER BY id DESC LIMIT ?3",
     );
-    tx.all(&sql, params![namespace, before, limit])
+    tx.fetch_all(&sql, params![namespace, before, limit])
 }
 
 /// Removes the records from before `before` among the oldest `limit` records, and returns their number.

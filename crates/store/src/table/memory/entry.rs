@@ -48,7 +48,7 @@ impl FromRow for MemoryRow {
 
 /// Data of a memory that the index of its owner needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexCount {
+pub struct IndexEntry {
     /// Number of the owner.
     pub owner: i64,
     /// Change number of the owner's memories that wrote this memory.
@@ -89,18 +89,18 @@ impl FromRow for SourceRow {
 
 /// Criteria for selecting memories.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryFilter<'a> {
+pub struct MemoryRowFilter<'a> {
     /// Category of the memories; `None` for all.
     pub category: Option<&'a str>,
     /// Memories that are valid from this time or later; `None` for all.
     pub since: Option<Timestamp>,
     /// True to include superseded memories.
-    pub history: bool,
+    pub include_superseded: bool,
 }
 
-impl MemoryFilter<'_> {
+impl MemoryRowFilter<'_> {
     fn narrow<'v>(&'v self, sql: &mut String, values: &mut Vec<Value<'v>>) {
-        if !self.history {
+        if !self.include_superseded {
             sql.push_str(" AND superseded_by IS NULL");
         }
         if let Some(category) = self.category {
@@ -117,20 +117,20 @@ impl MemoryFilter<'_> {
 /// Returns the memory with this id.
 pub fn find(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND id = ?2");
-    tx.optional(&sql, params![owner, id])
+    tx.fetch_optional(&sql, params![owner, id])
 }
 
 /// Returns the memory with this row number, if it belongs to the owner.
 pub fn at(tx: &mut Tx<'_>, owner: i64, seq: i64) -> Result<Option<MemoryRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM memory WHERE owner = ?1 AND seq = ?2");
-    tx.optional(&sql, params![owner, seq])
+    tx.fetch_optional(&sql, params![owner, seq])
 }
 
 /// Returns at most `limit` memories, newest first, older than the memory `after`.
 pub fn newest(
     tx: &mut Tx<'_>,
     owner: i64,
-    filter: &MemoryFilter<'_>,
+    filter: &MemoryRowFilter<'_>,
     after: Option<&[u8]>,
     limit: usize,
 ) -> Result<Vec<MemoryRow>, StoreError> {
@@ -142,30 +142,30 @@ pub fn newest(
     }
     filter.narrow(&mut sql, &mut values);
     sql.push_str(&format!(" ORDER BY id DESC LIMIT {limit}"));
-    tx.all(&sql, &values)
+    tx.fetch_all(&sql, &values)
 }
 
 /// Returns the row numbers of an owner's memories.
-pub fn places(
+pub fn row_numbers(
     tx: &mut Tx<'_>,
     owner: i64,
-    filter: &MemoryFilter<'_>,
+    filter: &MemoryRowFilter<'_>,
 ) -> Result<Vec<i64>, StoreError> {
     let mut sql = "SELECT seq FROM memory WHERE owner = ?1".to_owned();
     let mut values = vec![owner.to_value()];
     filter.narrow(&mut sql, &mut values);
-    tx.all(&sql, &values)
+    tx.fetch_all(&sql, &values)
 }
 
 /// Returns the number of memories that are not superseded.
 pub fn count(tx: &mut Tx<'_>, owner: i64) -> Result<u64, StoreError> {
     let sql = "SELECT count(*) FROM memory WHERE owner = ?1 AND superseded_by IS NULL";
-    tx.one(sql, params![owner])
+    tx.fetch_one(sql, params![owner])
 }
 
 /// Inserts a memory and returns its row number. The `seq` of `row` is ignored.
-pub fn insert(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<i64, StoreError> {
-    tx.one(
+pub fn insert(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexEntry) -> Result<i64, StoreError> {
+    tx.fetch_one(
         "INSERT INTO memory (owner, id, text, category, metadata, created_at, updated_at, valid_from, superseded_by,
                              words, change)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING seq",
@@ -186,7 +186,7 @@ pub fn insert(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<i64
 }
 
 /// Updates the text, category, metadata and time of change of a memory.
-pub fn update(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexCount) -> Result<(), StoreError> {
+pub fn update(tx: &mut Tx<'_>, row: &MemoryRow, count: IndexEntry) -> Result<(), StoreError> {
     let sql = "UPDATE memory SET text = ?2, category = ?3, metadata = ?4, updated_at = ?5, words = ?6, change = ?7
                WHERE seq = ?1";
     tx.execute(
@@ -224,7 +224,7 @@ pub fn delete(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
 /// Returns the source messages of a memory.
 pub fn sources(tx: &mut Tx<'_>, seq: i64) -> Result<Vec<SourceRow>, StoreError> {
     let sql = "SELECT session, message FROM source WHERE seq = ?1 ORDER BY 1, 2";
-    tx.all(sql, params![seq])
+    tx.fetch_all(sql, params![seq])
 }
 
 /// Adds a source message to a memory, unless it exists.
@@ -236,12 +236,12 @@ pub fn add_source(tx: &mut Tx<'_>, seq: i64, source: &SourceRow) -> Result<(), S
 
 /// Returns the memory with this id, as a list.
 pub fn keys_of_id(tx: &mut Tx<'_>, owner: i64, id: &[u8]) -> Result<Vec<MemoryKey>, StoreError> {
-    tx.all("SELECT seq, id FROM memory WHERE owner = ?1 AND id = ?2", params![owner, id])
+    tx.fetch_all("SELECT seq, id FROM memory WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
 
 /// Returns all memories of an owner.
 pub fn keys_of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<MemoryKey>, StoreError> {
-    tx.all("SELECT seq, id FROM memory WHERE owner = ?1", params![owner])
+    tx.fetch_all("SELECT seq, id FROM memory WHERE owner = ?1", params![owner])
 }
 
 /// Returns the memories that `successor` superseded.
@@ -251,7 +251,7 @@ pub fn keys_of_successor(
     successor: &[u8],
 ) -> Result<Vec<MemoryKey>, StoreError> {
     let sql = "SELECT seq, id FROM memory WHERE owner = ?1 AND superseded_by = ?2";
-    tx.all(sql, params![owner, successor])
+    tx.fetch_all(sql, params![owner, successor])
 }
 
 /// Returns the memories that come from a session, or from one message of it.
@@ -269,5 +269,5 @@ pub fn keys_of_source(
         sql.push_str(" AND message = ?3");
         values.push(message.to_value());
     }
-    tx.all(&sql, &values)
+    tx.fetch_all(&sql, &values)
 }

@@ -10,12 +10,12 @@ pub fn insert(tx: &mut Tx<'_>, owner: i64, change: i64, seq: i64) -> Result<(), 
 
 /// Returns the row numbers of memories that were deleted after a change.
 pub fn after(tx: &mut Tx<'_>, owner: i64, change: i64) -> Result<Vec<i64>, StoreError> {
-    tx.all("SELECT seq FROM gone WHERE owner = ?1 AND change > ?2", params![owner, change])
+    tx.fetch_all("SELECT seq FROM gone WHERE owner = ?1 AND change > ?2", params![owner, change])
 }
 
 /// Returns the number of recorded deletions.
 pub fn count(tx: &mut Tx<'_>, owner: i64) -> Result<u64, StoreError> {
-    tx.one("SELECT count(*) FROM gone WHERE owner = ?1", params![owner])
+    tx.fetch_one("SELECT count(*) FROM gone WHERE owner = ?1", params![owner])
 }
 
 /// Removes the recorded deletions of an owner.

@@ -96,7 +96,7 @@ impl FromRow for JobEnd {
 
 /// A job as listed for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedJob {
+pub struct JobSummary {
     /// Number of the job.
     pub no: u64,
     /// Id of the session, or of the run.
@@ -111,7 +111,7 @@ pub struct ListedJob {
     pub given_up: bool,
 }
 
-impl FromRow for ListedJob {
+impl FromRow for JobSummary {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             no: row.take()?,
@@ -159,7 +159,7 @@ impl FromRow for JobMessages {
 
 /// Inserts a job and returns its number.
 pub fn insert(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<u64, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "INSERT INTO job (owner, session, messages, end_at, end_digest, due, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) RETURNING no",
         params![new.owner, new.session, new.messages, new.end.end_at, new.end.digest, new.now],
@@ -172,7 +172,7 @@ pub fn queued_cursor(
     owner: i64,
     session: &str,
 ) -> Result<Option<CursorRow>, StoreError> {
-    tx.optional(
+    tx.fetch_optional(
         "SELECT end_at, end_digest FROM job WHERE owner = ?1 AND session = ?2 AND NOT given_up
          ORDER BY no DESC LIMIT 1",
         params![owner, session],
@@ -182,7 +182,7 @@ pub fn queued_cursor(
 /// Returns the position in a conversation after its finished jobs.
 pub fn cursor(tx: &mut Tx<'_>, owner: i64, session: &str) -> Result<Option<CursorRow>, StoreError> {
     let sql = "SELECT end_at, digest FROM cursor WHERE owner = ?1 AND session = ?2";
-    tx.optional(sql, params![owner, session])
+    tx.fetch_optional(sql, params![owner, session])
 }
 
 /// Stores the position in a conversation.
@@ -197,12 +197,12 @@ pub fn put_cursor(tx: &mut Tx<'_>, end: &JobEnd) -> Result<(), StoreError> {
 
 /// Returns the number of jobs that are not given up.
 pub fn count_pending(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
-    tx.one("SELECT count(*) FROM job WHERE NOT given_up", params![])
+    tx.fetch_one("SELECT count(*) FROM job WHERE NOT given_up", params![])
 }
 
 /// Returns the next job to claim, which may not be due yet. Only the oldest job of each owner is eligible.
 pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreError> {
-    tx.optional(
+    tx.fetch_optional(
         "SELECT job.no, job.due FROM job WHERE NOT given_up AND NOT EXISTS (
              SELECT 1 FROM job earlier
              WHERE earlier.owner = job.owner AND earlier.no < job.no AND NOT earlier.given_up)
@@ -213,7 +213,7 @@ pub fn next(tx: &mut Tx<'_>, now: Timestamp) -> Result<Option<DueJob>, StoreErro
 
 /// Claims a job until a point in time.
 pub fn claim(tx: &mut Tx<'_>, no: i64, until: Timestamp) -> Result<ClaimedJob, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "UPDATE job SET attempt = attempt + 1, leased = 1, due = ?2 WHERE no = ?1
          RETURNING attempt, session, messages, failures, (SELECT name FROM owner WHERE owner.no = job.owner)",
         params![no, until],
@@ -226,7 +226,7 @@ pub fn finish(
     owner: &str,
     attempt: JobAttempt,
 ) -> Result<Option<JobEnd>, StoreError> {
-    tx.optional(
+    tx.fetch_optional(
         "DELETE FROM job WHERE no = ?1 AND attempt = ?2 AND leased AND owner = (SELECT no FROM owner WHERE name = ?3)
          RETURNING owner, session, end_at, end_digest",
         params![attempt.no, attempt.attempt, owner],
@@ -234,13 +234,13 @@ pub fn finish(
 }
 
 /// Records a failed attempt and releases its claim; `None` if the claim was lost.
-pub fn postpone(
+pub fn schedule_retry(
     tx: &mut Tx<'_>,
     attempt: JobAttempt,
     failed: FailedJob<'_>,
 ) -> Result<Option<JobEnd>, StoreError> {
     let due = failed.due.unwrap_or_default();
-    tx.optional(
+    tx.fetch_optional(
         "UPDATE job SET leased = 0, failures = failures + 1, due = ?3, given_up = ?4, problem = ?5
          WHERE no = ?1 AND attempt = ?2 AND leased
          RETURNING owner, session, end_at, end_digest",
@@ -255,8 +255,8 @@ pub fn make_due(tx: &mut Tx<'_>, now: Timestamp) -> Result<(), StoreError> {
 }
 
 /// Returns the jobs of an owner, oldest first.
-pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<ListedJob>, StoreError> {
-    tx.all(
+pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<JobSummary>, StoreError> {
+    tx.fetch_all(
         "SELECT no, session, created_at, failures, problem, given_up FROM job WHERE owner = ?1 ORDER BY no",
         params![owner],
     )
@@ -264,7 +264,7 @@ pub fn of_owner(tx: &mut Tx<'_>, owner: i64) -> Result<Vec<ListedJob>, StoreErro
 
 /// Selects the jobs of an owner to cancel.
 #[derive(Debug, Clone, Copy)]
-pub enum JobsOf<'a> {
+pub enum JobSelector<'a> {
     /// All jobs.
     Owner,
     /// The jobs of a session.
@@ -274,11 +274,11 @@ pub enum JobsOf<'a> {
 }
 
 /// Deletes jobs. Their conversations count as read up to the end of the deleted jobs.
-pub fn call_off(tx: &mut Tx<'_>, owner: i64, which: JobsOf<'_>) -> Result<(), StoreError> {
-    let (condition, session) = match which {
-        JobsOf::Owner => ("owner = ?1", None),
-        JobsOf::Session(session) => ("owner = ?1 AND session = ?2", Some(session)),
-        JobsOf::EmptySession(session) => {
+pub fn delete(tx: &mut Tx<'_>, owner: i64, selected: JobSelector<'_>) -> Result<(), StoreError> {
+    let (condition, session) = match selected {
+        JobSelector::Owner => ("owner = ?1", None),
+        JobSelector::Session(session) => ("owner = ?1 AND session = ?2", Some(session)),
+        JobSelector::EmptySession(session) => {
             ("owner = ?1 AND session = ?2 AND messages = '[]'", Some(session))
         }
     };
@@ -287,7 +287,7 @@ pub fn call_off(tx: &mut Tx<'_>, owner: i64, which: JobsOf<'_>) -> Result<(), St
     let ends = format!(
         "SELECT owner, session, end_at, end_digest FROM job WHERE {condition} AND NOT given_up ORDER BY no"
     );
-    for end in tx.all::<JobEnd>(&ends, &values)? {
+    for end in tx.fetch_all::<JobEnd>(&ends, &values)? {
         put_cursor(tx, &end)?;
     }
     tx.execute(&format!("DELETE FROM job WHERE {condition}"), &values).map(drop)
@@ -300,7 +300,7 @@ pub fn messages_of(
     session: &str,
 ) -> Result<Vec<JobMessages>, StoreError> {
     let sql = "SELECT no, messages FROM job WHERE owner = ?1 AND session = ?2";
-    tx.all(sql, params![owner, session])
+    tx.fetch_all(sql, params![owner, session])
 }
 
 /// Replaces the messages of a job. An attempt in flight loses its claim, because it has read the old messages.

@@ -21,25 +21,25 @@ impl FromRow for OwnerState {
 
 /// Returns the versions of an owner's memories; `None` for an unknown owner.
 pub fn state(tx: &mut Tx<'_>, name: &str) -> Result<Option<OwnerState>, StoreError> {
-    tx.optional("SELECT no, change, epoch FROM owner WHERE name = ?1", params![name])
+    tx.fetch_optional("SELECT no, change, epoch FROM owner WHERE name = ?1", params![name])
 }
 
 /// Returns the number of an owner; `None` for an unknown owner.
 pub fn number(tx: &mut Tx<'_>, name: &str) -> Result<Option<i64>, StoreError> {
-    tx.optional("SELECT no FROM owner WHERE name = ?1", params![name])
+    tx.fetch_optional("SELECT no FROM owner WHERE name = ?1", params![name])
 }
 
 /// Returns the number of an owner. Inserts an unknown owner.
 pub fn number_or_new(tx: &mut Tx<'_>, name: &str) -> Result<i64, StoreError> {
     match number(tx, name)? {
         Some(no) => Ok(no),
-        None => tx.one("INSERT INTO owner (name) VALUES (?1) RETURNING no", params![name]),
+        None => tx.fetch_one("INSERT INTO owner (name) VALUES (?1) RETURNING no", params![name]),
     }
 }
 
 /// Increments the change counter of an owner and returns it.
 pub fn next_change(tx: &mut Tx<'_>, no: i64) -> Result<i64, StoreError> {
-    tx.one("UPDATE owner SET change = change + 1 WHERE no = ?1 RETURNING change", params![no])
+    tx.fetch_one("UPDATE owner SET change = change + 1 WHERE no = ?1 RETURNING change", params![no])
 }
 
 /// Forces every index of the owner's memories to be rebuilt.

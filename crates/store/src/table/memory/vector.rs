@@ -34,7 +34,7 @@ impl FromRow for ChangedMemory {
 
 /// Position in the list of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChangePlace {
+pub struct ChangePosition {
     /// Number of the change.
     pub change: i64,
     /// Row number of the memory.
@@ -45,9 +45,9 @@ pub struct ChangePlace {
 pub fn changes_after(
     tx: &mut Tx<'_>,
     owner: i64,
-    after: ChangePlace,
+    after: ChangePosition,
 ) -> Result<Vec<ChangedMemory>, StoreError> {
-    tx.all(
+    tx.fetch_all(
         "SELECT memory.seq, change, superseded_by IS NULL, words, numbers FROM memory LEFT JOIN vector USING (seq)
          WHERE owner = ?1 AND change >= ?2 AND (change > ?2 OR memory.seq > ?3)
          ORDER BY change, memory.seq LIMIT ?4",
@@ -57,7 +57,7 @@ pub fn changes_after(
 
 /// Returns the vector of a memory.
 pub fn get(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
-    tx.optional("SELECT numbers FROM vector WHERE seq = ?1", params![seq])
+    tx.fetch_optional("SELECT numbers FROM vector WHERE seq = ?1", params![seq])
 }
 
 /// Inserts or replaces the vector of a memory.
@@ -77,7 +77,7 @@ pub fn delete(tx: &mut Tx<'_>, seq: i64) -> Result<(), StoreError> {
 
 /// Returns the name of the embedder that computed the vectors.
 pub fn space(tx: &mut Tx<'_>) -> Result<Option<String>, StoreError> {
-    tx.optional("SELECT value FROM meta WHERE key = 'space'", params![])
+    tx.fetch_optional("SELECT value FROM meta WHERE key = 'space'", params![])
 }
 
 /// Stores the name of the embedder.

@@ -14,8 +14,8 @@ pub fn remove(tx: &mut Tx<'_>, seq: i64, words: &str) -> Result<(), StoreError> 
 }
 
 /// Returns the row numbers of at most `limit` memories that contain a word.
-pub fn places(tx: &mut Tx<'_>, word: &str, limit: usize) -> Result<Vec<i64>, StoreError> {
+pub fn row_numbers(tx: &mut Tx<'_>, word: &str, limit: usize) -> Result<Vec<i64>, StoreError> {
     let sql = "SELECT rowid FROM word WHERE word MATCH ?1 LIMIT ?2";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    tx.all(sql, params![format!("\"{word}\""), limit])
+    tx.fetch_all(sql, params![format!("\"{word}\""), limit])
 }

@@ -58,7 +58,7 @@ pub struct DeliveryFilter {
 
 /// Returns the delivery with this id.
 pub fn get(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<DeliveryRow>, StoreError> {
-    tx.optional(&DeliveryRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&DeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the delivery with this id, if it belongs to the namespace.
@@ -68,7 +68,7 @@ pub fn find(
     id: DeliveryId,
 ) -> Result<Option<DeliveryRow>, StoreError> {
     let sql = DeliveryRow::select("WHERE id = ?2 AND namespace = ?1");
-    tx.optional(&sql, params![namespace, id])
+    tx.fetch_optional(&sql, params![namespace, id])
 }
 
 /// Returns the delivery with this id, locked.
@@ -78,7 +78,7 @@ pub fn lock(tx: &mut Tx<'_>, id: DeliveryId) -> Result<Option<Locked<DeliveryRow
 
 /// Returns the deliveries of a run, oldest first.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<DeliveryRow>, StoreError> {
-    tx.all(&DeliveryRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
+    tx.fetch_all(&DeliveryRow::select("WHERE run_id = ?1 ORDER BY id"), params![run_id])
 }
 
 /// Locks and returns deliveries over these channels that need an attempt now: due deliveries and expired claims. The
@@ -120,7 +120,7 @@ pub fn list(
     limit: u64,
 ) -> Result<Vec<DeliveryRow>, StoreError> {
     let sql = DeliveryRow::select("WHERE namespace = ?1 AND state = ?2 ORDER BY id DESC LIMIT ?3");
-    tx.all(&sql, params![namespace, state, limit])
+    tx.fetch_all(&sql, params![namespace, state, limit])
 }
 
 /// Returns deliveries of a namespace, newest first.
@@ -141,5 +141,5 @@ pub fn page(
 /// Returns the time of the next attempt of any unfinished delivery.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM delivery WHERE state IN ('pending', 'sending')";
-    tx.one(sql, params![])
+    tx.fetch_one(sql, params![])
 }

@@ -30,7 +30,7 @@ table! {
 
 /// Returns the notification with this id.
 pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<OutboxRow>, StoreError> {
-    tx.optional(&OutboxRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&OutboxRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Claims up to `limit` notifications until `until`. If the sender crashes, another sender can claim them after that
@@ -44,7 +44,7 @@ pub fn claim(tx: &mut Tx<'_>, until: Timestamp, limit: u64) -> Result<Vec<Outbox
          RETURNING {}",
         OutboxRow::COLUMNS.join(", ")
     );
-    let mut rows: Vec<OutboxRow> = tx.all_fenced(&sql, params![tx.now(), until, limit])?;
+    let mut rows: Vec<OutboxRow> = tx.fetch_all_fenced(&sql, params![tx.now(), until, limit])?;
     rows.sort_by(|a, b| (a.available, &a.id).cmp(&(b.available, &b.id)));
     Ok(rows)
 }

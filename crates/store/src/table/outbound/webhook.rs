@@ -26,7 +26,7 @@ table! {
 
 /// Returns the webhook with this id.
 pub fn get(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<WebhookRow>, StoreError> {
-    tx.optional(&WebhookRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&WebhookRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the webhook with this id, if it belongs to the namespace.
@@ -36,7 +36,7 @@ pub fn find(
     id: WebhookId,
 ) -> Result<Option<WebhookRow>, StoreError> {
     let sql = WebhookRow::select("WHERE id = ?2 AND namespace = ?1");
-    tx.optional(&sql, params![namespace, id])
+    tx.fetch_optional(&sql, params![namespace, id])
 }
 
 /// Returns the webhooks of a namespace, oldest first, after the id `after`.
@@ -48,12 +48,12 @@ pub fn list(
 ) -> Result<Vec<WebhookRow>, StoreError> {
     let sql =
         WebhookRow::select("WHERE namespace = ?1 AND id > coalesce(?2, '') ORDER BY id LIMIT ?3");
-    tx.all(&sql, params![namespace, after, limit])
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Returns the enabled webhooks of all namespaces.
 pub fn enabled(tx: &mut Tx<'_>) -> Result<Vec<WebhookRow>, StoreError> {
-    tx.all(&WebhookRow::select("WHERE disabled IS NULL ORDER BY id"), params![])
+    tx.fetch_all(&WebhookRow::select("WHERE disabled IS NULL ORDER BY id"), params![])
 }
 
 /// Returns the webhook with this id, locked.
@@ -63,7 +63,7 @@ pub fn lock(tx: &mut Tx<'_>, id: WebhookId) -> Result<Option<Locked<WebhookRow>>
 
 /// Returns the number of webhooks of a namespace.
 pub fn count(tx: &mut Tx<'_>, namespace: &str) -> Result<u64, StoreError> {
-    tx.one("SELECT count(*) FROM webhook WHERE namespace = ?1", params![namespace])
+    tx.fetch_one("SELECT count(*) FROM webhook WHERE namespace = ?1", params![namespace])
 }
 
 /// Moves the cursor of a webhook. Returns false if another process moved it first or the webhook is disabled.

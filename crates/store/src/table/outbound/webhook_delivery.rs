@@ -6,7 +6,7 @@ use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// Delivery of one event to one webhook.
-    WebhookPostRow in "webhook_post" {
+    WebhookDeliveryRow in "webhook_post" {
         /// The id, by which the receiver recognizes a repetition.
         id: WebhookDeliveryId,
         /// The webhook.
@@ -40,7 +40,7 @@ table! {
 
 /// Criteria for listing webhook deliveries; `None` matches every value.
 #[derive(Debug, Clone, Default)]
-pub struct PostFilter {
+pub struct WebhookDeliveryFilter {
     /// State of the delivery.
     pub state: Option<String>,
     /// Deliveries older than this one: the last delivery of the previous page.
@@ -48,31 +48,34 @@ pub struct PostFilter {
 }
 
 /// Returns the delivery with this id.
-pub fn get(tx: &mut Tx<'_>, id: WebhookDeliveryId) -> Result<Option<WebhookPostRow>, StoreError> {
-    tx.optional(&WebhookPostRow::select("WHERE id = ?1"), params![id])
+pub fn get(
+    tx: &mut Tx<'_>,
+    id: WebhookDeliveryId,
+) -> Result<Option<WebhookDeliveryRow>, StoreError> {
+    tx.fetch_optional(&WebhookDeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the delivery with this id, locked.
 pub fn lock(
     tx: &mut Tx<'_>,
     id: WebhookDeliveryId,
-) -> Result<Option<Locked<WebhookPostRow>>, StoreError> {
-    tx.lock(&WebhookPostRow::select("WHERE id = ?1"), params![id])
+) -> Result<Option<Locked<WebhookDeliveryRow>>, StoreError> {
+    tx.lock(&WebhookDeliveryRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the deliveries of a webhook, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     webhook_id: WebhookId,
-    filter: &PostFilter,
+    filter: &WebhookDeliveryFilter,
     limit: u64,
-) -> Result<Vec<WebhookPostRow>, StoreError> {
-    let sql = WebhookPostRow::select(
+) -> Result<Vec<WebhookDeliveryRow>, StoreError> {
+    let sql = WebhookDeliveryRow::select(
         "WHERE webhook_id = ?1 AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR id < ?3)
          ORDER BY id DESC LIMIT ?4",
     );
-    let PostFilter { state, before } = filter;
-    tx.all(&sql, params![webhook_id, state, before, limit])
+    let WebhookDeliveryFilter { state, before } = filter;
+    tx.fetch_all(&sql, params![webhook_id, state, before, limit])
 }
 
 /// Locks and returns deliveries of a webhook that need an attempt now: due deliveries and expired claims. The longest
@@ -81,8 +84,8 @@ pub fn lock_due(
     tx: &mut Tx<'_>,
     webhook_id: WebhookId,
     limit: u64,
-) -> Result<Vec<Locked<WebhookPostRow>>, StoreError> {
-    let sql = WebhookPostRow::select(
+) -> Result<Vec<Locked<WebhookDeliveryRow>>, StoreError> {
+    let sql = WebhookDeliveryRow::select(
         "WHERE webhook_id = ?1 AND state IN ('pending', 'sending') AND next_at <= ?2
          ORDER BY next_at, id LIMIT ?3",
     );
@@ -91,7 +94,7 @@ pub fn lock_due(
 
 /// Returns the number of deliveries of a webhook with an attempt in flight.
 pub fn sending(tx: &mut Tx<'_>, webhook_id: WebhookId) -> Result<u64, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "SELECT count(*) FROM webhook_post
           WHERE webhook_id = ?1 AND state IN ('pending', 'sending') AND next_at > ?2 AND claimed_until > ?2",
         params![webhook_id, tx.now()],
@@ -100,7 +103,7 @@ pub fn sending(tx: &mut Tx<'_>, webhook_id: WebhookId) -> Result<u64, StoreError
 
 /// Returns the time of the next attempt for any enabled webhook.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "SELECT min((SELECT min(p.next_at) FROM webhook_post p
                       WHERE p.webhook_id = w.id AND p.state IN ('pending', 'sending')))
            FROM webhook w WHERE w.disabled IS NULL",

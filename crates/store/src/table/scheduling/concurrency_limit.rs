@@ -4,19 +4,19 @@ use crate::{StoreError, Tx, params};
 
 table! {
     /// A concurrency limit.
-    CeilingRow in "ceiling" {
+    ConcurrencyLimitRow in "ceiling" {
         /// Scope of the limit: `namespace:<name>`, `pool:<name>` or `credential:<name>`.
         scope: String,
         /// Maximum number of running runs.
-        desired: u64,
+        max_running as "desired": u64,
         /// Number of running runs.
         running: u64,
     }
 }
 
 /// Returns the limit of a scope, if it has one.
-pub fn get(tx: &mut Tx<'_>, scope: &str) -> Result<Option<CeilingRow>, StoreError> {
-    tx.optional(&CeilingRow::select("WHERE scope = ?1"), params![scope])
+pub fn get(tx: &mut Tx<'_>, scope: &str) -> Result<Option<ConcurrencyLimitRow>, StoreError> {
+    tx.fetch_optional(&ConcurrencyLimitRow::select("WHERE scope = ?1"), params![scope])
 }
 
 /// Sets the limit of a scope. Running runs continue.
@@ -31,10 +31,10 @@ pub fn set(tx: &mut Tx<'_>, scope: &str, desired: u64) -> Result<(), StoreError>
 
 /// Acquires a slot of each of the run's two scopes. Returns false, and acquires none, if one of them is full. A scope
 /// without a limit is never full.
-pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreError> {
-    let ceilings = CeilingRow::select("WHERE scope IN (?1, ?2) ORDER BY scope");
-    let ceilings = tx.lock_all::<CeilingRow>(&ceilings, params![one, other])?;
-    if ceilings.iter().any(|ceiling| ceiling.running >= ceiling.desired) {
+pub fn acquire_slot(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreError> {
+    let ceilings = ConcurrencyLimitRow::select("WHERE scope IN (?1, ?2) ORDER BY scope");
+    let ceilings = tx.lock_all::<ConcurrencyLimitRow>(&ceilings, params![one, other])?;
+    if ceilings.iter().any(|ceiling| ceiling.running >= ceiling.max_running) {
         return Ok(false);
     }
     if !ceilings.is_empty() {
@@ -45,7 +45,7 @@ pub fn take(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<bool, StoreEr
 }
 
 /// Releases the slots of both scopes.
-pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreError> {
+pub fn release_slot(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE ceiling SET running = running - 1 WHERE scope IN (?1, ?2)",
         params![one, other],
@@ -54,8 +54,8 @@ pub fn release(tx: &mut Tx<'_>, [one, other]: &[String; 2]) -> Result<(), StoreE
 }
 
 /// Returns all limits, sorted by scope.
-pub fn list(tx: &mut Tx<'_>) -> Result<Vec<CeilingRow>, StoreError> {
-    tx.all(&CeilingRow::select("ORDER BY scope"), params![])
+pub fn list(tx: &mut Tx<'_>) -> Result<Vec<ConcurrencyLimitRow>, StoreError> {
+    tx.fetch_all(&ConcurrencyLimitRow::select("ORDER BY scope"), params![])
 }
 
 /// Removes the limit of a scope. Returns false if the scope had none.
@@ -65,11 +65,11 @@ pub fn remove(tx: &mut Tx<'_>, scope: &str) -> Result<bool, StoreError> {
 
 /// Corrects the counters of running runs. Returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
-    let wrong = CeilingRow::select(
+    let wrong = ConcurrencyLimitRow::select(
         "WHERE running <> (SELECT count(*) FROM run WHERE run.phase = 'leased'
               AND ceiling.scope IN ('namespace:' || run.namespace, 'pool:' || run.pool)) ORDER BY scope",
     );
-    let wrong = tx.lock_all::<CeilingRow>(&wrong, params![])?;
+    let wrong = tx.lock_all::<ConcurrencyLimitRow>(&wrong, params![])?;
     for ceiling in &wrong {
         // A concurrent claim or end of a run changed the row before this lock was granted, so this statement counts
         // it.

@@ -6,7 +6,7 @@ use crate::{Locked, StoreError, Tx, params};
 
 table! {
     /// An execution class.
-    ExecClassRow in "exec_class" {
+    ExecutionClassRow in "exec_class" {
         /// The key, built from all attributes that distinguish classes.
         key: String,
         /// The tenancy boundary.
@@ -18,7 +18,7 @@ table! {
         /// The pool of workers that serve the class.
         pool: String,
         /// Maximum number of running runs.
-        desired: u64,
+        max_running as "desired": u64,
         /// Number of running runs.
         running: u64,
         /// State of the circuit breaker.
@@ -28,20 +28,20 @@ table! {
         /// Time at which an open breaker allows a probe.
         probe_at: Option<Timestamp>,
         /// Ordering key of the last claim. The least recently served class is next.
-        turn: u64,
+        last_served as "turn": u64,
         /// Time of the last change.
         updated: Timestamp,
     }
 }
 
 /// Returns the class with this key.
-pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecClassRow>, StoreError> {
-    tx.optional(&ExecClassRow::select("WHERE key = ?1"), params![key])
+pub fn get(tx: &mut Tx<'_>, key: &str) -> Result<Option<ExecutionClassRow>, StoreError> {
+    tx.fetch_optional(&ExecutionClassRow::select("WHERE key = ?1"), params![key])
 }
 
 /// Returns the class with this key, locked.
-pub fn lock(tx: &mut Tx<'_>, key: &str) -> Result<Option<Locked<ExecClassRow>>, StoreError> {
-    tx.lock(&ExecClassRow::select("WHERE key = ?1"), params![key])
+pub fn lock(tx: &mut Tx<'_>, key: &str) -> Result<Option<Locked<ExecutionClassRow>>, StoreError> {
+    tx.lock(&ExecutionClassRow::select("WHERE key = ?1"), params![key])
 }
 
 /// Adjusts the number of running runs: `1` for a run that starts, `-1` for a run that ends.
@@ -51,14 +51,14 @@ pub fn count(tx: &mut Tx<'_>, key: &str, change: i64) -> Result<(), StoreError> 
 }
 
 /// Inserts the class unless its key exists, and returns the stored row.
-pub fn ensure(tx: &mut Tx<'_>, class: &ExecClassRow) -> Result<ExecClassRow, StoreError> {
+pub fn ensure(tx: &mut Tx<'_>, class: &ExecutionClassRow) -> Result<ExecutionClassRow, StoreError> {
     class.insert_new(tx)?;
-    tx.one(&ExecClassRow::select("WHERE key = ?1"), params![class.key])
+    tx.fetch_one(&ExecutionClassRow::select("WHERE key = ?1"), params![class.key])
 }
 
 /// Acquires a slot of a class without recent failures. Returns false if the class is full, has recent failures or
 /// waits for a probe; the caller must then decide with the locked row.
-pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
+pub fn acquire_slot(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running + 1, turn = ?2, updated = ?3
           WHERE key = ?1 AND running < desired AND failures = '[]' AND probe_at IS NULL",
@@ -69,7 +69,7 @@ pub fn take(tx: &mut Tx<'_>, key: &str, turn: u64) -> Result<bool, StoreError> {
 
 /// Releases a slot of a class without recent failures. Returns false if the class has recent failures or waits for a
 /// probe; the caller must then decide with the locked row.
-pub fn release(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
+pub fn release_slot(tx: &mut Tx<'_>, key: &str) -> Result<bool, StoreError> {
     let changed = tx.execute_fenced(
         "UPDATE exec_class SET running = running - 1, updated = ?2
           WHERE key = ?1 AND running > 0 AND failures = '[]' AND probe_at IS NULL",
@@ -84,9 +84,9 @@ pub fn list(
     namespace: &str,
     after: &str,
     limit: u64,
-) -> Result<Vec<ExecClassRow>, StoreError> {
-    let sql = ExecClassRow::select("WHERE namespace = ?1 AND key > ?2 ORDER BY key LIMIT ?3");
-    tx.all(&sql, params![namespace, after, limit])
+) -> Result<Vec<ExecutionClassRow>, StoreError> {
+    let sql = ExecutionClassRow::select("WHERE namespace = ?1 AND key > ?2 ORDER BY key LIMIT ?3");
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Returns the class with this key, if it belongs to the namespace.
@@ -94,8 +94,11 @@ pub fn find(
     tx: &mut Tx<'_>,
     namespace: &str,
     key: &str,
-) -> Result<Option<ExecClassRow>, StoreError> {
-    tx.optional(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
+) -> Result<Option<ExecutionClassRow>, StoreError> {
+    tx.fetch_optional(
+        &ExecutionClassRow::select("WHERE key = ?2 AND namespace = ?1"),
+        params![namespace, key],
+    )
 }
 
 /// Returns the class with this key, locked, if it belongs to the namespace.
@@ -103,17 +106,20 @@ pub fn lock_in(
     tx: &mut Tx<'_>,
     namespace: &str,
     key: &str,
-) -> Result<Option<Locked<ExecClassRow>>, StoreError> {
-    tx.lock(&ExecClassRow::select("WHERE key = ?2 AND namespace = ?1"), params![namespace, key])
+) -> Result<Option<Locked<ExecutionClassRow>>, StoreError> {
+    tx.lock(
+        &ExecutionClassRow::select("WHERE key = ?2 AND namespace = ?1"),
+        params![namespace, key],
+    )
 }
 
 /// Corrects the counters of running runs. Returns true if a counter was wrong.
 pub fn recount(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
-    let wrong = ExecClassRow::select(
+    let wrong = ExecutionClassRow::select(
         "WHERE running <> (
            SELECT count(*) FROM run WHERE run.class_key = exec_class.key AND run.phase = 'leased') ORDER BY key",
     );
-    let wrong = tx.lock_all::<ExecClassRow>(&wrong, params![])?;
+    let wrong = tx.lock_all::<ExecutionClassRow>(&wrong, params![])?;
     for class in &wrong {
         // A concurrent claim or end of a run changed the row before this lock was granted, so this statement counts
         // it.

@@ -6,7 +6,7 @@ use crate::{StoreError, Tx, params};
 
 table! {
     /// A start of the service.
-    BootRow in "boot" {
+    ProcessStartRow in "boot" {
         /// The id of the start.
         id: String,
         /// Time of the start.
@@ -17,8 +17,8 @@ table! {
 }
 
 /// Returns the start with this id.
-pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<BootRow>, StoreError> {
-    tx.optional(&BootRow::select("WHERE id = ?1"), params![id])
+pub fn get(tx: &mut Tx<'_>, id: &str) -> Result<Option<ProcessStartRow>, StoreError> {
+    tx.fetch_optional(&ProcessStartRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Records a clean shutdown.
@@ -28,11 +28,14 @@ pub fn stop(tx: &mut Tx<'_>, id: &str) -> Result<(), StoreError> {
 }
 
 /// Returns the starts since `since` without a clean shutdown, newest first. They include processes that still run.
-pub fn unclean_since(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<BootRow>, StoreError> {
-    let sql = BootRow::select(
+pub fn unclean_since(
+    tx: &mut Tx<'_>,
+    since: Timestamp,
+) -> Result<Vec<ProcessStartRow>, StoreError> {
+    let sql = ProcessStartRow::select(
         "WHERE started >= ?1 AND clean_stop IS NULL ORDER BY started DESC, id DESC LIMIT 100",
     );
-    tx.all(&sql, params![since])
+    tx.fetch_all(&sql, params![since])
 }
 
 /// Removes the starts before `before` and returns their number.

@@ -5,17 +5,17 @@ use provost_core::{RunId, Timestamp};
 use crate::{StoreError, Tx, params};
 
 /// Returns runs whose deadline has passed and that have no cancellation request, earliest deadline first.
-pub fn over(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunId>, StoreError> {
+pub fn exceeded(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunId>, StoreError> {
     // SQLite uses the index `run_deadline` only for exactly this condition.
     let sql = "SELECT id FROM run
                 WHERE deadline IS NOT NULL AND phase <> 'done' AND cancel_requested IS NULL AND deadline <= ?1
                 ORDER BY deadline LIMIT ?2";
-    tx.all(sql, params![tx.now(), limit])
+    tx.fetch_all(sql, params![tx.now(), limit])
 }
 
 /// Returns the next deadline of a run without a cancellation request.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "SELECT min(deadline) FROM run
           WHERE deadline IS NOT NULL AND phase <> 'done' AND cancel_requested IS NULL",
         params![],

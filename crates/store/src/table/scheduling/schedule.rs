@@ -43,7 +43,7 @@ table! {
 /// Returns the schedule with this id.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<ScheduleRow>, StoreError> {
     let sql = ScheduleRow::select("WHERE namespace = ?1 AND id = ?2");
-    tx.optional(&sql, params![namespace, id])
+    tx.fetch_optional(&sql, params![namespace, id])
 }
 
 /// Returns the schedule with this id, locked.
@@ -63,7 +63,7 @@ pub fn list(
     limit: u64,
 ) -> Result<Vec<ScheduleRow>, StoreError> {
     let sql = ScheduleRow::select("WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
-    tx.all(&sql, params![namespace, after, limit])
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Returns due schedules, the longest overdue first.
@@ -71,13 +71,13 @@ pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<ScheduleRow>, StoreError> 
     let sql = ScheduleRow::select(
         "WHERE active = 1 AND next_at IS NOT NULL AND next_at <= ?1 ORDER BY next_at LIMIT ?2",
     );
-    tx.all(&sql, params![tx.now(), limit])
+    tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
 /// Returns the time at which the next schedule is due.
 pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT min(next_at) FROM schedule WHERE active = 1 AND next_at IS NOT NULL";
-    tx.one(sql, params![])
+    tx.fetch_one(sql, params![])
 }
 
 /// Moves a schedule from the time in `schedule` to its next time. Returns false if another process moved or changed

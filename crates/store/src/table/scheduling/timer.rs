@@ -23,7 +23,7 @@ table! {
 
 /// Returns the timer of this kind for the subject.
 pub fn get(tx: &mut Tx<'_>, kind: &str, subject: &str) -> Result<Option<TimerRow>, StoreError> {
-    tx.optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
+    tx.fetch_optional(&TimerRow::select("WHERE kind = ?1 AND ref = ?2"), params![kind, subject])
 }
 
 /// Sets the timer, or moves it if it is set.
@@ -56,10 +56,10 @@ pub fn clear_all(tx: &mut Tx<'_>, kinds: [&str; 3], subject: &str) -> Result<(),
 /// Returns due timers, the longest overdue first.
 pub fn due(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<TimerRow>, StoreError> {
     let sql = TimerRow::select("WHERE fire_at <= ?1 ORDER BY fire_at, kind, ref LIMIT ?2");
-    tx.all(&sql, params![tx.now(), limit])
+    tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
 /// Returns the time at which the next timer fires.
 pub fn next(tx: &mut Tx<'_>) -> Result<Option<Timestamp>, StoreError> {
-    tx.one("SELECT min(fire_at) FROM timer", params![])
+    tx.fetch_one("SELECT min(fire_at) FROM timer", params![])
 }

@@ -20,7 +20,7 @@ table! {
         /// Time of the start.
         started: Timestamp,
         /// Time of the last heartbeat.
-        seen: Timestamp,
+        last_heartbeat as "seen": Timestamp,
         /// Time at which the worker stopped or was found dead.
         stopped: Option<Timestamp>,
         /// Pool of runs that the worker claims.
@@ -29,9 +29,9 @@ table! {
         capacity: u64,
         /// The sessions that the worker serves, as a JSON list of pairs of namespace and session; `None` for all
         /// sessions.
-        focus: Option<String>,
+        session_filter as "focus": Option<String>,
         /// Time before which the worker does not claim runs, set after repeated crashes of the service.
-        idle_until: Option<Timestamp>,
+        claims_paused_until as "idle_until": Option<Timestamp>,
         /// Time at which the worker started to drain. A draining worker claims no more runs.
         draining: Option<Timestamp>,
     }
@@ -39,21 +39,21 @@ table! {
 
 /// Returns the worker with this id.
 pub fn get(tx: &mut Tx<'_>, id: WorkerId) -> Result<Option<WorkerRow>, StoreError> {
-    tx.optional(&WorkerRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&WorkerRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the workers that have not stopped, oldest first. They include crashed workers that were not detected yet.
 pub fn live(tx: &mut Tx<'_>) -> Result<Vec<WorkerRow>, StoreError> {
-    tx.all(&WorkerRow::select("WHERE stopped IS NULL ORDER BY id"), params![])
+    tx.fetch_all(&WorkerRow::select("WHERE stopped IS NULL ORDER BY id"), params![])
 }
 
 /// Records a heartbeat.
-pub fn seen(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
+pub fn heartbeat(tx: &mut Tx<'_>, id: WorkerId) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE worker SET seen = ?2 WHERE id = ?1", params![id, tx.now()]).map(drop)
 }
 
 /// Sets the sessions that a worker serves, as JSON.
-pub fn focus(tx: &mut Tx<'_>, id: WorkerId, focus: &str) -> Result<(), StoreError> {
+pub fn set_session_filter(tx: &mut Tx<'_>, id: WorkerId, focus: &str) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE worker SET focus = ?2 WHERE id = ?1", params![id, focus]).map(drop)
 }
 

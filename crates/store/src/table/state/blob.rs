@@ -3,7 +3,7 @@
 use provost_core::Timestamp;
 use sha2::{Digest, Sha256};
 
-use crate::error::Rule;
+use crate::error::ConstraintKind;
 use crate::{StoreError, Tx, params};
 
 /// Maximum size of a blob before compression, in bytes.
@@ -34,19 +34,19 @@ table! {
 
 /// Hashed and compressed bytes, ready for storage. Compress outside of a transaction, because it takes time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packed {
+pub struct CompressedBlob {
     hash: String,
     size: u64,
     encoding: &'static str,
     data: Vec<u8>,
 }
 
-impl Packed {
+impl CompressedBlob {
     /// Hashes and compresses the bytes. Fails if they exceed [`BLOB_BYTES_MAX`].
     pub fn new(plain: &[u8]) -> Result<Self, StoreError> {
         if plain.len() > BLOB_BYTES_MAX {
             let detail = format!("a body of {} bytes; the limit is {BLOB_BYTES_MAX}", plain.len());
-            return Err(StoreError::Constraint { rule: Rule::Check, detail });
+            return Err(StoreError::Constraint { rule: ConstraintKind::Check, detail });
         }
         let packed = zstd::bulk::compress(plain, LEVEL)
             .map_err(|error| StoreError::bug(format!("packing a body: {error}")))?;
@@ -62,8 +62,8 @@ impl Packed {
 }
 
 /// Stores the blob unless it exists.
-pub fn put(tx: &mut Tx<'_>, packed: &Packed) -> Result<(), StoreError> {
-    let Packed { hash, size, encoding, data } = packed;
+pub fn put(tx: &mut Tx<'_>, packed: &CompressedBlob) -> Result<(), StoreError> {
+    let CompressedBlob { hash, size, encoding, data } = packed;
     tx.execute(
         "INSERT INTO blob (hash, size, encoding, data, created) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (hash) DO UPDATE SET created = excluded.created WHERE blob.created < excluded.created - ?6",
@@ -74,7 +74,8 @@ pub fn put(tx: &mut Tx<'_>, packed: &Packed) -> Result<(), StoreError> {
 
 /// Returns the uncompressed bytes of a blob.
 pub fn get(tx: &mut Tx<'_>, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    let row: Option<BlobRow> = tx.optional(&BlobRow::select("WHERE hash = ?1"), params![hash])?;
+    let row: Option<BlobRow> =
+        tx.fetch_optional(&BlobRow::select("WHERE hash = ?1"), params![hash])?;
     row.map(|row| unpack(&row)).transpose()
 }
 
@@ -95,7 +96,7 @@ pub fn sweep(tx: &mut Tx<'_>, before: Timestamp, limit: u64) -> Result<u64, Stor
 /// Decompresses a blob and verifies its hash.
 pub(crate) fn unpack(row: &BlobRow) -> Result<Vec<u8>, StoreError> {
     let damaged =
-        |what: String| StoreError::Damaged { detail: format!("blob {}: {what}", row.hash) };
+        |what: String| StoreError::Corrupt { detail: format!("blob {}: {what}", row.hash) };
     let size = usize::try_from(row.size).unwrap_or(usize::MAX);
     if size > BLOB_BYTES_MAX {
         return Err(damaged(format!("it claims {size} bytes")));

@@ -34,10 +34,10 @@ pub(crate) fn raise_log_floor(tx: &mut Tx<'_>, pos: u64) -> Result<(), StoreErro
 }
 
 fn number(tx: &mut Tx<'_>, key: &str) -> Result<u64, StoreError> {
-    let value: String = tx.one("SELECT value FROM meta WHERE key = ?1", params![key])?;
+    let value: String = tx.fetch_one("SELECT value FROM meta WHERE key = ?1", params![key])?;
     value
         .parse()
-        .map_err(|error| StoreError::Damaged { detail: format!("the {key} is `{value}`: {error}") })
+        .map_err(|error| StoreError::Corrupt { detail: format!("the {key} is `{value}`: {error}") })
 }
 
 /// Returns the epoch at which new runs of this generation start. It is above every epoch of earlier generations.
@@ -54,7 +54,7 @@ pub(crate) fn next_generation(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
     )?;
     let floor = epoch_floor(tx)?;
     tx.execute(
-        "/* looks through all */ UPDATE run SET epoch = ?1 WHERE ended IS NULL AND epoch < ?1",
+        "/* full scan */ UPDATE run SET epoch = ?1 WHERE ended IS NULL AND epoch < ?1",
         params![floor],
     )?;
     tx.execute("UPDATE session SET fence = ?1 WHERE fence < ?1", params![floor])?;

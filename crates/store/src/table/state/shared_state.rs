@@ -69,7 +69,7 @@ pub fn seen_by(
             OR scope = 'user' AND owner = ?3 OR scope = 'app' AND owner = '')
          ORDER BY scope, name",
     );
-    tx.all(&sql, params![namespace, session, user])
+    tx.fetch_all(&sql, params![namespace, session, user])
 }
 
 /// Returns the values of an owner, sorted by name, after the name `after`.
@@ -83,7 +83,7 @@ pub fn list(
         "WHERE namespace = ?1 AND scope = ?2 AND owner = ?3 AND (?4 IS NULL OR name > ?4)
          ORDER BY name LIMIT ?5",
     );
-    tx.all(&sql, params![owner.namespace, owner.scope, owner.id, after, limit])
+    tx.fetch_all(&sql, params![owner.namespace, owner.scope, owner.id, after, limit])
 }
 
 /// Removes a value. Returns false if it does not exist.

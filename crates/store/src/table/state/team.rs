@@ -18,7 +18,7 @@ table! {
 
 /// Returns the team of a lead's run.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<TeamRow>, StoreError> {
-    tx.optional(&TeamRow::select("WHERE run_id = ?1"), params![run_id])
+    tx.fetch_optional(&TeamRow::select("WHERE run_id = ?1"), params![run_id])
 }
 
 /// Inserts or replaces the state of a team.

@@ -43,12 +43,12 @@ pub fn get(
     attempt_no: u64,
 ) -> Result<Option<AttemptRow>, StoreError> {
     let sql = AttemptRow::select("WHERE run_id = ?1 AND attempt_no = ?2");
-    tx.optional(&sql, params![run_id, attempt_no])
+    tx.fetch_optional(&sql, params![run_id, attempt_no])
 }
 
 /// The end of an attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct AttemptEnd<'a> {
+pub struct EndAttempt<'a> {
     /// Final status.
     pub status: &'a str,
     /// Outcome code.
@@ -62,9 +62,9 @@ pub fn end(
     tx: &mut Tx<'_>,
     run_id: RunId,
     attempt_no: u64,
-    end: AttemptEnd<'_>,
+    end: EndAttempt<'_>,
 ) -> Result<(), StoreError> {
-    let AttemptEnd { status, outcome_code, detail } = end;
+    let EndAttempt { status, outcome_code, detail } = end;
     tx.execute(
         "UPDATE attempt SET status = ?3, ended = ?4, outcome_code = ?5, detail = ?6
           WHERE run_id = ?1 AND attempt_no = ?2",
@@ -80,10 +80,10 @@ pub fn started(
     attempt_no: u64,
 ) -> Result<Option<Timestamp>, StoreError> {
     let sql = "SELECT started FROM attempt WHERE run_id = ?1 AND attempt_no = ?2";
-    tx.optional(sql, params![run_id, attempt_no])
+    tx.fetch_optional(sql, params![run_id, attempt_no])
 }
 
 /// Returns the attempts of a run, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<AttemptRow>, StoreError> {
-    tx.all(&AttemptRow::select("WHERE run_id = ?1 ORDER BY attempt_no"), params![run_id])
+    tx.fetch_all(&AttemptRow::select("WHERE run_id = ?1 ORDER BY attempt_no"), params![run_id])
 }

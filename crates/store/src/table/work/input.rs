@@ -46,7 +46,7 @@ table! {
 
 /// Returns the input with this id.
 pub fn get(tx: &mut Tx<'_>, id: InputId) -> Result<Option<InputRow>, StoreError> {
-    tx.optional(&InputRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&InputRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the input of a task with this idempotency key.
@@ -56,18 +56,18 @@ pub fn by_key(
     idem_key: &str,
 ) -> Result<Option<InputRow>, StoreError> {
     let sql = InputRow::select("WHERE task_id = ?1 AND idem_key = ?2 AND idem_key <> ''");
-    tx.optional(&sql, params![task_id, idem_key])
+    tx.fetch_optional(&sql, params![task_id, idem_key])
 }
 
 /// Returns the input with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: InputId) -> Result<Option<InputRow>, StoreError> {
-    tx.optional(&InputRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
+    tx.fetch_optional(&InputRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
 /// Returns the pending inputs of a task, in order.
 pub fn pending(tx: &mut Tx<'_>, task_id: TaskId, limit: u64) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select("WHERE task_id = ?1 AND state = 'pending' ORDER BY seq LIMIT ?2");
-    tx.all(&sql, params![task_id, limit])
+    tx.fetch_all(&sql, params![task_id, limit])
 }
 
 /// Returns the inputs of a task after position `after`, in order.
@@ -78,20 +78,20 @@ pub fn of_task(
     limit: u64,
 ) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select("WHERE task_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
-    tx.all(&sql, params![task_id, after, limit])
+    tx.fetch_all(&sql, params![task_id, after, limit])
 }
 
 /// Returns the pending inputs of a run in the order in which the run reads them: a summary of dropped inputs comes
 /// first.
-pub fn waiting_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
+pub fn pending_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(
         "WHERE run_id = ?1 AND state = 'pending' ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq",
     );
-    tx.all(&sql, params![run_id])
+    tx.fetch_all(&sql, params![run_id])
 }
 
 /// Returns true if a run has pending inputs.
-pub fn waits_for_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
+pub fn has_pending(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError> {
     tx.exists("SELECT 1 FROM input WHERE run_id = ?1 AND state = 'pending'", params![run_id])
 }
 
@@ -104,7 +104,7 @@ pub fn has_interrupts(tx: &mut Tx<'_>, run_id: RunId) -> Result<bool, StoreError
 }
 
 /// Claims the pending inputs of a run for an attempt. A claimed input can no longer be withdrawn.
-pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError> {
+pub fn claim_pending(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE input SET claimed_epoch = ?2, updated = ?3 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, epoch, tx.now()],
@@ -113,7 +113,7 @@ pub fn take(tx: &mut Tx<'_>, run_id: RunId, epoch: u64) -> Result<(), StoreError
 }
 
 /// Claims the pending inputs of a run as its initial inputs.
-pub fn begin_with(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
+pub fn claim_first(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced(
         "UPDATE input SET state = 'claimed', updated = ?2 WHERE run_id = ?1 AND state = 'pending'",
         params![run_id, tx.now()],
@@ -127,21 +127,21 @@ pub fn first_of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, Sto
         "WHERE run_id = ?1 AND claimed_epoch IS NULL AND state IN ('claimed', 'consumed')
          ORDER BY CASE kind WHEN 'summary' THEN 0 ELSE 1 END, seq",
     );
-    tx.all(&sql, params![run_id])
+    tx.fetch_all(&sql, params![run_id])
 }
 
 /// Returns all inputs of a run, including the initial ones, in order.
 pub fn of_run(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
-    tx.all(&InputRow::select("WHERE run_id = ?1 ORDER BY seq"), params![run_id])
+    tx.fetch_all(&InputRow::select("WHERE run_id = ?1 ORDER BY seq"), params![run_id])
 }
 
 /// Returns the inputs that an ending run leaves unconsumed, in order: those that it read without an answer of the
 /// model, and the pending ones.
-pub fn unanswered(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
+pub fn unconsumed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<InputRow>, StoreError> {
     let sql = InputRow::select(
         "WHERE run_id = ?1 AND (state = 'pending' OR (state = 'claimed' AND claimed_epoch IS NOT NULL)) ORDER BY seq",
     );
-    tx.all(&sql, params![run_id])
+    tx.fetch_all(&sql, params![run_id])
 }
 
 /// Marks the initial inputs of a run that has ended as consumed.

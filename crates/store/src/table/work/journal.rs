@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use provost_core::{InputId, MessageId, RunId};
 
 use super::session::SessionRef;
-use crate::transaction::text::Body;
+use crate::transaction::text::StoredText;
 use crate::transaction::value::number;
 use crate::{StoreError, ToColumn, Tx, Value, params};
 
 /// Changes to the row of a run by one write of its worker.
 #[derive(Debug, Clone, Copy)]
-pub struct Advance {
+pub struct RunProgress {
     /// The run.
     pub run: RunId,
     /// The epoch of the writing attempt.
@@ -35,9 +35,9 @@ pub struct Advance {
 
 /// Fences a write: locks the row of the run, reserves the event numbers and updates the row. Returns the number of
 /// the first event; `None` if another attempt has claimed the run.
-pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreError> {
-    let Advance { run, epoch, events, next_step, open_from, .. } = *advance;
-    let Advance { progress, restricted, cost_micros, base_revision, .. } = *advance;
+pub fn update_progress(tx: &mut Tx<'_>, advance: &RunProgress) -> Result<Option<u64>, StoreError> {
+    let RunProgress { run, epoch, events, next_step, open_from, .. } = *advance;
+    let RunProgress { progress, restricted, cost_micros, base_revision, .. } = *advance;
     let sql = "UPDATE run SET next_seq = next_seq + ?3, \
                next_step = CASE WHEN ?4 > next_step THEN ?4 ELSE next_step END, open_from = ?5, restricted = ?7, \
                cost_micros = cost_micros + ?8, base_revision = COALESCE(?9, base_revision), \
@@ -54,12 +54,12 @@ pub fn advance(tx: &mut Tx<'_>, advance: &Advance) -> Result<Option<u64>, StoreE
         cost_micros,
         base_revision
     ];
-    tx.optional_fenced(sql, values)
+    tx.fetch_optional_fenced(sql, values)
 }
 
 /// The start of a step, written before its effect.
 #[derive(Debug, Clone, Copy)]
-pub struct StepBegin<'a> {
+pub struct BeginStep<'a> {
     /// The run.
     pub run: RunId,
     /// Number of the step.
@@ -78,14 +78,14 @@ pub struct StepBegin<'a> {
     pub call_id: Option<&'a str>,
     /// Name of the tool or model.
     pub name: Option<&'a str>,
-    /// Amount reserved in the budgets, in millionths.
+    /// PageLimit reserved in the budgets, in millionths.
     pub reserved_micros: i64,
     /// True if the step may have been started before.
     pub again: bool,
 }
 
 /// Records that an effect is about to start. If the step was started before, counts another try.
-pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreError> {
+pub fn begin_step(tx: &mut Tx<'_>, begin: &BeginStep<'_>) -> Result<(), StoreError> {
     const FIRST: &str = "INSERT INTO run_step (run_id, step, kind, state, effect_key, effect_class, input_hash, \
         call_id, name, epoch, reserved_micros, started) \
         VALUES (?1, ?2, ?3, 'started', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
@@ -96,8 +96,8 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreErr
         tries = run_step.tries + 1, reserved_micros = excluded.reserved_micros, started = excluded.started";
     let sql = if begin.again { AGAIN } else { FIRST };
     let now = tx.now();
-    let StepBegin { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
-    let StepBegin { input_hash, call_id, name, reserved_micros, .. } = *begin;
+    let BeginStep { run, step, kind, epoch, effect_key, effect_class, .. } = *begin;
+    let BeginStep { input_hash, call_id, name, reserved_micros, .. } = *begin;
     tx.execute(
         sql,
         params![
@@ -119,7 +119,7 @@ pub fn begin_step(tx: &mut Tx<'_>, begin: &StepBegin<'_>) -> Result<(), StoreErr
 
 /// The outcome of a step: the result of an effect, or a fact that has no effect.
 #[derive(Debug, Clone, Copy)]
-pub struct StepCommit<'a> {
+pub struct CommitStep<'a> {
     /// The run.
     pub run: RunId,
     /// Number of the step.
@@ -139,16 +139,16 @@ pub struct StepCommit<'a> {
     /// The message that the step produced.
     pub message_id: Option<MessageId>,
     /// The journal entry without the message.
-    pub body: &'a Body,
+    pub body: &'a StoredText,
     /// True if the same transaction commits the session up to this step. That commit is the next journal entry.
     pub saved: bool,
 }
 
 /// Records the outcome of a step.
-pub fn commit_step(tx: &mut Tx<'_>, commit: &StepCommit<'_>) -> Result<(), StoreError> {
+pub fn commit_step(tx: &mut Tx<'_>, commit: &CommitStep<'_>) -> Result<(), StoreError> {
     let now = tx.now();
-    let StepCommit { run, step, kind, epoch, fed, begun, .. } = *commit;
-    let StepCommit { call_id, name, message_id, body, saved, .. } = *commit;
+    let CommitStep { run, step, kind, epoch, fed, begun, .. } = *commit;
+    let CommitStep { call_id, name, message_id, body, saved, .. } = *commit;
     let (body, blob) = body.columns(tx)?;
     if begun {
         let sql = "UPDATE run_step SET state = 'committed', epoch = ?3, fed = ?4, message_id = ?5, body = ?6, blob = ?7, \
@@ -176,14 +176,14 @@ pub struct NewEvent<'a> {
     /// Kind of the event.
     pub kind: &'a str,
     /// Body of the event, without the message.
-    pub body: &'a Body,
+    pub body: &'a StoredText,
     /// The message of the event.
     pub message_id: Option<MessageId>,
 }
 
 /// Common columns of the events of one write.
 #[derive(Debug, Clone, Copy)]
-pub struct EventPlace {
+pub struct EventHeader {
     /// The run.
     pub run: RunId,
     /// The epoch of the attempt.
@@ -216,11 +216,11 @@ static APPEND_EVENTS: LazyLock<[String; EVENTS_AT_ONCE]> = LazyLock::new(|| {
 /// Appends events, numbered from `seq` of the header.
 pub fn append_events(
     tx: &mut Tx<'_>,
-    place: EventPlace,
+    header: EventHeader,
     events: &[NewEvent<'_>],
 ) -> Result<(), StoreError> {
     let now = tx.now();
-    let EventPlace { run, epoch, attempt, seq } = place;
+    let EventHeader { run, epoch, attempt, seq } = header;
     let mut seq = seq;
     for events in events.chunks(EVENTS_AT_ONCE) {
         let mut values = Vec::with_capacity(4 + 5 * events.len());
@@ -261,12 +261,15 @@ pub fn consume_inputs(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
 
 /// Returns the current epoch of a run; `None` if the run does not exist.
 pub fn current_epoch(tx: &mut Tx<'_>, run: RunId) -> Result<Option<u64>, StoreError> {
-    tx.optional("SELECT epoch FROM run WHERE id = ?1", params![run])
+    tx.fetch_optional("SELECT epoch FROM run WHERE id = ?1", params![run])
 }
 
 /// Returns the number of the next journal entry of a run.
-pub fn next_fed(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
-    tx.one("SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1", params![run])
+pub fn next_entry_no(tx: &mut Tx<'_>, run: RunId) -> Result<u64, StoreError> {
+    tx.fetch_one(
+        "SELECT COALESCE(MAX(fed + saved), 0) + 1 FROM run_step WHERE run_id = ?1",
+        params![run],
+    )
 }
 
 /// Marks all steps without an outcome as failed, because their run has ended. None of them is before `open_from`.
@@ -278,7 +281,7 @@ pub fn fail_open_steps(tx: &mut Tx<'_>, run: RunId, open_from: u64) -> Result<()
 }
 
 /// Marks the started steps of a lost worker as unknown, because their outcome is not known.
-pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
+pub fn mark_open_steps_unknown(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'unknown' WHERE run_id = ?1 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
     tx.execute(sql, params![run]).map(drop)
@@ -286,7 +289,7 @@ pub fn lose_open_steps(tx: &mut Tx<'_>, run: RunId) -> Result<(), StoreError> {
 
 /// Resets a started call that requested an approval before it had any effect. The call starts again after the
 /// decision.
-pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
+pub fn reset_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), StoreError> {
     let sql = "UPDATE run_step SET state = 'planned' \
                WHERE run_id = ?1 AND call_id = ?2 AND state = 'started' \
                AND step >= (SELECT open_from FROM run WHERE id = ?1)";
@@ -297,7 +300,7 @@ pub fn replan_step(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<(), Sto
 pub fn open_step_of(tx: &mut Tx<'_>, run: RunId, call_id: &str) -> Result<Option<u64>, StoreError> {
     let sql = "SELECT step FROM run_step WHERE run_id = ?1 AND call_id = ?2 \
                AND step >= (SELECT open_from FROM run WHERE id = ?1) AND state IN ('planned', 'started', 'unknown') ORDER BY step LIMIT 1";
-    tx.optional(sql, params![run, call_id])
+    tx.fetch_optional(sql, params![run, call_id])
 }
 
 /// Returns the sum of the amounts reserved for steps without an outcome. None of them is before `open_from`.
@@ -308,7 +311,7 @@ pub fn reserved_of_open_steps(
 ) -> Result<i64, StoreError> {
     let sql = "SELECT COALESCE(SUM(reserved_micros), 0) FROM run_step \
                WHERE run_id = ?1 AND step >= ?2 AND state IN ('planned', 'started', 'unknown')";
-    tx.one(sql, params![run, open_from])
+    tx.fetch_one(sql, params![run, open_from])
 }
 
 /// Returns true if a step of a run is committed.
@@ -320,7 +323,7 @@ pub fn is_committed(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<bool, Stor
 }
 
 /// Removes the last `count` messages of a session at a revision.
-pub fn pop_entries(
+pub fn remove_last_messages(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
     revision: u64,

@@ -2,7 +2,7 @@
 
 use provost_core::{MessageId, Timestamp};
 
-use crate::transaction::text::{Body, load_body};
+use crate::transaction::text::{StoredText, load_text};
 use crate::{StoreError, Tx, params};
 
 table! {
@@ -22,7 +22,12 @@ table! {
 }
 
 /// Stores a message.
-pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, body: &Body) -> Result<(), StoreError> {
+pub fn put(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: MessageId,
+    body: &StoredText,
+) -> Result<(), StoreError> {
     let (body, blob) = body.columns(tx)?;
     let sql =
         "INSERT INTO message (id, namespace, body, blob, created) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -31,13 +36,13 @@ pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, body: &Body) -> Resu
 
 /// Returns the message with this id.
 pub fn get(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<MessageRow>, StoreError> {
-    tx.optional(&MessageRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&MessageRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the text of the message with this id.
 pub fn text(tx: &mut Tx<'_>, id: MessageId) -> Result<Option<String>, StoreError> {
     match get(tx, id)? {
-        Some(row) => load_body(tx, row.body, row.blob.as_deref()),
+        Some(row) => load_text(tx, row.body, row.blob.as_deref()),
         None => Ok(None),
     }
 }

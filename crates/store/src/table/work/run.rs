@@ -147,18 +147,18 @@ pub struct RunFilter {
 
 /// Returns the run with this id.
 pub fn get(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunRow>, StoreError> {
-    tx.optional(&RunRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&RunRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Immutable columns of a run that identify the rows to lock before it.
-struct Place {
+struct RunOwners {
     namespace: String,
     session_id: String,
     task_id: TaskId,
     parent: Option<RunId>,
 }
 
-impl FromRow for Place {
+impl FromRow for RunOwners {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             namespace: row.take()?,
@@ -169,10 +169,10 @@ impl FromRow for Place {
     }
 }
 
-impl Place {
+impl RunOwners {
     fn of(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Self>, StoreError> {
         let sql = "SELECT namespace, session_id, task_id, parent_run_id FROM run WHERE id = ?1";
-        tx.optional(sql, params![id])
+        tx.fetch_optional(sql, params![id])
     }
 
     /// Locks the session and the task of the run.
@@ -185,9 +185,9 @@ impl Place {
 /// Returns the run with this id, locked after its session and its task. The same three rows of its parent are locked
 /// first, because the end of a run changes its parent.
 pub fn lock(tx: &mut Tx<'_>, id: RunId) -> Result<Option<Locked<RunRow>>, StoreError> {
-    let Some(place) = Place::of(tx, id)? else { return Ok(None) };
+    let Some(place) = RunOwners::of(tx, id)? else { return Ok(None) };
     if let Some(parent) = place.parent
-        && let Some(above) = Place::of(tx, parent)?
+        && let Some(above) = RunOwners::of(tx, parent)?
     {
         above.lock(tx);
         tx.lock_key("run", params![parent]);
@@ -207,7 +207,7 @@ pub fn lock_in(
 
 /// Returns the run with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: RunId) -> Result<Option<RunRow>, StoreError> {
-    tx.optional(&RunRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
+    tx.fetch_optional(&RunRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
 /// Returns runs of a namespace, newest first.
@@ -231,23 +231,23 @@ pub fn list(
 
 /// Returns the runs of a task, in order.
 pub fn of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    tx.all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
+    tx.fetch_all(&RunRow::select("WHERE task_id = ?1 ORDER BY ordinal"), params![task_id])
 }
 
 /// Returns the newest run of a task.
 pub fn last_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Option<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1");
-    tx.optional(&sql, params![task_id])
+    tx.fetch_optional(&sql, params![task_id])
 }
 
 /// Returns the children of a run, oldest first.
 pub fn children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
-    tx.all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
+    tx.fetch_all(&RunRow::select("WHERE parent_run_id = ?1 ORDER BY id"), params![parent])
 }
 
 /// The columns of a child that its parent needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildRow {
+pub struct ChildRunRow {
     /// The run.
     pub id: RunId,
     /// Status, for users.
@@ -260,14 +260,14 @@ pub struct ChildRow {
     pub spawn: Option<String>,
 }
 
-impl From<RunRow> for ChildRow {
+impl From<RunRow> for ChildRunRow {
     fn from(run: RunRow) -> Self {
         let RunRow { id, status, detail, result, spawn, .. } = run;
         Self { id, status, detail, result, spawn }
     }
 }
 
-impl FromRow for ChildRow {
+impl FromRow for ChildRunRow {
     fn from_row(row: &mut Row<'_>) -> Result<Self, StoreError> {
         Ok(Self {
             id: row.take()?,
@@ -280,15 +280,15 @@ impl FromRow for ChildRow {
 }
 
 /// Returns the child with this id, if `parent` spawned it.
-pub fn child(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<Option<ChildRow>, StoreError> {
+pub fn child(tx: &mut Tx<'_>, parent: RunId, id: RunId) -> Result<Option<ChildRunRow>, StoreError> {
     let sql =
         "SELECT id, status, detail, result, spawn FROM run WHERE id = ?1 AND parent_run_id = ?2";
-    tx.optional(sql, params![id, parent])
+    tx.fetch_optional(sql, params![id, parent])
 }
 
 /// Returns the number of children of one step that have not ended.
 pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "SELECT count(*) FROM run WHERE parent_run_id = ?1 AND parent_step = ?2 AND phase <> 'done'",
         params![parent, step],
     )
@@ -297,7 +297,7 @@ pub fn live_of_step(tx: &mut Tx<'_>, parent: RunId, step: u64) -> Result<u64, St
 /// Returns the children of a run that have not ended.
 pub fn live_children(tx: &mut Tx<'_>, parent: RunId) -> Result<Vec<RunRow>, StoreError> {
     let sql = "WHERE parent_run_id = ?1 AND phase <> 'done' ORDER BY rank, id";
-    tx.all(&RunRow::select(sql), params![parent])
+    tx.fetch_all(&RunRow::select(sql), params![parent])
 }
 
 /// Returns true if the run exists and has not ended.
@@ -311,12 +311,12 @@ pub fn is_known(tx: &mut Tx<'_>, id: RunId) -> Result<bool, StoreError> {
 }
 
 /// Returns the spawn options of all children that have not ended and whose parents are runs of tasks of a session.
-pub fn terms_of_active_children(
+pub fn spawn_options_of_active_children(
     tx: &mut Tx<'_>,
     namespace: &str,
     session_id: &str,
 ) -> Result<Vec<Option<String>>, StoreError> {
-    tx.all(
+    tx.fetch_all(
         "SELECT c.spawn FROM task t JOIN run p ON p.task_id = t.id JOIN run c ON c.parent_run_id = p.id
           WHERE t.namespace = ?1 AND t.session_id = ?2 AND c.phase <> 'done'",
         params![namespace, session_id],
@@ -329,10 +329,10 @@ const LIVE_OF_TASK: &str = "WHERE task_id = ?1 AND phase <> 'done' \
 
 /// Returns the runs of a task that have not ended: first those that have started, then by rank.
 pub fn live_of_task(tx: &mut Tx<'_>, task_id: TaskId) -> Result<Vec<RunRow>, StoreError> {
-    tx.all(&RunRow::select(LIVE_OF_TASK), params![task_id])
+    tx.fetch_all(&RunRow::select(LIVE_OF_TASK), params![task_id])
 }
 
-/// Returns the runs of a task that have not ended, locked, in the order of [`active_of_task`]. The caller must have
+/// Returns the runs of a task that have not ended, locked, in the order of [`live_of_task`]. The caller must have
 /// locked the task.
 pub fn lock_live_of_task(
     tx: &mut Tx<'_>,
@@ -358,7 +358,7 @@ pub fn has_rank(
 
 /// Returns the number of claimable runs before a run in its class.
 pub fn ahead_in_class(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> {
-    tx.one(
+    tx.fetch_one(
         "SELECT count(*) FROM run WHERE class_key = ?1 AND phase = 'queued' AND ready = 1
             AND (rank < ?2 OR (rank = ?2 AND id < ?3))",
         params![run.class_key, run.rank, run.id],
@@ -368,11 +368,11 @@ pub fn ahead_in_class(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> 
 /// Returns the number of runs before a run in its session: the run that holds the session and the queued runs with a
 /// lower rank.
 pub fn ahead_in_session(tx: &mut Tx<'_>, run: &RunRow) -> Result<u64, StoreError> {
-    let holders: u64 = tx.one(
+    let holders: u64 = tx.fetch_one(
         "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND holds_session = 1 AND id <> ?3",
         params![run.namespace, run.session_id, run.id],
     )?;
-    let waiting: u64 = tx.one(
+    let waiting: u64 = tx.fetch_one(
         "SELECT count(*) FROM run WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND holds_session = 0
             AND (rank < ?3 OR (rank = ?3 AND id < ?4))",
         params![run.namespace, run.session_id, run.rank, run.id],
@@ -389,17 +389,17 @@ pub fn first_waiting(
     let sql = RunRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' ORDER BY rank, id LIMIT 1",
     );
-    tx.optional(&sql, params![namespace, session_id])
+    tx.fetch_optional(&sql, params![namespace, session_id])
 }
 
 /// Returns the run that holds a session.
-pub fn holder(
+pub fn session_owner(
     tx: &mut Tx<'_>,
     namespace: &str,
     session_id: &str,
 ) -> Result<Option<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE namespace = ?1 AND session_id = ?2 AND holds_session = 1");
-    tx.optional(&sql, params![namespace, session_id])
+    tx.fetch_optional(&sql, params![namespace, session_id])
 }
 
 /// Returns runs with an expired lease, the longest expired first.
@@ -407,13 +407,13 @@ pub fn expired_leases(tx: &mut Tx<'_>, limit: u64) -> Result<Vec<RunRow>, StoreE
     let sql = RunRow::select(
         "WHERE phase = 'leased' AND lease_until <= ?1 ORDER BY lease_until, id LIMIT ?2",
     );
-    tx.all(&sql, params![tx.now(), limit])
+    tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
 /// Returns the runs that a worker has leased.
-pub fn owned_by(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<RunRow>, StoreError> {
+pub fn leased_by(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<RunRow>, StoreError> {
     let sql = RunRow::select("WHERE phase = 'leased' AND lease_owner = ?1 ORDER BY id");
-    tx.all(&sql, params![worker])
+    tx.fetch_all(&sql, params![worker])
 }
 
 /// Returns the due run of a session with the lowest rank.
@@ -426,7 +426,7 @@ pub fn first_due(
         "WHERE namespace = ?1 AND session_id = ?2 AND phase = 'queued' AND not_before <= ?3
          ORDER BY rank, id LIMIT 1",
     );
-    tx.optional(&sql, params![namespace, session_id, tx.now()])
+    tx.fetch_optional(&sql, params![namespace, session_id, tx.now()])
 }
 
 /// Makes one run of a session ready, or none. Returns true if the run was not ready before. The caller must have
@@ -448,7 +448,7 @@ pub fn set_ready(
 }
 
 /// Makes a run unclaimable, regardless of its session.
-pub fn unmark(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
+pub fn clear_ready(tx: &mut Tx<'_>, id: RunId) -> Result<(), StoreError> {
     tx.execute_fenced("UPDATE run SET ready = 0 WHERE id = ?1", params![id]).map(drop)
 }
 
@@ -460,7 +460,7 @@ pub fn any_ready(tx: &mut Tx<'_>) -> Result<bool, StoreError> {
 /// Returns the next run to claim in a pool, with its class, except the runs in `except`. The order is fair: the least
 /// recently served namespace, in it the least recently served class with a free slot, in it the run with the lowest
 /// rank.
-pub fn next_ready(
+pub fn next_claimable(
     tx: &mut Tx<'_>,
     pool: &str,
     build: u64,
@@ -485,7 +485,7 @@ pub fn next_ready(
     let now = tx.now();
     let mut values = params![pool, build, now].to_vec();
     values.extend(except.iter().map(ToColumn::to_value));
-    tx.optional(&sql, &values)
+    tx.fetch_optional(&sql, &values)
 }
 
 /// Renews the leases of a worker, except for runs with a cancellation request.
@@ -497,8 +497,11 @@ pub fn renew(tx: &mut Tx<'_>, worker: WorkerId, until: Timestamp) -> Result<(), 
 
 /// Returns all runs that a worker has leased, with their epochs and whether a cancellation or an interruption was
 /// requested.
-pub fn held(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<(RunId, u64, bool)>, StoreError> {
-    tx.all(
+pub fn still_leased(
+    tx: &mut Tx<'_>,
+    worker: WorkerId,
+) -> Result<Vec<(RunId, u64, bool)>, StoreError> {
+    tx.fetch_all(
         "SELECT id, epoch, CASE WHEN cancel_requested IS NULL AND interrupt_requested IS NULL THEN 0 ELSE 1 END
            FROM run WHERE lease_owner = ?1 AND phase = 'leased' ORDER BY id",
         params![worker],
@@ -506,7 +509,7 @@ pub fn held(tx: &mut Tx<'_>, worker: WorkerId) -> Result<Vec<(RunId, u64, bool)>
 }
 
 /// Returns sessions whose next run is claimable without being marked as ready, or the reverse.
-pub fn misjudged_sessions(
+pub fn sessions_with_wrong_ready_flag(
     tx: &mut Tx<'_>,
     limit: u64,
 ) -> Result<Vec<(String, String)>, StoreError> {
@@ -523,7 +526,7 @@ pub fn misjudged_sessions(
           WHERE q.phase = 'queued' AND q.ready = 0 AND q.not_before <= ?1 AND NOT {held} AND NOT {another}
           LIMIT ?2"
     );
-    tx.all(&sql, params![tx.now(), limit])
+    tx.fetch_all(&sql, params![tx.now(), limit])
 }
 
 /// Returns queued runs that wait for their start time without a timer of this kind. Runs whose start time is
@@ -534,7 +537,7 @@ pub fn without_timer(
     held: Timestamp,
     limit: u64,
 ) -> Result<Vec<(RunId, Timestamp)>, StoreError> {
-    tx.all(
+    tx.fetch_all(
         "SELECT id, not_before FROM run WHERE phase = 'queued' AND ready = 0 AND not_before > ?1 AND not_before <> ?4
             AND NOT EXISTS (SELECT 1 FROM timer t WHERE t.kind = ?2 AND t.ref = run.id) LIMIT ?3",
         params![tx.now(), kind, limit, held],
@@ -548,7 +551,7 @@ pub fn ready_of_session(
     pool: &str,
     build: u64,
 ) -> Result<Option<(RunId, String)>, StoreError> {
-    tx.optional(
+    tx.fetch_optional(
         "SELECT r.id, c.key FROM run r JOIN exec_class c ON c.key = r.class_key
           WHERE r.namespace = ?1 AND r.session_id = ?2 AND r.phase = 'queued' AND r.ready = 1 AND r.min_build <= ?4
             AND c.pool = ?3 AND c.running < c.desired AND (c.probe_at IS NULL OR c.probe_at <= ?5)
@@ -566,11 +569,11 @@ pub fn take_event_numbers(
     count: u64,
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE run SET next_seq = next_seq + ?2 WHERE id = ?1 RETURNING next_seq - ?2";
-    tx.optional_fenced(sql, params![id, count])
+    tx.fetch_optional_fenced(sql, params![id, count])
 }
 
 /// Reserves the next step number of a run; `None` if the run does not exist.
 pub fn take_step_number(tx: &mut Tx<'_>, id: RunId) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE run SET next_step = next_step + 1 WHERE id = ?1 RETURNING next_step - 1";
-    tx.optional_fenced(sql, params![id])
+    tx.fetch_optional_fenced(sql, params![id])
 }

@@ -30,19 +30,19 @@ pub struct JoinProgress {
 /// Returns the dependencies of a join in the order in which they were declared.
 pub fn dependencies(tx: &mut Tx<'_>, join: &str) -> Result<Vec<RunId>, StoreError> {
     let sql = "SELECT depends_on FROM run_dependency WHERE join_id = ?1 ORDER BY place";
-    tx.all(sql, params![join])
+    tx.fetch_all(sql, params![join])
 }
 
 /// Counts the dependencies of a join.
 pub fn progress(tx: &mut Tx<'_>, join: &str) -> Result<JoinProgress, StoreError> {
     let sql = "SELECT count(*), coalesce(sum(done), 0) FROM run_dependency WHERE join_id = ?1";
-    let (total, done) = tx.one(sql, params![join])?;
+    let (total, done) = tx.fetch_one(sql, params![join])?;
     Ok(JoinProgress { total, done })
 }
 
 /// Marks a run as ended in all joins that depend on it. Returns the waiting runs.
 pub fn complete(tx: &mut Tx<'_>, ended: RunId) -> Result<Vec<RunId>, StoreError> {
-    let waiting = tx.all(
+    let waiting = tx.fetch_all(
         "SELECT DISTINCT j.run_id FROM run_dependency d JOIN run_join j ON j.id = d.join_id
           WHERE d.depends_on = ?1 AND d.done = 0",
         params![ended],

@@ -6,9 +6,9 @@ use crate::{FromColumn, StoreError, ToColumn, Tx, Value, params};
 
 /// A position in the whole log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pos(u64);
+pub struct LogPosition(u64);
 
-impl Pos {
+impl LogPosition {
     /// Placeholder of an event that is not stored yet. The database assigns the position.
     pub const NEXT: Self = Self(0);
 
@@ -18,20 +18,20 @@ impl Pos {
     }
 }
 
-impl ToColumn for Pos {
+impl ToColumn for LogPosition {
     fn to_value(&self) -> Value<'_> {
         if *self == Self::NEXT { Value::Null } else { self.0.to_value() }
     }
 }
 
-impl FromColumn for Pos {
+impl FromColumn for LogPosition {
     fn from_value(value: Value<'_>) -> Result<Self, String> {
         u64::from_value(value).map(Self)
     }
 }
 
 #[cfg(test)]
-impl crate::table::tests::Sample for Pos {
+impl crate::table::tests::Sample for LogPosition {
     fn sample(seed: u64) -> Self {
         Self(seed + 1)
     }
@@ -41,7 +41,7 @@ table! {
     /// An event.
     RunEventRow in "run_event" {
         /// Position in the whole log.
-        pos: Pos,
+        pos: LogPosition,
         /// The run.
         run_id: RunId,
         /// Sequence number within the run.
@@ -65,7 +65,7 @@ table! {
 
 /// Returns the event of a run with this number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, seq: u64) -> Result<Option<RunEventRow>, StoreError> {
-    tx.optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
+    tx.fetch_optional(&RunEventRow::select("WHERE run_id = ?1 AND seq = ?2"), params![run_id, seq])
 }
 
 /// Returns the events of a run after the number `after`, in order.
@@ -76,28 +76,28 @@ pub fn after(
     limit: u64,
 ) -> Result<Vec<RunEventRow>, StoreError> {
     let sql = RunEventRow::select("WHERE run_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
-    tx.all(&sql, params![run_id, after, limit])
+    tx.fetch_all(&sql, params![run_id, after, limit])
 }
 
 /// Returns the last event of a run.
 pub fn last(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunEventRow>, StoreError> {
     let sql = RunEventRow::select("WHERE run_id = ?1 ORDER BY seq DESC LIMIT 1");
-    tx.optional(&sql, params![run_id])
+    tx.fetch_optional(&sql, params![run_id])
 }
 
 /// Returns the number of the oldest event of a run that retention has not removed.
-pub fn first_kept(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
-    tx.one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
+pub fn first_retained(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<u64>, StoreError> {
+    tx.fetch_one("SELECT min(seq) FROM run_event WHERE run_id = ?1", params![run_id])
 }
 
 /// Returns the position of the last event in the log; zero if the log is empty.
 pub fn last_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
-    tx.one("SELECT coalesce(max(pos), 0) FROM run_event", params![])
+    tx.fetch_one("SELECT coalesce(max(pos), 0) FROM run_event", params![])
 }
 
 /// Returns the position of the oldest event in the log; zero if the log is empty.
 pub fn first_pos(tx: &mut Tx<'_>) -> Result<u64, StoreError> {
-    tx.one("SELECT coalesce(min(pos), 0) FROM run_event", params![])
+    tx.fetch_one("SELECT coalesce(min(pos), 0) FROM run_event", params![])
 }
 
 /// Returns the events of a run after the number `after` that have one of the kinds, in order.
@@ -115,7 +115,7 @@ pub fn after_of(
     ));
     let mut values = params![run_id, after, limit].to_vec();
     values.extend(kinds.iter().map(|kind| kind.as_str().to_value()));
-    tx.all(&sql, &values)
+    tx.fetch_all(&sql, &values)
 }
 
 /// Returns the last events of a run that have one of the kinds, newest first.
@@ -132,5 +132,5 @@ pub fn last_of(
     ));
     let mut values = params![run_id, limit].to_vec();
     values.extend(kinds.iter().map(|kind| kind.as_str().to_value()));
-    tx.all(&sql, &values)
+    tx.fetch_all(&sql, &values)
 }

@@ -28,7 +28,7 @@ table! {
 
 /// Returns the joins of a run.
 pub fn of_run(tx: &mut Tx<'_>, run: RunId) -> Result<Vec<RunJoinRow>, StoreError> {
-    tx.all(&RunJoinRow::select("WHERE run_id = ?1 ORDER BY id"), params![run])
+    tx.fetch_all(&RunJoinRow::select("WHERE run_id = ?1 ORDER BY id"), params![run])
 }
 
 /// Returns true if a run has joins.

@@ -23,13 +23,13 @@ table! {
 /// Returns the newest snapshot of a run.
 pub fn latest(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 ORDER BY fed DESC LIMIT 1");
-    tx.optional(&sql, params![run_id])
+    tx.fetch_optional(&sql, params![run_id])
 }
 
 /// Returns the newest snapshot of a run up to a journal entry: the start of a fork.
 pub fn at(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<Option<RunSnapshotRow>, StoreError> {
     let sql = RunSnapshotRow::select("WHERE run_id = ?1 AND fed <= ?2 ORDER BY fed DESC LIMIT 1");
-    tx.optional(&sql, params![run_id, fed])
+    tx.fetch_optional(&sql, params![run_id, fed])
 }
 
 /// Removes the snapshots of a run from before a journal entry and returns their number.
@@ -38,12 +38,12 @@ pub fn prune(tx: &mut Tx<'_>, run_id: RunId, fed: u64) -> Result<u64, StoreError
 }
 
 /// Returns the journal entries at which a run has snapshots, with the times of creation, newest first.
-pub fn taken(
+pub fn list(
     tx: &mut Tx<'_>,
     run_id: RunId,
     limit: u64,
 ) -> Result<Vec<(u64, Timestamp)>, StoreError> {
-    tx.all(
+    tx.fetch_all(
         "SELECT fed, created FROM run_snapshot WHERE run_id = ?1 ORDER BY fed DESC LIMIT ?2",
         params![run_id, limit],
     )

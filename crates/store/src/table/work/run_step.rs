@@ -39,7 +39,7 @@ table! {
         body: Option<String>,
         /// Hash of the blob with the journal entry, if it is large.
         blob: Option<String>,
-        /// Amount reserved in the budgets, in millionths.
+        /// PageLimit reserved in the budgets, in millionths.
         reserved_micros: i64,
         /// Time of the start.
         started: Timestamp,
@@ -59,7 +59,7 @@ impl RunStepRow {
 
 /// Returns the step of a run with this number.
 pub fn get(tx: &mut Tx<'_>, run_id: RunId, step: u64) -> Result<Option<RunStepRow>, StoreError> {
-    tx.optional(&RunStepRow::select("WHERE run_id = ?1 AND step = ?2"), params![run_id, step])
+    tx.fetch_optional(&RunStepRow::select("WHERE run_id = ?1 AND step = ?2"), params![run_id, step])
 }
 
 /// Returns the steps of a run after a journal entry, in the order of the journal.
@@ -70,13 +70,13 @@ pub fn fed_after(
     limit: u64,
 ) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed > ?2 ORDER BY fed LIMIT ?3");
-    tx.all(&sql, params![run_id, fed, limit])
+    tx.fetch_all(&sql, params![run_id, fed, limit])
 }
 
 /// Returns the step of a run with the last journal entry.
 pub fn last_fed(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND fed IS NOT NULL ORDER BY fed DESC LIMIT 1");
-    tx.optional(&sql, params![run_id])
+    tx.fetch_optional(&sql, params![run_id])
 }
 
 /// Returns the steps of a run without an outcome, in order.
@@ -85,7 +85,7 @@ pub fn open(tx: &mut Tx<'_>, run_id: RunId) -> Result<Vec<RunStepRow>, StoreErro
         "WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)
             AND state IN ('planned', 'started', 'unknown') ORDER BY step",
     );
-    tx.all(&sql, params![run_id])
+    tx.fetch_all(&sql, params![run_id])
 }
 
 /// Returns the steps of a run after the number `after`, in order.
@@ -96,12 +96,12 @@ pub fn after(
     limit: u64,
 ) -> Result<Vec<RunStepRow>, StoreError> {
     let sql = RunStepRow::select("WHERE run_id = ?1 AND step > ?2 ORDER BY step LIMIT ?3");
-    tx.all(&sql, params![run_id, after, limit])
+    tx.fetch_all(&sql, params![run_id, after, limit])
 }
 
 /// Returns the last message of the model in a run.
-pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, StoreError> {
-    tx.optional(
+pub fn last_model_message(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, StoreError> {
+    tx.fetch_optional(
         "SELECT message_id FROM run_step
           WHERE run_id = ?1 AND kind = 'model_call' AND state = 'committed' AND message_id IS NOT NULL
           ORDER BY step DESC LIMIT 1",
@@ -110,7 +110,7 @@ pub fn last_answer(tx: &mut Tx<'_>, run_id: RunId) -> Result<Option<MessageId>, 
 }
 
 /// Clears the reservations of the steps of a run without an outcome.
-pub fn unreserve(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
+pub fn clear_reservation(tx: &mut Tx<'_>, run_id: RunId) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE run_step SET reserved_micros = 0
           WHERE run_id = ?1 AND step >= (SELECT open_from FROM run WHERE id = ?1)

@@ -57,7 +57,10 @@ pub struct SessionFilter {
 
 /// Returns the session with this id.
 pub fn get(tx: &mut Tx<'_>, namespace: &str, id: &str) -> Result<Option<SessionRow>, StoreError> {
-    tx.optional(&SessionRow::select("WHERE namespace = ?1 AND id = ?2"), params![namespace, id])
+    tx.fetch_optional(
+        &SessionRow::select("WHERE namespace = ?1 AND id = ?2"),
+        params![namespace, id],
+    )
 }
 
 /// Returns the session with this id, locked.
@@ -90,7 +93,10 @@ pub fn by_key(
     namespace: &str,
     key: &str,
 ) -> Result<Option<SessionRow>, StoreError> {
-    tx.optional(&SessionRow::select("WHERE namespace = ?1 AND key = ?2"), params![namespace, key])
+    tx.fetch_optional(
+        &SessionRow::select("WHERE namespace = ?1 AND key = ?2"),
+        params![namespace, key],
+    )
 }
 
 /// Returns the sessions of a namespace, sorted by id, after the id `after`.
@@ -101,7 +107,7 @@ pub fn list(
     limit: u64,
 ) -> Result<Vec<SessionRow>, StoreError> {
     let sql = SessionRow::select("WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
-    tx.all(&sql, params![namespace, after, limit])
+    tx.fetch_all(&sql, params![namespace, after, limit])
 }
 
 /// Returns sessions of a namespace by descending id. Generated ids rise with time.
@@ -121,7 +127,7 @@ pub fn find(
 
 /// Acquires a session for a run, raises its fence and returns its revision. Returns `None` if the session does not
 /// exist or another run holds it.
-pub fn hold(
+pub fn acquire(
     tx: &mut Tx<'_>,
     namespace: &str,
     id: &str,
@@ -129,7 +135,7 @@ pub fn hold(
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE session SET fence = fence + 1, holder_run_id = ?3
                 WHERE namespace = ?1 AND id = ?2 AND (holder_run_id IS NULL OR holder_run_id = ?3) RETURNING revision";
-    tx.optional_fenced(sql, params![namespace, id, run_id])
+    tx.fetch_optional_fenced(sql, params![namespace, id, run_id])
 }
 
 /// Allows later calls of `spawn_task` to continue a session.
@@ -139,7 +145,12 @@ pub fn set_continuable(tx: &mut Tx<'_>, session: SessionRef<'_>) -> Result<(), S
 }
 
 /// Releases a session if this run holds it.
-pub fn free(tx: &mut Tx<'_>, namespace: &str, id: &str, run_id: RunId) -> Result<(), StoreError> {
+pub fn release(
+    tx: &mut Tx<'_>,
+    namespace: &str,
+    id: &str,
+    run_id: RunId,
+) -> Result<(), StoreError> {
     let sql = "UPDATE session SET holder_run_id = NULL \
                WHERE namespace = ?1 AND id = ?2 AND holder_run_id = ?3";
     tx.execute_fenced(sql, params![namespace, id, run_id]).map(drop)
@@ -155,5 +166,5 @@ pub fn advance(
 ) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE session SET revision = revision + 1, next_entry = next_entry + ?4, updated = ?5 \
                WHERE namespace = ?1 AND id = ?2 AND revision = ?3 RETURNING next_entry - ?4";
-    tx.optional_fenced(sql, params![session.namespace, session.id, base, entries, tx.now()])
+    tx.fetch_optional_fenced(sql, params![session.namespace, session.id, base, entries, tx.now()])
 }

@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use provost_core::{MessageId, RunId};
 
 use super::session::SessionRef;
-use crate::transaction::text::load_body;
+use crate::transaction::text::load_text;
 use crate::transaction::value::number;
 use crate::{StoreError, ToColumn, Tx, params};
 
 table! {
     /// A message of a session.
-    SessionEntryRow in "session_entry" {
+    SessionMessageRow in "session_entry" {
         /// The tenancy boundary.
         namespace: String,
         /// The session.
@@ -33,7 +33,7 @@ table! {
 
 /// A message of a session with its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionMessage {
+pub struct SessionMessageText {
     /// Position in the session.
     pub entry: u64,
     /// The message.
@@ -44,7 +44,7 @@ pub struct SessionMessage {
 
 /// Messages to add with one revision.
 #[derive(Debug, Clone, Copy)]
-pub struct NewEntries<'a> {
+pub struct NewSessionMessages<'a> {
     /// Position of the first message.
     pub first: u64,
     /// The messages.
@@ -55,7 +55,7 @@ pub struct NewEntries<'a> {
 
 /// A page of the messages of a session.
 #[derive(Debug, Clone, Copy)]
-pub struct EntryPage {
+pub struct SessionMessagePage {
     /// The revision of the session.
     pub revision: u64,
     /// Position of the last message of the previous page.
@@ -85,9 +85,9 @@ pub fn add(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
     run_id: RunId,
-    new: NewEntries<'_>,
+    new: NewSessionMessages<'_>,
 ) -> Result<(), StoreError> {
-    let NewEntries { first, messages, revision } = new;
+    let NewSessionMessages { first, messages, revision } = new;
     let mut entry = first;
     for messages in messages.chunks(ENTRIES_AT_ONCE) {
         let mut values = Vec::with_capacity(4 + 2 * messages.len());
@@ -108,9 +108,9 @@ pub fn get(
     namespace: &str,
     session_id: &str,
     entry: u64,
-) -> Result<Option<SessionEntryRow>, StoreError> {
-    let sql = SessionEntryRow::select("WHERE namespace = ?1 AND session_id = ?2 AND entry = ?3");
-    tx.optional(&sql, params![namespace, session_id, entry])
+) -> Result<Option<SessionMessageRow>, StoreError> {
+    let sql = SessionMessageRow::select("WHERE namespace = ?1 AND session_id = ?2 AND entry = ?3");
+    tx.fetch_optional(&sql, params![namespace, session_id, entry])
 }
 
 /// Returns the messages of a session at a revision, in order.
@@ -119,26 +119,29 @@ pub fn at_revision(
     namespace: &str,
     session_id: &str,
     revision: u64,
-) -> Result<Vec<SessionEntryRow>, StoreError> {
-    let sql = SessionEntryRow::select(
+) -> Result<Vec<SessionMessageRow>, StoreError> {
+    let sql = SessionMessageRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND (gone IS NULL OR gone > ?3)
          ORDER BY entry",
     );
-    tx.all(&sql, params![namespace, session_id, revision])
+    tx.fetch_all(&sql, params![namespace, session_id, revision])
 }
 
 /// Returns a page of the messages of a session at a revision, in order.
 pub fn page_at(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
-    page: EntryPage,
-) -> Result<Vec<SessionEntryRow>, StoreError> {
-    let sql = SessionEntryRow::select(
+    page: SessionMessagePage,
+) -> Result<Vec<SessionMessageRow>, StoreError> {
+    let sql = SessionMessageRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND entry > ?4
            AND added <= ?3 AND (gone IS NULL OR gone > ?3)
          ORDER BY entry LIMIT ?5",
     );
-    tx.all(&sql, params![session.namespace, session.id, page.revision, page.after, page.limit])
+    tx.fetch_all(
+        &sql,
+        params![session.namespace, session.id, page.revision, page.after, page.limit],
+    )
 }
 
 /// Returns the messages of a session at a revision with their texts, in order.
@@ -147,19 +150,19 @@ pub fn messages_at(
     namespace: &str,
     session_id: &str,
     revision: u64,
-) -> Result<Vec<SessionMessage>, StoreError> {
+) -> Result<Vec<SessionMessageText>, StoreError> {
     type Joined = (u64, MessageId, Option<String>, Option<String>);
-    let rows: Vec<Joined> = tx.all(
+    let rows: Vec<Joined> = tx.fetch_all(
         "SELECT e.entry, m.id, m.body, m.blob FROM session_entry e JOIN message m ON m.id = e.message_id
           WHERE e.namespace = ?1 AND e.session_id = ?2 AND e.added <= ?3 AND (e.gone IS NULL OR e.gone > ?3)
           ORDER BY e.entry",
         params![namespace, session_id, revision],
     )?;
     let load = |(entry, id, body, blob): Joined| {
-        let text = load_body(tx, body, blob.as_deref())?.ok_or_else(|| StoreError::Damaged {
+        let text = load_text(tx, body, blob.as_deref())?.ok_or_else(|| StoreError::Corrupt {
             detail: format!("message {id} has neither a body nor a blob"),
         })?;
-        Ok(SessionMessage { entry, id, text })
+        Ok(SessionMessageText { entry, id, text })
     };
     rows.into_iter().map(load).collect()
 }
@@ -170,7 +173,7 @@ pub fn revisions_of(
     session: SessionRef<'_>,
     run_id: RunId,
 ) -> Result<Vec<u64>, StoreError> {
-    tx.all(
+    tx.fetch_all(
         "SELECT DISTINCT added FROM session_entry WHERE namespace = ?1 AND session_id = ?2 AND run_id = ?3
           ORDER BY added",
         params![session.namespace, session.id, run_id],
@@ -192,7 +195,7 @@ pub fn added_by_others(
 }
 
 /// Removes the messages of a run from a session with the given revision, and returns their number.
-pub fn retire_of_run(
+pub fn remove_of_run(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
     run_id: RunId,
@@ -206,7 +209,7 @@ pub fn retire_of_run(
 }
 
 /// Removes one message of a run from a session with the given revision. Returns the number of removed messages.
-pub fn retire_message(
+pub fn remove_message(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
     run_id: RunId,
@@ -221,13 +224,13 @@ pub fn retire_message(
 }
 
 /// Returns the messages that a session contained at revision `base` and that were removed since, in order.
-pub fn gone_since(
+pub fn removed_since(
     tx: &mut Tx<'_>,
     session: SessionRef<'_>,
     base: u64,
-) -> Result<Vec<SessionEntryRow>, StoreError> {
-    let sql = SessionEntryRow::select(
+) -> Result<Vec<SessionMessageRow>, StoreError> {
+    let sql = SessionMessageRow::select(
         "WHERE namespace = ?1 AND session_id = ?2 AND added <= ?3 AND gone > ?3 ORDER BY entry",
     );
-    tx.all(&sql, params![session.namespace, session.id, base])
+    tx.fetch_all(&sql, params![session.namespace, session.id, base])
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::table::work::{message, run_step};
-use crate::{Body, Tx, load_body};
+use crate::{StoredText, Tx, load_text};
 use provost_core::{ContentPart, Message, MessageId, Role, RunId, Timestamp, ToolResult};
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub fn with_named_results(
 
 /// Stores a message.
 pub fn put(tx: &mut Tx<'_>, namespace: &str, id: MessageId, text: &str) -> Result<(), QueryError> {
-    message::put(tx, namespace, id, &Body::new(text)?)?;
+    message::put(tx, namespace, id, &StoredText::new(text)?)?;
     Ok(())
 }
 
@@ -96,7 +96,7 @@ pub fn read(tx: &mut Tx<'_>, text: &str) -> Result<Arc<Message>, QueryError> {
 pub fn result_of(tx: &mut Tx<'_>, run: RunId, step: u64) -> Result<ToolResult, QueryError> {
     let missing = || QueryError::Unreadable(format!("step {step} of {run} is missing"));
     let row = run_step::get(tx, run, step)?.ok_or_else(missing)?;
-    let body = load_body(tx, row.body, row.blob.as_deref())?.ok_or_else(missing)?;
+    let body = load_text(tx, row.body, row.blob.as_deref())?.ok_or_else(missing)?;
     result_in(&body)?
         .ok_or_else(|| QueryError::Unreadable(format!("step {step} of {run} holds no result")))
 }

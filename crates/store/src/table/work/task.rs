@@ -83,13 +83,14 @@ pub struct TaskFilter {
 
 /// Returns the task with this id.
 pub fn get(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
-    tx.optional(&TaskRow::select("WHERE id = ?1"), params![id])
+    tx.fetch_optional(&TaskRow::select("WHERE id = ?1"), params![id])
 }
 
 /// Returns the task with this id, locked after its session.
 pub fn lock(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<Locked<TaskRow>>, StoreError> {
     let sql = "SELECT namespace, session_id FROM task WHERE id = ?1";
-    let Some((namespace, session)) = tx.optional::<(String, String)>(sql, params![id])? else {
+    let Some((namespace, session)) = tx.fetch_optional::<(String, String)>(sql, params![id])?
+    else {
         return Ok(None);
     };
     session::lock_key(tx, &namespace, &session);
@@ -118,12 +119,12 @@ pub(crate) fn require_lock(tx: &Tx<'_>, id: TaskId, change: &str) -> Result<(), 
 /// Reserves the number of the next input of a task; `None` if the task does not exist.
 pub fn take_input_number(tx: &mut Tx<'_>, id: TaskId) -> Result<Option<u64>, StoreError> {
     let sql = "UPDATE task SET next_input = next_input + 1 WHERE id = ?1 RETURNING next_input - 1";
-    tx.optional_fenced(sql, params![id])
+    tx.fetch_optional_fenced(sql, params![id])
 }
 
 /// Returns the task with this id, if it belongs to the namespace.
 pub fn find(tx: &mut Tx<'_>, namespace: &str, id: TaskId) -> Result<Option<TaskRow>, StoreError> {
-    tx.optional(&TaskRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
+    tx.fetch_optional(&TaskRow::select("WHERE id = ?2 AND namespace = ?1"), params![namespace, id])
 }
 
 /// Returns tasks of a namespace, newest first.
@@ -152,11 +153,11 @@ pub fn newest_of_session(
     session_id: &str,
 ) -> Result<Option<TaskRow>, StoreError> {
     let sql = TaskRow::select("WHERE namespace = ?1 AND session_id = ?2 ORDER BY id DESC LIMIT 1");
-    tx.optional(&sql, params![namespace, session_id])
+    tx.fetch_optional(&sql, params![namespace, session_id])
 }
 
 /// Returns the newest task of a session that no other task spawned, optionally of one agent.
-pub fn newest_asked(
+pub fn latest_for_agent(
     tx: &mut Tx<'_>,
     namespace: &str,
     session_id: &str,
@@ -166,5 +167,5 @@ pub fn newest_asked(
         "WHERE namespace = ?1 AND session_id = ?2 AND parent_task_id IS NULL AND (?3 IS NULL OR agent = ?3)
          ORDER BY id DESC LIMIT 1",
     );
-    tx.optional(&sql, params![namespace, session_id, agent])
+    tx.fetch_optional(&sql, params![namespace, session_id, agent])
 }

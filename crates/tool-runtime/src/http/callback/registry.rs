@@ -1,6 +1,6 @@
-//! Where answers that come later are handed in: a server's route delivers, a waiting call receives.
+//! Registry of callbacks: an HTTP route delivers a response to the pending call.
 //!
-//! Invariants: an answer is taken once, with the token that was made for exactly this request, while its call still waits.
+//! Invariants: a callback is accepted once, with the token of exactly this request, while its call is pending.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,88 +13,88 @@ use url::Url;
 
 use crate::limits::CALLBACKS_MAX;
 
-/// Bytes of the key that signs tokens.
+/// Size of the key that signs tokens.
 pub const CALLBACK_KEY_BYTES: usize = 32;
-/// Bytes that make two tokens for the same request different.
+/// Size of the nonce that distinguishes tokens of the same request.
 const NONCE_BYTES: usize = 16;
 
-/// Where answers that come later are handed in. Cheap to clone; all clones are one desk.
+/// Registry of pending callbacks. Clones share the registry.
 #[derive(Clone)]
-pub struct CallbackDesk {
+pub struct CallbackRegistry {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     base: Url,
     key: hmac::Key,
-    waiting: Mutex<HashMap<String, Seat>>,
+    pending: Mutex<HashMap<String, PendingCallback>>,
 }
 
-/// A call that waits.
-struct Seat {
+/// A pending call.
+struct PendingCallback {
     nonce: [u8; NONCE_BYTES],
-    answer: oneshot::Sender<ToolResponse>,
+    response: oneshot::Sender<ToolResponse>,
 }
 
-/// Why an answer is not taken.
+/// The error of a callback that was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
-    /// Nobody waits for it: it was answered, given up, or never asked.
-    #[error("nobody waits for this request")]
+    /// No call is pending for this request.
+    #[error("no call is pending for this request")]
     Unknown,
-    /// The token is not the one that was made for this request.
-    #[error("the token is not for this request")]
+    /// The token belongs to another request.
+    #[error("the token does not belong to this request")]
     Token,
-    /// The envelope answers another request.
-    #[error("the envelope's `request_id` is not the one of the address")]
+    /// The envelope belongs to another request.
+    #[error("the `request_id` of the envelope differs from the URL")]
     Mismatch,
 }
 
-impl CallbackDesk {
-    /// A desk whose route is below this address: answers are posted to `<base>/<request id>`.
+impl CallbackRegistry {
+    /// Creates a registry whose route is `<base>/<request id>`.
     pub fn new(base: Url, key: &[u8; CALLBACK_KEY_BYTES]) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-        Self { inner: Arc::new(Inner { base, key, waiting: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { base, key, pending: Mutex::default() }) }
     }
 
-    /// With a key of its own, for a program whose desk does not outlive it.
+    /// Creates a registry with a random key. Its tokens become invalid when the process ends.
     pub fn with_random_key(base: Url) -> Result<Self, ToolContractError> {
         let mut key = [0; CALLBACK_KEY_BYTES];
         random(&mut key)?;
         Ok(Self::new(base, &key))
     }
 
-    /// Begins to wait for the answer to a request. Dropping what it gives ends that.
+    /// Registers a pending call. Dropping the [`Callback`] removes it.
     pub fn register(&self, request_id: &str) -> Result<Callback, ToolContractError> {
         let mut nonce = [0; NONCE_BYTES];
         random(&mut nonce)?;
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.waiting();
-        if waiting.len() >= CALLBACKS_MAX && !waiting.contains_key(request_id) {
+        let mut pending = self.pending();
+        if pending.len() >= CALLBACKS_MAX && !pending.contains_key(request_id) {
             return Err(ToolContractError::new(
                 ToolErrorCode::ExecutionFailed,
-                format!("{CALLBACKS_MAX} calls wait for a callback already"),
+                format!("{CALLBACKS_MAX} calls already wait for a callback"),
             ));
         }
-        // A second attempt has the same id, and the first one may not be quite gone: the last counts.
-        waiting.insert(request_id.to_owned(), Seat { nonce, answer: sender });
-        drop(waiting);
+        // A retry has the same request id, and the first attempt may not be removed yet. The latest one wins.
+        pending.insert(request_id.to_owned(), PendingCallback { nonce, response: sender });
+        drop(pending);
         let mut url = self.inner.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push(request_id);
         }
         Ok(Callback {
-            desk: self.clone(),
+            registry: self.clone(),
             request_id: request_id.to_owned(),
             nonce,
             token: HEXLOWER.encode(&nonce)
                 + &HEXLOWER.encode(self.sign(request_id, &nonce).as_ref()),
             url,
-            answer: receiver,
+            response: receiver,
         })
     }
 
-    /// Hands in an answer: for the route `POST <base>/<request id>`, with the token of the header
+    /// Delivers a response, for the route `POST <base>/<request id>` with the token of the header
     /// [`CALLBACK_TOKEN_HEADER`](crate::CALLBACK_TOKEN_HEADER).
     pub fn deliver(
         &self,
@@ -102,85 +102,85 @@ impl CallbackDesk {
         token: &str,
         response: ToolResponse,
     ) -> Result<(), CallbackError> {
-        let mut waiting = self.waiting();
-        let seat = waiting.get(request_id).ok_or(CallbackError::Unknown)?;
+        let mut pending = self.pending();
+        let entry = pending.get(request_id).ok_or(CallbackError::Unknown)?;
         let presented =
             HEXLOWER_PERMISSIVE.decode(token.as_bytes()).ok().ok_or(CallbackError::Token)?;
         let (nonce, signature) =
             presented.split_at_checked(NONCE_BYTES).ok_or(CallbackError::Token)?;
         let message = message(request_id, nonce);
         let signed = hmac::verify(&self.inner.key, &message, signature).is_ok();
-        if !signed || nonce != seat.nonce {
+        if !signed || nonce != entry.nonce {
             return Err(CallbackError::Token);
         }
         if response.request_id.trim() != request_id {
             return Err(CallbackError::Mismatch);
         }
-        let seat = waiting.remove(request_id).ok_or(CallbackError::Unknown)?;
-        drop(waiting);
-        seat.answer.send(response).map_err(|_response| CallbackError::Unknown)
+        let entry = pending.remove(request_id).ok_or(CallbackError::Unknown)?;
+        drop(pending);
+        entry.response.send(response).map_err(|_response| CallbackError::Unknown)
     }
 
-    /// How many calls wait.
-    pub fn waiting_count(&self) -> usize {
-        self.waiting().len()
+    /// Returns the number of pending calls.
+    pub fn pending_count(&self) -> usize {
+        self.pending().len()
     }
 
     fn sign(&self, request_id: &str, nonce: &[u8]) -> hmac::Tag {
         hmac::sign(&self.inner.key, &message(request_id, nonce))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Seat>> {
-        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, HashMap<String, PendingCallback>> {
+        self.inner.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for CallbackDesk {
+impl std::fmt::Debug for CallbackRegistry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallbackDesk")
-            .field("waiting", &self.waiting_count())
+        f.debug_struct("CallbackRegistry")
+            .field("pending", &self.pending_count())
             .finish_non_exhaustive()
     }
 }
 
-/// A place at the desk: what the other side is told, and the answer when it comes.
+/// A pending callback: the URL and the token for the server, and the response.
 pub struct Callback {
-    desk: CallbackDesk,
+    registry: CallbackRegistry,
     request_id: String,
     nonce: [u8; NONCE_BYTES],
     token: String,
     url: Url,
-    answer: oneshot::Receiver<ToolResponse>,
+    response: oneshot::Receiver<ToolResponse>,
 }
 
 impl Callback {
-    /// Where the answer is posted.
+    /// Returns the URL for the callback.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// What proves that an answer comes from whoever was asked.
+    /// Returns the token that authenticates the callback.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// Waits for the answer. It can be called again if it was dropped before.
-    pub async fn answer(&mut self) -> Option<ToolResponse> {
-        (&mut self.answer).await.ok()
+    /// Waits for the response. The call is cancellation safe.
+    pub async fn response(&mut self) -> Option<ToolResponse> {
+        (&mut self.response).await.ok()
     }
 }
 
 impl Drop for Callback {
     fn drop(&mut self) {
-        let mut waiting = self.desk.waiting();
-        // The place may be another attempt's by now.
-        if waiting.get(&self.request_id).is_some_and(|seat| seat.nonce == self.nonce) {
-            waiting.remove(&self.request_id);
+        let mut pending = self.registry.pending();
+        // A retry may have replaced the entry.
+        if pending.get(&self.request_id).is_some_and(|entry| entry.nonce == self.nonce) {
+            pending.remove(&self.request_id);
         }
     }
 }
 
-/// The nonce has a fixed length, so no two pairs give the same bytes.
+/// The nonce has a fixed length, so the encoding is unambiguous.
 fn message(request_id: &str, nonce: &[u8]) -> Vec<u8> {
     [nonce, request_id.as_bytes()].concat()
 }
@@ -189,7 +189,7 @@ fn random(bytes: &mut [u8]) -> Result<(), ToolContractError> {
     getrandom::fill(bytes).map_err(|error| {
         ToolContractError::new(
             ToolErrorCode::ExecutionFailed,
-            format!("there are no random bytes: {error}"),
+            format!("no random bytes are available: {error}"),
         )
     })
 }
@@ -200,8 +200,8 @@ mod tests {
 
     use super::*;
 
-    fn desk() -> CallbackDesk {
-        CallbackDesk::with_random_key(Url::parse("https://me.example/v1/callbacks").unwrap())
+    fn registry() -> CallbackRegistry {
+        CallbackRegistry::with_random_key(Url::parse("https://me.example/v1/callbacks").unwrap())
             .unwrap()
     }
 
@@ -212,48 +212,51 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_taken_once() {
-        let desk = desk();
-        let mut callback = desk.register("r/1").unwrap();
+        let registry = registry();
+        let mut callback = registry.register("r/1").unwrap();
         assert_eq!(callback.url().as_str(), "https://me.example/v1/callbacks/r%2F1");
         let token = callback.token().to_owned();
-        desk.deliver("r/1", &token, response("r/1")).unwrap();
-        assert_eq!(desk.deliver("r/1", &token, response("r/1")), Err(CallbackError::Unknown));
-        assert_eq!(callback.answer().await.unwrap().output.result, "done");
-        assert_eq!(desk.waiting_count(), 0);
+        registry.deliver("r/1", &token, response("r/1")).unwrap();
+        assert_eq!(registry.deliver("r/1", &token, response("r/1")), Err(CallbackError::Unknown));
+        assert_eq!(callback.response().await.unwrap().output.result, "done");
+        assert_eq!(registry.pending_count(), 0);
     }
 
     #[test]
     fn only_its_own_token_opens_a_request() {
-        let desk = desk();
-        let (one, two) = (desk.register("1").unwrap(), desk.register("2").unwrap());
+        let registry = registry();
+        let (one, two) = (registry.register("1").unwrap(), registry.register("2").unwrap());
         let token = |callback: &Callback| callback.token().to_owned();
         for wrong in [token(&two), String::new(), "zz".repeat(48), "é".repeat(48), "00".repeat(48)]
         {
-            assert_eq!(desk.deliver("1", &wrong, response("1")), Err(CallbackError::Token));
+            assert_eq!(registry.deliver("1", &wrong, response("1")), Err(CallbackError::Token));
         }
         let mut flipped = token(&one).into_bytes();
         let last = flipped.len() - 1;
         flipped[last] = if flipped[last] == b'0' { b'1' } else { b'0' };
         let flipped = String::from_utf8(flipped).unwrap();
-        assert_eq!(desk.deliver("1", &flipped, response("1")), Err(CallbackError::Token));
-        assert_eq!(desk.deliver("1", &token(&one), response("2")), Err(CallbackError::Mismatch));
-        assert!(desk.deliver("1", &token(&one), response("1")).is_ok());
+        assert_eq!(registry.deliver("1", &flipped, response("1")), Err(CallbackError::Token));
+        assert_eq!(
+            registry.deliver("1", &token(&one), response("2")),
+            Err(CallbackError::Mismatch)
+        );
+        assert!(registry.deliver("1", &token(&one), response("1")).is_ok());
     }
 
     #[test]
     fn a_token_is_worth_nothing_once_its_call_is_gone() {
-        let desk = desk();
-        let callback = desk.register("1").unwrap();
+        let registry = registry();
+        let callback = registry.register("1").unwrap();
         let token = callback.token().to_owned();
-        let second = desk.register("1").unwrap();
+        let second = registry.register("1").unwrap();
         drop(callback);
-        assert_eq!(desk.deliver("1", &token, response("1")), Err(CallbackError::Token));
-        assert_eq!(desk.waiting_count(), 1, "the second attempt waits on");
+        assert_eq!(registry.deliver("1", &token, response("1")), Err(CallbackError::Token));
+        assert_eq!(registry.pending_count(), 1, "the second attempt waits on");
         drop(second);
-        assert_eq!(desk.deliver("1", &token, response("1")), Err(CallbackError::Unknown));
-        let again = desk.register("1").unwrap();
-        assert_eq!(desk.deliver("1", &token, response("1")), Err(CallbackError::Token));
+        assert_eq!(registry.deliver("1", &token, response("1")), Err(CallbackError::Unknown));
+        let again = registry.register("1").unwrap();
+        assert_eq!(registry.deliver("1", &token, response("1")), Err(CallbackError::Token));
         drop(again);
-        assert_eq!(desk.waiting_count(), 0);
+        assert_eq!(registry.pending_count(), 0);
     }
 }

@@ -41,7 +41,7 @@ fn a_huge_text_keeps_its_start_and_end() {
 #[test]
 fn a_huge_file_is_replaced_by_a_note() {
     let file = Document::bytes("big", "application/zip", vec![0u8; TOOL_BINARY_BYTES_MAX + 10]);
-    assert!(ToolOutput::file(file).bounded().to_text().contains("left out"));
+    assert!(ToolOutput::file(file).bounded().to_text().contains("omitted"));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn whatever_is_not_text_is_bounded_too() {
         ),
     ] {
         let text = ToolOutput::text("kept").with(part).bounded().to_text();
-        assert!(text.starts_with(&format!("kept\n[{what} was left out")), "{:.80}", text);
+        assert!(text.starts_with(&format!("kept\n[{what} omitted")), "{:.80}", text);
     }
     let file = Document::bytes(huge(), huge(), b"abc");
     match &ToolOutput::file(file).bounded().parts[..] {
@@ -84,7 +84,7 @@ fn huge_metadata_is_replaced_by_a_note() {
     let small = ToolOutput::text("x").with_metadata(json!({"k": [1, 2]}));
     assert_eq!(small.clone().bounded(), small);
     let huge = ToolOutput::text("x").with_metadata("m".repeat(1_000_000)).bounded();
-    let note = "[metadata of 1000002 bytes was left out: at most 262144 are kept]";
+    let note = "[metadata of 1000002 bytes omitted: the maximum is 262144]";
     assert_eq!(huge.metadata, Some(json!(note)));
     assert_eq!(huge.to_text(), "x");
 }

@@ -1,6 +1,6 @@
-//! Which tools fit a few words best: BM25 over their names, descriptions and argument names.
+//! Ranking of tools for a query: BM25 over names, descriptions and argument names.
 //!
-//! Invariant: nothing here performs IO, and the same tools and words give the same order.
+//! Invariant: ranking performs no IO and is deterministic.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,35 +8,35 @@ use std::sync::Arc;
 use provost_core::ToolDefinition;
 use serde_json::Value;
 
-/// How much a word in a name counts, where one in the description counts 1.
+/// Weight of a word in a name, relative to a word in a description.
 const NAME_WEIGHT: f64 = 3.0;
-/// How much a word counts that only begins with the one that was asked for.
+/// Weight of a word that only begins with the queried word.
 const PREFIX_WEIGHT: f64 = 0.4;
-/// Characters of a word before its beginning alone says something.
+/// Minimum length of a queried word for prefix matching.
 const PREFIX_CHARS_MIN: usize = 3;
-/// How fast more of the same word stops mattering.
+/// BM25 parameter k1: how fast repetitions of a word stop to matter.
 const SATURATION: f64 = 1.2;
-/// How much the length of a text counts against it.
+/// BM25 parameter b: how much the length of a text counts against it.
 const LENGTH_PENALTY: f64 = 0.75;
-/// Words of a query that are looked at.
+/// Maximum number of words of a query.
 const QUERY_WORDS_MAX: usize = 32;
-/// Words of one tool that are looked at.
+/// Maximum number of words of one tool.
 const TOOL_WORDS_MAX: usize = 500;
-/// Bytes of a word; longer ones are data, not words.
+/// Maximum size of a word. A longer one is data and is ignored.
 const WORD_BYTES_MAX: usize = 64;
-/// Bytes of a word that an ending leaves.
+/// Minimum size of the stem that remains when an ending is removed.
 const STEM_BYTES_MIN: usize = 3;
-/// How deep arguments inside arguments are looked at.
+/// Maximum depth of nested arguments.
 const ARGUMENT_DEPTH_MAX: usize = 4;
 
-/// Where a word is: the tool and its weight there.
+/// Position of a tool, and the weight of the word in it.
 type Posting = (usize, f64);
 
-/// The words of a set of tools.
+/// Inverted index of a list of tools.
 pub(super) struct Index {
     defs: Vec<Arc<ToolDefinition>>,
     words: BTreeMap<String, Vec<Posting>>,
-    /// How long each tool's text is, by weight.
+    /// Weighted length of each tool's text.
     lengths: Vec<f64>,
     length_mean: f64,
 }
@@ -45,55 +45,55 @@ impl Index {
     pub(super) fn new(defs: Vec<Arc<ToolDefinition>>) -> Self {
         let mut words: BTreeMap<String, Vec<Posting>> = BTreeMap::new();
         let mut lengths = Vec::with_capacity(defs.len());
-        for (place, def) in defs.iter().enumerate() {
+        for (index, def) in defs.iter().enumerate() {
             let weights = weights(def);
             lengths.push(weights.values().sum::<f64>());
             for (word, weight) in weights {
-                words.entry(word).or_default().push((place, weight));
+                words.entry(word).or_default().push((index, weight));
             }
         }
         let length_mean = (lengths.iter().sum::<f64>() / lengths.len().max(1) as f64).max(1.0);
         Self { defs, words, lengths, length_mean }
     }
 
-    /// True if it was made of exactly these.
+    /// Returns true if the index was built from exactly these tools.
     pub(super) fn is_of(&self, defs: &[Arc<ToolDefinition>]) -> bool {
         self.defs.len() == defs.len()
             && self.defs.iter().zip(defs).all(|(ours, theirs)| Arc::ptr_eq(ours, theirs))
     }
 
-    /// The places of the tools that fit best, the best first. Those that do not fit at all are not among them.
+    /// Returns the positions of the best matching tools, best first. Tools that do not match at all are omitted.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<usize> {
         let mut scores: HashMap<usize, f64> = HashMap::new();
-        let mut asked = words_of(query);
-        asked.truncate(QUERY_WORDS_MAX);
-        asked.sort_unstable();
-        asked.dedup();
-        for word in &asked {
+        let mut query_words = words_of(query);
+        query_words.truncate(QUERY_WORDS_MAX);
+        query_words.sort_unstable();
+        query_words.dedup();
+        for word in &query_words {
             let hits = self.hits(word);
             let (all, with) = (self.defs.len() as f64, hits.len() as f64);
             let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
-            for (place, weight) in hits {
-                let length = self.lengths[place] / self.length_mean;
+            for (index, weight) in hits {
+                let length = self.lengths[index] / self.length_mean;
                 let norm = SATURATION * (1.0 - LENGTH_PENALTY + LENGTH_PENALTY * length);
-                *scores.entry(place).or_default() +=
+                *scores.entry(index).or_default() +=
                     rarity * weight * (SATURATION + 1.0) / (weight + norm);
             }
         }
         let name = query.trim();
-        for (place, def) in self.defs.iter().enumerate() {
+        for (index, def) in self.defs.iter().enumerate() {
             if def.name.eq_ignore_ascii_case(name) {
-                scores.insert(place, f64::INFINITY);
+                scores.insert(index, f64::INFINITY);
             }
         }
         let mut ranked: Vec<(usize, f64)> = scores.into_iter().collect();
-        // Equal ones stay in the order of the set.
+        // Tools with equal scores keep the order of the toolset.
         ranked.sort_by(|(a, score_a), (b, score_b)| score_b.total_cmp(score_a).then(a.cmp(b)));
         ranked.truncate(limit);
-        ranked.into_iter().map(|(place, _)| place).collect()
+        ranked.into_iter().map(|(index, _)| index).collect()
     }
 
-    /// Where a word is, or one that begins with it.
+    /// Returns the tools that contain the word, or a word that begins with it.
     fn hits(&self, word: &str) -> BTreeMap<usize, f64> {
         let mut hits = BTreeMap::new();
         let is_beginning = word.chars().count() >= PREFIX_CHARS_MIN;
@@ -106,15 +106,15 @@ impl Index {
             } else {
                 break;
             };
-            for (place, weight) in postings {
-                *hits.entry(*place).or_default() += factor * weight;
+            for (index, weight) in postings {
+                *hits.entry(*index).or_default() += factor * weight;
             }
         }
         hits
     }
 }
 
-/// The words of a tool, each with its weight.
+/// Returns the words of a tool with their weights.
 fn weights(def: &ToolDefinition) -> HashMap<String, f64> {
     let mut weights = HashMap::new();
     let mut left = TOOL_WORDS_MAX;
@@ -134,7 +134,7 @@ fn weights(def: &ToolDefinition) -> HashMap<String, f64> {
     weights
 }
 
-/// The names of arguments, of those inside arguments too.
+/// Collects the names of arguments, including nested ones.
 fn collect_arguments<'a>(schema: &'a Value, depth: usize, names: &mut Vec<&'a str>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
@@ -151,7 +151,7 @@ fn collect_arguments<'a>(schema: &'a Value, depth: usize, names: &mut Vec<&'a st
     }
 }
 
-/// The words of a text, in lower case and without the commonest endings: `listOpenIssues` is `list open issu`.
+/// Returns the words of a text in lower case and without common endings: `listOpenIssues` becomes `list open issu`.
 fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -175,7 +175,7 @@ fn words_of(text: &str) -> Vec<String> {
     words
 }
 
-/// Scripts that put no spaces between words: each sign counts by itself.
+/// Returns true for scripts without spaces between words. Each character is a word of its own.
 fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
@@ -194,7 +194,7 @@ fn end_word(word: &mut String, words: &mut Vec<String>) {
     words.push(done);
 }
 
-/// Takes an ending off, if a stem is left.
+/// Removes an ending if a stem remains.
 fn cut_ending(word: &mut String, ending: &str) {
     if word.ends_with(ending) && word.len() >= ending.len() + STEM_BYTES_MIN {
         word.truncate(word.len() - ending.len());

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use provost_core::ErrorKind;
-use provost_tool::{DynamicTools, RunContext, Tool, ToolError, Toolset, toolset_fn};
+use provost_tool::{MutableToolset, RunContext, Tool, ToolError, Toolset, toolset_fn};
 use serde_json::json;
 
 use super::{get, names, refusal, tool};
-use crate::stage;
+use crate::support;
 
 #[tokio::test]
 async fn tools_come_and_go() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let (kept, given) = {
-        let set = DynamicTools::new("plugins");
+        let set = MutableToolset::new("plugins");
         (set.clone(), set)
     };
     assert!(names(&given, &cx).await.is_empty());
@@ -27,7 +27,7 @@ async fn tools_come_and_go() {
 
 #[tokio::test]
 async fn a_second_tool_of_a_name_and_too_many_are_refused() {
-    let set = DynamicTools::new("plugins");
+    let set = MutableToolset::new("plugins");
     set.add_shared(tool("one")).unwrap();
     let error = set.add_shared(tool("one")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -44,17 +44,20 @@ async fn a_second_tool_of_a_name_and_too_many_are_refused() {
 
 #[tokio::test]
 async fn a_removed_tool_does_not_run_even_if_it_was_offered() {
-    let cx = stage::toolset_cx();
-    let set = DynamicTools::new("plugins");
+    let cx = support::toolset_cx();
+    let set = MutableToolset::new("plugins");
     set.add_shared(tool("one")).unwrap();
     let offered = get(&set, &cx, "one").await;
-    assert_eq!(stage::run(&offered, stage::cx(), json!({})).await.unwrap().to_text(), "one ran");
+    assert_eq!(
+        support::run(&offered, support::cx(), json!({})).await.unwrap().to_text(),
+        "one ran"
+    );
     set.remove("one");
-    let refused = stage::run(&offered, stage::cx(), json!({})).await.unwrap_err();
-    assert!(refused.to_string().contains("not available any more"), "{refused}");
+    let refused = support::run(&offered, support::cx(), json!({})).await.unwrap_err();
+    assert!(refused.to_string().contains("no longer available"), "{refused}");
     // Another tool of that name is not what was offered.
     set.add_shared(tool("one")).unwrap();
-    assert!(stage::run(&offered, stage::cx(), json!({})).await.is_err());
+    assert!(support::run(&offered, support::cx(), json!({})).await.is_err());
 }
 
 #[tokio::test]
@@ -65,7 +68,7 @@ async fn a_function_gives_the_tools_of_each_turn() {
             _ => Err(ToolError::failed("no such level")),
         }
     });
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     assert_eq!(set.name(), "levels");
     assert_eq!(names(&set, &cx).await, ["level_0"]);
     let cx = RunContext { turn: 2, ..cx };
@@ -75,8 +78,8 @@ async fn a_function_gives_the_tools_of_each_turn() {
 
 #[tokio::test]
 async fn one_set_can_be_shared() {
-    let cx = stage::toolset_cx();
-    let set = DynamicTools::new("plugins");
+    let cx = support::toolset_cx();
+    let set = MutableToolset::new("plugins");
     set.add_shared(tool("one")).unwrap();
     let shared: Arc<dyn Toolset> = Arc::new(set);
     let again: Arc<dyn Toolset> = Arc::new(Arc::clone(&shared));

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use provost_core::ErrorKind;
 use provost_tool::{
-    DynamicTools, RunContext, State, StaticTools, Tool, ToolCx, ToolError, ToolsetExt, tool_fn,
+    MutableToolset, RunContext, State, StaticToolset, Tool, ToolContext, ToolError, ToolsetExt,
+    tool_fn,
 };
 use serde_json::{Value, json};
 
 use super::{get, names, refusal, set};
-use crate::stage;
+use crate::support;
 
 fn described(name: &str, description: &str) -> Arc<dyn Tool> {
     let tool = tool_fn(name, description, |_, ()| async { Ok::<_, ToolError>("ran") });
@@ -17,14 +18,14 @@ fn described(name: &str, description: &str) -> Arc<dyn Tool> {
 }
 
 /// A set of so many tools that each have a word of their own.
-fn large(tools: usize) -> StaticTools {
+fn large(tools: usize) -> StaticToolset {
     let one = |number| described(&format!("tool_{number}"), &format!("Handles subject{number}x"));
-    StaticTools::new("large", (0..tools).map(one))
+    StaticToolset::new("large", (0..tools).map(one))
 }
 
 /// The context of a tool call that has these notes.
-fn noting(state: &State) -> ToolCx {
-    stage::cx_with_state(state.clone())
+fn noting(state: &State) -> ToolContext {
+    support::cx_with_state(state.clone())
 }
 
 async fn search(
@@ -33,7 +34,7 @@ async fn search(
     arguments: Value,
 ) -> Result<Value, ToolError> {
     let search = get(tools, cx, "search_tools").await;
-    let output = stage::run(&search, noting(&cx.state), arguments).await?;
+    let output = support::run(&search, noting(&cx.state), arguments).await?;
     Ok(serde_json::from_str(&output.to_text()).unwrap())
 }
 
@@ -48,7 +49,7 @@ fn found(findings: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_search_finds_and_what_is_found_is_offered_for_the_rest_of_the_run() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let tools = large(500).searchable();
     assert_eq!(names(&tools, &cx).await, ["search_tools"]);
     let findings = search(&tools, &cx, json!({"query": "subject217x"})).await.unwrap();
@@ -59,14 +60,14 @@ async fn a_search_finds_and_what_is_found_is_offered_for_the_rest_of_the_run() {
     let offered = names(&tools, &cx).await;
     assert_eq!(offered[..3], ["search_tools", "tool_217", "tool_3"], "the end grows");
     let tool = get(&tools, &cx, "tool_217").await;
-    assert_eq!(stage::run(&tool, stage::cx(), json!({})).await.unwrap().to_text(), "ran");
+    assert_eq!(support::run(&tool, support::cx(), json!({})).await.unwrap().to_text(), "ran");
     let other = RunContext { state: State::default(), ..cx };
     assert_eq!(names(&tools, &other).await, ["search_tools"], "notes belong to one run");
 }
 
 #[tokio::test]
 async fn what_was_found_survives_with_the_notes() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     search(&large(50).searchable(), &cx, json!({"query": "subject7x"})).await.unwrap();
     let bytes = serde_json::to_vec(&cx.state.snapshot()).unwrap();
     let state = State::new(serde_json::from_slice(&bytes).unwrap());
@@ -79,7 +80,7 @@ async fn what_was_found_survives_with_the_notes() {
 
 #[tokio::test]
 async fn a_search_is_bounded() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let tools = large(500).searchable();
     let findings = search(&tools, &cx, json!({"query": "tool"})).await.unwrap();
     assert_eq!(found(&findings).len(), 5);
@@ -91,16 +92,16 @@ async fn a_search_is_bounded() {
     assert!(matches!(&refused, ToolError::Retry(text) if text.contains("1025")), "{refused}");
     let findings = search(&tools, &cx, json!({"query": "zebra"})).await.unwrap();
     assert!(found(&findings).is_empty());
-    assert_eq!(findings["note"], "none of the 500 tools matches; try other words");
-    let long = StaticTools::new("long", [described("long", &"é".repeat(5000))]).searchable();
+    assert_eq!(findings["note"], "no match among 500 tools; try other words");
+    let long = StaticToolset::new("long", [described("long", &"é".repeat(5000))]).searchable();
     let findings = search(&long, &cx, json!({"query": "long"})).await.unwrap();
     assert!(findings["tools"][0]["description"].as_str().unwrap().len() < 310);
 }
 
 #[tokio::test]
 async fn of_too_many_found_tools_the_oldest_go() {
-    let cx = stage::toolset_cx();
-    let tools = large(100).searchable().found_max(3);
+    let cx = support::toolset_cx();
+    let tools = large(100).searchable().max_offered(3);
     for number in [10, 20, 30] {
         search(&tools, &cx, json!({"query": format!("subject{number}x")})).await.unwrap();
     }
@@ -114,8 +115,8 @@ async fn of_too_many_found_tools_the_oldest_go() {
 
 #[tokio::test]
 async fn pins_are_always_offered_and_once() {
-    let cx = stage::toolset_cx();
-    let tools = large(100).searchable().pin(["tool_5", "missing", "tool_5"]);
+    let cx = support::toolset_cx();
+    let tools = large(100).searchable().always_offer(["tool_5", "missing", "tool_5"]);
     assert_eq!(names(&tools, &cx).await, ["search_tools", "tool_5"]);
     search(&tools, &cx, json!({"query": "subject5x"})).await.unwrap();
     assert_eq!(names(&tools, &cx).await, ["search_tools", "tool_5"]);
@@ -123,8 +124,8 @@ async fn pins_are_always_offered_and_once() {
 
 #[tokio::test]
 async fn a_found_tool_that_is_gone_is_not_offered_and_a_new_one_is_found() {
-    let cx = stage::toolset_cx();
-    let inner = DynamicTools::new("plugins");
+    let cx = support::toolset_cx();
+    let inner = MutableToolset::new("plugins");
     inner.add_shared(described("moon", "Tells the phase of the moon")).unwrap();
     let tools = inner.clone().searchable();
     search(&tools, &cx, json!({"query": "moon"})).await.unwrap();
@@ -138,13 +139,13 @@ async fn a_found_tool_that_is_gone_is_not_offered_and_a_new_one_is_found() {
 
 #[tokio::test]
 async fn searches_at_the_same_time_lose_nothing() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let tools = large(64).searchable();
     let tool = get(&tools, &cx, "search_tools").await;
     let searches = (0..32).map(|number| {
         let (tool, state) = (Arc::clone(&tool), cx.state.clone());
         let arguments = json!({"query": format!("subject{number}x")});
-        tokio::spawn(async move { stage::run(&tool, noting(&state), arguments).await })
+        tokio::spawn(async move { support::run(&tool, noting(&state), arguments).await })
     });
     for search in searches.collect::<Vec<_>>() {
         search.await.unwrap().unwrap();
@@ -154,9 +155,9 @@ async fn searches_at_the_same_time_lose_nothing() {
 
 #[tokio::test]
 async fn names_that_collide_and_sets_that_are_too_large_are_refused() {
-    let cx = stage::toolset_cx();
+    let cx = support::toolset_cx();
     let taken = set("files", &["read", "search_tools"]).searchable();
-    assert!(refusal(&taken, &cx).await.contains("two tools called `search_tools`"));
+    assert!(refusal(&taken, &cx).await.contains("two tools named `search_tools`"));
     let other = taken.search_name("find_files").unwrap();
     assert_eq!(names(&other, &cx).await, ["find_files"]);
     let error = set("files", &[]).searchable().search_name("find files").err().unwrap();

@@ -1,4 +1,4 @@
-//! Values in files: one directory for each tool, one file for each key, each put in place as a whole.
+//! Key-value storage in files: one directory per tool, one file per key, each replaced atomically.
 
 use std::fs;
 use std::io;
@@ -9,88 +9,90 @@ use futures::future::BoxFuture;
 use provost_core::Env;
 use provost_core::hash::sha256_hex;
 
-use super::{KeyValues, KvError, KvScope};
+use super::{KeyValueError, KeyValueScope, KeyValueStore};
 use crate::error::WasmError;
 use crate::limits::KEYS_MAX;
 use crate::private_dir;
 
-/// Keeps values in a directory that nobody else may use.
+/// Stores values in a private directory.
 #[derive(Debug, Clone)]
-pub struct FileKeyValues {
+pub struct FileKeyValueStore {
     dir: PathBuf,
 }
 
-impl FileKeyValues {
-    /// In a directory, which is made if it is not there.
+impl FileKeyValueStore {
+    /// Opens a directory. Creates it if it does not exist.
     pub fn open(dir: &Path) -> Result<Self, WasmError> {
         private_dir::dir(dir)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// Names of files say nothing of tools and keys, and no key can be a path.
-    fn shelf(&self, scope: &KvScope) -> PathBuf {
-        let KvScope { namespace, tool } = scope;
+    /// File names are hashes. They reveal neither tools nor keys, and a key cannot be a path.
+    fn tool_dir(&self, scope: &KeyValueScope) -> PathBuf {
+        let KeyValueScope { namespace, tool } = scope;
         self.dir.join(sha256_hex(format!("{namespace}\0{tool}").as_bytes()))
     }
 
-    fn place(&self, scope: &KvScope, key: &str) -> PathBuf {
-        self.shelf(scope).join(sha256_hex(key.as_bytes()))
+    fn path(&self, scope: &KeyValueScope, key: &str) -> PathBuf {
+        self.tool_dir(scope).join(sha256_hex(key.as_bytes()))
     }
 
-    /// Does something with files where waiting for a disk holds nobody up.
+    /// Runs file operations on a blocking thread.
     fn on_disk<T: Send + 'static>(
-        act: impl FnOnce() -> Result<T, KvError> + Send + 'static,
-    ) -> BoxFuture<'static, Result<T, KvError>> {
-        let done = tokio::task::spawn_blocking(act);
-        async move { done.await.map_err(|error| KvError::Unavailable(error.to_string()))? }.boxed()
+        work: impl FnOnce() -> Result<T, KeyValueError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, KeyValueError>> {
+        let done = tokio::task::spawn_blocking(work);
+        async move { done.await.map_err(|error| KeyValueError::Unavailable(error.to_string()))? }
+            .boxed()
     }
 }
 
-fn broken(error: &io::Error) -> KvError {
-    KvError::Unavailable(error.to_string())
+fn io_error(error: &io::Error) -> KeyValueError {
+    KeyValueError::Unavailable(error.to_string())
 }
 
-impl KeyValues for FileKeyValues {
+impl KeyValueStore for FileKeyValueStore {
     fn get<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KvError>> {
-        let place = self.place(scope, key);
-        Self::on_disk(move || match fs::read(place) {
+    ) -> BoxFuture<'a, Result<Option<Vec<u8>>, KeyValueError>> {
+        let path = self.path(scope, key);
+        Self::on_disk(move || match fs::read(path) {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(broken(&error)),
+            Err(error) => Err(io_error(&error)),
         })
     }
 
     fn set<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
         value: Vec<u8>,
-    ) -> BoxFuture<'a, Result<(), KvError>> {
-        let (shelf, place) = (self.shelf(scope), self.place(scope, key));
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
+        let (tool_dir, path) = (self.tool_dir(scope), self.path(scope, key));
         Self::on_disk(move || {
-            fs::create_dir_all(&shelf).map_err(|error| broken(&error))?;
-            if !place.exists() {
-                let keys = fs::read_dir(&shelf).map_err(|error| broken(&error))?.count();
+            fs::create_dir_all(&tool_dir).map_err(|error| io_error(&error))?;
+            if !path.exists() {
+                let keys = fs::read_dir(&tool_dir).map_err(|error| io_error(&error))?.count();
                 if keys >= KEYS_MAX {
-                    return Err(KvError::Full);
+                    return Err(KeyValueError::Full);
                 }
             }
-            private_dir::put(&place, &value, &Env::system()).map_err(|error| broken(&error))
+            private_dir::write_atomic(&path, &value, &Env::system())
+                .map_err(|error| io_error(&error))
         })
     }
 
     fn delete<'a>(
         &'a self,
-        scope: &'a KvScope,
+        scope: &'a KeyValueScope,
         key: &'a str,
-    ) -> BoxFuture<'a, Result<(), KvError>> {
-        let place = self.place(scope, key);
-        Self::on_disk(move || match fs::remove_file(place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(broken(&error)),
+    ) -> BoxFuture<'a, Result<(), KeyValueError>> {
+        let path = self.path(scope, key);
+        Self::on_disk(move || match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&error)),
             _ => Ok(()),
         })
     }

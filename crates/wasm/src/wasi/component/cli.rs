@@ -1,20 +1,20 @@
-//! `wasi:cli`, `wasi:clocks`, `wasi:random`, and the file system in which there is nothing.
+//! `wasi:cli`, `wasi:clocks`, `wasi:random`, and an empty file system.
 
 use std::time::{Duration, Instant};
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
-use super::io::{input, output, waiting};
-use super::resource::{ANSWER, Descriptor, TerminalInput, TerminalOutput, WORDS};
-use crate::call::store_data::{Guest, Halt};
+use super::io::{input, output, pollable};
+use super::resource::{Descriptor, STDERR, STDOUT, TerminalInput, TerminalOutput};
+use crate::call::store_data::{HaltReason, StoreData};
 use crate::limits::RANDOM_BYTES_MAX;
 use crate::wasi::preview1::{monotonic_nanos, wall_nanos};
 
 type Linked = wasmtime::Result<()>;
-type Context<'a> = StoreContextMut<'a, Guest>;
+type Context<'a> = StoreContextMut<'a, StoreData>;
 
-/// A moment of the wall clock.
+/// A time of the wall clock.
 #[derive(ComponentType, Lift, Lower)]
 #[component(record)]
 struct Datetime {
@@ -22,72 +22,72 @@ struct Datetime {
     nanoseconds: u32,
 }
 
-pub(super) fn environment(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn environment(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-environment", |context: Context<'_>, (): ()| {
-        let env = context.data().given.env.clone();
+        let env = context.data().wasi_inputs.env.clone();
         Ok((env.into_iter().collect::<Vec<(String, String)>>(),))
     })?;
     instance.func_wrap("get-arguments", |context: Context<'_>, (): ()| {
-        Ok((context.data().given.args.clone(),))
+        Ok((context.data().wasi_inputs.args.clone(),))
     })?;
     instance.func_wrap("initial-cwd", |_: Context<'_>, (): ()| Ok((None::<String>,)))
 }
 
-pub(super) fn exit(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn exit(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("exit", |_: Context<'_>, (status,): (Result<(), ()>,)| -> Linked {
-        Err(Halt::Exit(i32::from(status.is_err())).into())
+        Err(HaltReason::Exit(i32::from(status.is_err())).into())
     })?;
     instance.func_wrap("exit-with-code", |_: Context<'_>, (code,): (u8,)| -> Linked {
-        Err(Halt::Exit(i32::from(code)).into())
+        Err(HaltReason::Exit(i32::from(code)).into())
     })
 }
 
-pub(super) fn stdin(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn stdin(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-stdin", |_: Context<'_>, (): ()| Ok((input(),)))
 }
 
-pub(super) fn stdout(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.func_wrap("get-stdout", |_: Context<'_>, (): ()| Ok((output(ANSWER),)))
+pub(super) fn stdout(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
+    instance.func_wrap("get-stdout", |_: Context<'_>, (): ()| Ok((output(STDOUT),)))
 }
 
-pub(super) fn stderr(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
-    instance.func_wrap("get-stderr", |_: Context<'_>, (): ()| Ok((output(WORDS),)))
+pub(super) fn stderr(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
+    instance.func_wrap("get-stderr", |_: Context<'_>, (): ()| Ok((output(STDERR),)))
 }
 
-pub(super) fn terminal_stdin(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn terminal_stdin(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-terminal-stdin", |_: Context<'_>, (): ()| {
         Ok((None::<Resource<TerminalInput>>,))
     })
 }
 
-pub(super) fn terminal_stdout(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn terminal_stdout(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-terminal-stdout", |_: Context<'_>, (): ()| {
         Ok((None::<Resource<TerminalOutput>>,))
     })
 }
 
-pub(super) fn terminal_stderr(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn terminal_stderr(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-terminal-stderr", |_: Context<'_>, (): ()| {
         Ok((None::<Resource<TerminalOutput>>,))
     })
 }
 
-pub(super) fn monotonic_clock(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn monotonic_clock(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     const RESOLUTION_NANOS: u64 = 1_000;
     instance
         .func_wrap("now", |context: Context<'_>, (): ()| Ok((monotonic_nanos(context.data()),)))?;
     instance.func_wrap("resolution", |_: Context<'_>, (): ()| Ok((RESOLUTION_NANOS,)))?;
     instance.func_wrap("subscribe-instant", |context: Context<'_>, (when,): (u64,)| {
-        let moment = context.data().began.checked_add(Duration::from_nanos(when));
-        waiting(context, moment)
+        let deadline = context.data().started.checked_add(Duration::from_nanos(when));
+        pollable(context, deadline)
     })?;
     instance.func_wrap("subscribe-duration", |context: Context<'_>, (time,): (u64,)| {
-        let moment = Instant::now().checked_add(Duration::from_nanos(time));
-        waiting(context, moment)
+        let deadline = Instant::now().checked_add(Duration::from_nanos(time));
+        pollable(context, deadline)
     })
 }
 
-pub(super) fn wall_clock(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn wall_clock(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     const SECOND_NANOS: u64 = 1_000_000_000;
     instance.func_wrap("now", |context: Context<'_>, (): ()| {
         let nanos = wall_nanos(context.data());
@@ -99,21 +99,21 @@ pub(super) fn wall_clock(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     })
 }
 
-pub(super) fn preopens(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn preopens(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-directories", |_: Context<'_>, (): ()| {
         Ok((Vec::<(Resource<Descriptor>, String)>::new(),))
     })
 }
 
-/// There is nothing behind it but types: nobody can have a handle to call a function of it with.
-pub(super) fn types_alone(_instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+/// The interface has only types: no component can obtain a handle for its functions.
+pub(super) fn types_only(_instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     Ok(())
 }
 
-pub(super) fn random(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn random(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("get-random-bytes", |context: Context<'_>, (size,): (u64,)| {
         if size > u64::from(RANDOM_BYTES_MAX) {
-            return Err(Halt::Misuse("it asks for too much chance at once").into());
+            return Err(HaltReason::Misuse("it requests too many random bytes at once").into());
         }
         let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
         for chunk in bytes.chunks_mut(8) {
@@ -126,7 +126,7 @@ pub(super) fn random(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     })
 }
 
-pub(super) fn seed(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn seed(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap("insecure-seed", |context: Context<'_>, (): ()| {
         let env = &context.data().env;
         Ok(((env.random(), env.random()),))

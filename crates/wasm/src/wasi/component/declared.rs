@@ -1,20 +1,20 @@
-//! The interfaces of `provost:tool`, for components: `wit/tool.wit` has them.
+//! The interfaces of `provost:tool` for components. `wit/tool.wit` defines them.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::LinkerInstance;
 
-use crate::call::store_data::Guest;
-use crate::host::{Grants, http};
+use crate::call::store_data::StoreData;
+use crate::host::{HostGrants, http};
 use crate::limits::REQUEST_BYTES_MAX;
 
-type Context<'a> = StoreContextMut<'a, Guest>;
+type Context<'a> = StoreContextMut<'a, StoreData>;
 
 const LOG: &str = "provost:tool/log";
 const KV: &str = "provost:tool/kv";
 const HTTP: &str = "provost:tool/http";
 
-/// True if a component with these grants may import it.
-pub(super) fn knows(grants: Grants, name: &str) -> bool {
+/// True if a component with these grants may import the interface.
+pub(super) fn is_known_import(grants: HostGrants, name: &str) -> bool {
     match name {
         LOG => grants.log,
         KV => grants.kv,
@@ -23,8 +23,11 @@ pub(super) fn knows(grants: Grants, name: &str) -> bool {
     }
 }
 
-/// Puts an interface in place.
-pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasmtime::Result<()> {
+/// Links an interface.
+pub(super) fn link(
+    instance: &mut LinkerInstance<'_, StoreData>,
+    name: &str,
+) -> wasmtime::Result<()> {
     match name {
         LOG => instance.func_wrap("write", |mut context: Context<'_>, (text,): (String,)| {
             context.data_mut().host.log(text.as_bytes());
@@ -35,7 +38,7 @@ pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasm
             instance.func_wrap_async("send", |mut context: Context<'_>, (request,): (String,)| {
                 Box::new(async move {
                     if request.len() > REQUEST_BYTES_MAX as usize {
-                        return Err(crate::call::store_data::Halt::Misuse(
+                        return Err(crate::call::store_data::HaltReason::Misuse(
                             "a request is too large",
                         )
                         .into());
@@ -50,7 +53,7 @@ pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasm
     }
 }
 
-fn keys(instance: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()> {
+fn keys(instance: &mut LinkerInstance<'_, StoreData>) -> wasmtime::Result<()> {
     instance.func_wrap_async("get", |context: Context<'_>, (key,): (String,)| {
         Box::new(async move {
             let value = context.data().host.get(&key).await;
@@ -61,15 +64,15 @@ fn keys(instance: &mut LinkerInstance<'_, Guest>) -> wasmtime::Result<()> {
         "set",
         |mut context: Context<'_>, (key, value): (String, Vec<u8>)| {
             Box::new(async move {
-                let kept = context.data_mut().host.set(&key, value).await;
-                Ok((kept.map_err(|error| error.to_string()),))
+                let result = context.data_mut().host.set(&key, value).await;
+                Ok((result.map_err(|error| error.to_string()),))
             })
         },
     )?;
     instance.func_wrap_async("delete", |mut context: Context<'_>, (key,): (String,)| {
         Box::new(async move {
-            let gone = context.data_mut().host.delete(&key).await;
-            Ok((gone.map_err(|error| error.to_string()),))
+            let result = context.data_mut().host.delete(&key).await;
+            Ok((result.map_err(|error| error.to_string()),))
         })
     })
 }

@@ -1,19 +1,19 @@
-//! `wasi:io`: streams in memory, which are always ready, and waiting.
+//! `wasi:io`: in-memory streams, which are always ready, and polling.
 
 use std::time::{Duration, Instant};
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, LinkerInstance, Lower, Resource};
 
-use super::resource::{ANSWER, INPUT, InputStream, IoError, OutputStream, Pollable};
-use crate::call::store_data::{Guest, Halt, Stream};
+use super::resource::{InputStream, IoError, OutputStream, Pollable, STDIN, STDOUT};
+use crate::call::store_data::{HaltReason, StdStream, StoreData};
 use crate::limits::OUTPUT_BYTES_MAX;
-use crate::wasi::preview1::poll::rest;
+use crate::wasi::preview1::poll::sleep_bounded;
 
 type Linked = wasmtime::Result<()>;
-type Context<'a> = StoreContextMut<'a, Guest>;
+type Context<'a> = StoreContextMut<'a, StoreData>;
 
-/// Why a stream gives or takes nothing.
+/// Error of a stream operation.
 #[derive(ComponentType, Lift, Lower)]
 #[component(variant)]
 enum StreamError {
@@ -23,61 +23,63 @@ enum StreamError {
     Closed,
 }
 
-/// Bytes that may be written at once.
+/// Number of bytes that a component may write at once.
 const WRITE_BYTES: u64 = 64 << 10;
-/// Things that are waited for at once.
-const WAITS_MAX: usize = 64;
+/// Maximum number of pollables of one call.
+const SUBSCRIPTIONS_MAX: usize = 64;
 
-pub(super) fn error(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn error(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance
         .func_wrap("[method]error.to-debug-string", |_: Context<'_>, (_,): (Resource<IoError>,)| {
-            Ok(("a stream went wrong".to_owned(),))
+            Ok(("a stream operation failed".to_owned(),))
         })
 }
 
-pub(super) fn poll(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn poll(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     instance.func_wrap(
         "[method]pollable.ready",
         |context: Context<'_>, (one,): (Resource<Pollable>,)| {
-            Ok((left(&context, one.rep()).is_zero(),))
+            Ok((remaining(&context, one.rep()).is_zero(),))
         },
     )?;
     instance.func_wrap_async(
         "[method]pollable.block",
         |context: Context<'_>, (one,): (Resource<Pollable>,)| {
-            Box::new(async move { rest(context.data().deadline, left(&context, one.rep())).await })
+            Box::new(async move {
+                sleep_bounded(context.data().deadline, remaining(&context, one.rep())).await
+            })
         },
     )?;
     instance.func_wrap_async("poll", |context: Context<'_>, (all,): (Vec<Resource<Pollable>>,)| {
         Box::new(async move {
-            if all.is_empty() || all.len() > WAITS_MAX {
-                return Err(Halt::Misuse("it waits for nothing, or for too much").into());
+            if all.is_empty() || all.len() > SUBSCRIPTIONS_MAX {
+                return Err(HaltReason::Misuse("it polls no or too many pollables").into());
             }
-            let soonest = all.iter().map(|one| left(&context, one.rep())).min();
-            rest(context.data().deadline, soonest.unwrap_or_default()).await?;
-            let is_due = |one: &Resource<Pollable>| left(&context, one.rep()).is_zero();
+            let soonest = all.iter().map(|one| remaining(&context, one.rep())).min();
+            sleep_bounded(context.data().deadline, soonest.unwrap_or_default()).await?;
+            let is_due = |one: &Resource<Pollable>| remaining(&context, one.rep()).is_zero();
             let due = (0u32..).zip(&all).filter(|(_, one)| is_due(one));
             Ok((due.map(|(at, _)| at).collect::<Vec<u32>>(),))
         })
     })
 }
 
-/// How long something still takes.
-fn left(context: &Context<'_>, number: u32) -> Duration {
-    let moment = context.data().resources.moment(number);
-    moment.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(Instant::now()))
+/// Returns the time until a pollable is ready.
+fn remaining(context: &Context<'_>, number: u32) -> Duration {
+    let deadline = context.data().resources.deadline(number);
+    deadline.map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Something to wait for.
-pub(super) fn waiting(
+/// Creates a pollable.
+pub(super) fn pollable(
     mut context: Context<'_>,
     until: Option<Instant>,
 ) -> wasmtime::Result<(Resource<Pollable>,)> {
-    let number = context.data_mut().resources.wait(until)?;
+    let number = context.data_mut().resources.add_pollable(until)?;
     Ok((Resource::new_own(number),))
 }
 
-pub(super) fn streams(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
+pub(super) fn streams(instance: &mut LinkerInstance<'_, StoreData>) -> Linked {
     for name in ["read", "blocking-read"] {
         let name = format!("[method]input-stream.{name}");
         instance.func_wrap(
@@ -98,7 +100,7 @@ pub(super) fn streams(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     }
     instance.func_wrap(
         "[method]input-stream.subscribe",
-        |context: Context<'_>, (_,): (Resource<InputStream>,)| waiting(context, None),
+        |context: Context<'_>, (_,): (Resource<InputStream>,)| pollable(context, None),
     )?;
     instance.func_wrap(
         "[method]output-stream.check-write",
@@ -133,16 +135,16 @@ pub(super) fn streams(instance: &mut LinkerInstance<'_, Guest>) -> Linked {
     }
     instance.func_wrap(
         "[method]output-stream.subscribe",
-        |context: Context<'_>, (_,): (Resource<OutputStream>,)| waiting(context, None),
+        |context: Context<'_>, (_,): (Resource<OutputStream>,)| pollable(context, None),
     )
 }
 
-/// The one input there is.
+/// Returns the input stream.
 pub(super) fn input() -> Resource<InputStream> {
-    Resource::new_own(INPUT)
+    Resource::new_own(STDIN)
 }
 
-/// An output by its number.
+/// Returns an output stream by its number.
 pub(super) fn output(number: u32) -> Resource<OutputStream> {
     Resource::new_own(number)
 }
@@ -160,7 +162,7 @@ fn write(
     one: &Resource<OutputStream>,
     bytes: &[u8],
 ) -> wasmtime::Result<(Result<(), StreamError>,)> {
-    let stream = if one.rep() == ANSWER { Stream::Answer } else { Stream::Words };
+    let stream = if one.rep() == STDOUT { StdStream::Stdout } else { StdStream::Stderr };
     context.data_mut().write(stream, bytes)?;
     Ok((Ok(()),))
 }

@@ -1,39 +1,42 @@
-//! Handles that a component holds.
+//! Resource handles of a component.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use wasmtime::component::{LinkerInstance, ResourceType};
 
-use crate::call::store_data::{Guest, Halt};
+use crate::call::store_data::{HaltReason, StoreData};
 use crate::limits::RESOURCES_MAX;
 
-/// The input of a component.
+/// The input stream.
 pub(crate) struct InputStream;
-/// One of its outputs; its number says which.
+/// An output stream. Its number identifies the stream.
 pub(crate) struct OutputStream;
-/// Something that can be waited for.
+/// A pollable.
 pub(crate) struct Pollable;
-/// What went wrong with a stream. Nothing ever does.
+/// An error of a stream. Never created.
 pub(crate) struct IoError;
-/// A file or a directory. There is none.
+/// A file or directory. Never created.
 pub(crate) struct Descriptor;
-/// The entries of a directory. There is none.
+/// A directory listing. Never created.
 pub(crate) struct Entries;
-/// A terminal to read from. There is none.
+/// A terminal input. Never created.
 pub(crate) struct TerminalInput;
-/// A terminal to write to. There is none.
+/// A terminal output. Never created.
 pub(crate) struct TerminalOutput;
 
-/// Puts a type of WASI in place, under the one name that it has in every interface.
-pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasmtime::Result<()> {
+/// Links a WASI type under its name, which is the same in every interface.
+pub(super) fn link(
+    instance: &mut LinkerInstance<'_, StoreData>,
+    name: &str,
+) -> wasmtime::Result<()> {
     let kind = match name {
         "input-stream" => ResourceType::host::<InputStream>(),
         "output-stream" => ResourceType::host::<OutputStream>(),
         "pollable" => {
             let kind = ResourceType::host::<Pollable>();
             return instance.resource(name, kind, |mut context, number| {
-                context.data_mut().resources.let_go(number);
+                context.data_mut().resources.remove(number);
                 Ok(())
             });
         }
@@ -47,37 +50,37 @@ pub(super) fn link(instance: &mut LinkerInstance<'_, Guest>, name: &str) -> wasm
     instance.resource(name, kind, |_, _| Ok(()))
 }
 
-/// The number of the input, and of the outputs.
-pub(crate) const INPUT: u32 = 0;
-pub(crate) const ANSWER: u32 = 1;
-pub(crate) const WORDS: u32 = 2;
+/// Handle numbers of the standard streams.
+pub(crate) const STDIN: u32 = 0;
+pub(crate) const STDOUT: u32 = 1;
+pub(crate) const STDERR: u32 = 2;
 
-/// What is waited for.
+/// Open pollables.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     next: u32,
-    waits: BTreeMap<u32, Option<Instant>>,
+    pollables: BTreeMap<u32, Option<Instant>>,
 }
 
 impl Resources {
-    /// Something to wait for: a moment, or what is there already.
-    pub(crate) fn wait(&mut self, until: Option<Instant>) -> Result<u32, Halt> {
-        if self.waits.len() >= RESOURCES_MAX {
-            return Err(Halt::Misuse("it holds too many things to wait for"));
+    /// Adds a pollable. `None` is ready immediately.
+    pub(crate) fn add_pollable(&mut self, until: Option<Instant>) -> Result<u32, HaltReason> {
+        if self.pollables.len() >= RESOURCES_MAX {
+            return Err(HaltReason::Misuse("it has too many open pollables"));
         }
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        self.waits.insert(number, until);
+        self.pollables.insert(number, until);
         Ok(number)
     }
 
-    /// The moment of something that is waited for; nothing if it is there already.
-    pub(crate) fn moment(&self, number: u32) -> Option<Instant> {
-        self.waits.get(&number).copied().flatten()
+    /// Returns the time at which a pollable is ready. `None` if it is ready already.
+    pub(crate) fn deadline(&self, number: u32) -> Option<Instant> {
+        self.pollables.get(&number).copied().flatten()
     }
 
-    /// Lets go of it.
-    pub(crate) fn let_go(&mut self, number: u32) {
-        self.waits.remove(&number);
+    /// Removes a pollable.
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.pollables.remove(&number);
     }
 }

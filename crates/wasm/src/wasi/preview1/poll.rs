@@ -1,4 +1,4 @@
-//! Waiting: for a time, or for a stream, of which all are always ready.
+//! Polling of clocks and streams. Streams are always ready.
 
 use std::time::Duration;
 
@@ -7,98 +7,109 @@ use wasmtime::{Caller, Linker};
 use super::{
     CLOCK_MONOTONIC, CLOCK_WALL, INVALID, Memory, NAME, SUCCESS, monotonic_nanos, wall_nanos,
 };
-use crate::call::store_data::{Guest, Halt};
+use crate::call::store_data::{HaltReason, StoreData};
 
-/// Things that are waited for at once.
-const WAITS_MAX: u32 = 64;
-/// Bytes of one that is waited for, and of one that has come.
-const WAIT_BYTES: i32 = 48;
-const CAME_BYTES: i32 = 32;
+/// Maximum number of subscriptions of one call.
+const SUBSCRIPTIONS_MAX: u32 = 64;
+/// Size of a subscription and of an event, in bytes.
+const SUBSCRIPTION_BYTES: i32 = 48;
+const EVENT_BYTES: i32 = 32;
 
-/// Something that is waited for.
-struct Wait {
-    mark: [u8; 8],
+/// A subscription.
+struct Subscription {
+    userdata: [u8; 8],
     kind: u8,
-    /// How long; nothing if it is there already, or a code if it never can be.
-    left: Result<Duration, i32>,
+    /// Remaining time, or an error code if the subscription is invalid. Zero if it is ready.
+    remaining: Result<Duration, i32>,
 }
 
-pub(super) fn link(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+pub(super) fn link(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap_async(
         NAME,
         "poll_oneoff",
-        |mut caller: Caller<'_, Guest>, (waits, came, count, at): (i32, i32, i32, i32)| {
+        |mut caller: Caller<'_, StoreData>,
+         (subscriptions, events, count, at): (i32, i32, i32, i32)| {
             Box::new(async move {
-                if count == 0 || count.cast_unsigned() > WAITS_MAX {
+                if count == 0 || count.cast_unsigned() > SUBSCRIPTIONS_MAX {
                     return Ok(INVALID);
                 }
-                let waits = read(&mut caller, waits, count)?;
-                let left = |wait: &Wait| wait.left.unwrap_or(Duration::ZERO);
-                let soonest = waits.iter().map(left).min().unwrap_or(Duration::ZERO);
-                rest(caller.data().deadline, soonest).await?;
-                let due = waits.iter().filter(|wait| left(wait) <= soonest);
+                let subscriptions = read(&mut caller, subscriptions, count)?;
+                let remaining =
+                    |subscription: &Subscription| subscription.remaining.unwrap_or(Duration::ZERO);
+                let soonest = subscriptions.iter().map(remaining).min().unwrap_or(Duration::ZERO);
+                sleep_bounded(caller.data().deadline, soonest).await?;
+                let due =
+                    subscriptions.iter().filter(|subscription| remaining(subscription) <= soonest);
                 let (mut memory, _) = Memory::of(&mut caller)?;
-                let mut number: u32 = 0;
-                for wait in due {
-                    let mut event = [0; CAME_BYTES as usize];
-                    let code = wait.left.err().unwrap_or(SUCCESS);
-                    event[..8].copy_from_slice(&wait.mark);
+                let mut count: u32 = 0;
+                for subscription in due {
+                    let mut event = [0; EVENT_BYTES as usize];
+                    let code = subscription.remaining.err().unwrap_or(SUCCESS);
+                    event[..8].copy_from_slice(&subscription.userdata);
                     event[8] = code.to_le_bytes()[0];
-                    event[10] = wait.kind;
-                    let place = came.wrapping_add(CAME_BYTES.wrapping_mul(number.cast_signed()));
-                    memory.write(place, &event)?;
-                    number += 1;
+                    event[10] = subscription.kind;
+                    let buffer = events.wrapping_add(EVENT_BYTES.wrapping_mul(count.cast_signed()));
+                    memory.write(buffer, &event)?;
+                    count += 1;
                 }
-                memory.write(at, &number.to_le_bytes()).map(|()| SUCCESS)
+                memory.write(at, &count.to_le_bytes()).map(|()| SUCCESS)
             })
         },
     )?;
     Ok(())
 }
 
-/// Sleeps, but not beyond the end of the call.
-pub(crate) async fn rest(deadline: std::time::Instant, time: Duration) -> wasmtime::Result<()> {
-    let left = deadline.saturating_duration_since(std::time::Instant::now());
+/// Sleeps, but not beyond the deadline of the call.
+pub(crate) async fn sleep_bounded(
+    deadline: std::time::Instant,
+    time: Duration,
+) -> wasmtime::Result<()> {
+    let remaining = deadline.saturating_duration_since(std::time::Instant::now());
     if !time.is_zero() {
-        tokio::time::sleep(time.min(left)).await;
+        tokio::time::sleep(time.min(remaining)).await;
     }
-    match time > left {
-        true => Err(Halt::Late.into()),
+    match time > remaining {
+        true => Err(HaltReason::Timeout.into()),
         false => Ok(()),
     }
 }
 
-fn read(caller: &mut Caller<'_, Guest>, list: i32, count: i32) -> wasmtime::Result<Vec<Wait>> {
+fn read(
+    caller: &mut Caller<'_, StoreData>,
+    list: i32,
+    count: i32,
+) -> wasmtime::Result<Vec<Subscription>> {
     const CLOCK: u8 = 0;
     const ABSOLUTE: u8 = 1;
-    let (mut memory, guest) = Memory::of(caller)?;
-    let mut waits = Vec::new();
+    let (mut memory, data) = Memory::of(caller)?;
+    let mut subscriptions = Vec::new();
     for index in 0..count {
-        let raw = memory.slice(list.wrapping_add(WAIT_BYTES.wrapping_mul(index)), WAIT_BYTES)?;
-        let number = |at: usize| {
+        let raw = memory
+            .slice(list.wrapping_add(SUBSCRIPTION_BYTES.wrapping_mul(index)), SUBSCRIPTION_BYTES)?;
+        let count = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&raw[at..at + 8]);
             u64::from_le_bytes(bytes)
         };
-        let mut mark = [0; 8];
-        mark.copy_from_slice(&raw[..8]);
+        let mut userdata = [0; 8];
+        userdata.copy_from_slice(&raw[..8]);
         let kind = raw[8];
         let clock = i32::from_le_bytes([raw[16], raw[17], raw[18], raw[19]]);
         let now = match clock {
-            CLOCK_WALL => Some(wall_nanos(guest)),
-            CLOCK_MONOTONIC => Some(monotonic_nanos(guest)),
+            CLOCK_WALL => Some(wall_nanos(data)),
+            CLOCK_MONOTONIC => Some(monotonic_nanos(data)),
             _ => None,
         };
-        let left = match (kind, now) {
+        let remaining = match (kind, now) {
             (CLOCK, Some(now)) if raw[40] & ABSOLUTE != 0 => {
-                Ok(Duration::from_nanos(number(24).saturating_sub(now)))
+                Ok(Duration::from_nanos(count(24).saturating_sub(now)))
             }
-            (CLOCK, Some(_)) => Ok(Duration::from_nanos(number(24))),
+            (CLOCK, Some(_)) => Ok(Duration::from_nanos(count(24))),
             (CLOCK, None) => Err(INVALID),
-            // The streams are in memory.
+            // Streams are in memory.
             _ => Ok(Duration::ZERO),
         };
-        waits.push(Wait { mark, kind, left });
+        subscriptions.push(Subscription { userdata, kind, remaining });
     }
-    Ok(waits)
+    Ok(subscriptions)
 }

@@ -1,4 +1,4 @@
-//! `provost doctor --sandbox`: what sandboxes hold on this machine, found out by trying.
+//! `provost doctor --sandbox`: tests the isolation of the sandboxes on this machine.
 
 use std::sync::Arc;
 
@@ -6,27 +6,28 @@ use provost_core::ErrorKind;
 use provost_core::resource::IsolationMode;
 use provost_host::{HAS_WASM, examine_modules};
 use provost_sandbox::{
-    Backends, Container, ContainerOptions, Launcher, Proof, Source, Trial, examine as tried,
+    Container, ContainerOptions, Launcher, RootfsSource, SandboxRegistry, SelfTestCase,
+    SelfTestResult, self_test as tried,
 };
 
 use super::{Check, Report, State, ok};
 use crate::command::block_on;
 use crate::command::tool::BUILD_WITH_WASM;
-use crate::problem::Problem;
+use crate::error::CliError;
 
-/// What runs containers of the programs of this machine, without an image: that can be tried everywhere. What else an operator
-/// sets up is tried when it is opened.
+/// Container engines that can run the programs of this machine without an image, so that a test needs no set-up. Other
+/// configurations are tested when they are opened.
 const ENGINES: [&str; 3] = ["runc", "crun", "podman"];
 
-/// Tries every backend. The number is the exit code: something that a backend says it holds and does not is an error.
-pub(super) fn examine() -> Result<(Report, u8), Problem> {
+/// Tests every backend. The exit code is not 0 if a backend does not enforce a guarantee that it promises.
+pub(super) fn examine() -> Result<(Report, u8), CliError> {
     let launcher = Launcher::own();
-    let launcher = launcher.map_err(|error| Problem::io("this program", &error))?;
+    let launcher = launcher.map_err(|error| CliError::io("this program", &error))?;
     let (mut trials, missing, modules) = block_on(async {
-        let mut backends = Backends::find(Some(launcher)).await;
+        let mut backends = SandboxRegistry::detect(Some(launcher)).await;
         match container().await {
             Ok(container) => backends.add(Arc::new(container)),
-            Err(why) => backends.miss(IsolationMode::Container, why),
+            Err(why) => backends.mark_unavailable(IsolationMode::Container, why),
         }
         let missing: Vec<_> =
             backends.missing().map(|(mode, why)| (mode, why.to_owned())).collect();
@@ -36,7 +37,7 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
     for (mode, why) in missing {
         checks.push(Check {
             state: State::Warning,
-            help: Some("tools that demand it do not run: isolation_unavailable".to_owned()),
+            help: Some("tools that require it fail with isolation_unavailable".to_owned()),
             ..ok("sandbox", format!("{mode}: {why}"))
         });
     }
@@ -45,28 +46,30 @@ pub(super) fn examine() -> Result<(Report, u8), Problem> {
         Err(why) => checks.push(Check {
             state: State::Warning,
             help: Some(match HAS_WASM {
-                true => "tools of type `wasm` do not run: isolation_unavailable".to_owned(),
-                false => format!("tools of type `wasm` do not run; {BUILD_WITH_WASM}"),
+                true => "tools of type `wasm` fail with isolation_unavailable".to_owned(),
+                false => format!("tools of type `wasm` are not available; {BUILD_WITH_WASM}"),
             }),
             ..ok("sandbox", format!("{}: {why}", IsolationMode::Wasm))
         }),
     }
-    let is_kept = |trial: &&Trial| trial.backend != "none";
+    let is_kept = |trial: &&SelfTestCase| trial.backend != "none";
     checks.extend(trials.iter().filter(is_kept).map(check));
     let is_broken = checks.iter().any(|check| check.state == State::Error);
     let code = if is_broken { ErrorKind::Unavailable.exit_code() } else { 0 };
     let next = match is_broken {
-        true => vec!["do not run what you do not trust on this machine".to_owned()],
-        false => vec!["scripts/stress sandbox: tries more, where the sources are".to_owned()],
+        true => vec!["do not run untrusted code on this machine".to_owned()],
+        false => {
+            vec!["scripts/stress sandbox: runs more tests, from the source repository".to_owned()]
+        }
     };
     Ok((Report { version: env!("CARGO_PKG_VERSION"), model: None, checks, next }, code))
 }
 
-/// The first engine that works here; or why none does.
+/// Opens the first container engine that works. Returns the errors of all engines if none does.
 async fn container() -> Result<Container, String> {
     let mut why = Vec::new();
     for engine in ENGINES {
-        match Container::open(ContainerOptions::new(engine, Source::Machine)).await {
+        match Container::open(ContainerOptions::new(engine, RootfsSource::Host)).await {
             Ok(container) => return Ok(container),
             Err(error) => why.push(format!("{engine}: {error}")),
         }
@@ -74,20 +77,21 @@ async fn container() -> Result<Container, String> {
     Err(why.join("; "))
 }
 
-fn check(trial: &Trial) -> Check {
-    let (name, what, how) = (trial.backend, trial.what, &trial.how);
-    match (&trial.proof, trial.is_held) {
-        (Proof::Held, _) => ok(name, format!("{what}: held by {how}")),
-        (Proof::Broken(why), _) => Check {
+fn check(trial: &SelfTestCase) -> Check {
+    let (name, what, how) = (trial.backend, trial.name, &trial.mechanism);
+    match (&trial.result, trial.is_enforced) {
+        (SelfTestResult::Passed, _) => ok(name, format!("{what}: enforced by {how}")),
+        (SelfTestResult::Failed(why), _) => Check {
             state: State::Error,
-            help: Some(format!("it should be held by {how}")),
-            ..ok(name, format!("{what}: NOT HELD, {why}"))
+            help: Some(format!("{how} should enforce it")),
+            ..ok(name, format!("{what}: NOT ENFORCED, {why}"))
         },
-        (Proof::NotTried(why), true) => {
-            Check { state: State::Info, ..ok(name, format!("{what}: by {how} (not tried: {why})")) }
-        }
-        (Proof::NotTried(_), false) => {
-            Check { state: State::Warning, ..ok(name, format!("{what}: not held, {how}")) }
+        (SelfTestResult::Skipped(why), true) => Check {
+            state: State::Info,
+            ..ok(name, format!("{what}: by {how} (not tested: {why})"))
+        },
+        (SelfTestResult::Skipped(_), false) => {
+            Check { state: State::Warning, ..ok(name, format!("{what}: not enforced, {how}")) }
         }
     }
 }

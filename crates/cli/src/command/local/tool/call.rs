@@ -1,4 +1,4 @@
-//! One call, by the way that calls of agents go.
+//! `provost tool call`: executes one call through the guard, like a call of an agent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -10,136 +10,141 @@ use provost_core::contract::{
 use provost_core::policy::PolicyDecision;
 use provost_core::recovery::EffectKey;
 use provost_core::{Env, ErrorKind, RunId, ToolCall};
-use provost_tool::{Confirm, Deps, Guard, Origin, State, Tool, ToolCx, ToolCxParts, Verdict};
+use provost_tool::{
+    CallOrigin, Deps, Guard, GuardDecision, RunCallbacks, State, Tool, ToolContext,
+    ToolContextParts,
+};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Bench;
-use crate::interrupt::Interrupt;
-use crate::problem::Problem;
+use super::ToolCommand;
+use crate::error::CliError;
 use crate::render::output::{Output, printable};
-use crate::render::show::Format;
+use crate::render::printer::Format;
+use crate::signal::Signals;
 use crate::stdin;
 
-/// What a call takes.
+/// Arguments of `provost tool call`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallArgs {
-    /// The tool
+    /// Name of the tool
     name: String,
-    /// The arguments as a JSON object; from standard input if nothing is said
+    /// Arguments as a JSON object; default: standard input
     arguments: Option<String>,
-    /// Say yes where a person must be asked
+    /// Approve the call if it requires approval
     #[arg(long, short)]
     yes: bool,
 }
 
-/// How a call went.
-pub(super) struct Called {
-    pub(super) came: Result<String, ToolContractError>,
+/// Result of a call.
+pub(super) struct CallResult {
+    /// Output of the tool as text, or the error.
+    pub(super) outcome: Result<String, ToolContractError>,
+    /// Response of the tool contract.
     pub(super) response: ToolResponse,
 }
 
-impl Bench<'_> {
-    /// Calls a tool and prints what it says.
-    pub(super) async fn call(&self, args: &CallArgs) -> Result<u8, Problem> {
+impl ToolCommand<'_> {
+    /// Calls a tool and prints its output.
+    pub(super) async fn call(&self, args: &CallArgs) -> Result<u8, CliError> {
         let tool = self.find(&args.name)?;
         let text = match &args.arguments {
             Some(text) => text.clone(),
             None => stdin::read_piped()?.unwrap_or_else(|| "{}".to_owned()),
         };
         let arguments: Value = serde_json::from_str(text.trim()).map_err(|error| {
-            Problem::invalid(format!("the arguments are no JSON: {error}"))
-                .help("write them like '{\"q\": \"pears\"}'")
+            CliError::invalid(format!("the arguments are not JSON: {error}"))
+                .hint("use a JSON object such as '{\"q\": \"pears\"}'")
         })?;
-        let called = self.perform(&tool, &arguments, args.yes).await?;
-        match (self.show.format, &called.came) {
-            (Format::Table, Ok(text)) => self.show.write(&format!("{}\n", printable(text)))?,
+        let result = self.call_tool(&tool, &arguments, args.yes).await?;
+        match (self.printer.format, &result.outcome) {
+            (Format::Table, Ok(text)) => self.printer.write(&format!("{}\n", printable(text)))?,
             (Format::Table, Err(fault)) => {
-                let what = format!("{}: {}", fault.code, fault.message);
-                return Err(Problem::new(fault.code.kind(), what));
+                let message = format!("{}: {}", fault.code, fault.message);
+                return Err(CliError::new(fault.code.kind(), message));
             }
-            _ => self.show.one(&called.response, &args.name)?,
+            _ => self.printer.print_details(&result.response, &args.name)?,
         }
-        Ok(called.came.map_or_else(|fault| fault.code.kind().exit_code(), |_| 0))
+        Ok(result.outcome.map_or_else(|fault| fault.code.kind().exit_code(), |_| 0))
     }
 
-    /// What the rules say about calling a tool; nothing where nobody governs.
-    pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<PolicyDecision>, Problem> {
+    /// Returns the decision of the rules about a call. `None` without manifests.
+    pub(super) fn decision(&self, tool: &dyn Tool) -> Result<Option<PolicyDecision>, CliError> {
         let Some(declared) = &self.tools.declared else { return Ok(None) };
-        let governance = declared.governor.governance_of(&self.origin(None));
+        let governance = declared.governor.policy_for(&self.origin(None));
         let governance =
-            governance.map_err(|error| Problem::new(ErrorKind::Unavailable, error.to_string()))?;
-        Ok(Some(governance.decide(&tool.spec().tool_facts(), "invoke")))
+            governance.map_err(|error| CliError::new(ErrorKind::Unavailable, error.to_string()))?;
+        Ok(Some(governance.decide(&tool.spec().tool_attributes(), "invoke")))
     }
 
-    fn origin(&self, run: Option<RunId>) -> Origin {
-        Origin {
+    fn origin(&self, run: Option<RunId>) -> CallOrigin {
+        CallOrigin {
             namespace: self.namespace().to_owned(),
-            agent: self.setting.agent.clone(),
+            agent: self.options.agent.clone(),
             run,
-            ..Origin::default()
+            ..CallOrigin::default()
         }
     }
 
-    /// Makes one call, asking where the rules want that.
-    pub(super) async fn perform(
+    /// Executes one call. Asks the user if the rules require approval.
+    pub(super) async fn call_tool(
         &self,
         tool: &Arc<dyn Tool>,
         arguments: &Value,
         yes: bool,
-    ) -> Result<Called, Problem> {
+    ) -> Result<CallResult, CliError> {
         let env = Env::system();
         let run: RunId = env.id();
-        let guard = Guard::default().with_oversight(self.tools.oversight());
+        let guard = Guard::default().with_services(self.tools.oversight());
         let guard = guard.for_run(self.origin(Some(run))).await;
         let name = tool.spec().name().to_owned();
         let call = ToolCall::new("call_1", &name, arguments);
-        let began = Instant::now();
-        let came = self.guarded(&guard, tool, run, &call, yes).await?;
+        let started = Instant::now();
+        let outcome = self.call_through_guard(&guard, tool, run, &call, yes).await?;
         let request = ToolRequest {
             request_id: EffectKey::new(run, 0, 0).to_string(),
             tool: RequestTool { name, ..RequestTool::default() },
             ..ToolRequest::default()
         };
-        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Called { response: ToolResponse::of(&request, came.clone(), millis), came })
+        let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(CallResult { response: ToolResponse::of(&request, outcome.clone(), millis), outcome })
     }
 
-    async fn guarded(
+    async fn call_through_guard(
         &self,
         guard: &Guard,
         tool: &Arc<dyn Tool>,
         run: RunId,
         call: &ToolCall,
         yes: bool,
-    ) -> Result<Result<String, ToolContractError>, Problem> {
-        let mut verdict = guard.admit(tool, call, /*approved*/ false).await;
-        if let Verdict::Ask(asked) = &verdict {
-            let why =
-                asked.why.clone().unwrap_or_else(|| "the tool wants a person's yes".to_owned());
-            if !yes && !ask(&self.show.output, &call.name, &why)? {
+    ) -> Result<Result<String, ToolContractError>, CliError> {
+        let mut decision = guard.check_and_record(tool, call, /*approved*/ false).await;
+        if let GuardDecision::Ask(approval) = &decision {
+            let reason =
+                approval.reason.clone().unwrap_or_else(|| "the tool requires approval".to_owned());
+            if !yes && !confirm(&self.printer.output, &call.name, &reason)? {
                 return Ok(Err(ToolContractError::new(
                     ToolErrorCode::ApprovalDenied,
-                    "nobody said yes",
+                    "the call was not approved",
                 )));
             }
-            verdict = guard.admit(tool, call, /*approved*/ true).await;
+            decision = guard.check_and_record(tool, call, /*approved*/ true).await;
         }
-        let permit = match verdict {
-            Verdict::Allow(permit) => permit,
-            Verdict::Deny(fault) => return Ok(Err(fault)),
-            Verdict::Invalid(problem) => {
+        let permit = match decision {
+            GuardDecision::Allow(permit) => permit,
+            GuardDecision::Deny(fault) => return Ok(Err(fault)),
+            GuardDecision::Invalid(problem) => {
                 return Ok(Err(ToolContractError::new(ToolErrorCode::InvalidInput, problem)));
             }
-            Verdict::Ask(_) => {
-                let message = "more people must say yes than one command can ask";
+            GuardDecision::Ask(_) => {
+                let message = "the call needs more than one approver";
                 return Ok(Err(ToolContractError::new(ToolErrorCode::ApprovalPending, message)));
             }
         };
         let cancel = CancellationToken::new();
-        let parts = ToolCxParts {
+        let parts = ToolContextParts {
             run_id: run,
-            agent: self.setting.agent.as_str().into(),
+            agent: self.options.agent.as_str().into(),
             depth: 0,
             depth_max: None,
             call_id: call.id.clone(),
@@ -149,19 +154,19 @@ impl Bench<'_> {
             cancel: cancel.clone(),
             deps: Deps::default(),
             state: State::default(),
-            outside: Arc::new(Person(self.show.output)),
+            callbacks: Arc::new(ProgressReporter(self.printer.output)),
         };
-        let mut interrupt = Interrupt::listen().map_err(|error| Problem::io("signals", &error))?;
-        let running = guard.run(permit, ToolCx::new(parts));
+        let mut signals = Signals::listen().map_err(|error| CliError::io("signals", &error))?;
+        let running = guard.run(permit, ToolContext::new(parts));
         tokio::pin!(running);
-        let ran = tokio::select! {
-            ran = &mut running => ran,
-            _signal = interrupt.next() => {
+        let finished = tokio::select! {
+            finished = &mut running => finished,
+            _signal = signals.next() => {
                 cancel.cancel();
                 running.await
             }
         };
-        Ok(match ran {
+        Ok(match finished {
             Ok(output) if output.is_error => {
                 Err(ToolContractError::final_failure(output.to_text()))
             }
@@ -171,25 +176,25 @@ impl Bench<'_> {
     }
 }
 
-/// Asks the person at the terminal. Where there is none, nobody says yes.
-fn ask(output: &Output, tool: &str, why: &str) -> Result<bool, Problem> {
+/// Asks the user at the terminal. Returns false without a terminal.
+fn confirm(output: &Output, tool: &str, reason: &str) -> Result<bool, CliError> {
     if !io::stdin().is_terminal() || !output.stderr_tty {
         return Ok(false);
     }
-    let broken = |error: io::Error| Problem::io("the terminal", &error);
-    let why = printable(why);
-    write!(io::stderr(), "call `{}`? {why} [y/N] ", printable(tool)).map_err(broken)?;
-    io::stderr().flush().map_err(broken)?;
+    let terminal = |error: io::Error| CliError::io("the terminal", &error);
+    let reason = printable(reason);
+    write!(io::stderr(), "call `{}`? {reason} [y/N] ", printable(tool)).map_err(terminal)?;
+    io::stderr().flush().map_err(terminal)?;
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).map_err(broken)?;
+    io::stdin().lock().read_line(&mut line).map_err(terminal)?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Who is told how far a call is.
-struct Person(Output);
+/// Prints the progress of a call.
+struct ProgressReporter(Output);
 
-impl Confirm for Person {
-    fn progress(&self, _cx: &ToolCx, message: String) {
-        self.0.dim(&message);
+impl RunCallbacks for ProgressReporter {
+    fn progress(&self, _cx: &ToolContext, message: String) {
+        self.0.note(&message);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether tools can be called: definition, runtime, secret, address; and calls of which the outcome is known.
+//! `provost tool test`: checks the runtime, secret and address of tools, and runs the calls of fixtures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,39 +9,39 @@ use provost_core::Timestamp;
 use provost_core::contract::ToolErrorCode;
 use provost_core::resource::ToolResource;
 use provost_host::tool::ToolNetwork;
-use provost_net::{Dialer, SystemLookup, Url};
+use provost_net::{Dialer, SystemResolver, Url};
 use provost_tool::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Bench;
-use crate::problem::Problem;
-use crate::render::show::Shown;
-use crate::render::table::{Cell, Column, rigid, text};
+use super::ToolCommand;
+use crate::error::CliError;
+use crate::render::printer::TableRow;
+use crate::render::table::{Cell, Column, fixed, flexible};
 
-/// How long a connection may take.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a file of fixtures.
+/// Timeout of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of a fixture file in bytes.
 const FIXTURE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// What to try.
+/// Arguments of `provost tool test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// The tools, or one file of a WASM module; all that are declared if nothing is said
+    /// Names of the tools, or the path of one WASM module; default: all declared tools
     pub(super) names: Vec<String>,
-    /// A file of calls and what must come of them; for a module also a directory of such files
+    /// File of calls and expected results; for a module also a directory of such files
     #[arg(long, value_name = "PATH")]
     pub(super) fixtures: Option<PathBuf>,
-    /// Try no connection
+    /// Do not open network connections
     #[arg(long)]
     offline: bool,
 }
 
-/// A call and what must come of it.
+/// A call and its expected result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fixture {
-    /// The tool; that of a module needs no name.
+    /// Name of the tool. Empty for a module, which has only one tool.
     #[serde(default)]
     tool: String,
     #[serde(default = "no_arguments")]
@@ -53,9 +53,9 @@ pub(super) struct Fixture {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Expect {
-    /// The code of the fault; without one it must work.
+    /// Expected error code. `None` if the call must succeed.
     code: Option<ToolErrorCode>,
-    /// What must be in the answer.
+    /// Text that the output must contain.
     contains: Option<String>,
 }
 
@@ -63,18 +63,18 @@ fn no_arguments() -> Value {
     json!({})
 }
 
-/// What came of one try.
+/// Result of one check.
 #[derive(Serialize)]
-pub(super) struct Tried {
+pub(super) struct CheckResult {
     pub(super) tool: String,
     pub(super) check: String,
     pub(super) ok: bool,
     pub(super) found: String,
 }
 
-impl Shown for Tried {
+impl TableRow for CheckResult {
     const COLUMNS: &'static [Column] =
-        &[rigid("TOOL"), rigid("CHECK"), rigid("RESULT"), text("FOUND")];
+        &[fixed("TOOL"), fixed("CHECK"), fixed("RESULT"), flexible("DETAIL")];
 
     fn cells(&self, _: Timestamp) -> Vec<Cell> {
         let state = if self.ok { "ok" } else { "failed" };
@@ -91,137 +91,149 @@ impl Shown for Tried {
     }
 }
 
-impl Bench<'_> {
-    /// Tries every tool, and says what stands in the way.
-    pub(super) async fn test(&self, args: &CheckArgs) -> Result<u8, Problem> {
+impl ToolCommand<'_> {
+    /// Checks the selected tools and runs the fixtures.
+    pub(super) async fn test(&self, args: &CheckArgs) -> Result<u8, CliError> {
         let mut items = Vec::new();
-        let wanted = |name: &str| {
+        let is_selected = |name: &str| {
             args.names.is_empty() || args.names.iter().any(|other| other.eq_ignore_ascii_case(name))
         };
         for name in &args.names {
             self.find(name)?;
         }
         if let Some(declared) = &self.tools.declared {
-            for rule in declared.workshop().declared().loose_rules() {
-                self.show.output.dim(&rule);
+            for rule in declared.current().declared().unmatched_permissions() {
+                self.printer.output.note(&rule);
             }
-            for tool in declared.workshop().tools(self.namespace()) {
-                if wanted(&tool.resource().name) {
-                    self.try_tool(&tool, args.offline, &mut items).await;
+            for tool in declared.current().tools(self.namespace()) {
+                if is_selected(&tool.resource().name) {
+                    self.check_tool(&tool, args.offline, &mut items).await;
                 }
             }
             if args.names.is_empty() && !args.offline {
-                self.try_servers(&mut items).await;
+                self.check_servers(&mut items).await;
             }
         }
         if let Some(path) = &args.fixtures {
             for fixture in fixtures(path)? {
-                if wanted(&fixture.tool) {
-                    items.push(self.play(&fixture).await?);
+                if is_selected(&fixture.tool) {
+                    items.push(self.run_fixture(&fixture).await?);
                 }
             }
         }
-        self.tell(items)
+        self.print_results(items)
     }
 
-    /// Shows what was tried; the code says whether all of it went well.
-    pub(super) fn tell(&self, items: Vec<Tried>) -> Result<u8, Problem> {
-        let failed = items.iter().filter(|tried| !tried.ok).count();
-        self.show.list(&Page { items, next: None })?;
+    /// Prints the results. The exit code is 1 if a check failed.
+    pub(super) fn print_results(&self, items: Vec<CheckResult>) -> Result<u8, CliError> {
+        let failed = items.iter().filter(|result| !result.ok).count();
+        self.printer.print_list(&Page { items, next: None })?;
         Ok(u8::from(failed > 0))
     }
 
-    async fn try_tool(
+    async fn check_tool(
         &self,
-        tool: &provost_tool::GovernedTool,
+        tool: &provost_tool::DeclaredTool,
         offline: bool,
-        items: &mut Vec<Tried>,
+        items: &mut Vec<CheckResult>,
     ) {
         let resource = tool.resource();
-        let mut tell = |check: &str, outcome: Result<String, String>| {
+        let mut add = |check: &str, outcome: Result<String, String>| {
             let (ok, found) = match outcome {
                 Ok(found) => (true, found),
                 Err(found) => (false, found),
             };
-            items.push(Tried { tool: resource.name.clone(), check: check.to_owned(), ok, found });
+            items.push(CheckResult {
+                tool: resource.name.clone(),
+                check: check.to_owned(),
+                ok,
+                found,
+            });
         };
         let runtime =
             tool.verify().map(|()| format!("{}, {}", resource.kind, resource.isolation()));
-        tell("runtime", runtime.map_err(|fault| fault.message));
+        add("runtime", runtime.map_err(|fault| fault.message));
         if let (Some(auth), Some(declared)) = (&resource.auth, &self.tools.declared) {
-            let got = declared.workshop().authenticator().credentials(self.namespace(), auth).await;
-            let found = got.map(|_| format!("{} by {}", auth.secret_ref, auth.profile));
-            tell("secret", found.map_err(|fault| fault.message));
+            let credentials =
+                declared.current().authenticator().credentials(self.namespace(), auth).await;
+            let found = credentials.map(|_| format!("{} by {}", auth.secret_ref, auth.profile));
+            add("secret", found.map_err(|fault| fault.message));
         }
         if !offline && let Ok(url) = Url::parse(&resource.endpoint) {
-            tell("address", self.try_address(resource, &url).await);
+            add("address", self.check_address(resource, &url).await);
         }
     }
 
-    /// Connects and says nothing.
-    async fn try_address(&self, resource: &ToolResource, url: &Url) -> Result<String, String> {
-        let network = ToolNetwork::from(self.setting.tool_network);
+    /// Connects to the address of a tool without sending data.
+    async fn check_address(&self, resource: &ToolResource, url: &Url) -> Result<String, String> {
+        let network = ToolNetwork::from(self.options.tool_network);
         let policy = network.for_tool(resource.allow_private);
         policy.check_url(url).map_err(|error| error.to_string())?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
-        let dialer = Dialer::new(policy, Arc::new(SystemLookup));
-        let dialled = dialer.connect(host, port, Instant::now() + CONNECT_PATIENCE).await;
-        dialled.map(|_| format!("{host} answers")).map_err(|error| error.to_string())
+        let dialer = Dialer::new(policy, Arc::new(SystemResolver));
+        let connection = dialer.connect(host, port, Instant::now() + CONNECT_TIMEOUT).await;
+        connection.map(|_| format!("{host} is reachable")).map_err(|error| error.to_string())
     }
 
-    async fn try_servers(&self, items: &mut Vec<Tried>) {
+    async fn check_servers(&self, items: &mut Vec<CheckResult>) {
         let Some(declared) = &self.tools.declared else { return };
-        for server in declared.workshop().declared().servers(self.namespace()) {
-            let Some(tools) = declared.workshop().server(self.namespace(), &server.name) else {
+        for server in declared.current().declared().servers(self.namespace()) {
+            let Some(tools) = declared.current().server(self.namespace(), &server.name) else {
                 continue;
             };
             let (ok, found) = match tools.connect().await {
                 Ok(count) => (true, format!("{count} tools")),
                 Err(error) => (false, error.to_string()),
             };
-            items.push(Tried { tool: server.name.clone(), check: "server".to_owned(), ok, found });
+            items.push(CheckResult {
+                tool: server.name.clone(),
+                check: "server".to_owned(),
+                ok,
+                found,
+            });
         }
     }
 
-    async fn play(&self, fixture: &Fixture) -> Result<Tried, Problem> {
+    async fn run_fixture(&self, fixture: &Fixture) -> Result<CheckResult, CliError> {
         let tool = self.find(&fixture.tool)?;
-        self.play_with(&tool, fixture).await
+        self.run_fixture_on(&tool, fixture).await
     }
 
-    /// Makes the call of a fixture and compares.
-    pub(super) async fn play_with(
+    /// Executes the call of a fixture and compares the result.
+    pub(super) async fn run_fixture_on(
         &self,
         tool: &Arc<dyn Tool>,
         fixture: &Fixture,
-    ) -> Result<Tried, Problem> {
-        let called = self.perform(tool, &fixture.args, /*yes*/ true).await?;
-        let (code, text) = match &called.came {
+    ) -> Result<CheckResult, CliError> {
+        let result = self.call_tool(tool, &fixture.args, /*yes*/ true).await?;
+        let (code, text) = match &result.outcome {
             Ok(text) => (None, text.as_str()),
             Err(fault) => (Some(fault.code), fault.message.as_str()),
         };
-        let as_wanted = code == fixture.expect.code
+        let is_expected = code == fixture.expect.code
             && fixture.expect.contains.as_ref().is_none_or(|part| text.contains(part.as_str()));
         let found = match code {
             None => text.to_owned(),
             Some(code) => format!("{code}: {text}"),
         };
         let name = tool.spec().name().to_owned();
-        Ok(Tried { tool: name, check: "call".to_owned(), ok: as_wanted, found })
+        Ok(CheckResult { tool: name, check: "call".to_owned(), ok: is_expected, found })
     }
 }
 
-pub(super) fn fixtures(path: &Path) -> Result<Vec<Fixture>, Problem> {
-    let shown = path.display();
-    let failed = |error: std::io::Error| Problem::io(format!("the fixtures {shown}"), &error);
-    let size = std::fs::metadata(path).map_err(failed)?.len();
+/// Reads a file of fixtures.
+pub(super) fn fixtures(file: &Path) -> Result<Vec<Fixture>, CliError> {
+    let path = file.display();
+    let failed = |error: std::io::Error| CliError::io(format!("the fixtures {path}"), &error);
+    let size = std::fs::metadata(file).map_err(failed)?.len();
     if size > FIXTURE_BYTES_MAX {
-        let what = format!("{shown} has {size} bytes, {FIXTURE_BYTES_MAX} are read");
-        return Err(Problem::invalid(what).help("split it"));
+        let message = format!("{path} has {size} bytes, the limit is {FIXTURE_BYTES_MAX}");
+        return Err(CliError::invalid(message).hint("split the file"));
     }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let text = std::fs::read_to_string(file).map_err(failed)?;
     serde_yaml_ng::from_str(&text).map_err(|error| {
-        Problem::invalid(format!("{shown}: {error}"))
-            .help("write a list of `tool`, `args` and `expect`; `provost tool test --help` has one")
+        CliError::invalid(format!("{path}: {error}"))
+            .hint("use a list of `tool`, `args` and `expect`; `provost tool test --help` shows an example")
     })
 }

@@ -1,4 +1,4 @@
-//! What expressions mean, and what happens where clocks change.
+//! Tests of cron expressions and clock changes.
 
 use super::*;
 

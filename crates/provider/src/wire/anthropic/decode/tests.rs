@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::wire::anthropic::AnthropicMessages;
 use crate::wire::anthropic::tests::thought;
-use crate::wire::testing::{answer, decode};
+use crate::wire::testing::{decode, decode_response};
 
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","model":"m-1","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":1}}}"#;
 const STOP: &str = r#"{"type":"message_stop"}"#;
@@ -46,7 +46,7 @@ fn a_whole_answer_is_read() {
         &end,
         STOP,
     ];
-    let answer = answer(&AnthropicMessages::default(), &data).unwrap();
+    let answer = decode_response(&AnthropicMessages::default(), &data).unwrap();
     let expected = [
         thought("anthropic", "signature", "hm", "abc="),
         thought("anthropic", "redacted_thinking", "", "zz"),
@@ -82,27 +82,27 @@ fn stops_and_breaks_are_told() {
         ("pause_turn", StopReason::Unknown),
     ] {
         let end = ending(reason);
-        assert_eq!(answer(&wire, &[START, &end, STOP]).unwrap().stop, expected);
+        assert_eq!(decode_response(&wire, &[START, &end, STOP]).unwrap().stop, expected);
         assert_eq!(
-            answer(&wire, &[START, &end]).unwrap().stop,
+            decode_response(&wire, &[START, &end]).unwrap().stop,
             expected,
             "the last word may be lost"
         );
     }
     let delta = r#"{"type":"content_block_delta","index":7,"delta":{"type":"input_json_delta","partial_json":"{}"}}"#;
-    let nameless = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","input":{}}}"#;
+    let missing_tool_name = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","input":{}}}"#;
     let overloaded =
         r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     for (data, class) in [
-        (vec![START], ModelErrorClass::Incomplete),
-        (vec![START, STOP], ModelErrorClass::Incomplete),
+        (vec![START], ModelErrorClass::StreamTruncated),
+        (vec![START, STOP], ModelErrorClass::StreamTruncated),
         (vec![START, delta], ModelErrorClass::Malformed),
-        (vec![START, nameless], ModelErrorClass::Malformed),
+        (vec![START, missing_tool_name], ModelErrorClass::Malformed),
         (vec![START, "{"], ModelErrorClass::Malformed),
         (vec![START, "[]"], ModelErrorClass::Malformed),
         (vec![START, overloaded], ModelErrorClass::Overloaded),
     ] {
-        assert_eq!(answer(&wire, &data).unwrap_err().class, class, "{data:?}");
+        assert_eq!(decode_response(&wire, &data).unwrap_err().class, class, "{data:?}");
     }
     let (events, _) = decode(&wire, &[START]);
     assert_eq!(
@@ -120,9 +120,9 @@ fn counts_are_told_when_they_come_and_only_if_they_do() {
     let wire = AnthropicMessages::default();
     let silent = r#"{"type":"message_start","message":{"id":"msg_1","model":"m-1","content":[]}}"#;
     let end = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{}}"#;
-    let untold = answer(&wire, &[silent, end, STOP]).unwrap();
+    let untold = decode_response(&wire, &[silent, end, STOP]).unwrap();
     assert_eq!((untold.usage, untold.usage_known), (Usage::default(), false));
-    let told = answer(&wire, &[silent, &ending("end_turn"), STOP]).unwrap();
+    let told = decode_response(&wire, &[silent, &ending("end_turn"), STOP]).unwrap();
     assert_eq!((told.usage, told.usage_known), (Usage::new(0, 42), true));
     let (events, _) = decode(&wire, &[START, &ending("end_turn"), STOP]);
     let counts: Vec<_> = events

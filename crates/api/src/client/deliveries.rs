@@ -1,0 +1,28 @@
+//! Requests for deliveries.
+
+use provost_core::DeliveryId;
+
+use super::{ApiError, Client, RequestBuilder};
+use crate::{Delivery, DeliveryQuery, Page};
+
+impl Client {
+    /// Lists deliveries, newest first.
+    pub async fn deliveries(&self, query: &DeliveryQuery) -> Result<Page<Delivery>, ApiError> {
+        self.call(RequestBuilder::get(self.path("deliveries")).query(query)?).await
+    }
+
+    /// Returns a delivery.
+    pub async fn delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
+        self.call(RequestBuilder::get(self.path(&format!("deliveries/{id}")))).await
+    }
+
+    /// Sends a delivery again.
+    pub async fn retry_delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
+        self.call(RequestBuilder::post(self.path(&format!("deliveries/{id}/retry")))).await
+    }
+
+    /// Dismisses a delivery, so that it is not sent.
+    pub async fn dismiss_delivery(&self, id: DeliveryId) -> Result<Delivery, ApiError> {
+        self.call(RequestBuilder::post(self.path(&format!("deliveries/{id}/dismiss")))).await
+    }
+}
