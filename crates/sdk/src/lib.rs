@@ -102,8 +102,10 @@ mod docs {
     mod joakimcarlsson_ai {}
     #[doc = include_str!("../../../docs/agents-together.md")]
     mod agents_together {}
-    #[doc = include_str!("../../../docs/providers.md")]
-    mod providers {}
+    #[doc = include_str!("../../../docs/how-to/connect-a-model.md")]
+    mod connect_a_model {}
+    #[doc = include_str!("../../../docs/how-to/fall-back-between-models.md")]
+    mod fall_back_between_models {}
     #[doc = include_str!("../../../docs/teams.md")]
     mod teams {}
     #[doc = include_str!("../../../docs/reference/toolsets.md")]
