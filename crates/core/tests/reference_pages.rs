@@ -49,8 +49,7 @@ fn the_tables_of_errors_are_those_of_the_code() {
     for kind in ErrorKind::ALL {
         let variants = descriptions.as_value()["oneOf"].as_array().unwrap();
         let variant = variants.iter().find(|variant| variant["const"] == kind.as_str()).unwrap();
-        let (meaning, retry) =
-            (sentence(variant), if kind.retryable() { "yes" } else { "no" });
+        let (meaning, retry) = (sentence(variant), if kind.retryable() { "yes" } else { "no" });
         let (status, exit) = (kind.http_status(), kind.exit_code());
         writeln!(table, "| `{kind}` | {meaning} | {retry} | {status} | {exit} |").unwrap();
     }
@@ -118,21 +117,62 @@ fn number(value: u64, name: &str) -> String {
 #[test]
 fn the_table_of_limits_has_every_constant() {
     let rows = constants![
-        TURNS_DEFAULT, DEPTH_DEFAULT, TOOL_TIMEOUT_DEFAULT, TOOL_OUTPUT_BYTES_MAX,
-        TOOL_BINARY_BYTES_MAX, TOOL_ARGUMENTS_BYTES_MAX, CALLS_PER_TURN_MAX,
-        PARALLEL_TOOLS_DEFAULT, ARGUMENT_RETRIES_DEFAULT, OUTPUT_RETRIES_DEFAULT,
-        SSE_EVENT_BYTES_MAX, RESPONSE_BYTES_MAX, ERROR_BODY_BYTES_MAX, INBOX_MESSAGES_MAX,
-        NAME_CHARS_MAX, LEASE_TTL, LEASE_HEARTBEAT, CRASHES_MAX, RUN_TIMEOUT_DEFAULT,
-        ATTEMPTS_DEFAULT, ATTEMPTS_MAX, RETRY_DELAY_DEFAULT, RETRY_FACTOR_DEFAULT,
-        RETRY_FACTOR_MAX, RETRY_CAP, INPUTS_PENDING_DEFAULT, INPUTS_PENDING_MAX,
-        INPUT_DEBOUNCE_DEFAULT, INPUT_DEBOUNCE_MAX, APPROVAL_EXPIRY_DEFAULT,
-        APPROVAL_EXPIRY_MAX, USER_QUESTION_EXPIRY_DEFAULT, DELIVERY_RETRY_DELAY,
-        DELIVERY_RETRY_DELAY_MAX, DELIVERY_RETRY_WINDOW, WEBHOOKS_MAX, WEBHOOK_RETRY_DELAY,
-        WEBHOOK_RETRY_DELAY_MAX, WEBHOOK_RETRY_WINDOW, CLASS_FAILURES_MAX, CLASS_FAILURES_WARN,
-        CLASS_FAILURE_WINDOW, CLASS_PROBE_AFTER, CPU_MILLICORES_DEFAULT, CPU_MILLICORES_MAX,
-        MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MAX, GPUS_MAX, COMMAND_TEXT_BYTES_MAX,
-        COMMAND_BYTES_MAX, COMMAND_ATTACHMENTS_MAX, COMMAND_PARTS_MAX,
-        COMMAND_PROMPT_BYTES_MAX, COMMAND_FIELD_BYTES_MAX, PRIORITY_MAX, NAMESPACE_CHARS_MAX,
+        TURNS_DEFAULT,
+        DEPTH_DEFAULT,
+        TOOL_TIMEOUT_DEFAULT,
+        TOOL_OUTPUT_BYTES_MAX,
+        TOOL_BINARY_BYTES_MAX,
+        TOOL_ARGUMENTS_BYTES_MAX,
+        CALLS_PER_TURN_MAX,
+        PARALLEL_TOOLS_DEFAULT,
+        ARGUMENT_RETRIES_DEFAULT,
+        OUTPUT_RETRIES_DEFAULT,
+        SSE_EVENT_BYTES_MAX,
+        RESPONSE_BYTES_MAX,
+        ERROR_BODY_BYTES_MAX,
+        INBOX_MESSAGES_MAX,
+        NAME_CHARS_MAX,
+        LEASE_TTL,
+        LEASE_HEARTBEAT,
+        CRASHES_MAX,
+        RUN_TIMEOUT_DEFAULT,
+        ATTEMPTS_DEFAULT,
+        ATTEMPTS_MAX,
+        RETRY_DELAY_DEFAULT,
+        RETRY_FACTOR_DEFAULT,
+        RETRY_FACTOR_MAX,
+        RETRY_CAP,
+        INPUTS_PENDING_DEFAULT,
+        INPUTS_PENDING_MAX,
+        INPUT_DEBOUNCE_DEFAULT,
+        INPUT_DEBOUNCE_MAX,
+        APPROVAL_EXPIRY_DEFAULT,
+        APPROVAL_EXPIRY_MAX,
+        USER_QUESTION_EXPIRY_DEFAULT,
+        DELIVERY_RETRY_DELAY,
+        DELIVERY_RETRY_DELAY_MAX,
+        DELIVERY_RETRY_WINDOW,
+        WEBHOOKS_MAX,
+        WEBHOOK_RETRY_DELAY,
+        WEBHOOK_RETRY_DELAY_MAX,
+        WEBHOOK_RETRY_WINDOW,
+        CLASS_FAILURES_MAX,
+        CLASS_FAILURES_WARN,
+        CLASS_FAILURE_WINDOW,
+        CLASS_PROBE_AFTER,
+        CPU_MILLICORES_DEFAULT,
+        CPU_MILLICORES_MAX,
+        MEMORY_BYTES_DEFAULT,
+        MEMORY_BYTES_MAX,
+        GPUS_MAX,
+        COMMAND_TEXT_BYTES_MAX,
+        COMMAND_BYTES_MAX,
+        COMMAND_ATTACHMENTS_MAX,
+        COMMAND_PARTS_MAX,
+        COMMAND_PROMPT_BYTES_MAX,
+        COMMAND_FIELD_BYTES_MAX,
+        PRIORITY_MAX,
+        NAMESPACE_CHARS_MAX,
         SESSION_CHARS_MAX,
     ];
     let source = include_str!("../src/usage/limits.rs");
@@ -201,11 +241,15 @@ fn the_page_of_events_has_each_kind_of_a_live_event() {
 #[test]
 fn the_table_of_providers_is_that_of_the_file() {
     let file = include_str!("../../provider/src/vendor/vendors.toml");
-    let mut table = "| provider | aliases | wire | key | base URL |\n|---|---|---|---|---|\n".to_owned();
+    let mut table =
+        "| provider | aliases | wire | key | base URL |\n|---|---|---|---|---|\n".to_owned();
     for entry in file.split("[[provider]]").skip(1) {
         let value = |key: &str| {
             let prefix = format!("{key} = ");
-            entry.lines().find_map(|line| line.strip_prefix(&prefix)).map(|value| value.replace('"', ""))
+            entry
+                .lines()
+                .find_map(|line| line.strip_prefix(&prefix))
+                .map(|value| value.replace('"', ""))
         };
         let quoted = |key: &str| value(key).map_or(String::new(), |value| format!("`{value}`"));
         let wire = match value("wire").as_deref() {
@@ -245,7 +289,8 @@ fn sources() -> String {
     let mut text = String::new();
     for entry in fs::read_dir(crates).unwrap() {
         let path = entry.unwrap().path();
-        let is_program = !["failpoint", "guarantees", "testkit"].iter().any(|dev| path.ends_with(dev));
+        let is_program =
+            !["failpoint", "guarantees", "testkit"].iter().any(|dev| path.ends_with(dev));
         if is_program && path.join("src").is_dir() {
             collect(&path.join("src"), &mut text);
         }
@@ -294,7 +339,8 @@ fn fields<T: JsonSchema>() -> String {
     let mut table = "| field | value | default | meaning |\n|---|---|---|---|\n".to_owned();
     for (field, property) in schema["properties"].as_object().unwrap() {
         // The name and the namespace of a resource are in its metadata.
-        if schema["properties"].get("namespace").is_some() && ["name", "namespace"].contains(&field.as_str())
+        if schema["properties"].get("namespace").is_some()
+            && ["name", "namespace"].contains(&field.as_str())
             || schema["properties"].get("input_schema").is_some() && field == "name"
         {
             continue;
