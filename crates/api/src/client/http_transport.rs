@@ -46,7 +46,7 @@ impl Default for HttpOptions {
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let transport = HttpTransport::new("http://127.0.0.1:7077", &HttpOptions::default())?;
-/// let client = Client::new(transport, "default".parse()?).token("prv_…")?;
+/// let client = Client::new(transport, "default".parse()?).with_token("prv_…")?;
 /// # let _ = client;
 /// # Ok(())
 /// # }

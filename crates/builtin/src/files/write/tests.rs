@@ -63,7 +63,7 @@ fn what_cannot_be_written_is_refused_and_changes_nothing() {
         ("new/", "y", "names a directory"),
         ("", "y", "empty"),
         (".provost-0.unfinished", "y", "reserved name"),
-        ("large", &*large, "accepts at most"),
+        ("large", &*large, "at most 1048576 are accepted"),
     ] {
         let refusal = stage.error_text("write", json!({ "path": path, "content": content }));
         assert!(refusal.contains(why), "{path}: {refusal}");

@@ -69,7 +69,7 @@ fn whoever_started_the_run_does_not_count_where_the_rule_says_so() {
         assert_eq!(refused.code(), "own_approval");
         assert_eq!(
             refused.to_string(),
-            "`ADA` started the run and may not decide this: somebody else must"
+            "`ADA` requested the run and may not decide this: another approver must"
         );
     }
     ballot.approvers.exclude_requester = false;
@@ -85,7 +85,7 @@ fn what_nobody_can_approve_is_known_at_once() {
     assert!(few.contains("2 of `ada`, `bob`"), "{few}");
     let mut unknown = ballot(1, &[], &["ada"]);
     unknown.requesters.clear();
-    assert!(unknown.unsatisfiable_reason().unwrap().contains("nobody knows who started it"));
+    assert!(unknown.unsatisfiable_reason().unwrap().contains("the requester is unknown"));
 }
 
 #[test]
