@@ -3,7 +3,9 @@
 //! Invariant: every check that can reject a request runs before the first write, so a rejected request leaves no rows.
 
 mod class_assignment;
+pub(crate) mod execution_class;
 mod idempotency;
+pub(crate) mod queue;
 mod request;
 mod run;
 pub(crate) mod schedule;
@@ -26,12 +28,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::class_assignment::ClassAssignment;
 pub(crate) use self::request::{NewIds, SubmitRequest};
 pub(crate) use self::run::{NewRun, create_run, unique_rank};
+use crate::agent;
 use crate::agent::AgentRevision;
 use crate::approval::{self, ApprovalSettings};
 use crate::error::EngineError;
 use crate::input::{self, IncomingMessage};
 pub(crate) use crate::submit::idempotency::IdempotencyRecord;
-use crate::{agent, queue};
 use provost_store::query::task::find_task;
 
 /// Result of a submission.

@@ -22,11 +22,12 @@ use serde_json::{Value, json};
 use super::{ApprovalAnswer, ApprovalReceipt, EXPIRY, append_while_parked, grant, vote};
 use crate::approval::ask_user;
 use crate::approval::request::reject_grant;
+use crate::child;
 use crate::error::EngineError;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, transition_run, transition_task};
-use crate::{child, queue};
+use crate::submit::queue;
 
 /// The result of a call with an unknown outcome that a user decided not to repeat.
 const NOT_REPEATED_RESULT: &str = "The outcome of this call is unknown after an interruption. A user reviewed the call and decided not to \

@@ -23,10 +23,10 @@ use crate::agent::AgentConfig;
 use crate::approval::ask_user;
 use crate::child::join;
 use crate::error::EngineError;
-use crate::queue;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
 use crate::run::lifecycle::{policy, transition_run, transition_task};
+use crate::submit::queue;
 
 /// Parks the run of an attempt until all requests have been answered.
 pub(crate) fn park_for_approval(

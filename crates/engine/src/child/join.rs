@@ -23,10 +23,11 @@ use provost_store::table::work::task;
 use provost_store::{Locked, Tx, Wakeup};
 
 use super::wait::{self, ChildWait, TeamWaitTarget};
+use crate::approval;
 use crate::child::team;
 use crate::error::EngineError;
 use crate::run::lifecycle::{parse_column, transition_run, transition_task};
-use crate::{approval, queue};
+use crate::submit::queue;
 
 /// Returns true for a request that the end of other runs answers, not an approver.
 pub(crate) fn is_internal_wait(request: &ApprovalRequest) -> bool {

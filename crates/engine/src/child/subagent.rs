@@ -29,10 +29,10 @@ use crate::agent::AgentRevision;
 use crate::attempt::restore;
 use crate::error::EngineError;
 use crate::input::{EncodedMessage, IncomingMessage};
-use crate::queue;
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, policy};
 use crate::run::settle::lock_leased_run;
+use crate::submit::queue;
 use crate::submit::{
     self, ClassAssignment, NewIds, NewTask, ParentRun, SiblingPosition, TaskAgent,
 };

@@ -10,7 +10,7 @@ use super::{InputReceipt, MessageOrigin, SUMMARY, has_begun};
 use crate::error::EngineError;
 use crate::input::follow_up::{self, FollowUpContext};
 use crate::input::route::RoutedInput;
-use crate::queue;
+use crate::submit::queue;
 
 /// Joins the last waiting turn if it is collected in the same way. Otherwise starts a new turn.
 pub(super) fn collect(

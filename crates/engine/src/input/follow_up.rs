@@ -14,12 +14,13 @@ use provost_store::table::work::{session, session_entry};
 use provost_store::{Locked, Tx};
 
 use crate::agent::AgentRevision;
+use crate::child;
 use crate::error::EngineError;
 use crate::input::{MessageOrigin, has_begun};
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, policy, transition_task};
+use crate::submit::queue;
 use crate::submit::{self, ClassAssignment, NewRun};
-use crate::{child, queue};
 
 /// Agent revision and policy of a follow-up run.
 pub(crate) struct FollowUpContext {

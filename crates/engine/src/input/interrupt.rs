@@ -15,7 +15,8 @@ use crate::input::route::{RoutedInput, append_if_live};
 use crate::run::lifecycle::{transition_run, transition_task};
 use crate::run::{cancel, event};
 use crate::submit::lock_task;
-use crate::{approval, child, queue};
+use crate::submit::queue;
+use crate::{approval, child};
 
 /// Interrupts a running run: it stops, and continues with the message after its effects have settled.
 pub(super) fn interrupt(

@@ -21,12 +21,13 @@ use super::{
     overflow,
 };
 use crate::agent::AgentConfig;
+use crate::approval;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, run_state, transition_run, transition_task};
+use crate::submit::queue;
 use crate::submit::{self, NewIds, NewTask};
-use crate::{approval, queue};
 use provost_store::table::work::stored_message as message;
 
 /// A message whose task and queue settings are known.

@@ -18,11 +18,11 @@ use provost_store::{Locked, Tx, is_unlocked};
 use super::BATCH;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::queue;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, policy, transition_run};
 use crate::run::settle;
+use crate::submit::queue;
 
 /// Facts about lost workers.
 #[derive(Debug, Clone, Copy)]

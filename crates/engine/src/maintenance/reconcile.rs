@@ -7,7 +7,7 @@ use provost_store::table::work::{run, session};
 use super::BATCH;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::queue;
+use crate::submit::queue;
 
 /// Recounts running runs, marks ready runs, and sets missing timers.
 pub(crate) async fn reconcile(shared: &EngineInner) -> Result<(), EngineError> {

@@ -16,9 +16,9 @@ use crate::approval;
 use crate::child::join;
 use crate::engine::EngineInner;
 use crate::error::EngineError;
-use crate::queue::{self, QUEUE_DEADLINE};
 use crate::run::cancel;
 use crate::run::lifecycle::{parse_column, run_state};
+use crate::submit::queue::{self, QUEUE_DEADLINE};
 
 /// Longest wait between queries for due timers.
 const TIMERS: Duration = Duration::from_millis(500);

@@ -20,11 +20,12 @@ use crate::attempt::outcome::SerializedResult;
 use crate::error::EngineError;
 use crate::input::follow_up;
 use crate::outbound::{delivery, outbox};
-use crate::queue::QUEUE_DEADLINE;
-use crate::queue::class;
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, set_task_state, transition_run};
-use crate::{approval, budget, child, input, queue};
+use crate::submit::execution_class;
+use crate::submit::queue;
+use crate::submit::queue::QUEUE_DEADLINE;
+use crate::{approval, budget, child, input};
 
 /// Timers of a run that its row does not show.
 const TIMERS: [&str; 3] = [QUEUE_DEADLINE, queue::RUN_DUE, timer::CHILD_WAIT];
@@ -83,7 +84,7 @@ pub(crate) fn release_attempt(
     let outcome_code = code.map(OutcomeCode::as_str);
     let end = attempt::EndAttempt { status, outcome_code, detail };
     attempt::end(tx, run.id, run.attempt_no, end)?;
-    class::release_slot(tx, run, code)
+    execution_class::release_slot(tx, run, code)
 }
 
 /// Ends a run and everything that depends on it. Saves the row.

@@ -20,6 +20,7 @@ use provost_store::{Locked, Tx};
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::restore::{self, ReplayFrom};
+use crate::child;
 use crate::error::EngineError;
 use crate::input::{self, EncodedMessage, IncomingMessage};
 use crate::journal::JournalState;
@@ -27,8 +28,8 @@ use crate::journal::transaction;
 use crate::run::Runs;
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, policy};
+use crate::submit::queue;
 use crate::submit::{self, ClassAssignment, IdempotencyRecord, NewRun};
-use crate::{child, queue};
 
 /// Steps that are read per query.
 const PAGE: u64 = 500;

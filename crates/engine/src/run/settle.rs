@@ -20,8 +20,9 @@ use crate::journal::transaction::fenced_error;
 use crate::run::end::{self, RunEnd};
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, policy, transition_run, transition_task};
+use crate::submit::queue;
 use crate::worker::lease::Lease;
-use crate::{budget, child, queue};
+use crate::{budget, child};
 
 /// Delay before a run continues after the database rejected its writes.
 const NOT_PERSISTED_DELAY: Duration = Duration::from_secs(1);

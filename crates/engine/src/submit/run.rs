@@ -13,9 +13,10 @@ use provost_store::{Locked, Tx, Wakeup};
 
 use super::{ClassAssignment, ParentRun};
 use crate::error::EngineError;
-use crate::queue::{QUEUE_DEADLINE, RUN_DUE};
+use crate::input;
 use crate::run::event;
-use crate::{input, queue};
+use crate::submit::queue;
+use crate::submit::queue::{QUEUE_DEADLINE, RUN_DUE};
 use provost_store::table::work::run_state::DEFERRED;
 
 /// Settings of a new run.

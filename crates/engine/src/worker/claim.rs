@@ -16,13 +16,14 @@ use provost_store::table::work::task::{self, TaskRow};
 use provost_store::table::work::{attempt, input, session};
 use provost_store::{Locked, Tx};
 
+use crate::child;
 use crate::error::EngineError;
-use crate::queue::class;
 use crate::run::event;
 use crate::run::lifecycle::{parse_column, transition_run, transition_task};
+use crate::submit::execution_class;
+use crate::submit::queue;
 use crate::worker::lease::Lease;
 use crate::worker::served_sessions::ServedSessions;
-use crate::{child, queue};
 
 /// Journal format that this build writes. It reads all older formats. Format 2 stores the usage of several children
 /// in one step.
@@ -64,7 +65,7 @@ pub(crate) fn claim(
             continue;
         }
         let turn = turn(tx.now(), claimed.len());
-        if !class::acquire_slot(tx, &row, turn)? {
+        if !execution_class::acquire_slot(tx, &row, turn)? {
             break;
         }
         claimed.push(claim_run(tx, context, row)?);

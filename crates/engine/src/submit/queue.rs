@@ -3,8 +3,6 @@
 //! Invariant: at most one run of a session is ready. If a run holds the session, only that run can be ready. Code
 //! that releases a session, adds a run to it, or makes one due must call [`refresh`].
 
-pub(crate) mod class;
-
 use std::time::Duration;
 
 use provost_core::{RunId, Timestamp};
