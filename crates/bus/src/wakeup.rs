@@ -19,6 +19,8 @@ pub enum Wakeup {
     Approval(RunId),
     /// A timer was set that may be the next one.
     Timer,
+    /// A schedule was created or changed.
+    Schedule,
     /// A delivery can be sent.
     Delivery,
     /// The outbox has a new row.

@@ -14,7 +14,6 @@ use provost_failpoint::failpoint;
 use provost_store::query::explain_facts::LocalFacts;
 use provost_store::table::work::run::RunRow;
 use provost_store::{Store, query};
-use tokio::sync::Notify;
 
 use crate::agent::{self, AgentConfig, AgentRevision, AgentRevisionCache};
 use crate::approval::Approvals;
@@ -74,8 +73,6 @@ pub(crate) struct EngineInner {
     pub(crate) workspaces: Option<Arc<dyn WorkspaceProbe>>,
     /// Publishes live events to the bus.
     pub(crate) live_events: Arc<LiveEventPublisher>,
-    /// Notified when a schedule of this process was created or changed.
-    pub(crate) schedules_changed: Notify,
     /// Executors by the kind of run.
     pub(crate) executors: Executors,
     /// Cached revisions of agents.
@@ -108,7 +105,6 @@ impl Engine {
             channels,
             workspaces,
             live_events: tap,
-            schedules_changed: Notify::new(),
             executors: Executors::default(),
             agent_revisions: AgentRevisionCache::default(),
             attempts: Mutex::default(),

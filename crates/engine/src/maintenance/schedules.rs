@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_bus::{Subscription, Topic, Wakeup};
 use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::TaskState;
@@ -37,6 +38,7 @@ struct FirePlan {
 
 /// Fires due schedules until the process ends.
 pub(crate) async fn run(shared: Arc<EngineInner>) {
+    let mut changed = shared.store.bus().subscribe(Topic::Wakeup(Wakeup::Schedule));
     loop {
         let next = match fire_due(&shared).await {
             Ok(next) => next,
@@ -45,16 +47,16 @@ pub(crate) async fn run(shared: Arc<EngineInner>) {
                 Some(shared.env.now())
             }
         };
-        wait_for_next(&shared, next).await;
+        wait_for_next(&shared, &mut changed, next).await;
     }
 }
 
 /// Waits until a schedule may be due. The clock of the database decides what is due; the local clock may differ, and
 /// another process may change a schedule, so the wait is bounded.
-async fn wait_for_next(shared: &EngineInner, next: Option<Timestamp>) {
+async fn wait_for_next(shared: &EngineInner, changed: &mut Subscription, next: Option<Timestamp>) {
     for _ in 0..POLLS_MAX {
         tokio::select! {
-            () = shared.schedules_changed.notified() => return,
+            () = changed.woken(|_| true) => return,
             () = tokio::time::sleep(shared.options.poll) => {}
         }
         if next.is_some_and(|next| next <= shared.env.now()) {

@@ -14,8 +14,8 @@ use provost_core::command::TaskRequest;
 use provost_core::id::name::Namespace;
 use provost_core::lifecycle::RequestError;
 use provost_core::{TaskId, Timestamp};
-use provost_store::Tx;
 use provost_store::table::scheduling::schedule::{self, ScheduleRow};
+use provost_store::{Tx, Wakeup};
 use serde::{Deserialize, Serialize};
 
 pub use self::timing::ScheduleSpec;
@@ -121,9 +121,7 @@ impl Schedules<'_> {
         schedule: Schedule,
     ) -> Result<ScheduleState, EngineError> {
         let namespace = namespace.clone();
-        let put = self.engine.inner.store.write(move |tx| put(tx, &namespace, &schedule)).await;
-        self.engine.inner.schedules_changed.notify_one();
-        put
+        self.engine.inner.store.write(move |tx| put(tx, &namespace, &schedule)).await
     }
 
     /// Returns a schedule.
@@ -155,10 +153,7 @@ impl Schedules<'_> {
         paused: bool,
     ) -> Result<ScheduleState, EngineError> {
         let (namespace, id) = (namespace.clone(), id.to_owned());
-        let changed =
-            self.engine.inner.store.write(move |tx| pause(tx, &namespace, &id, paused)).await;
-        self.engine.inner.schedules_changed.notify_one();
-        changed
+        self.engine.inner.store.write(move |tx| pause(tx, &namespace, &id, paused)).await
     }
 
     /// Deletes a schedule. Its tasks continue.
@@ -243,6 +238,7 @@ fn put(
         }
         None => row.insert(tx)?,
     }
+    tx.wake(Wakeup::Schedule);
     state(&row)
 }
 
@@ -274,6 +270,7 @@ fn pause(
             row.next_at = times.next_after(times.tick_of(now)).map(|tick| times.delayed(tick));
         }
         row.save(tx)?;
+        tx.wake(Wakeup::Schedule);
     }
     state(&row)
 }

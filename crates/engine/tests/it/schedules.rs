@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use provost_bus::{Topic, Wakeup};
 use provost_core::Env;
 use provost_core::command::TaskRequest;
 use provost_engine::{
@@ -82,6 +83,24 @@ async fn settled(harness: &Harness, id: &str) -> ScheduleState {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), looking).await.expect("it moves on")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_committed_change_of_a_schedule_wakes_the_schedulers() {
+    let harness = at(DAY).await;
+    let (schedules, namespace) = (harness.engine.schedules(), &harness.namespace);
+    let mut changes = harness.engine.store().bus().subscribe(Topic::Wakeup(Wakeup::Schedule));
+    schedules.put(namespace, every_minute("tick")).await.unwrap();
+    changes.recv().await.unwrap();
+    for paused in [true, false] {
+        schedules.set_paused(namespace, "tick", paused).await.unwrap();
+        changes.recv().await.unwrap();
+    }
+    let invalid =
+        Schedule { timing: ScheduleSpec::Cron("never".to_owned()), ..every_minute("tick") };
+    schedules.put(namespace, invalid).await.unwrap_err();
+    schedules.set_paused(namespace, "tick", false).await.unwrap();
+    assert!(changes.try_recv().is_none(), "a rejected or empty change wakes nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
