@@ -28,6 +28,7 @@ const SDK_SERVICE_NAME: &str = "unknown_service";
 /// The value of `OTEL_SEMCONV_STABILITY_OPT_IN` that disables legacy attribute names.
 const LATEST_CONVENTIONS: &str = "gen_ai_latest_experimental";
 
+/// Returns the value of an environment variable. `None` if it is not set.
 type VariableLookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Builder of [`Telemetry`].
@@ -148,7 +149,8 @@ impl TelemetryBuilder {
         self
     }
 
-    /// Builds the telemetry. Without an endpoint, the result is inactive and exports nothing.
+    /// Builds the telemetry. If no endpoint is configured or `OTEL_SDK_DISABLED` is `true`, the result is inactive and
+    /// exports nothing. Returns an error if an option is invalid or an exporter cannot be built.
     pub fn build(self) -> Result<Telemetry, Error> {
         if self.flag("OTEL_SDK_DISABLED") {
             return Ok(Telemetry::default());
@@ -164,14 +166,15 @@ impl TelemetryBuilder {
         let certificates = self.certificates([&traces, &metrics]);
         let client = OtlpHttpClient::new(&self.headers, TIMEOUT, certificates)?;
         let status = Arc::new(ExportStatus::default());
-        let spans = traces.map(|url| self.spans(url, &client, &status)).transpose()?;
-        let metrics = metrics.map(|url| self.meters(url, &client, &status)).transpose()?;
+        let spans = traces.map(|url| self.span_provider(url, &client, &status)).transpose()?;
+        let metrics = metrics.map(|url| self.meter_provider(url, &client, &status)).transpose()?;
         let content =
             self.content || self.flag("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
         Ok(Telemetry::new(spans, metrics, content))
     }
 
-    fn spans(
+    /// Creates the provider that exports spans in batches.
+    fn span_provider(
         &self,
         url: String,
         client: &OtlpHttpClient,
@@ -209,7 +212,8 @@ impl TelemetryBuilder {
         Ok(provider.build())
     }
 
-    fn meters(
+    /// Creates the provider that exports metrics periodically.
+    fn meter_provider(
         &self,
         url: String,
         client: &OtlpHttpClient,
@@ -236,7 +240,8 @@ impl TelemetryBuilder {
         Ok(provider.with_resource(self.resource()).build())
     }
 
-    /// Builds the resource. The SDK has already read `OTEL_RESOURCE_ATTRIBUTES`.
+    /// Builds the attributes of the service. Its name comes from the option, `OTEL_SERVICE_NAME` or
+    /// `OTEL_RESOURCE_ATTRIBUTES`, in this order, or is [`SERVICE_NAME`].
     fn resource(&self) -> Resource {
         let defaults = Resource::builder().with_attributes(self.attributes.iter().cloned()).build();
         let found = defaults.get(&"service.name".into()).map(|name| name.to_string());
@@ -249,23 +254,25 @@ impl TelemetryBuilder {
             .build()
     }
 
-    /// Returns the URL for a signal; `None` if the signal is not exported.
+    /// Returns the URL for a signal: from the option, the variable of the signal, or the variable of all signals, in
+    /// this order. `None` if none is set or the exporter of the signal is `none`.
     fn endpoint(&self, signal: &str, path: &str) -> Result<Option<String>, Error> {
         if self.variable(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
             return Ok(None);
         }
         let with_path = |base: String| Ok(Some(format!("{}/{path}", base.trim_end_matches('/'))));
         if let Some(base) = &self.endpoint {
-            return checked_url(base.clone()).and_then(with_path);
+            return check_url(base.clone()).and_then(with_path);
         }
         if let Some(url) = self.variable(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")) {
-            return checked_url(url).map(Some);
+            return check_url(url).map(Some);
         }
         let shared = self.variable("OTEL_EXPORTER_OTLP_ENDPOINT");
-        shared.map_or(Ok(None), |base| checked_url(base).and_then(with_path))
+        shared.map_or(Ok(None), |base| check_url(base).and_then(with_path))
     }
 
-    /// Returns the file of trusted certificates; `None` if no URL uses HTTPS.
+    /// Returns the path of the certificate file from the environment. `None` if no URL uses HTTPS or no variable is
+    /// set.
     fn certificates(&self, urls: [&Option<String>; 2]) -> Option<PathBuf> {
         let is_secure = |url: &str| url.starts_with("https:");
         urls.into_iter().flatten().any(|url| is_secure(url)).then_some(())?;
@@ -273,11 +280,13 @@ impl TelemetryBuilder {
         own.or_else(|| self.variable("SSL_CERT_FILE")).map(PathBuf::from)
     }
 
+    /// Returns true if `OTEL_SEMCONV_STABILITY_OPT_IN` disables legacy attribute names.
     fn uses_latest_conventions(&self) -> bool {
         let categories = self.variable("OTEL_SEMCONV_STABILITY_OPT_IN").unwrap_or_default();
         categories.split(',').any(|category| category.trim() == LATEST_CONVENTIONS)
     }
 
+    /// Returns true if the variable is `true`, ignoring case.
     fn flag(&self, name: &str) -> bool {
         self.variable(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
@@ -288,7 +297,8 @@ impl TelemetryBuilder {
     }
 }
 
-fn checked_url(url: String) -> Result<String, Error> {
+/// Returns the URL unchanged. Returns an error if it is not an HTTP or HTTPS URL with a host.
+fn check_url(url: String) -> Result<String, Error> {
     let is_http = reqwest::Url::parse(&url)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     if is_http { Ok(url) } else { Err(Error::Endpoint(url)) }

@@ -14,12 +14,12 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use provost_model::gen_ai;
 
-/// Status of the export. Logs a message only if the status changes, not for every batch.
+/// Records whether the last export failed. Logs a message only if this changes, not for every batch.
 #[derive(Debug, Default)]
 pub(crate) struct ExportStatus(AtomicBool);
 
 impl ExportStatus {
-    /// Records the outcome of an export and returns it.
+    /// Records the outcome of an export, logs a change, and returns the outcome unchanged.
     fn record(&self, outcome: OTelSdkResult) -> OTelSdkResult {
         match &outcome {
             Ok(()) => {
@@ -37,7 +37,7 @@ impl ExportStatus {
     }
 }
 
-/// Function that removes secrets from a text.
+/// Function that removes secrets from a text. `None` leaves texts unchanged.
 pub(crate) type RedactFn = Option<Arc<dyn Fn(&str) -> String + Send + Sync>>;
 
 /// Redacts the texts of spans.
@@ -51,12 +51,13 @@ impl std::fmt::Debug for SpanRedactor {
 }
 
 impl SpanRedactor {
-    fn span(&self, span: &mut SpanData) {
+    /// Redacts the name, the attributes, the events and the error description of a span in place.
+    fn redact_span(&self, span: &mut SpanData) {
         let Some(redact) = &self.0 else { return };
-        attributes(&mut span.attributes, redact.as_ref());
+        redact_attributes(&mut span.attributes, redact.as_ref());
         for event in &mut span.events.events {
             event.name = redact(&event.name).into();
-            attributes(&mut event.attributes, redact.as_ref());
+            redact_attributes(&mut event.attributes, redact.as_ref());
         }
         span.name = redact(&span.name).into();
         if let Status::Error { description } = &mut span.status {
@@ -65,7 +66,8 @@ impl SpanRedactor {
     }
 }
 
-fn attributes(attributes: &mut [KeyValue], redact: &dyn Fn(&str) -> String) {
+/// Redacts all string attributes in place.
+fn redact_attributes(attributes: &mut [KeyValue], redact: &dyn Fn(&str) -> String) {
     for attribute in attributes {
         match &mut attribute.value {
             Value::String(text) => *text = redact(text.as_str()).into(),
@@ -92,8 +94,8 @@ pub(crate) struct FilteringExporter<E> {
 impl<E: SpanExporter> SpanExporter for FilteringExporter<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for span in &mut batch {
-            finish(&mut span.attributes, self.legacy_attribute_names);
-            self.redact.span(span);
+            normalize_attributes(&mut span.attributes, self.legacy_attribute_names);
+            self.redact.redact_span(span);
         }
         self.status.record(self.exporter.export(batch).await)
     }
@@ -129,8 +131,9 @@ impl<E: PushMetricExporter> PushMetricExporter for FilteringExporter<E> {
     }
 }
 
-/// Converts JSON texts to lists, because `tracing` fields cannot hold lists. Adds legacy attribute names if requested.
-fn finish(attributes: &mut Vec<KeyValue>, legacy_attribute_names: bool) {
+/// Converts JSON texts to lists in place, because `tracing` fields cannot hold lists. Adds the legacy provider
+/// attribute if `legacy_attribute_names` is true.
+fn normalize_attributes(attributes: &mut Vec<KeyValue>, legacy_attribute_names: bool) {
     let mut system = None;
     for attribute in attributes.iter_mut() {
         let name = attribute.key.as_str();
@@ -199,7 +202,7 @@ mod tests {
             ),
             KeyValue::new("number", 3),
         ];
-        attributes(&mut texts, redacting.0.as_ref().unwrap().as_ref());
+        redact_attributes(&mut texts, redacting.0.as_ref().unwrap().as_ref());
         assert_eq!(texts[0].value, Value::from("a *"));
         let many = Value::Array(Array::String(vec!["*".into(), "b".into()]));
         assert_eq!((&texts[1].value, &texts[2].value), (&many, &Value::from(3)));
@@ -212,12 +215,12 @@ mod tests {
             KeyValue::new(gen_ai::REQUEST_STOP_SEQUENCES, "no list"),
             KeyValue::new(gen_ai::PROVIDER_NAME, "openai"),
         ];
-        finish(&mut attributes, false);
+        normalize_attributes(&mut attributes, false);
         let stop = Value::Array(Array::String(vec!["stop".into()]));
         assert_eq!(attributes[0].value, stop);
         assert_eq!(attributes[1].value, Value::from("no list"));
         assert_eq!(attributes.len(), 3);
-        finish(&mut attributes, true);
+        normalize_attributes(&mut attributes, true);
         assert_eq!(attributes[3], KeyValue::new(gen_ai::SYSTEM, "openai"));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct OtlpHttpClient {
     runtime: Arc<ClientRuntime>,
 }
 
-/// Runtime of the connections.
+/// Runtime that drives the connections. Dropping it does not block.
 #[derive(Debug)]
 struct ClientRuntime(Option<Runtime>);
 
@@ -48,7 +48,7 @@ impl OtlpHttpClient {
         certificates: Option<PathBuf>,
     ) -> Result<Self, Error> {
         let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls(certificates)?)
+            .tls_backend_preconfigured(tls_config(certificates)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(timeout)
             .default_headers(header_map(headers)?)
@@ -76,6 +76,7 @@ impl HttpClient for OtlpHttpClient {
     }
 }
 
+/// Sends a request and reads the response. Returns an error if the body exceeds [`RESPONSE_BYTES_MAX`].
 async fn exchange(
     client: reqwest::Client,
     request: reqwest::Request,
@@ -96,6 +97,7 @@ async fn exchange(
     Ok(result)
 }
 
+/// Converts the headers. Returns an error that names the first invalid header, without its value.
 fn header_map(headers: &[(String, Secret<String>)]) -> Result<HeaderMap, Error> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
@@ -109,7 +111,9 @@ fn header_map(headers: &[(String, Secret<String>)]) -> Result<HeaderMap, Error> 
     Ok(map)
 }
 
-fn tls(certificates: Option<PathBuf>) -> Result<rustls::ClientConfig, Error> {
+/// Creates the TLS configuration: it trusts the public roots and the certificates in the file. Returns an error if the
+/// file cannot be read.
+fn tls_config(certificates: Option<PathBuf>) -> Result<rustls::ClientConfig, Error> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = certificates {
         let read = CertificateDer::pem_file_iter(&path)

@@ -69,7 +69,7 @@ impl MetricsLayer {
         }
     }
 
-    /// Records the metrics of a closed span.
+    /// Records the metrics of a closed span. Ignores spans without a known operation.
     fn measure(&self, span: &SpanMeasurement) {
         let seconds = span.started.elapsed().as_secs_f64();
         match span.text(gen_ai::OPERATION_NAME) {
@@ -89,6 +89,7 @@ impl MetricsLayer {
         }
     }
 
+    /// Records the duration, tokens, cost and time to the first delta of a model call.
     fn measure_call(&self, span: &SpanMeasurement, seconds: f64) {
         let mut labels = span.labels(&[
             gen_ai::OPERATION_NAME,
@@ -157,7 +158,7 @@ const LABELS: [&str; 8] = [
     gen_ai::USAGE_COST_CURRENCY,
 ];
 
-/// Recorded values of an open span.
+/// Values recorded by an open span, for its metrics.
 struct SpanMeasurement {
     started: Instant,
     texts: Vec<(&'static str, String)>,
@@ -179,6 +180,7 @@ impl SpanMeasurement {
         }
     }
 
+    /// Returns the recorded value of a label. `None` if the span has not recorded it.
     fn text(&self, name: &str) -> Option<&str> {
         self.texts.iter().find(|(recorded, _)| *recorded == name).map(|(_, text)| text.as_str())
     }

@@ -13,9 +13,9 @@ use tracing_subscriber::Layer;
 /// Name of the W3C header.
 const TRACEPARENT: &str = "traceparent";
 
-/// Functions for `provost-agent`.
+/// The functions that `provost-agent` calls to propagate traces and to capture content.
 pub(crate) const TRACE_EXPORTER: TraceExporter =
-    TraceExporter { traceparent, set_parent: set_remote_parent, content: record };
+    TraceExporter { traceparent, set_parent: set_remote_parent, content: capture_content };
 
 /// Returns the W3C `traceparent` of the current span, with which another process can continue the trace. `None`
 /// outside of a span, or if no [`Telemetry`](crate::Telemetry) exports the span.
@@ -46,13 +46,16 @@ pub fn set_remote_parent(span: &Span, traceparent: &str) -> bool {
     parent.span().span_context().is_valid() && span.set_parent(parent).is_ok()
 }
 
+/// Returns the W3C `traceparent` of a span. `None` if the span is not exported.
 fn traceparent(span: &Span) -> Option<String> {
     let mut carrier = HashMap::new();
     TraceContextPropagator::new().inject_context(&span.context(), &mut carrier);
     carrier.remove(TRACEPARENT)
 }
 
-fn record(span: &Span, name: &'static str, value: &dyn Fn() -> String) {
+/// Sets an attribute of a span to the result of `value`. Does nothing, and does not call `value`, unless content
+/// capture is enabled.
+fn capture_content(span: &Span, name: &'static str, value: &dyn Fn() -> String) {
     let is_enabled = span.with_subscriber(|(_, subscriber)| {
         subscriber.downcast_ref::<ContentCapture>().is_some_and(|capture| capture.0)
     });

@@ -90,7 +90,7 @@ impl Telemetry {
         })
     }
 
-    /// Exports all queued spans and metrics. Returns the first error.
+    /// Exports all queued spans and metrics. Returns the first error, or [`Error::Timeout`].
     pub async fn flush(&self, timeout: Duration) -> Result<(), Error> {
         let Self { spans, metrics, .. } = self.clone();
         let flush = move || {
@@ -98,7 +98,7 @@ impl Telemetry {
             let metrics = metrics.map_or(Ok(()), |metrics| metrics.force_flush());
             spans.and(metrics)
         };
-        within(timeout, flush).await
+        run_blocking(timeout, flush).await
     }
 
     /// Exports all queued spans and metrics, and closes the exporters. Without this call at the end of a program, the
@@ -113,12 +113,13 @@ impl Telemetry {
             let metrics = metrics.map_or(Ok(()), |metrics| metrics.shutdown_with_timeout(timeout));
             spans.and(metrics)
         };
-        within(timeout, shutdown).await
+        run_blocking(timeout, shutdown).await
     }
 }
 
-/// Runs a blocking function with a timeout.
-async fn within(
+/// Runs a blocking function on a blocking thread. Returns [`Error::Timeout`] after the timeout, but does not stop the
+/// function.
+async fn run_blocking(
     timeout: Duration,
     work: impl FnOnce() -> OTelSdkResult + Send + 'static,
 ) -> Result<(), Error> {

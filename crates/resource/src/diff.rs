@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::ResourceSet;
 use crate::set::ResourceMap;
 
-/// Kind of a change.
+/// How a resource differs between two sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The resource is new.
@@ -19,7 +19,7 @@ pub enum ChangeKind {
     Removed,
 }
 
-/// A changed resource.
+/// A resource that was added, changed or removed between two sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Kind of the change.
@@ -44,7 +44,9 @@ impl fmt::Display for Change {
 }
 
 impl ResourceSet {
-    /// Returns the changes from this set to a newer one, by resource kind and name.
+    /// Returns the resources that were added, changed or removed in `newer`. The location of a resource in its file is
+    /// not compared. The result is ordered by kind: within a kind, added and changed resources come first, sorted by
+    /// namespace and name, then removed resources.
     pub fn diff(&self, newer: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         compare("Agent", &self.agents, &newer.agents, &mut changes);
@@ -57,6 +59,7 @@ impl ResourceSet {
     }
 }
 
+/// Appends the changes of one resource kind to `changes`.
 fn compare<T: Serialize>(
     resource_kind: &'static str,
     older: &ResourceMap<T>,

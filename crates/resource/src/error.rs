@@ -24,7 +24,7 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// The error of manifests that cannot be used.
+/// Error while reading, validating or building manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A file or directory cannot be read.
@@ -35,7 +35,7 @@ pub enum ManifestError {
         /// Reason.
         problem: String,
     },
-    /// The text is neither valid YAML nor valid JSON.
+    /// The text of a file is neither valid YAML nor valid JSON.
     #[error("{location}: {problem}")]
     Syntax {
         /// Location of the problem.
@@ -95,7 +95,7 @@ pub enum ManifestError {
 }
 
 impl ManifestError {
-    /// Creates the error of a resource from which no tool or MCP server can be built.
+    /// Creates a [`CannotBuild`](Self::CannotBuild) error for a tool or MCP server.
     pub fn cannot_build(
         location: &SourceLocation,
         subject: String,
@@ -104,7 +104,7 @@ impl ManifestError {
         Self::CannotBuild { location: location.clone(), subject, problem: problem.to_string() }
     }
 
-    /// Creates the error of a resource that a tool runtime rejected.
+    /// Creates a [`CannotBuild`](Self::CannotBuild) error with the message of a tool runtime.
     pub fn from_tool_error(
         location: &SourceLocation,
         subject: String,

@@ -43,6 +43,7 @@ pub(crate) fn field_line(text: &str, start: usize, path: &str) -> usize {
     current
 }
 
+/// Returns true if the line has the key `name`, alone or in a flow mapping. Case and underscores are ignored.
 fn has_key(line: &str, name: &str) -> bool {
     let normalized = |text: &str| text.replace('_', "").to_ascii_lowercase();
     let line = line.trim_start().trim_start_matches("- ").trim_start_matches(['{', '"', '\'']);
@@ -58,19 +59,19 @@ mod tests {
     const TEXT: &str = "# tools\n---\nkind: Tool\nmetadata:\n  name: a\nspec:\n  runtime:\n    timeout: 3s\n    retry: {max_attempts: 2}\n---\nkind: Tool\nspec:\n  riskLevel: low\n";
 
     #[test]
-    fn documents_begin_where_they_say_something() {
+    fn document_starts_skip_comments_and_blank_lines() {
         assert_eq!(document_starts(TEXT), [3, 11]);
         assert_eq!(document_starts("a: 1\n"), [1]);
         assert_eq!(document_starts("---\n---\n\n# x\nb: 2\n...\n"), [5]);
     }
 
     #[test]
-    fn fields_are_found_in_their_document() {
+    fn field_line_searches_only_its_document() {
         let found = |start, path| field_line(TEXT, start, path);
         assert_eq!(found(3, "spec.runtime.timeout"), 8);
         assert_eq!(found(3, "spec.runtime.retry.max_attempts"), 9);
         assert_eq!(found(11, "spec.risk_level"), 13);
-        assert_eq!(found(3, "spec.risk_level"), 6, "not that of another document");
+        assert_eq!(found(3, "spec.risk_level"), 6, "the field of another document is not found");
         assert_eq!(found(3, ""), 3);
     }
 }

@@ -21,7 +21,8 @@ pub const DEPTH_MAX: usize = 16;
 /// Extensions of manifest files.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reads a file, or all manifest files below a directory in the order of their names.
+/// Reads a file, or all manifest files below a directory in the order of their names. Hidden files and directories are
+/// skipped. Returns the first error.
 pub(crate) fn read(path: &Path) -> Result<Vec<(SourceLocation, Resource)>, ManifestError> {
     let failed = |error: &std::io::Error| file_error(path, error.to_string());
     let metadata = fs::metadata(path).map_err(|error| failed(&error))?;
@@ -43,6 +44,8 @@ fn file_error(file: &Path, problem: impl Into<String>) -> ManifestError {
     ManifestError::File { file: file.to_owned(), problem: problem.into() }
 }
 
+/// Appends the manifest files below a directory to `files`, sorted by name within each directory. Returns an error if
+/// there are too many files or levels.
 fn collect_files(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), ManifestError> {
     if depth == 0 {
         return Err(file_error(
@@ -77,6 +80,7 @@ fn collect_files(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(
     Ok(())
 }
 
+/// Reads a file as UTF-8 text. Returns an error if it has more than [`FILE_BYTES_MAX`] bytes.
 fn read_file(path: &Path) -> Result<String, ManifestError> {
     let failed = |error: std::io::Error| file_error(path, error.to_string());
     let file = fs::File::open(path).map_err(failed)?;
@@ -91,7 +95,7 @@ fn read_file(path: &Path) -> Result<String, ManifestError> {
     Ok(text)
 }
 
-/// Parses all resources of a text.
+/// Parses all resources of a text, each with the line where its document starts. Returns the first error.
 pub(crate) fn parse(
     text: &str,
     file: Option<&Path>,
@@ -119,7 +123,7 @@ pub(crate) fn parse(
     Ok(resources)
 }
 
-/// Returns the manifests of a document: one, a list, or none if it is empty.
+/// Returns the manifests of a document: the document itself, or the items if it is a list. Empty for an empty document.
 fn manifests(document: Value) -> Vec<Value> {
     match document {
         Value::Null => Vec::new(),

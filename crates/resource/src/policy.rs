@@ -20,7 +20,7 @@ pub struct ManifestPolicy {
     roles: Vec<String>,
 }
 
-/// Current resource set, with the policies that were compiled from it.
+/// The resource set in use, with the policies that were compiled from it.
 struct Current {
     resources: Arc<ResourceSet>,
     generation: u64,
@@ -53,7 +53,8 @@ impl ManifestPolicy {
         self
     }
 
-    /// Returns the policy of an origin.
+    /// Returns the policy of the agent of `origin`: from the cache, or compiled and added to the cache. A namespace
+    /// with policies for single tasks or systems is never cached. Returns an error if the policy does not compile.
     pub fn policy_for(
         &self,
         origin: &CallOrigin,

@@ -21,7 +21,7 @@ pub const RESOURCES_MAX: usize = 50_000;
 /// Length of a revision in hexadecimal digits.
 const REVISION_DIGITS: usize = 16;
 
-/// Namespace and name. Names are in lower case, because rules compare them case-insensitively.
+/// Namespace and name of a resource. Names are in lower case, because rules compare them case-insensitively.
 pub(crate) type Key = (String, String);
 
 /// A resource with its source location.
@@ -35,7 +35,7 @@ pub struct Located<T> {
 
 pub(crate) type ResourceMap<T> = BTreeMap<Key, Located<T>>;
 
-/// All resources: agents, tools, MCP servers, roles, permissions and policies.
+/// All resources of all namespaces: agents, tools, MCP servers, roles, permissions and policies.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceSet {
     pub(crate) agents: ResourceMap<AgentResource>,
@@ -47,12 +47,13 @@ pub struct ResourceSet {
 }
 
 impl ResourceSet {
-    /// Reads a file, or every `.yaml`, `.yml` and `.json` file below a directory. This call blocks.
+    /// Reads and validates a file, or every `.yaml`, `.yml` and `.json` file below a directory. This call blocks.
+    /// Returns the first error.
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
         Self::from_resources(load::read(path)?)
     }
 
-    /// Parses the manifests of a text.
+    /// Parses and validates the manifests of a YAML or JSON text. Returns the first error.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         Self::from_resources(load::parse(text, None)?)
     }
@@ -68,10 +69,11 @@ impl ResourceSet {
         for (location, resource) in resources {
             set.add(location, resource)?;
         }
-        set.check()?;
+        set.validate()?;
         Ok(set)
     }
 
+    /// Adds a resource. Returns an error if a resource of this kind has the same namespace and name.
     fn add(&mut self, location: SourceLocation, resource: Resource) -> Result<(), ManifestError> {
         let (kind, namespace, name) =
             (resource.kind(), resource.namespace().to_owned(), resource.name().to_owned());
@@ -105,8 +107,8 @@ impl ResourceSet {
         }
     }
 
-    /// Checks that every reference names an existing resource, and that the policies compile.
-    fn check(&self) -> Result<(), ManifestError> {
+    /// Checks that every reference names an existing resource, and that the policies compile. Returns the first error.
+    fn validate(&self) -> Result<(), ManifestError> {
         for ((namespace, _), Located { location, resource }) in &self.tools {
             if let (ToolType::Mcp, Some(reference)) = (resource.kind, &resource.mcp) {
                 let subject = || format!("tool `{}`", resource.name);
@@ -142,11 +144,12 @@ impl ResourceSet {
         Ok(())
     }
 
-    /// Returns true if the set is empty.
+    /// Returns true if the set has no resource.
     pub fn is_empty(&self) -> bool {
         self.namespaces().next().is_none()
     }
 
+    /// Returns the namespaces that have a resource, sorted and without duplicates.
     fn namespaces(&self) -> impl Iterator<Item = &str> {
         let mut names: Vec<&str> = self
             .agents
@@ -163,42 +166,43 @@ impl ResourceSet {
         names.into_iter()
     }
 
-    /// Returns the tools of a namespace.
+    /// Returns the tools of a namespace, sorted by name.
     pub fn tools(&self, namespace: &str) -> impl Iterator<Item = &ToolResource> {
         of_namespace(&self.tools, namespace)
     }
 
-    /// Returns all tools with their namespaces.
+    /// Returns the tools of all namespaces, each with its namespace.
     pub fn all_tools(&self) -> impl Iterator<Item = (&str, &Located<ToolResource>)> {
         self.tools.iter().map(|((namespace, _), tool)| (namespace.as_str(), tool))
     }
 
-    /// Returns all MCP servers with their namespaces.
+    /// Returns the MCP servers of all namespaces, each with its namespace.
     pub fn all_servers(&self) -> impl Iterator<Item = (&str, &Located<McpServerResource>)> {
         self.servers.iter().map(|((namespace, _), server)| (namespace.as_str(), server))
     }
 
-    /// Returns the MCP servers of a namespace.
+    /// Returns the MCP servers of a namespace, sorted by name.
     pub fn servers(&self, namespace: &str) -> impl Iterator<Item = &McpServerResource> {
         of_namespace(&self.servers, namespace)
     }
 
-    /// Returns an MCP server.
+    /// Returns the MCP server with this name, ignoring case. `None` if it is not declared.
     pub fn server(&self, namespace: &str, name: &str) -> Option<&McpServerResource> {
         self.servers.get(&key(namespace, name)).map(|located| &located.resource)
     }
 
-    /// Returns all agents.
+    /// Returns the agents of all namespaces.
     pub fn agents(&self) -> impl Iterator<Item = &AgentResource> {
         self.agents.values().map(|located| &located.resource)
     }
 
-    /// Returns an agent.
+    /// Returns the agent with this name, ignoring case. `None` if it is not declared.
     pub fn agent(&self, namespace: &str, name: &str) -> Option<&AgentResource> {
         self.agents.get(&key(namespace, name)).map(|located| &located.resource)
     }
 
-    /// Compiles the policy of a subject. Roles and allowed tools are those of the subject.
+    /// Compiles the policy of a subject from the roles, permissions and policies of its namespace. Returns an error if
+    /// one of them is invalid.
     pub fn compile_policy(
         &self,
         subject: PolicySubject,
@@ -211,12 +215,13 @@ impl ResourceSet {
         CompiledPolicy::compile(parts)
     }
 
-    /// Returns true if the namespace has policies for certain tasks or systems.
+    /// Returns true if the namespace has a policy that applies only to certain tasks or systems.
     pub(crate) fn has_scoped_policies(&self, namespace: &str) -> bool {
         of_namespace(&self.policies, namespace).any(|policy| policy.apply_mode == ApplyMode::Scoped)
     }
 
-    /// Returns a hash of all resources that the policy of a subject depends on.
+    /// Returns a hash of the subject's roles and allowed tools and of all rules in its namespace. It changes when the
+    /// compiled policy can change.
     fn revision(&self, subject: &PolicySubject) -> String {
         fn values<T: Serialize>(map: &ResourceMap<T>, namespace: &str) -> Vec<serde_json::Value> {
             of_namespace(map, namespace).map(|resource| json!(resource)).collect()
@@ -256,7 +261,7 @@ fn key(namespace: &str, name: &str) -> Key {
     (namespace.trim().to_owned(), name.trim().to_lowercase())
 }
 
-/// Inserts a resource. Returns the location of an existing resource with the same key.
+/// Inserts a resource, replacing an existing one with the same key. Returns the location of the replaced resource.
 fn insert<T>(
     map: &mut ResourceMap<T>,
     key: Key,
@@ -266,6 +271,7 @@ fn insert<T>(
     map.insert(key, Located { location, resource }).map(|existing| existing.location)
 }
 
+/// Returns the resources of a namespace, sorted by name.
 fn of_namespace<'a, T>(map: &'a ResourceMap<T>, namespace: &str) -> impl Iterator<Item = &'a T> {
     let namespace = namespace.to_owned();
     let first = (namespace.clone(), String::new());
@@ -274,6 +280,7 @@ fn of_namespace<'a, T>(map: &'a ResourceMap<T>, namespace: &str) -> impl Iterato
         .map(|(_, located)| &located.resource)
 }
 
+/// Returns [`ManifestError::Missing`] if the map has no resource with this name.
 fn require_exists<T>(
     map: &ResourceMap<T>,
     kind: &'static str,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 
-const HOUSE: &str = "\
+const MANIFESTS: &str = "\
 kind: Tool
 metadata: {name: search}
 spec: {endpoint: 'https://example.com/search', effect: pure}
@@ -46,7 +46,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_name_the_line_of_the_mistake() {
     let tool = "kind: Tool\nmetadata: {name: a}\nspec: {endpoint: 'https://x.example'}\n";
     let cases = [
         (refused("kind: Tool\n  bad: [\n"), "line "),
@@ -80,13 +80,13 @@ fn what_is_wrong_is_told_with_its_line() {
     for (message, expected) in cases {
         assert!(message.contains(expected), "`{message}` does not contain `{expected}`");
     }
-    // What is another namespace's does not count.
+    // References do not cross namespaces.
     let apart = "kind: Agent\nmetadata: {name: a, namespace: other}\nspec: {tools: [a]}\n";
     assert!(refused(&format!("{tool}---\n{apart}")).contains("in namespace `other`"));
 }
 
 #[test]
-fn files_are_read_in_order_and_hidden_ones_are_not() {
+fn files_are_read_in_order_and_hidden_files_are_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -122,8 +122,8 @@ fn a_flood_of_aliases_is_refused() {
 }
 
 #[tokio::test]
-async fn roles_come_from_the_declaration_and_from_nowhere_else() {
-    let provider = ManifestPolicy::new(Arc::new(ResourceSet::parse(HOUSE).unwrap()));
+async fn roles_come_only_from_the_declaration() {
+    let provider = ManifestPolicy::new(Arc::new(ResourceSet::parse(MANIFESTS).unwrap()));
     let decide = async |agent: &str| {
         let origin = CallOrigin { agent: agent.to_owned(), ..CallOrigin::default() };
         let governance = provider.policy(&origin).await.unwrap();
@@ -132,18 +132,19 @@ async fn roles_come_from_the_declaration_and_from_nowhere_else() {
     assert!(matches!(decide("clerk").await, PolicyDecision::Approval { .. }));
     assert!(matches!(decide("guest").await, PolicyDecision::Deny { .. }));
     assert!(matches!(decide("stranger").await, PolicyDecision::Deny { .. }));
-    let declared = ResourceSet::parse(HOUSE).unwrap();
+    let declared = ResourceSet::parse(MANIFESTS).unwrap();
     let revision = |text: &str, roles: &[&str]| {
         let mut subject = PolicySubject::new("default", "clerk");
         subject.roles = roles.iter().map(ToString::to_string).collect();
         ResourceSet::parse(text).unwrap().compile_policy(subject).unwrap().revision().to_owned()
     };
     assert_eq!(declared.unmatched_permissions(), Vec::<String>::new());
-    assert_eq!(revision(HOUSE, &["payer"]), revision(HOUSE, &["payer"]));
-    assert_ne!(revision(HOUSE, &["payer"]), revision(HOUSE, &[]));
-    let changed = HOUSE.replace("approval_required", "allow");
-    assert_ne!(revision(HOUSE, &["payer"]), revision(&changed, &["payer"]));
-    let renamed = HOUSE.replace("metadata: {name: pay}\nspec:\n", "metadata: {name: pya}\nspec:\n");
+    assert_eq!(revision(MANIFESTS, &["payer"]), revision(MANIFESTS, &["payer"]));
+    assert_ne!(revision(MANIFESTS, &["payer"]), revision(MANIFESTS, &[]));
+    let changed = MANIFESTS.replace("approval_required", "allow");
+    assert_ne!(revision(MANIFESTS, &["payer"]), revision(&changed, &["payer"]));
+    let renamed =
+        MANIFESTS.replace("metadata: {name: pay}\nspec:\n", "metadata: {name: pya}\nspec:\n");
     assert_eq!(ResourceSet::parse(&renamed).unwrap().unmatched_permissions().len(), 1);
 }
 
@@ -157,30 +158,30 @@ fn pay(guard: &Guard) -> GuardDecision {
 }
 
 #[tokio::test]
-async fn what_is_declared_anew_counts_from_the_next_call_on() {
+async fn replaced_rules_apply_to_the_next_call() {
     let parse = |text: &str| Arc::new(ResourceSet::parse(text).unwrap());
-    let allowing = parse(&HOUSE.replace("approval_required", "allow"));
+    let allowing = parse(&MANIFESTS.replace("approval_required", "allow"));
     let provider = Arc::new(ManifestPolicy::new(Arc::clone(&allowing)));
     let services =
         GuardServices { policies: Some(Arc::clone(&provider) as _), ..GuardServices::default() };
     let origin = CallOrigin { agent: "clerk".to_owned(), ..CallOrigin::default() };
     let guard = Guard::default().with_services(services).for_run(origin).await;
     assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
-    provider.replace(parse(HOUSE));
-    assert!(matches!(pay(&guard), GuardDecision::Allow(_)), "what was read stays as it was");
+    provider.replace(parse(MANIFESTS));
+    assert!(matches!(pay(&guard), GuardDecision::Allow(_)), "a compiled policy does not change");
     assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Ask(_)));
-    provider.replace(parse(&HOUSE.replace("approval_required", "deny")));
+    provider.replace(parse(&MANIFESTS.replace("approval_required", "deny")));
     assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Deny(_)));
     provider.replace(allowing);
     assert!(matches!(pay(guard.refreshed().await.as_ref()), GuardDecision::Allow(_)));
 }
 
 #[test]
-fn changes_are_named_one_by_one() {
-    let before = ResourceSet::parse(HOUSE).unwrap();
-    let moved = format!("\n\n{HOUSE}");
+fn diff_lists_each_changed_resource() {
+    let before = ResourceSet::parse(MANIFESTS).unwrap();
+    let moved = format!("\n\n{MANIFESTS}");
     assert_eq!(before.diff(&ResourceSet::parse(&moved).unwrap()), Vec::new());
-    let after = HOUSE
+    let after = MANIFESTS
         .replace("metadata: {name: guest}", "metadata: {name: Visitor}")
         .replace("verdict: approval_required", "verdict: allow");
     let changes = before.diff(&ResourceSet::parse(&after).unwrap());
