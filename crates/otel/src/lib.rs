@@ -41,5 +41,5 @@ pub use telemetry::Telemetry;
 
 /// The documentation page about telemetry, whose examples are tested with this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/telemetry.md")]
+#[doc = include_str!("../../../docs/how-to/trace-with-opentelemetry.md")]
 struct Page;

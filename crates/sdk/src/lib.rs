@@ -110,8 +110,8 @@ mod docs {
     mod teams {}
     #[doc = include_str!("../../../docs/reference/toolsets.md")]
     mod toolsets {}
-    #[doc = include_str!("../../../docs/tutorial.md")]
-    mod tutorial {}
+    #[doc = include_str!("../../../docs/tutorials/first-agent.md")]
+    mod first_agent {}
     #[doc = include_str!("../../../docs/reference/events.md")]
     mod events {}
     #[doc = include_str!("../../../docs/reference/hooks.md")]
