@@ -27,6 +27,6 @@ pub(crate) fn read_catalog(path: &Path) -> Result<ModelCatalog, CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| CliError::io(what(), &error))?;
     ModelCatalog::parse(&text).map_err(|error| {
         CliError::invalid(format!("{}: {error}", path.display()))
-            .hint("see docs/models.md for what a catalog looks like")
+            .hint("docs/reference/models.md describes the format of a catalog")
     })
 }

@@ -23,7 +23,3 @@ pub use vendor::{
     Anthropic, AzureOpenAi, Bedrock, Gemini, ModelListing, Ollama, OpenAi, ProviderRegistry,
     ProviderRegistryError, openai_compatible,
 };
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/models.md")]
-struct ModelsPage;

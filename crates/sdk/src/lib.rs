@@ -96,6 +96,8 @@ pub mod __private {
 }
 
 /// The pages of `docs/` whose examples are compiled and run with the documentation of this crate.
+// The fences name files, `file=PATH`, for `scripts/conformance docs`.
+#[allow(rustdoc::invalid_codeblock_attributes)]
 #[cfg(doctest)]
 mod docs {
     #[doc = include_str!("../../../docs/coming-from/joakimcarlsson-ai.md")]
@@ -106,6 +108,14 @@ mod docs {
     mod connect_a_model {}
     #[doc = include_str!("../../../docs/how-to/fall-back-between-models.md")]
     mod fall_back_between_models {}
+    #[doc = include_str!("../../../docs/how-to/keep-sessions.md")]
+    mod keep_sessions {}
+    #[doc = include_str!("../../../docs/how-to/limit-spending.md")]
+    mod limit_spending {}
+    #[doc = include_str!("../../../docs/how-to/remember-users.md")]
+    mod remember_users {}
+    #[doc = include_str!("../../../docs/how-to/test-an-agent.md")]
+    mod test_an_agent {}
     #[doc = include_str!("../../../docs/teams.md")]
     mod teams {}
     #[doc = include_str!("../../../docs/reference/toolsets.md")]

@@ -23,8 +23,3 @@ pub use store::{
     SESSION_ID_BYTES_MAX, SessionChange, SessionError, SessionFuture, SessionInfo, SessionStore,
     Transcript,
 };
-
-/// The page of `docs/` whose examples are tested with this crate.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/sessions.md")]
-mod docs {}
