@@ -14,6 +14,7 @@ pub(crate) fn classify(address: IpAddr) -> Option<RefusalReason> {
     }
 }
 
+/// Returns why an IPv4 address is not public. `None` if it is public.
 fn classify_v4(address: Ipv4Addr) -> Option<RefusalReason> {
     Some(match address.octets() {
         // Metadata services: the common address, Alibaba, Oracle, and the agent of Azure, whose address looks public.
@@ -37,6 +38,8 @@ fn classify_v4(address: Ipv4Addr) -> Option<RefusalReason> {
     })
 }
 
+/// Returns why an IPv6 address is not public. `None` if it is public. An address that embeds an IPv4 address is
+/// classified by that one.
 fn classify_v6(address: Ipv6Addr) -> Option<RefusalReason> {
     if let Some(inner) = address.to_ipv4_mapped() {
         // Connecting to it connects to the embedded address, so the same rules and permissions apply.
@@ -76,6 +79,7 @@ fn classify_v6(address: Ipv6Addr) -> Option<RefusalReason> {
     if e & !0x200 == 0 && f == 0x5efe { classify_wrapped(g, h) } else { None }
 }
 
+/// Returns [`RefusalReason::Wrapped`] if the IPv4 address with these two halves is not public. `None` if it is public.
 fn classify_wrapped(high: u16, low: u16) -> Option<RefusalReason> {
     let inner = Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     classify_v4(inner).map(|_| RefusalReason::Wrapped)

@@ -38,7 +38,8 @@ pub struct NetOptions {
 }
 
 impl NetOptions {
-    /// Returns the default options with a policy.
+    /// Returns options with the policy, the resolver of the system, the TLS configuration of the process and the
+    /// default connect timeout.
     pub fn new(policy: NetPolicy) -> Self {
         let resolver = Arc::new(SystemResolver);
         Self { policy, resolver, tls: None, connect_timeout: CONNECT_TIMEOUT }
@@ -60,12 +61,12 @@ impl NetClient {
         Self::open(NetOptions::new(policy))
     }
 
-    /// Creates a client with another resolver.
+    /// Creates a client that resolves names with `resolver` instead of the system.
     pub fn with_resolver(policy: NetPolicy, resolver: Arc<dyn Resolver>) -> Self {
         Self::open(NetOptions { resolver, ..NetOptions::new(policy) })
     }
 
-    /// Creates a client with all options.
+    /// Creates a client from its options. Opens no connection yet.
     pub fn open(options: NetOptions) -> Self {
         let policy = options.policy;
         let connector = Connector::new(options);
@@ -82,7 +83,7 @@ impl NetClient {
         Self { client, policy, connector }
     }
 
-    /// Returns the policy.
+    /// Returns the policy that every request of the client must satisfy.
     pub fn policy(&self) -> NetPolicy {
         self.policy
     }
@@ -92,8 +93,9 @@ impl NetClient {
         self.connector.connections()
     }
 
-    /// Sends a request and waits for the head of the response, whatever its status. Every address of the redirects is
-    /// checked.
+    /// Sends a request, follows its redirects and waits for the head of the last response, whatever its status. Every
+    /// address of the redirects is checked. More than [`NetRequest::redirects_max`] redirects are an error; with 0, a
+    /// redirect is returned as the response.
     ///
     /// Dropping the future cancels the request: its connection is closed, or its stream is reset if other requests
     /// share the connection.
@@ -120,6 +122,8 @@ impl NetClient {
         }
     }
 
+    /// Checks and sends one request without following redirects, and waits for the head of the response. Fails with
+    /// [`NetError::Timeout`] at the deadline.
     async fn send_once(&self, request: &NetRequest) -> Result<NetResponse, NetError> {
         self.policy.check_url(&request.url)?;
         let mut http_request = request.to_http()?;

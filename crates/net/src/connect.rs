@@ -63,6 +63,8 @@ impl Connector {
         CONNECTIONS_MAX - self.slots.available_permits()
     }
 
+    /// Opens a connection to the host of a URI. Waits without a time limit while [`CONNECTIONS_MAX`] connections are
+    /// open; the connect timeout starts after that.
     async fn connect(self, uri: Uri) -> Result<TokioIo<PooledConnection>, NetError> {
         let slots = Arc::clone(&self.slots).acquire_owned().await;
         let Ok(slots) = slots else {
@@ -74,13 +76,14 @@ impl Connector {
         }
     }
 
+    /// Checks the scheme and every address, connects, and for `https` performs the TLS handshake.
     async fn stream(&self, uri: &Uri) -> Result<Stream, NetError> {
         let host = uri.host().unwrap_or_default();
         let scheme = uri.scheme_str().unwrap_or_default();
         self.dialer.policy().check_scheme(scheme, host)?;
         let is_tls = scheme == "https";
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-        let stream = self.dialer.dial(host, port).await?;
+        let stream = self.dialer.connect_without_deadline(host, port).await?;
         if !is_tls {
             return Ok(Stream::Plain(stream));
         }
@@ -106,6 +109,8 @@ impl Connector {
     }
 }
 
+/// Converts an error of the TLS handshake: [`NetError::Tls`] for certificate and protocol errors, otherwise
+/// [`NetError::Connect`].
 fn handshake(host: &str, source: io::Error) -> NetError {
     let host = host.to_owned();
     // Errors of the library concern trust and the protocol. Other errors are connection failures.
@@ -147,6 +152,7 @@ pub struct PooledConnection {
     _slot: OwnedSemaphorePermit,
 }
 
+/// A TCP stream, with or without TLS.
 enum Stream {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),

@@ -15,7 +15,7 @@ use crate::limits::UNPACK_BYTES;
 /// the buffer, because the expansion factor is at most 1,032.
 const TAIL_BYTES: usize = 16;
 
-/// Decodes a body.
+/// Decoder of one compressed response body. Input arrives in chunks.
 pub(crate) struct BodyDecoder {
     encoding: ContentEncoding,
     buffer: Box<[u8]>,
@@ -24,6 +24,7 @@ pub(crate) struct BodyDecoder {
     ended: bool,
 }
 
+/// The decoder of each supported encoding, with its input.
 enum ContentEncoding {
     Gzip(Box<MultiGzDecoder<DecoderInput>>),
     /// `deflate` means zlib, but many servers send raw deflate. The first two bytes distinguish them.
@@ -62,7 +63,8 @@ impl BufRead for DecoderInput {
 }
 
 impl BodyDecoder {
-    /// Returns the decoder that the headers require. `None` if the body is not encoded.
+    /// Returns the decoder that the headers require. `None` if the body is not encoded; an error if the encoding is
+    /// not supported.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, String> {
         let mut encoding = None;
         for value in headers.get_all(CONTENT_ENCODING) {
@@ -109,7 +111,7 @@ impl BodyDecoder {
         self.ended |= !self.has_started;
     }
 
-    /// True after all input was decoded.
+    /// Returns true after all input was decoded.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
@@ -157,6 +159,7 @@ impl BodyDecoder {
         };
     }
 
+    /// Returns the input of the decoder, whatever its encoding.
     fn source(&mut self) -> &mut DecoderInput {
         match &mut self.encoding {
             ContentEncoding::Gzip(decoder) => decoder.get_mut(),

@@ -28,26 +28,31 @@ impl Dialer {
         Self { policy, resolver }
     }
 
-    /// Returns the policy.
+    /// Returns the policy that every address must satisfy.
     pub fn policy(&self) -> NetPolicy {
         self.policy
     }
 
-    /// Connects to a host. A name is resolved once; if any of its addresses is forbidden, none is dialled. Dropping the
-    /// future closes all sockets.
+    /// Connects to a host until the deadline. A name is resolved once; if any of its addresses is forbidden, none is
+    /// dialled. Dropping the future closes all sockets.
     pub async fn connect(
         &self,
         host: &str,
         port: u16,
         deadline: Instant,
     ) -> Result<TcpStream, NetError> {
-        match timeout_at(deadline.into(), self.dial(host, port)).await {
+        match timeout_at(deadline.into(), self.connect_without_deadline(host, port)).await {
             Ok(connected) => connected,
             Err(_) => Err(NetError::Timeout { sent: false }),
         }
     }
 
-    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<TcpStream, NetError> {
+    /// Connects like [`Dialer::connect`], without a deadline. Sets `TCP_NODELAY`.
+    pub(crate) async fn connect_without_deadline(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> Result<TcpStream, NetError> {
         let addresses = self.addresses(host, port).await?;
         let stream = race(&addresses).await.map_err(|source| NetError::Connect {
             host: host.to_owned(),
@@ -59,7 +64,8 @@ impl Dialer {
         Ok(stream)
     }
 
-    /// Returns the addresses of a host. Every address is checked.
+    /// Resolves a host and returns the first [`DIALS_MAX`] addresses. If the policy forbids any of the resolved
+    /// addresses, or there are none or more than [`ADDRESSES_MAX`], the call fails.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, NetError> {
         let name = match self.policy.check_host(host, port)? {
             DialTarget::Address(address) => return Ok(vec![SocketAddr::new(address, port)]),
@@ -89,7 +95,7 @@ impl Dialer {
 }
 
 /// Connects to the first address that accepts. Each address has a head start before the next one is tried; the other
-/// attempts are cancelled.
+/// attempts are cancelled. If all addresses refuse, returns the last error.
 async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut remaining = addresses.iter();
     let mut dialled = FuturesUnordered::new();

@@ -124,14 +124,14 @@ impl NetError {
         }
     }
 
-    /// True if the same request may succeed later. Repeating it may be unsafe: see
+    /// Returns true if the same request may succeed later. Repeating it may be unsafe: see
     /// [`may_have_arrived`](Self::may_have_arrived).
     pub fn retryable(&self) -> bool {
         self.kind().retryable()
     }
 
-    /// True if the request may have reached the server, so that a repetition could have a second effect. False if it
-    /// certainly has not.
+    /// Returns true if the request may have reached the server, so that a repetition could have a second effect.
+    /// Returns false if it certainly has not.
     pub fn may_have_arrived(&self) -> bool {
         match self {
             Self::Refused { sent, .. }
@@ -148,7 +148,7 @@ impl NetError {
         }
     }
 
-    /// Records that an earlier request of the same call reached a server.
+    /// Marks the error as sent, because an earlier request of the same call reached a server.
     pub(crate) fn after_redirect(mut self) -> Self {
         if let Self::Refused { sent, .. }
         | Self::Url { sent, .. }
@@ -162,6 +162,7 @@ impl NetError {
         self
     }
 
+    /// Creates the error of a request that the policy forbids, before it was sent.
     pub(crate) fn refused(
         host: impl Into<String>,
         address: Option<IpAddr>,
@@ -170,19 +171,23 @@ impl NetError {
         Self::Refused { host: host.into(), address, reason, sent: false }
     }
 
+    /// Creates the error of a URL that cannot be requested.
     pub(crate) fn url(problem: impl Into<String>) -> Self {
         Self::Url { problem: problem.into(), sent: false }
     }
 
+    /// Creates the error of a URL that exceeds [`URL_BYTES_MAX`].
     pub(crate) fn too_long() -> Self {
         Self::url(format!("it exceeds {URL_BYTES_MAX} bytes"))
     }
 
+    /// Creates the error of a response that violates its format.
     pub(crate) fn malformed(host: &str, problem: impl Into<String>) -> Self {
         Self::Malformed { host: host.to_owned(), problem: problem.into() }
     }
 
-    /// Converts an error of the connection pool.
+    /// Converts an error of the connection pool like [`from_transport`](Self::from_transport), but as not sent: a
+    /// closed connection is [`NetError::Connect`].
     pub(crate) fn from_connect(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
         match Self::from_transport(host, error) {
             // The HTTP/2 handshake failed before any request.
@@ -194,7 +199,8 @@ impl NetError {
         }
     }
 
-    /// Converts a transport error of a request that had a connection.
+    /// Converts a transport error of a request that had a connection: the [`NetError`] in its chain of sources, an
+    /// error of the response head, a timeout, or else [`NetError::Closed`].
     pub(crate) fn from_transport(host: &str, error: impl Error + Send + Sync + 'static) -> Self {
         let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
         while let Some(inner) = cause {
@@ -288,6 +294,7 @@ impl fmt::Display for RefusalReason {
     }
 }
 
+/// Returns the message of a refusal, with the resolved address if the host is a name.
 fn refusal_text(host: &str, address: Option<IpAddr>, reason: RefusalReason) -> String {
     match address {
         Some(address) if host != address.to_string() => {
@@ -298,7 +305,7 @@ fn refusal_text(host: &str, address: Option<IpAddr>, reason: RefusalReason) -> S
     }
 }
 
-/// Returns the error of too many redirects.
+/// Returns the error of a response that redirects after `allowed` redirects.
 pub(crate) fn too_many(host: &str, allowed: u8) -> NetError {
     let problem = format!("more than {allowed} redirects (the maximum is {REDIRECTS_MAX})");
     NetError::Redirects { host: host.to_owned(), problem }

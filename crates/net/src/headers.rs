@@ -8,8 +8,8 @@ use http::header::RETRY_AFTER;
 /// Header with a delay in milliseconds, which some servers send.
 const RETRY_AFTER_MS: &str = "retry-after-ms";
 
-/// Returns how long the server asks the client to wait: `retry-after-ms`, or else `Retry-After` in seconds or as a
-/// date.
+/// Returns the delay that the server requests: `retry-after-ms`, or else `Retry-After` in seconds or as a date. `None`
+/// if there is neither header or its value is invalid.
 ///
 /// A date in the past means no wait. The result has no upper limit; the caller sets one.
 pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {

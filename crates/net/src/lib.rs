@@ -1,4 +1,4 @@
-//! The outbound HTTP client: all traffic that leaves this machine uses it.
+//! The outbound HTTP client for URLs that users supply. Providers and telemetry use clients of their own.
 //!
 //! URLs of tools, webhooks and servers come from users who do not own the network of this machine. The scheme, port,
 //! name and every address are therefore checked when a connection is opened, under the [`NetPolicy`] of its client: a

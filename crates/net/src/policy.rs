@@ -53,13 +53,13 @@ pub(crate) enum DialTarget {
 }
 
 impl NetPolicy {
-    /// Permits everything that can be permitted: for addresses that the operator configured.
+    /// Returns the policy with all permissions, for addresses that the operator configured.
     pub const fn open() -> Self {
         Self { allow_private: true, allow_loopback: true, plain_http: true }
     }
 
-    /// Checks a URL as far as possible without resolving its name. All checks are repeated with the resolved addresses
-    /// when a connection is opened.
+    /// Checks the length, scheme, credentials, host and port of a URL without resolving its name. All checks are
+    /// repeated with the resolved addresses when a connection is opened.
     pub fn check_url(&self, url: &Url) -> Result<(), NetError> {
         if url.as_str().len() > URL_BYTES_MAX {
             return Err(NetError::too_long());
@@ -81,7 +81,7 @@ impl NetPolicy {
         }
     }
 
-    /// Checks one address.
+    /// Returns the reason as an error if an address is not public and its kind is not permitted.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RefusalReason> {
         match address::classify(address) {
             Some(RefusalReason::Private) if self.allow_private => Ok(()),
@@ -91,6 +91,7 @@ impl NetPolicy {
         }
     }
 
+    /// Accepts `https`, and `http` if it is permitted. `host` is only for the error.
     pub(crate) fn check_scheme(&self, scheme: &str, host: &str) -> Result<(), NetError> {
         match scheme {
             "https" => Ok(()),
@@ -125,13 +126,15 @@ impl NetPolicy {
         }
     }
 
+    /// Checks an address that the URL contains as its host, and the port.
     fn check_literal(&self, address: IpAddr, port: u16) -> Result<(), NetError> {
         let refused = |reason| NetError::refused(address.to_string(), Some(address), reason);
         self.check_address(address).map_err(refused)?;
         check_port(&address.to_string(), port)
     }
 
-    /// Checks a parsed name and removes a trailing dot.
+    /// Checks a name that was parsed from a URL, and returns it without a trailing dot. Names of metadata services are
+    /// refused, and local names unless loopback is permitted.
     fn check_name<'a>(&self, name: &'a str) -> Result<&'a str, NetError> {
         let trimmed = name.strip_suffix('.').unwrap_or(name);
         if trimmed.is_empty()
@@ -155,6 +158,7 @@ impl NetPolicy {
     }
 }
 
+/// Refuses the port if it belongs to [`PORTS_REFUSED`].
 fn check_port(host: &str, port: u16) -> Result<(), NetError> {
     match PORTS_REFUSED.binary_search(&port).is_ok() {
         true => Err(NetError::refused(host, None, RefusalReason::Port)),

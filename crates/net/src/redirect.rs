@@ -25,7 +25,9 @@ const SAFE_HEADERS: [HeaderName; 9] = [
     USER_AGENT,
 ];
 
-/// Returns the request that follows a redirect. `None` if the response is not a redirect.
+/// Returns the request that follows a redirect. `None` if the response is not a redirect. Fails for a change from
+/// `https` to `http`, and if a body would go to another origin. A request to another origin keeps only
+/// [`SAFE_HEADERS`].
 pub(crate) fn next(
     request_before: &NetRequest,
     status: StatusCode,
@@ -67,6 +69,7 @@ pub(crate) fn next(
     Ok(Some(request))
 }
 
+/// Resolves a `Location` relative to the URL of the request. Keeps the fragment of that URL if the location has none.
 fn target(from: &Url, location: &[u8]) -> Result<Url, NetError> {
     let invalid = |problem: String| NetError::Redirects {
         host: from.host_str().unwrap_or_default().to_owned(),

@@ -33,7 +33,7 @@ const OWN_HEADERS: [HeaderName; 11] = [
 const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("provost/", env!("CARGO_PKG_VERSION")));
 
-/// A request.
+/// An HTTP request with its deadline.
 #[derive(Clone)]
 pub struct NetRequest {
     /// Method. `CONNECT` and `TRACE` are refused.
@@ -68,14 +68,15 @@ impl NetRequest {
         Self { body: body.into(), ..Self::new(Method::POST, url, deadline) }
     }
 
-    /// Adds a header.
+    /// Appends a header. Existing values of the same name remain.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.append(name, value);
         self
     }
 
-    /// Builds the HTTP request for one hop.
+    /// Builds the HTTP request for one hop: removes [`OWN_HEADERS`] and adds defaults for `Accept`, `Accept-Encoding`
+    /// and `User-Agent`. Refuses `CONNECT` and `TRACE`.
     pub(crate) fn to_http(&self) -> Result<http::Request<Full<Bytes>>, NetError> {
         if matches!(self.method, Method::CONNECT | Method::TRACE) {
             let host = self.url.host_str().unwrap_or_default();

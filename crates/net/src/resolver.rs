@@ -43,6 +43,7 @@ pub struct StaticResolver {
     names: Mutex<HashMap<String, StaticRecord>>,
 }
 
+/// Results of one name, and how often it was resolved.
 #[derive(Debug, Default)]
 struct StaticRecord {
     sequence: Vec<Vec<SocketAddr>>,
@@ -75,6 +76,7 @@ impl StaticResolver {
         names.get(name).map_or(0, |answers| answers.queries)
     }
 
+    /// Returns the next result of a name and counts the query. Port 0 is replaced by `port`.
     fn answer(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let unknown = || io::Error::new(io::ErrorKind::NotFound, "no such name in the table");

@@ -20,7 +20,7 @@ use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 /// Initial buffer size of a body, in bytes.
 const BODY_BYTES_FIRST: usize = 64 * 1024;
 
-/// A response. Dropping it cancels the remaining body.
+/// The head of a response, with its body still to be read. Dropping it cancels the remaining body.
 pub struct NetResponse {
     /// Status.
     pub status: StatusCode,
@@ -36,6 +36,8 @@ pub struct NetResponse {
 }
 
 impl NetResponse {
+    /// Creates the response with a decoder of its body. Fails if the head is too large or the encoding is unknown.
+    /// Removes `Content-Encoding` and `Content-Length` if the body is decoded.
     pub(crate) fn new(
         response: http::Response<Incoming>,
         url: Url,
@@ -113,10 +115,12 @@ impl NetResponse {
         })
     }
 
+    /// Returns the host of the request. Empty if the URL has none.
     pub(crate) fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
+    /// Reads the body up to `max` bytes. The flag is true if the body has more.
     async fn read(&mut self, max: usize) -> Result<(Bytes, bool), NetError> {
         let Some(first) = self.chunk().await? else {
             return Ok((Bytes::new(), false));
@@ -146,6 +150,7 @@ impl NetResponse {
         }
     }
 
+    /// Returns the next chunk of the body as received, before decoding. `None` at its end. Trailers are ignored.
     async fn frame(&mut self) -> Result<Option<Bytes>, NetError> {
         // The timer would never fire for a body without pauses.
         self.check_time()?;
@@ -163,6 +168,7 @@ impl NetResponse {
         }
     }
 
+    /// Fails with [`NetError::Timeout`] if the deadline has passed.
     fn check_time(&self) -> Result<(), NetError> {
         match Instant::now() >= self.deadline {
             true => Err(NetError::Timeout { sent: true }),

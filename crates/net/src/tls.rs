@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::sync::OnceCell;
 
-/// Environment variable that names a file of additional root certificates, as in other tools.
+/// Environment variable that names a file of root certificates. They are added to the public web roots.
 pub const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
 /// The TLS configuration cannot be loaded.
@@ -22,13 +22,13 @@ pub enum TlsError {
         /// Reason for the failure.
         source: Arc<rustls::pki_types::pem::Error>,
     },
-    /// The library rejects its default configuration.
+    /// The configuration cannot be built.
     #[error("cannot configure TLS: {0}")]
     Config(#[from] rustls::Error),
 }
 
-/// Returns the configuration of this process: the public web roots and those of the file that `SSL_CERT_FILE` names. It
-/// is read once and offers HTTP/2 and HTTP/1.1.
+/// Returns the TLS configuration of this process, which offers HTTP/2 and HTTP/1.1. Its roots are the public web roots
+/// and the certificates in the file that `SSL_CERT_FILE` names. It is built on the first call; an error is not cached.
 pub async fn tls_config() -> Result<Arc<ClientConfig>, TlsError> {
     static SHARED: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
     let read = || async {
@@ -43,7 +43,8 @@ pub async fn tls_config() -> Result<Arc<ClientConfig>, TlsError> {
     SHARED.get_or_try_init(read).await.cloned()
 }
 
-/// Builds a configuration with an optional file of additional root certificates. Blocks while it reads the file.
+/// Builds a TLS configuration whose roots are the public web roots and the certificates in a file, if any. Blocks
+/// while it reads the file.
 pub fn tls_config_with(cert_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = cert_file {

@@ -17,7 +17,7 @@ const SHIFTED_CHARS_MIN: usize = 8;
 /// Minimum number of base64 characters of an aligned secret.
 const BASE64_CHARS_MIN: usize = 5;
 
-/// One byte sequence to search for.
+/// A byte sequence to search for: one encoding of a secret, or a piece of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EncodedSecret {
     /// The bytes.
@@ -58,6 +58,7 @@ const ENCODED: [&AsciiSet; 5] = [
     NON_ALPHANUMERIC,
 ];
 
+/// Returns the set of all ASCII bytes except `kept`.
 const fn all_but(kept: &[u8]) -> AsciiSet {
     let mut set = NON_ALPHANUMERIC.remove(kept[0]);
     let mut at = 1;
@@ -129,7 +130,8 @@ fn lower_escapes(text: &str) -> String {
     text.chars().map(lower).collect()
 }
 
-/// Adds the base64 encodings in both alphabets, for each of the three alignments of the value.
+/// Adds the base64 encodings in both alphabets, for each of the three alignments of the value. Encodings that are too
+/// short to be distinctive are omitted.
 fn base64(value: &[u8], patterns: &mut BTreeSet<EncodedSecret>) {
     for shift in 0..3 {
         let mut bytes = vec![0; shift];
@@ -149,6 +151,7 @@ fn base64(value: &[u8], patterns: &mut BTreeSet<EncodedSecret>) {
     }
 }
 
+/// Adds a text as one pattern, or as several pieces if it is longer than [`PIECE_BYTES_MAX`].
 fn split(text: &str, patterns: &mut BTreeSet<EncodedSecret>) {
     let mut rest = text;
     while rest.len() > PIECE_BYTES_MAX {
@@ -172,6 +175,7 @@ struct Edges {
     after: u8,
 }
 
+/// Adds base64 text in pieces of equal size. Only the first and the last piece have an edge.
 fn add_pieces(text: &[u8], edges: Edges, patterns: &mut BTreeSet<EncodedSecret>) {
     let count = text.len().div_ceil(PIECE_BYTES_MAX).max(1);
     let size = text.len().div_ceil(count);

@@ -39,6 +39,7 @@ pub(crate) enum PatternId {
     Keyword(u8),
 }
 
+/// A pattern in the linked list of its key.
 #[derive(Debug, Clone, Copy)]
 struct IndexEntry {
     pattern: PatternId,
@@ -46,13 +47,14 @@ struct IndexEntry {
     tail: Tail,
 }
 
-/// The four bytes after a key. `mask` selects the bits that are known.
+/// The four bytes of a pattern after its key. `mask` selects the bits that a match must have.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tail {
     bytes: u32,
     mask: u32,
 }
 
+/// A key of the hash table, with the list of its patterns.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     key: u32,
@@ -62,7 +64,7 @@ struct Slot {
     count: u32,
 }
 
-/// Index of all patterns.
+/// Hash table of all patterns by their first four bytes. It finds the positions at which a pattern may match.
 #[derive(Debug, Clone)]
 pub(crate) struct PatternIndex {
     filter: Vec<u64>,
@@ -184,6 +186,7 @@ impl PatternIndex {
         })
     }
 
+    /// Returns the slot of a key. `None` if no pattern has the key.
     fn slot(&self, key: u32) -> Option<Slot> {
         let mask = self.slots.len() - 1;
         let mut position = (hash(key) >> self.slot_shift) as usize;
@@ -221,6 +224,7 @@ impl PatternIndex {
         }
     }
 
+    /// Adds a pattern to the list of its key. Doubles the table if more than half of its slots are used.
     fn add(&mut self, key: u32, pattern: PatternId, tail: Tail) {
         if self.keys * 2 >= self.slots.len() {
             self.resize(self.slots.len() * 2);
@@ -247,6 +251,7 @@ impl PatternIndex {
         position
     }
 
+    /// Creates the table and its filter again with this number of slots, a power of two.
     fn resize(&mut self, slots: usize) {
         let old =
             std::mem::replace(&mut self.slots, vec![Slot { key: 0, first: NONE, count: 0 }; slots]);
@@ -265,12 +270,13 @@ impl PatternIndex {
     }
 }
 
-/// Returns four bytes as a number, with letters in lower case.
+/// Returns four bytes as a number, with ASCII letters in lower case.
 #[inline]
 fn fold(window: [u8; 4]) -> u32 {
     u32::from_le_bytes(window) | 0x2020_2020
 }
 
+/// Multiplies the key with a constant that spreads it over the upper bits.
 #[inline]
 fn hash(key: u32) -> u32 {
     key.wrapping_mul(0x9e37_79b1)

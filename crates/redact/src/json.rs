@@ -24,6 +24,7 @@ pub(crate) fn redact(redactor: &Redactor, value: &mut Value) -> bool {
     }
 }
 
+/// Redacts a string in place. Returns true if it changed.
 fn text_in(redactor: &Redactor, text: &mut String) -> bool {
     match redactor.redact(text) {
         std::borrow::Cow::Borrowed(_) => false,
@@ -34,6 +35,8 @@ fn text_in(redactor: &Redactor, text: &mut String) -> bool {
     }
 }
 
+/// Redacts the values and names of an object's members in place. Returns true if any changed. The name of a member
+/// decides whether its value is a secret.
 fn members_in(redactor: &Redactor, members: &mut Map<String, Value>) -> bool {
     let mut changed = false;
     for (name, value) in members.iter_mut() {
@@ -59,7 +62,8 @@ fn confidence(keyword: &KeywordRule) -> Confidence {
     keyword.confidence
 }
 
-/// Redacts the value of a member with a keyword as its name, also inside an array, as headers are represented.
+/// Replaces the value of a member whose name is a keyword if it is a secret. Elements of an array are redacted one by
+/// one. Returns true if it changed.
 fn redact_member(redactor: &Redactor, confidence: Confidence, value: &mut Value) -> bool {
     let is_secret = match value {
         Value::String(text) => match confidence {
@@ -82,7 +86,8 @@ fn redact_member(redactor: &Redactor, confidence: Confidence, value: &mut Value)
     is_secret
 }
 
-/// Redacts the value of a header in the same way as in the header itself.
+/// Redacts the value of an `Authorization` or `Cookie` header in place, as if it followed the name of the header.
+/// Returns true if it changed.
 fn header(redactor: &Redactor, confidence: Confidence, text: &mut String) -> bool {
     let name = if confidence == Confidence::Cookie { "cookie: " } else { "authorization: " };
     let line = format!("{name}{text}");

@@ -73,6 +73,7 @@ pub(crate) struct KeywordRule {
     pub(crate) confidence: Confidence,
 }
 
+/// Creates a rule.
 const fn keyword(keyword: &'static str, confidence: Confidence) -> KeywordRule {
     KeywordRule { keyword, confidence }
 }
@@ -164,7 +165,8 @@ enum Separator {
 }
 
 impl KeywordRule {
-    /// Returns the secret value of this keyword at the current position, if there is one.
+    /// Returns the secret value after this keyword. `None` if the position has another word, or the value is not a
+    /// secret.
     pub(crate) fn find(&self, lookahead: &Lookahead<'_>) -> Result<Option<Match>, NeedMoreInput> {
         if !lookahead.has_word(0, self.keyword.as_bytes())? || !self.starts(lookahead)? {
             return Ok(None);
@@ -194,7 +196,7 @@ impl KeywordRule {
         }
     }
 
-    /// True if the name of a JSON member ends with this keyword.
+    /// Returns true if the name of a JSON member ends with this keyword.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).as_bytes();
         let Some(start) = name.len().checked_sub(self.keyword.len()) else { return false };
@@ -205,7 +207,7 @@ impl KeywordRule {
             && self.context(&lookahead).is_ok_and(|context| context.is_some())
     }
 
-    /// True at the start of a name or of a part of it: after `_` or `-`, or at a capital letter inside.
+    /// Returns true at the start of a name or of a part of it: after `_` or `-`, or at a capital letter inside.
     fn starts(&self, lookahead: &Lookahead<'_>) -> Result<bool, NeedMoreInput> {
         let is_part = lookahead.at(0)?.is_some_and(|byte| byte.is_ascii_uppercase())
             && lookahead.at(1)?.is_some_and(|byte| byte.is_ascii_lowercase())
@@ -240,7 +242,7 @@ impl KeywordRule {
     }
 }
 
-/// True for a keyword in running text, the most common case: no separator follows, and it is not a flag.
+/// Returns true if a keyword is an ordinary word: it starts a word, and a blank and a letter follow it.
 fn is_word_of_text(lookahead: &Lookahead<'_>, len: usize) -> Result<bool, NeedMoreInput> {
     let is_letter = |byte: u8| byte.is_ascii_alphabetic();
     let is_alone = !lookahead.back(1).is_some_and(is_name);
@@ -249,12 +251,12 @@ fn is_word_of_text(lookahead: &Lookahead<'_>, len: usize) -> Result<bool, NeedMo
         && lookahead.at(len + 1)?.is_some_and(is_letter))
 }
 
-/// True for the characters of a name.
+/// Returns true for letters, digits, `_` and `-`.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// True if a name ends with a lower-case word, ignoring the case of the name.
+/// Returns true if a name ends with a word, ignoring ASCII case.
 fn ends_with_word(name: &[u8], keyword: &str) -> bool {
     let start = name.len().checked_sub(keyword.len());
     start.is_some_and(|start| name[start..].eq_ignore_ascii_case(keyword.as_bytes()))

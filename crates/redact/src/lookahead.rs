@@ -52,7 +52,7 @@ impl<'a> Lookahead<'a> {
         &self.bytes[position.saturating_sub(len.min(BACK_MAX))..position]
     }
 
-    /// True if `expected` is at this offset. Needs no more text than the first difference.
+    /// Returns true if `expected` is at this offset. Needs no more text than the first difference.
     pub(crate) fn has(&self, ahead: usize, expected: &[u8]) -> Result<bool, NeedMoreInput> {
         let start = (self.position + ahead).min(self.bytes.len());
         let actual = &self.bytes[start..(start + expected.len()).min(self.bytes.len())];
@@ -93,7 +93,7 @@ impl<'a> Lookahead<'a> {
         Ok(count)
     }
 
-    /// Returns bytes that were examined before.
+    /// Returns `len` bytes from `ahead` bytes after the position. Bytes that were not examined before may be missing.
     pub(crate) fn slice(&self, ahead: usize, len: usize) -> &'a [u8] {
         let start = (self.position + ahead).min(self.bytes.len());
         &self.bytes[start..(start + len).min(self.bytes.len())]

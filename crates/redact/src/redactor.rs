@@ -46,11 +46,13 @@ pub struct Redactor {
     inner: Arc<RedactorInner>,
 }
 
+/// The index and the registered secrets, shared by all clones.
 struct RedactorInner {
     index: RwLock<Arc<PatternIndex>>,
     registry: Mutex<SecretRegistry>,
 }
 
+/// Registered secrets by the hash of their value. The clock counts registrations.
 #[derive(Default)]
 struct SecretRegistry {
     /// Encodings of each secret, by the hash of its value.
@@ -59,6 +61,7 @@ struct SecretRegistry {
     clock: u64,
 }
 
+/// The encodings of one registered secret, and when it was last registered.
 struct SecretPatterns {
     patterns: Vec<Arc<EncodedSecret>>,
     last_registered: u64,
@@ -74,7 +77,8 @@ impl Redactor {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Registers a value in all its encodings. It takes effect immediately, also for open streams.
+    /// Adds a value in all its encodings to the secrets that are redacted, also by open streams. If more than
+    /// [`SECRETS_MAX`] values are registered, the oldest eighth is no longer redacted.
     ///
     /// Fails if the value is too short or too long.
     pub fn register(&self, value: &Secret<String>) -> Result<(), RegisterError> {
@@ -118,7 +122,8 @@ impl Redactor {
         }
     }
 
-    /// Redacts bytes of any encoding.
+    /// Returns the bytes with a placeholder for each secret. Borrows them if they contain no secret. The bytes need
+    /// not be UTF-8.
     pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut redacted = RedactedSpans::default();
         scan(&self.index(), Chunk { bytes, base: 0, is_end: true }, 0, &mut redacted);
@@ -136,7 +141,7 @@ impl Redactor {
         json::redact(self, value)
     }
 
-    /// True if the bytes contain a secret.
+    /// Returns true if the bytes contain anything that [`Redactor::redact`] would replace.
     pub fn contains_secret(&self, bytes: &[u8]) -> bool {
         let mut redacted = RedactedSpans::default();
         scan(&self.index(), Chunk { bytes, base: 0, is_end: true }, 0, &mut redacted);
@@ -148,16 +153,18 @@ impl Redactor {
         RedactStream::new(self.clone())
     }
 
+    /// Returns the current index. Later registrations do not change it.
     pub(crate) fn index(&self) -> Arc<PatternIndex> {
         Arc::clone(&self.inner.index.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Updates the index. Concurrent readers keep the previous version.
+    /// Changes a copy of the index and publishes it. Concurrent readers keep the previous version.
     fn update_index(&self, change: impl FnOnce(&mut PatternIndex)) {
         let mut index = self.inner.index.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut index));
     }
 
+    /// Removes the eighth of the registered secrets whose last registration is oldest, and builds the index again.
     fn evict_oldest(&self, registry: &mut SecretRegistry) {
         let mut ages: Vec<u64> =
             registry.values.values().map(|entry| entry.last_registered).collect();

@@ -48,7 +48,8 @@ pub(crate) struct RedactedSpans {
 }
 
 impl RedactedSpans {
-    /// Processes new bytes. `position` is the position of the first one.
+    /// Extends the values whose end has not arrived with new bytes. `position` is the position of the first byte in
+    /// the complete text.
     pub(crate) fn extend(&mut self, bytes: &[u8], position: usize) {
         let Self { spans, open, reached } = self;
         open.retain_mut(|scanner| {
@@ -56,11 +57,13 @@ impl RedactedSpans {
             let end = scanner.advance(bytes);
             let to = position + end.unwrap_or(bytes.len()) - scanner.undecided();
             spans.push((from, to));
-            note(reached, scanner.kind, if end.is_some() { to } else { usize::MAX });
+            set_reached(reached, scanner.kind, if end.is_some() { to } else { usize::MAX });
             end.is_none()
         });
     }
 
+    /// Adds the span of a value that starts at `start`. If its end is not in `bytes`, the span grows with the next
+    /// call of [`RedactedSpans::extend`]. Does nothing inside the latest value of the same kind.
     fn add_value(&mut self, kind: ValueKind, start: usize, bytes: &[u8]) {
         if self.reached.iter().any(|(entry, to)| *entry == kind && start < *to) {
             return;
@@ -68,14 +71,15 @@ impl RedactedSpans {
         let mut scanner = ValueScanner::new(kind);
         let end = scanner.advance(bytes);
         self.spans.push((start, start + end.unwrap_or(bytes.len()) - scanner.undecided()));
-        note(&mut self.reached, kind, end.map_or(usize::MAX, |len| start + len));
+        set_reached(&mut self.reached, kind, end.map_or(usize::MAX, |len| start + len));
         if end.is_none() {
             self.open.push(scanner);
         }
     }
 }
 
-fn note(reached: &mut Vec<(ValueKind, usize)>, kind: ValueKind, to: usize) {
+/// Records the end of the latest value of a kind.
+fn set_reached(reached: &mut Vec<(ValueKind, usize)>, kind: ValueKind, to: usize) {
     match reached.iter_mut().find(|(entry, _)| *entry == kind) {
         Some(entry) => entry.1 = to,
         None => reached.push((kind, to)),
@@ -92,7 +96,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) is_end: bool,
 }
 
-/// Searches for matches from `from` on. Returns the first position that cannot be decided yet.
+/// Searches for matches from position `from` of the chunk and adds them to `redacted`. Returns the first position that
+/// cannot be decided without more text.
 pub(crate) fn scan(
     index: &PatternIndex,
     chunk: Chunk<'_>,
@@ -146,6 +151,8 @@ fn match_pattern(
     Ok(found.map(|found| found.offset_by(position)))
 }
 
+/// Returns the match of a registered secret at `start`. `None` if the text differs. In base64 text, the characters
+/// next to the secret belong to the match.
 fn match_secret(
     secret: &EncodedSecret,
     start: usize,

@@ -22,6 +22,7 @@ pub struct RedactStream {
 }
 
 impl RedactStream {
+    /// Creates a stream at the start of a text.
     pub(crate) fn new(redactor: Redactor) -> Self {
         Self {
             redactor,
@@ -46,8 +47,8 @@ impl RedactStream {
         out
     }
 
-    /// Removes the first `limit` bytes and returns them redacted. `expected` is the number of bytes to reserve for the
-    /// next chunk.
+    /// Removes the first `limit` bytes from the buffer and returns them redacted. `expected` is the number of bytes to
+    /// reserve for the next chunk.
     fn take(&mut self, limit: usize, expected: usize) -> Vec<u8> {
         if self.redacted.spans.is_empty() {
             // Most text contains no secret: it is returned without copying, and only the few remaining bytes are
@@ -77,11 +78,13 @@ impl RedactStream {
         self.text.len() + self.redacted.spans.len()
     }
 
+    /// Searches the buffered text and records its matches. Returns the first undecided position.
     fn scan(&mut self, is_end: bool) -> usize {
         let text = Chunk { bytes: &self.text, base: self.base, is_end };
         scan(&self.redactor.index(), text, self.at, &mut self.redacted)
     }
 
+    /// Appends the first `limit` buffered bytes to `out`, redacted.
     fn write_redacted(&mut self, limit: usize, out: &mut Vec<u8>) {
         write_redacted(
             &self.text[..limit],
@@ -93,7 +96,8 @@ impl RedactStream {
     }
 }
 
-/// Writes text with a placeholder for each redacted span. Spans that extend beyond the text are kept.
+/// Appends text to `out` with a placeholder for each redacted span, and removes these spans. Spans that extend beyond
+/// the text are kept. Overlapping and adjacent spans share one placeholder, also across calls.
 pub(crate) fn write_redacted(
     text: &[u8],
     base: usize,

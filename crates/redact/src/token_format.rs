@@ -20,6 +20,7 @@ pub(crate) struct TokenFormat {
     rule: FormatRule,
 }
 
+/// Format of a token after its prefix.
 #[derive(Clone, Copy)]
 enum FormatRule {
     /// Between `min` and `max` characters.
@@ -41,6 +42,7 @@ enum FormatRule {
     Telegram,
 }
 
+/// Set of the characters that a token may contain.
 #[derive(Clone, Copy)]
 enum CharClass {
     Hex,
@@ -53,6 +55,7 @@ enum CharClass {
 }
 
 impl CharClass {
+    /// Returns true if the class contains the byte.
     fn has(self, byte: u8) -> bool {
         match self {
             Self::Hex => byte.is_ascii_hexdigit(),
@@ -64,14 +67,17 @@ impl CharClass {
     }
 }
 
+/// Creates a format with at least `min` characters after the prefix.
 const fn at_least(prefix: &'static str, class: CharClass, min: usize) -> TokenFormat {
     TokenFormat { prefix, rule: FormatRule::Length { class, min, max: KEY_CHARS_MAX } }
 }
 
+/// Creates a format with exactly `len` characters after the prefix.
 const fn exact(prefix: &'static str, class: CharClass, len: usize) -> TokenFormat {
     TokenFormat { prefix, rule: FormatRule::Length { class, min: len, max: len } }
 }
 
+/// Creates a format with another rule.
 const fn rule(prefix: &'static str, rule: FormatRule) -> TokenFormat {
     TokenFormat { prefix, rule }
 }
@@ -186,7 +192,7 @@ fn key(start: usize, len: usize) -> Match {
     }
 }
 
-/// True if no word continues at this position. The letters of escapes such as `\n` and `%3D` belong to no word.
+/// Returns true if no word continues at this position. The letters of escapes such as `\n` and `%3D` belong to no word.
 pub(crate) fn starts_word(lookahead: &Lookahead<'_>) -> bool {
     let Some(before) = lookahead.back(1) else { return true };
     if !before.is_ascii_alphanumeric() {

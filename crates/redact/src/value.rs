@@ -83,7 +83,7 @@ const SECRET_WORDS: [&str; 16] = [
     "change me",
 ];
 
-/// True for placeholders such as `${NAME}`, `<password>`, `{{ secret }}`, `%s`, `****`, `xxxx` and `...`.
+/// Returns true for placeholders such as `${NAME}`, `<password>`, `{{ secret }}`, `%s`, `****`, `xxxx` and `...`.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     let wraps = |open: &[u8], close: &[u8]| {
         value.len() >= open.len() + close.len() && value.starts_with(open) && value.ends_with(close)
@@ -109,12 +109,12 @@ pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     }
 }
 
-/// True for a word that is not a value.
+/// Returns true if the value is one of [`NON_VALUES`], ignoring ASCII case.
 pub(crate) fn is_non_value(value: &[u8]) -> bool {
     NON_VALUES.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// True for a text that mentions secrets without containing one.
+/// Returns true for prose that contains one of [`SECRET_WORDS`]: letters, blanks and punctuation only.
 pub(crate) fn mentions_secret(value: &[u8]) -> bool {
     let is_prose = |byte: &u8| byte.is_ascii_alphabetic() || b" _-.,:'()".contains(byte);
     if !value.iter().all(is_prose) {
@@ -124,7 +124,7 @@ pub(crate) fn mentions_secret(value: &[u8]) -> bool {
     SECRET_WORDS.iter().any(|topic| contains(&lower, topic.as_bytes()))
 }
 
-/// True for expressions of a programming language: `self.password`, `Option<String>`, `crate::token`.
+/// Returns true for expressions of a programming language: `self.password`, `Option<String>`, `crate::token`.
 pub(crate) fn is_code(value: &[u8]) -> bool {
     if contains(value, b"::") || contains(value, b"->") || value.starts_with(b"&") {
         return true;
@@ -143,7 +143,7 @@ pub(crate) fn is_code(value: &[u8]) -> bool {
         })
 }
 
-/// True for `/etc/key.pem`, `~/x`, `./x`, `C:\x` and URLs.
+/// Returns true for `/etc/key.pem`, `~/x`, `./x`, `C:\x` and URLs.
 pub(crate) fn is_path(value: &[u8]) -> bool {
     value.starts_with(b"/")
         || value.starts_with(b"~/")
@@ -153,12 +153,13 @@ pub(crate) fn is_path(value: &[u8]) -> bool {
         || contains(value, b"://")
 }
 
-/// True for a single word of letters.
+/// Returns true if the value has only ASCII letters, `_` and `-`. Also true for an empty value.
 pub(crate) fn is_word(value: &[u8]) -> bool {
     value.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-'))
 }
 
-/// True for a value that looks randomly generated.
+/// Returns true for a value that looks randomly generated: at least eight bytes with letters and digits, which no
+/// path, expression or name explains.
 pub(crate) fn is_random(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     let letters = value.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
@@ -172,7 +173,7 @@ pub(crate) fn is_random(value: &[u8]) -> bool {
     !value.split(is_sign).all(is_simple)
 }
 
-/// True for a part of a name: letters, a small number, or both, as in `sha256`, `v2` and `main`.
+/// Returns true for a part of a name: letters, a small number, or both, as in `sha256`, `v2` and `main`.
 fn is_simple(part: &[u8]) -> bool {
     let letters = part.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let digits = part[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -182,7 +183,7 @@ fn is_simple(part: &[u8]) -> bool {
             || letters <= 8 && rest.len() <= 8 && is_word(rest) && digits <= 3 && letters > 0)
 }
 
-/// True if letters and digits alternate more than once.
+/// Returns true if letters and digits alternate more than twice.
 fn is_mixed(part: &[u8]) -> bool {
     let change = |pair: &&[u8]| pair[0].is_ascii_digit() != pair[1].is_ascii_digit();
     part.windows(2).filter(change).count() > 2
@@ -192,6 +193,7 @@ fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
+/// Returns true if the text contains the part.
 fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }

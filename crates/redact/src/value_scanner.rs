@@ -36,6 +36,7 @@ pub(crate) struct ValueScanner {
 }
 
 impl ValueScanner {
+    /// Creates a scanner at the first byte of a value.
     pub(crate) fn new(kind: ValueKind) -> Self {
         Self { kind, streak: 0, len: 0 }
     }
@@ -54,6 +55,7 @@ impl ValueScanner {
         }
     }
 
+    /// Consumes a byte. Returns true if the value ends before it.
     fn ends_at(&mut self, byte: u8) -> bool {
         self.len = self.len.saturating_add(1);
         match self.kind {
@@ -80,7 +82,7 @@ impl ValueScanner {
     }
 }
 
-/// True if a quote after `streak` backslashes closes a value whose opening quote had `slashes` backslashes.
+/// Returns true if a quote after `streak` backslashes closes a value whose opening quote had `slashes` backslashes.
 ///
 /// Each level of quoting doubles the backslashes and adds one before a quote. Opening quotes therefore have zero, one,
 /// three or seven backslashes, and a quote inside the value has twice as many plus one.
@@ -89,7 +91,7 @@ pub(crate) fn is_closing_quote(streak: u32, slashes: u32) -> bool {
     streak < slashes || streak % period == slashes
 }
 
-/// True for the characters of an unquoted value.
+/// Returns true if an unquoted value may contain the byte.
 pub(crate) fn is_bare(byte: u8) -> bool {
     !matches!(
         byte,
@@ -111,11 +113,12 @@ pub(crate) fn is_bare(byte: u8) -> bool {
     )
 }
 
-/// True for the characters of keys and tokens.
+/// Returns true if a key or token may contain the byte.
 pub(crate) fn is_key(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'/' | b'=' | b'~')
 }
 
+/// Returns true for the characters of a PEM body with its headers, also as an escaped string.
 fn is_pem(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(

@@ -123,7 +123,7 @@ fn after_blank(lookahead: &Lookahead<'_>, at: usize) -> Result<Option<usize>, Ne
     Ok(lookahead.has(at, b"%20")?.then_some(at + 3))
 }
 
-/// True for a value that does not follow `Bearer` in ordinary text.
+/// Returns true for a value that does not follow `Bearer` in ordinary text.
 fn is_token(value: &[u8]) -> bool {
     if is_random(value) || value.len() >= 32 {
         return true;

@@ -11,7 +11,7 @@ use crate::value_scanner::{ValueKind, ValueScanner};
 /// Maximum number of examined bytes of a value. A longer value is classified by its beginning.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Returns the value at `at` if it is a secret.
+/// Returns the match of the value at `at`. `None` if it does not look like a secret.
 pub(super) fn find(
     lookahead: &Lookahead<'_>,
     at: usize,
@@ -52,7 +52,7 @@ pub(super) fn find(
     Ok(is_secret.then_some(Match { start: at, end: MatchEnd::Value(kind) }))
 }
 
-/// True if a quoted value is a secret.
+/// Returns true if a quoted value is a secret.
 pub(crate) fn is_secret_string(confidence: Confidence, value: &[u8]) -> bool {
     if value.is_empty() || is_placeholder(value) || mentions_secret(value) || is_non_value(value) {
         return false;
@@ -108,7 +108,7 @@ fn is_secret_spaced(confidence: Confidence, value: &[u8], is_last: bool) -> bool
     }
 }
 
-/// True for type names with a small number, such as `u64`, `utf8`, `argon2` and `bcrypt2b`.
+/// Returns true for type names with a small number, such as `u64`, `utf8`, `argon2` and `bcrypt2b`.
 fn is_small_type(value: &[u8]) -> bool {
     let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
     value.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
@@ -144,7 +144,7 @@ pub(super) fn string_content(
     quote(lookahead, at + usize::from(has_letter))
 }
 
-/// Returns the beginning of a value of a kind.
+/// Returns the value of a kind at `at`, or its first [`VALUE_BYTES_MAX`] bytes.
 pub(super) fn take<'a>(
     lookahead: &Lookahead<'a>,
     at: usize,
